@@ -41,10 +41,10 @@ from .node import (
 from .simplify import apply
 from .types import ScalarType
 
-__all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Fold", "FoldSeg", "Generate",
-           "Input", "Label", "Leaf", "Library", "Matmul", "Memory", "Node", "Output", "Permute",
-           "Recurrence", "Scan", "Scope", "Sequential", "Shape", "canonical_combine", "indices",
-           "inner_inputs", "is_identity_read", "known", "latest_held",
+__all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Compact", "Fold", "FoldSeg",
+           "Generate", "Input", "Label", "Leaf", "Library", "Matmul", "Memory", "Node", "Output",
+           "Permute", "Recurrence", "Scan", "Scope", "Sequential", "Shape", "canonical_combine",
+           "indices", "inner_inputs", "is_identity_read", "known", "latest_held",
            "result_variables", "topological"]  # fmt: skip
 
 
@@ -377,6 +377,15 @@ class Permute(Node):
 
     def operands(self) -> tuple[Leaf, ...]:
         return self.defaults
+
+
+class Compact(Permute):
+    """The values of the sources where `valid` holds, one after the other: of each `BLOCK` sources
+    of the domain, which has one axis, the first is stored at `target`, which has one index and is
+    the same for all of them."""
+
+    __slots__ = ()  # its fields are those of a Permute
+    BLOCK: ClassVar[int] = 4096
 
 
 class Sequential(Node):

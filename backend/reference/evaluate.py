@@ -16,6 +16,7 @@ from treadle.dsl.graph import (
     ArrayLoop,
     Barrier,
     Branch,
+    Compact,
     Fold,
     FoldSeg,
     Generate,
@@ -299,6 +300,9 @@ class Evaluator:
         lanes = Lanes(int(lanes_valid.sum()), leaves, self.machine)
         got = [np.array(lanes.full(v)) for v in lanes.evaluate((*node.target, *node.values))]
         target, values = got[: len(node.target)], got[len(node.target) :]
+        if isinstance(node, Compact):  # the first of its block is at the target
+            block = np.flatnonzero(lanes_valid) // Compact.BLOCK
+            target = [target[0] + np.arange(lanes.count) - np.searchsorted(block, block)]
         outs = [np.array(self.array(d), order="C") for d in node.defaults]  # written as flat ones
         extents = outs[0].shape
         inside = np.ones(lanes.count, bool)

@@ -18,6 +18,7 @@ from ..process.configuration import Settings
 from ..target import target_of
 from .arguments import single_pass_arguments
 from .base import Context
+from .compaction import recognise_compaction
 from .convolutions import recognise_convolution
 from .counted import recognise_counted
 from .dense import dense_updates
@@ -60,6 +61,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("unroll_short", unroll_short),  # Σ over 3 coordinates is an expression
     ("fuse_shared", fuse_shared),  # Σ w·u and Σ w·v of a computed w
     ("fuse_vertical", fuse_vertical),  # producers into consumers
+    ("recognise_compaction", recognise_compaction),  # a[mask] without all positions
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
     ("fuse_updates", fuse_updates),  # g[i] += x; g[j] += y
     ("recognise_histogram", recognise_histogram),  # target[index] += 1

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..expr import Apply, Const, Expr, Index, Read, constant, primitive, rewrite, walk
-from ..graph import Fold, Generate, Label, Leaf, Node, Permute, Shape
+from ..graph import Compact, Fold, Generate, Label, Leaf, Node, Permute, Shape
 from ..graphs.rebuild import rewrite_graph
 from ..operations.indexing.index_space import reshaped, reshaped_index
 from ..operations.indexing.row_major import delinear, linear, product
@@ -30,7 +30,7 @@ def split_flattened(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         return list(roots)
 
     def change(node: Node) -> Node:
-        if node.label.ordered:
+        if node.label.ordered or isinstance(node, Compact):
             return node
         if isinstance(node, Permute):
             exprs, shape = _split((node.valid, *node.target, *node.values), node.domain, 0)

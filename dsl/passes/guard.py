@@ -14,7 +14,7 @@ from typing import Any
 
 from ..analysis.polynomial import always_inside
 from ..expr import Apply, Cond, Const, Expr, Index, Proj, Read, rewrite, walk
-from ..graph import Leaf, Node, Permute, Shape
+from ..graph import Compact, Leaf, Node, Permute, Shape
 from ..graphs.rebuild import rewrite_graph
 from ..operations.stencils import in_range
 from ..scalar import apply_primitive
@@ -34,7 +34,7 @@ def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
                 made = guarded(value)
                 if made != value:
                     changes[name] = made
-        if isinstance(node, Permute):
+        if isinstance(node, Permute) and not isinstance(node, Compact):  # its target is a place
             equal = [(c.left, c.right) for c in node.checks if c.relation == "=="]
             changes["valid"] = inside(
                 node.valid, node.target, node.defaults[0].shape, node.domain, equal

@@ -10,6 +10,7 @@ from typing import Any
 from treadle.dsl.analysis.updates import reads_own
 from treadle.dsl.expr import Index, walk
 from treadle.dsl.graph import (
+    Compact,
     Fold,
     FoldSeg,
     Generate,
@@ -44,7 +45,7 @@ def _for_cpu() -> dict[type[Node], Lowering]:
     from .elementwise import cpu as generate
     from .fold import cpu as fold_cpu
     from .scan import cpu as scan, recurrence
-    from .scatter import cpu as permute, sequential
+    from .scatter import compact, cpu as permute, sequential
     from .segmented import cpu as fold_seg
 
     return {
@@ -55,6 +56,7 @@ def _for_cpu() -> dict[type[Node], Lowering]:
         Scan: scan.lower_scan,
         Recurrence: recurrence.lower_on_cpu,
         Permute: permute.lower_permute,
+        Compact: compact.lower_compact,
         Sequential: sequential.lower_sequential,
         Matmul: matmul.lower_matmul,
         Library: lanes.lower_linalg,
