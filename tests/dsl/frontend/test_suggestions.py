@@ -115,7 +115,7 @@ MISTAKES = {
         r"missing a required argument: 'b'.*The arguments, in order: <lambda>\(a, b\)"),
     "an argument by name too few": (
         lambda: td.jit(lambda a, *, b: a + b)(A), td.TracingError,
-        r"missing a required argument: 'b'.*<lambda>\(a\); by name: b=…"),
+        r"missing a required (keyword-only )?argument: 'b'.*<lambda>\(a\); by name: b=…"),
     "an argument by name that determines the program": (
         lambda: td.jit(lambda a, *, axis=0: td.sum(a, axis=axis))(A, axis=0), td.TracingError,
         "needs the value of axis, an argument of the compiled function.*into a closure"),
