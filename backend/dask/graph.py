@@ -83,7 +83,10 @@ def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str) -> None:
                 _grow(part.sides[side], arrays, name)
                 made = [arrays[leaf] for leaf in part.results[side]]
             case Later():
-                _grow(part.resume(_now(part, plan, arrays)), arrays, name)
+                after = part.resume(_now(part, plan, arrays))
+                more = after.constants.items()
+                arrays.update((leaf, as_dask(x)) for leaf, x in more if leaf not in arrays)
+                _grow(after, arrays, name)
                 return
         arrays.update(zip(part.leaves, made, strict=True))
 

@@ -229,6 +229,7 @@ class Stream:
                         after = part.resume([stored[leaf] for leaf in part.needs])
                     except MemoryLimitExceeded as error:
                         raise _too_large(error, self.memory) from None
+                    stored.update(after.constants)
                     self.total += sum(count(s.blocks) for s in after.every())
                     self._run(after, stored, files)
             for leaf in [x for x in own & stored.keys() if last.get(x, -1) == k]:

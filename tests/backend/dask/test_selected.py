@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.blocks import plan
 from treadle.backend.dask.stream import Stream
 
 from .test_arrays import da, flat, matrix
@@ -68,6 +69,16 @@ def test_of_one_element() -> None:
     for a in np.ones((1, 1), np.float32), np.zeros((1, 1), np.float32):
         found = td.jit(lambda a: a[a > 0.5])(da.from_array(a)).compute()
         assert found.tolist() == a[a > 0].tolist()
+
+
+def test_numbers_that_are_planned_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of an exchange."""
+    monkeypatch.setattr(plan, "FEW", 0)
+    a = matrix((100, 7))
+    got = td.jit(lambda a: td.sort(a[a > 0.5]))(da.from_array(a, chunks=(30, 7)))
+    assert np.array_equal(got.compute(scheduler="synchronous"), np.sort(a[a > 0.5]))
+    found = td.stream(lambda a: td.sort(a[a > 0.5]), a, memory=40_000)
+    assert np.array_equal(found, np.sort(a[a > 0.5]))
 
 
 def test_a_chunk_has_what_is_selected_of_a_chunk() -> None:
