@@ -36,7 +36,8 @@ class Engine:
     `overhead`: seconds of a task besides those of its kernels; `queueing`: seconds that its kernels
     need at least, as it takes as long to queue those of all tasks; `element`: seconds of an
     iteration of an element; `sent`: bytes that are worth a task that sends them in an exchange
-    (0: there are no such tasks).
+    (0: there are no such tasks).  `gathers`: the chunks of which buffers are put together stay in
+    memory beside them.
 
     `iterations`: the most iterations of a loop that a kernel computes in one pass over memory.
     `pieces`, `pipelined`: a block that gets at least `pipelined` bytes of other chunks is computed
@@ -65,6 +66,7 @@ class Engine:
     pipelined: int = 1 << 62
     element: float = ELEMENT
     sent: int = 0
+    gathers: bool = False
     separate: bool = True
     single: bool = False
     split_boundary: bool = False

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from treadle.dsl.errors import MemoryLimitExceeded
 from treadle.dsl.graph import Node
 from treadle.dsl.text import in_bytes
 
+from .domain import Chunks, edges
 from .engine import Engine
 from .localise import Blocks, Buffer
 
@@ -19,10 +22,21 @@ def elements(buffer: Buffer) -> int:
     )
 
 
+def is_a_chunk(buffer: Buffer, chunks: Chunks) -> bool:
+    """Whether every block reads exactly one chunk of an array, which needs no copy then."""
+    for low, high, sizes in zip(buffer.low, buffer.high, chunks, strict=True):
+        ends = np.asarray(edges(sizes))
+        at = np.searchsorted(ends, low)
+        if (at >= len(sizes)).any() or (ends[at] != low).any() or (ends[at + 1] != high).any():
+            return False
+    return buffer.windows is None
+
+
 def projected(blocks: Blocks) -> int:
     """The bytes that the largest block needs at once: its buffers, the chunks that these are put
     together from, and its results with their halos."""
     read = sum(elements(b) * b.leaf.type.numpy.itemsize for b in blocks.buffers)
+    copied = sum(elements(b) * b.leaf.type.numpy.itemsize for b in blocks.copied)
     whole = all(a.before == a.after == 0 or a.split_boundary for a in blocks.axes)
     written = 0
     for result in blocks.results:
@@ -31,7 +45,7 @@ def projected(blocks: Blocks) -> int:
             for n, axis in zip(result.shape, result.axes, strict=True)
         ]
         written += prod(sizes) * result.type.numpy.itemsize
-    return read + written if whole else 2 * (read + written)
+    return read + copied + written if whole else 2 * (read + written)
 
 
 def require(blocks: Blocks, node: Node, engine: Engine) -> None:
@@ -51,4 +65,4 @@ def require(blocks: Blocks, node: Node, engine: Engine) -> None:
     raise error
 
 
-__all__ = ["elements", "projected", "require"]
+__all__ = ["elements", "is_a_chunk", "projected", "require"]

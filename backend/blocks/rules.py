@@ -31,7 +31,7 @@ from treadle.skeletons.lower.fold.rows import is_exact
 from .domain import Axis, Bounds, Chunks, Known
 from .engine import Engine
 from .localise import Blocks, Localiser
-from .memory import require
+from .memory import is_a_chunk, require
 from .stages import Plan, Stage
 from .tasks import traffic
 from .whole import why_one
@@ -97,6 +97,9 @@ class Rules:
                          {**self.plan.constants, **self.bounds}, pieces)  # fmt: skip
 
     def _add(self, blocks: Blocks, leaves: list[Leaf]) -> Stage:
+        if self.engine.gathers:
+            blocks.copied = [b for b in blocks.buffers
+                             if not is_a_chunk(b, self.plan.chunks[b.leaf])]  # fmt: skip
         require(blocks, blocks.node, self.engine)
         for leaf, result in zip(leaves, blocks.results, strict=True):
             self.plan.chunks[leaf] = tuple(

@@ -32,7 +32,7 @@ def executable(program: TracedProgram) -> DaskExecutable:
 def engine(program: TracedProgram) -> Engine:
     """Tasks on the current client's workers, else on threads."""
     return Engine("dask arrays", "native", program.settings, limit(), default_chunks, dynamic=True,
-                  sent=WORTH if has_workers() else Engine.sent)  # fmt: skip
+                  sent=WORTH if has_workers() else Engine.sent, gathers=True)  # fmt: skip
 
 
 def remarks(program: TracedProgram) -> list[str]:
