@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.blocks import plan
+from treadle.backend.blocks import plan, tasks
 
 from .test_arrays import PROGRAMS, chunked, da, dask, flat, matrix
-from .test_loops import smooth
+from .test_loops import STEERED, smooth
+from .test_selected import PROGRAMS as SELECTED
+from .test_sorting import PROGRAMS as SORTED
 
 distributed = pytest.importorskip("distributed")
 
@@ -40,6 +42,34 @@ def test_the_bits_of_one_machine(client: Any) -> None:
         got = dask.compute(*flat(td.jit(f)(given)))
         for g, w in zip(got, flat(td.jit(f, backend="native")(a)), strict=True):
             assert np.asarray(g).tobytes() == np.asarray(w).tobytes(), name
+
+
+#: Programs of every kind of node.
+EVERY = {
+    **PROGRAMS,
+    **{f"selected: {name}": f for name, f in SELECTED.items()},
+    **{f"sorted: {name}": f for name, f in SORTED.items()},
+    **{f"steered: {name}": f for name, f in STEERED.items()},
+}
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("name", EVERY)
+def test_every_kind_of_node_on_processes(name: str, client: Any, monkeypatch: Any) -> None:
+    """With known chunks, also as if arrays were large and parts of chunks worth sending."""
+    f = EVERY[name]
+    a = matrix((100, 7)) if name.startswith("selected") else matrix((70, 110))
+    wanted = flat(td.jit(f, backend="native")(a))
+    for large in (False, True)[: 1 if name == "sums at" else 2]:  # sums of floats in any order
+        if large:
+            monkeypatch.setattr(plan, "FEW", 0)
+            monkeypatch.setattr(tasks, "WORTH", 0)
+        for chunks in ((30, a.shape[1]), (13, 31)):
+            got = flat(td.jit(f)(da.from_array(a, chunks=chunks)))
+            assert all(n == n for g in got for sizes in g.chunks for n in sizes)
+            for g, found, w in zip(got, dask.compute(*got), wanted, strict=True):
+                assert g.shape == w.shape
+                assert np.asarray(found).tobytes() == np.asarray(w).tobytes(), (large, chunks)
 
 
 def test_a_worker_that_dies_changes_nothing(client: Any) -> None:
