@@ -8,12 +8,13 @@ beside the reverse one, in the module of its family (`elements.py`, `folds.py`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from ..analysis.combines import independent_parts, ways
 from ..errors import GradientError
 from ..expr import Expr, Read, Var
 from ..graph import (
+    Barrier,
     Combine,
     Generate,
     Input,
@@ -49,8 +50,9 @@ class Forward:
         self.used.update(roots)
         for node in topological(roots, known=self._done):
             self.used.update((*node.inputs(), *node.inside()))
+        reached = _reached(roots, self._done)
         for node in topological(roots, inside=False, known=tuple(self._done)):
-            if isinstance(node, Input) or node in self._done:
+            if isinstance(node, Input) or node not in reached:
                 continue
             self._done.add(node)
             try:
@@ -151,6 +153,23 @@ class Forward:
 
 def tangent_of(node: Node) -> Label:
     return Label(f"tangent of {node.label}")
+
+
+def _reached(roots: Sequence[Leaf], known: Container[Node]) -> set[Node]:
+    """The nodes that the roots depend on, but not what alone computes the results of functions with
+    a rule."""
+    found: set[Node] = set()
+    stack = [leaf.node for leaf in roots]
+    while stack:
+        node = stack.pop()
+        if node in found or node in known:
+            continue
+        found.add(node)
+        leaves: Sequence[Leaf] = tuple(node.inputs())
+        if isinstance(node, Barrier) and node.rule is not None:
+            leaves = node.arguments[node.ruled :]
+        stack += [leaf.node for leaf in leaves]
+    return found
 
 
 def dual(combine: Combine) -> Combine:

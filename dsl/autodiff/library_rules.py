@@ -19,6 +19,7 @@ from ..libraries.base import LibraryOperation
 from ..operations import fourier
 from ..operations.algebra import linear_algebra, matrices as triangles
 from ..operations.algebra.decompositions import conjugate_transpose as _h
+from ..operations.control import cond
 from ..operations.elements import functions
 from ..operations.indexing import index_space, joining, making
 from ..operations.reducing import irregular, reductions
@@ -189,7 +190,38 @@ def _det(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Arra
     if g is None:
         return [None]
     scale = g * functions.conj(d) if d.types[0].is_complex else g * d
-    return [scale[..., None, None] * _h(linear_algebra.inv(a))]
+    regular = reductions.all(d != 0)
+    inverse = linear_algebra.inv(functions.where(d[..., None, None] != 0, a, _unit_like(a)))
+    return [cond(regular, scale[..., None, None] * _h(inverse), g[..., None, None] * _cofactors(a))]
+
+
+def _unit_like(a: Array) -> Array:
+    return making.eye(a.shape[-1], dtype=a.dtype)
+
+
+def _cofactors(a: Array) -> Array:
+    """The adjoint of the adjugate, also of singular matrices: by singular values, of which each is
+    replaced by the product of the others."""
+    u, s, vh = linear_algebra.svd(a, full_matrices=False)
+    n = s.shape[-1]
+    i, j = making.arange(n)[:, None], making.arange(n)[None, :]
+    others = reductions.prod(functions.where(i == j, 1.0, s[..., None, :]).astype(s.dtype), -1)
+    turn = linear_algebra.det(u) * linear_algebra.det(vh)
+    if turn.types[0].is_complex:
+        turn = functions.conj(turn)
+    return (u * (turn[..., None] * others)[..., None, :]) @ vh
+
+
+@rule("linalg.pinv")
+def _pinv(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+          parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    """Of matrices whose rank does not change."""
+    (g,), (p,), (a,) = bars, results, arguments
+    if g is None:
+        return [None]
+    left = (_h(g) - a @ (p @ _h(g))) @ (p @ _h(p))
+    right = (_h(p) @ p) @ (_h(g) - (_h(g) @ p) @ a)
+    return [left + right - _h(p) @ g @ _h(p)]
 
 
 @rule("linalg.slogdet")

@@ -148,11 +148,16 @@ def lstsq(xp: ModuleType, parameters: Arrays, a: Any, b: Any) -> Arrays:
     return x, residuals, xp.asarray(rank, np.int64), values
 
 
+def pinv(xp: ModuleType, parameters: Arrays, a: Any) -> Arrays:
+    """What `td.linalg.pinv` computes of singular values: its derivative is that of this."""
+    return (xp.linalg.pinv(a),)
+
+
 def _matrix_axes(parameters: Arrays, rank: int) -> tuple[int, ...]:
     return rank - 2, rank - 1
 
 
-for _function in (det, slogdet, inv, solve, cholesky, lu, qr, eigh, svd):
+for _function in (det, slogdet, inv, solve, cholesky, lu, qr, eigh, svd, pinv):
     register_portable(f"linalg.{_function.__name__}", _function, along=_matrix_axes)
 register_portable("linalg.lstsq", lstsq)
 

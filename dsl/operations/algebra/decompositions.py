@@ -664,7 +664,8 @@ def pinv(
     large = values > limit
     inverse = f.where(large, 1 / f.where(large, values, 1), 0)
     scaled = conjugate_transpose(right) * inverse[..., None, :]
-    return products.matmul(scaled, conjugate_transpose(left))
+    found = products.matmul(scaled, conjugate_transpose(left))
+    return _with_rule("pinv", (), [found], [array], found.types[0])[0]
 
 
 def largest(values: Array, axis: AxisLike | None, keepdims: bool = False) -> Array:

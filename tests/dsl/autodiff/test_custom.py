@@ -182,3 +182,16 @@ def test_rules_of_arrays_whose_extents_come_from_data():
     x, y = np.linspace(0.1, 1.2, 7), np.linspace(1.0, 2.0, 7)
     td.check_grad(lambda x, y: td.sum(product(x[x > 0.5], y[x > 0.5])), x, y)
     td.check_grad(lambda x: td.sum(product(*[td.filter(lambda v: v > 0.5, x)[0]] * 2)), x)
+
+
+def test_bodies_of_functions_with_rules_need_no_derivative():
+    @td.rule
+    def twice(x):
+        return td.map(lambda v: td.foreign(lambda t: 2 * t, v), x)
+
+    @twice.vjp
+    def _(g, y, x):
+        return 2 * g
+
+    with td.config(backend="reference"):
+        td.check_grad(lambda x: td.sum(twice(td.sin(x)) ** 2), np.linspace(0.1, 1.2, 7))

@@ -119,6 +119,35 @@ def test_rectangular_matrices():
     td.check_grad(lambda a: td.linalg.norm(a, "nuc"), tall)
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (2, 3, 5)])
+def test_pseudo_inverses(shape, kind):
+    a = rng.random(shape) + (1j * rng.random(shape) if kind == "complex" else 0)
+    w = rng.random((*shape[:-2], shape[-1], shape[-2]))
+    td.check_grad(lambda a: td.sum(td.abs(td.linalg.pinv(a)) ** 2 * w), a)
+    inner = td.grad(lambda a: td.sum(td.abs(td.linalg.pinv(a)) ** 2 * w))
+    td.check_grad(lambda a: td.sum(td.abs(inner(a)) ** 2), a)
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+def test_pseudo_inverses_of_matrices_with_equal_singular_values(kind):
+    a = np.eye(7, 4, dtype=kind)
+    td.check_grad(lambda a: td.sum(td.real(td.linalg.pinv(a)) * V[:4, :7]), a)
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("factor", [0, 1j])
+@pytest.mark.parametrize("n", [3, 4, 6, 9])
+def test_determinants_of_singular_matrices(n, factor):
+    a = V[:n, :n] + factor * V[:n, :n].T ** 2
+    a[-1] = 0  # so that it is computed as 0
+    td.check_grad(lambda a: td.real(td.linalg.det(a) * (1 + 0.5j)), a)
+    both = np.stack([a, a + np.eye(n)])
+    td.check_grad(lambda a: td.sum(td.real(td.linalg.det(a)) * np.array([1.0, 2.0])), both)
+    np.testing.assert_array_equal(td.run(td.grad(td.linalg.det)(np.zeros((n, n)))), 0)
+
+
 @pytest.mark.parametrize("shape", [(3, 4), (2, 5, 7)])
 def test_factors_of_wide_matrices(shape):
     wide = rng.random(shape) + np.eye(*shape[-2:])
