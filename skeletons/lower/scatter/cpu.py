@@ -85,7 +85,9 @@ GATHER = 1024
 #: Maximum number of elements to count: the count of a chunk must fit in 32 bits.
 COUNTED = 1 << 36
 LOCKS = 1024
-_CHEAP_TARGET = 4.0
+#: The cost of an update, in additions, that hides behind the loads and stores of others: an index
+#: from the end and the test of a range take 6.
+_CHEAP_TARGET = 8.0
 #: Target bytes up to which threads contend for its cache lines, so that more threads do not
 #: increase the rate of atomic updates; and from which on its elements come from memory.
 FEW_BYTES, FAR_BYTES = 1 << 16, 12 << 20
