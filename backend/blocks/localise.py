@@ -140,6 +140,8 @@ class Blocks:
     copied: list[Buffer] = field(default_factory=list)
     #: Extents among the numbers, of the program of a loop.
     extents: list[Expr] = field(default_factory=list)
+    #: The buffers that are put together from several chunks, or from parts, which are kept.
+    copied: list[Buffer] = field(default_factory=list)
 
     @property
     def grid(self) -> tuple[int, ...]:
