@@ -65,6 +65,7 @@ from treadle.dsl.operations.elements.bits import *
 from treadle.dsl.operations.elements.choosing import ignore as ignore
 from treadle.dsl.operations.elements.foreign import *
 from treadle.dsl.operations.elements.functions import *
+from treadle.dsl.operations.elements.gamma import *
 from treadle.dsl.operations.elements.mapping import *
 from treadle.dsl.operations.elements.numeric import *
 from treadle.dsl.operations.elements.windows import *

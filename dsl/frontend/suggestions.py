@@ -41,7 +41,8 @@ RUN = "td.run(x) computes it: a NumPy array, of rank 0 for one value, whose .ite
 #: Names that have another meaning in one of the packages.
 _IN_PACKAGE = {
     "": {
-        "gamma": "td.random.gamma draws numbers; the function: " + _BY_NUMBA.format("gamma"),
+        "gamma": "td.random.gamma draws numbers; the function: td.exp(td.lgamma(x)) of x > 0, or "
+        + _BY_NUMBA.format("gamma"),
         "beta": "td.random.beta draws numbers; the function: scipy.special.beta(a, b)",
     },
     "random": {
@@ -257,7 +258,8 @@ INSTEAD = {
     "hvp": "td.jvp(td.grad(f), (x,), (v,))[1]",
     "disable_jit": "leave td.jit out: each operation is computed when its value is needed",
     "ops": "its functions are td's: td.permute, td.fold_seg, a.at[index].add",
-    **dict.fromkeys(("special", "lib"), "its functions are td's: td.erf, td.erfc, td.sinc, td.i0"),
+    **dict.fromkeys(("special", "lib"), "its functions are td's: td.erf, td.erfc, "
+                    "td.lgamma, td.digamma, td.sinc, td.i0"),
     "linear_transpose": "td.vjp(f, x)[1]",
     "stop_gradient": "td.stop(x)",
     **dict.fromkeys(("custom_vjp", "custom_jvp", "custom_gradient"), "f = td.rule(f), then @f.vjp "
@@ -333,14 +335,16 @@ INSTEAD = {
     "xlogy": "td.where(x == 0, 0, x * td.log(y))",
     "lerp": "a + t * (b - a)",
     "addcmul": "a + t * b * c",
-    **dict.fromkeys(("gammaln", "lgamma", "loggamma"), _BY_NUMBA.format("lgamma")),
+    **dict.fromkeys(("gammaln", "loggamma"), "td.lgamma(x)"),
+    "betaln": "td.lgamma(a) + td.lgamma(b) - td.lgamma(a + b)",
+    "psi": "td.digamma(x)",
     "factorial": "math.factorial(n), or td.cumprod(td.arange(1, n + 1)) for a table",
     "logit": "td.log(p / (1 - p))",
-    **dict.fromkeys(("digamma", "polygamma", "betainc", "zeta", "erfinv", "erf_inv",
+    **dict.fromkeys(("polygamma", "betainc", "zeta", "erfinv", "erf_inv",
                      "gammainc", "jv", "j0", "j1"),
                     "td.foreign(f, x) calls a compiled function of numbers inside a kernel, as "
-                    "one of "
-                    "scipy.special.cython_special by ctypes; td.erf and td.erfc are here"),
+                    "one of scipy.special.cython_special by ctypes; td.erf, td.lgamma and "
+                    "td.digamma are here"),
     # PyTorch
     "Tensor": _USE,
     **dict.fromkeys(("Array_", "DeviceArray"), "an array is a td.Array; " + _USE),

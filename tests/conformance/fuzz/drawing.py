@@ -53,6 +53,7 @@ NOT_GENERATED = {
          "vstack", "argpartition", "partition", "lexsort", "meshgrid", "vander", "piecewise",
          "frexp", "modf", "divmod", "average", "cov", "corrcoef", "nanstd", "nanvar", "gradient",
          "unwrap", "rollaxis", "ediff1d", "identity", "tri", "diagflat", "float_power", "sinc",
+         "digamma", "lgamma",
          "logaddexp2", "nancumprod", "quantile", "percentile", "nanquantile", "nanpercentile",
          "median", "nanmedian", "nonzero", "argwhere", "flatnonzero", "interp",
          "einsum", "nanprod", "nanmean", "trapezoid", "allclose", "ldexp"),
