@@ -12,7 +12,7 @@ from treadle.dsl.errors import keywords, misfitting, unknown_keyword
 Value: TypeAlias = Any
 
 #: The forms of calls that are remembered for a function.
-_FORMS = 64
+FORMS = 64
 
 
 class Form(NamedTuple):
@@ -51,7 +51,7 @@ class Forms:
         form = self._known.get(key)
         if form is None:
             form = self._form(args, kwargs)
-            if len(self._known) >= _FORMS:
+            if len(self._known) >= FORMS:
                 self._known.clear()
             self._known[key] = form
         return (*args, *[kwargs[word] for word in form.order]), form.by_name

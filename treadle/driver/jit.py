@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 from .arguments import signature, split_arguments, symbol, symbols_in, valued
-from .binding import Forms, Value, separated
+from .binding import FORMS, Forms, Value, separated
 from .expressions import Programs, backend_for, evaluate, shapes_of
 from .program import Program, operation_names, unnamed_schedules
 from .replaying import Replay, Replays, replay_for
@@ -281,7 +281,8 @@ class Jit(Generic[P, R, S]):
     def _keep(self, by_name: tuple[str, ...], program: Program, replay: Replay) -> None:
         known, replays = self._replays
         chosen = settings()
-        replays = replays if known is chosen else {}
+        if known is not chosen or len(replays) >= FORMS:
+            replays = {}
         added = replays.get(by_name, Replays()).having(program, replay)
         self._replays = chosen, {**replays, by_name: added}
 
