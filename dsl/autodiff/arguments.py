@@ -65,7 +65,7 @@ def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     return [leaf for leaves, _ in parts for leaf in leaves], build
 
 
-def parts_in_order(given: Any, like: Any, what: str) -> list[Any]:
+def parts_in_order(given: object, like: object, what: str) -> list[Any]:
     """The arrays, numbers and None of a nested value, in the order in which `flatten` gives those
     of `like`: entries of dicts belong to the same keys, whatever their order."""
     if like is None or is_constant(like):
@@ -91,7 +91,7 @@ def parts_in_order(given: Any, like: Any, what: str) -> list[Any]:
     return [p for g, v in zip(own, wanted, strict=True) for p in parts_in_order(g, v, what)]
 
 
-def _children(value: Any) -> Sequence[Any] | None:
+def _children(value: object) -> Sequence[object] | None:
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else children_of(value) if is_composite(value) else None

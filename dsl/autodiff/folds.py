@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from .. import simplify
 from ..analysis.combines import (
@@ -623,7 +622,9 @@ class _Scanned:
         def of(value: Array | Scalar) -> Expr:
             return value._expr if isinstance(value, Scalar) else own(value._leaves[0], len(outer))
 
-        def step(carried: Sequence[Array], given: Sequence[Array | Scalar]) -> Any:
+        def step(
+            carried: Sequence[Array], given: Sequence[Array | Scalar]
+        ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
             end, *values = map(of, given)
             add_to, values = values[: len(z)], values[len(z) :]
             g: list[Expr | None] = [None] * many

@@ -100,7 +100,7 @@ def _argnums(argnums: Any, count: int, operation: str) -> tuple[int, ...]:
     return found
 
 
-def _no_number(result: Any, operation: str) -> TracingError:
+def _no_number(result: object, operation: str) -> TracingError:
     return TracingError(
         f"{operation}: the function must return one real number, got {called(result)}.",
         hint="Return td.sum(…); for several results write (value, aux) and has_aux=True, or "
@@ -108,7 +108,7 @@ def _no_number(result: Any, operation: str) -> TracingError:
     )
 
 
-def _pair(result: Any, operation: str) -> tuple[Any, Any]:
+def _pair(result: object, operation: str) -> tuple[Any, Any]:
     """What a function with auxiliary results returns."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise TracingError(
@@ -116,7 +116,8 @@ def _pair(result: Any, operation: str) -> tuple[Any, Any]:
             f"returned {called(result)}.",
             hint="Return (loss, other).",
         )
-    return result
+    value, aux = result
+    return value, aux
 
 
 def _loss(result: Any, operation: str) -> tuple[Leaf, bool]:

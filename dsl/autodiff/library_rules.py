@@ -209,7 +209,8 @@ def _cofactors(a: Array) -> Array:
     turn = linear_algebra.det(u) * linear_algebra.det(vh)
     if turn.types[0].is_complex:
         turn = functions.conj(turn)
-    return (u * (turn[..., None] * others)[..., None, :]) @ vh
+    found: Array = (u * (turn[..., None] * others)[..., None, :]) @ vh
+    return found
 
 
 @rule("linalg.pinv")
