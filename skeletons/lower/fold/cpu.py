@@ -149,7 +149,7 @@ class Along(RowFold):
         if self.several and not (self.lanes or self.builder.context.check) and self.decisive():
             rows = at.select(at.equal(self.host_blocks, 1), 0, self.host_rows)
             (self.decided,) = self.builder.scratch("zero_decided", [int64], scalar(rows, "flags"))
-            self.builder.notes.append("a row is left when a block has decided it")
+            self.builder.notes.append("a row of several blocks is left when one has decided it")
         self.visits = Visits.of(self.builder, (self.host_blocks, *self.outer),
                                 (self.block, *(1 for _ in self.outer)), not self.outer)  # fmt: skip
         if self.visits is not None:
