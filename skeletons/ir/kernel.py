@@ -184,7 +184,9 @@ class Reduce(Statement):
     minimum, maximum, logical/bitwise and, or, xor).  The printer uses a fixed number of
     interleaved partial accumulators, the same whatever is fused into `body`, so that fusion never
     changes a bit, and combines them in a fixed order.  `accumulators` are declared before and have
-    an initial value, which is combined once, as the left operand.
+    an initial value, which is combined once, as the left operand.  `long`: few iterations are a
+    rest behind whole groups of partial accumulators, which needs little time, so it gets little
+    code.
     """
 
     var: Var
@@ -194,6 +196,7 @@ class Reduce(Statement):
     values: tuple[Expr, ...]
     accumulators: tuple[Var, ...]
     combine: Combine
+    long: bool = False
 
 
 @dataclass(frozen=True, eq=False)

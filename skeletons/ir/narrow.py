@@ -601,6 +601,6 @@ class _Pass:
         else:
             self.wanted_wide.update(v for v in s.accumulators if v in self.new)
             made = Reduce(var, start, stop, body, self._others(s.values), s.accumulators,
-                          self._combine(s.combine))  # fmt: skip
+                          self._combine(s.combine), s.long)  # fmt: skip
         self.loops -= 1
         return made

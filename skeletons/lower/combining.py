@@ -104,24 +104,28 @@ def zeros(combine: Combine) -> Values:
 
 
 def reduce_range(into: Linearizer, combine: Combine, accumulators: Sequence[Var], start: Expr,
-                 stop: Expr, element: Elements, name: str = "k", serial: bool = False
-                 ) -> None:  # fmt: skip
+                 stop: Expr, element: Elements, name: str = "k", serial: bool = False,
+                 long: bool = False) -> None:  # fmt: skip
     """Accumulate elements start … stop − 1 from the left.
 
-    Operators known to commute use interleaved accumulators (`ir.Reduce`), unless `serial`.
+    Operators known to commute use interleaved accumulators (`ir.Reduce`, which is `long` or not),
+    unless `serial`.
     """
     if is_commutative(combine) and not serial:
         k = Var(name, start.type)
         with into.body() as inside:
             values = element(into, k)
-        into.append(Reduce(k, start, stop, tuple(inside), values, tuple(accumulators), combine))
+        into.append(
+            Reduce(k, start, stop, tuple(inside), values, tuple(accumulators), combine, long)
+        )
         return
     with into.loop(name, start, stop) as k:
         accumulate(into, combine, accumulators, element(into, k))
 
 
 def fold_range(into: Linearizer, combine: Combine, start: Expr, stop: Expr, element: Elements,
-               name: str = "k", serial: bool = False) -> tuple[Var, ...]:  # fmt: skip
+               name: str = "k", serial: bool = False, long: bool = False
+               ) -> tuple[Var, ...]:  # fmt: skip
     """The combination of elements start … stop − 1; an identity or zeros if there are none.
 
     Starts from the identity if there is one, otherwise from the first element.
@@ -129,12 +133,12 @@ def fold_range(into: Linearizer, combine: Combine, start: Expr, stop: Expr, elem
     neutral = identities(combine)
     total = declare(into, neutral if neutral is not None else zeros(combine))
     if neutral is not None:
-        reduce_range(into, combine, total, start, stop, element, name, serial)
+        reduce_range(into, combine, total, start, stop, element, name, serial, long)
         return total
     with into.when(at.less(start, stop)):
         first = element(into, start)
         assign(into, total, first)
-        reduce_range(into, combine, total, at.add(start, 1), stop, element, name, serial)
+        reduce_range(into, combine, total, at.add(start, 1), stop, element, name, serial, long)
     return total
 
 
@@ -173,11 +177,12 @@ def fold_tree(into: Linearizer, combine: Combine, count: Expr, partial: Elements
     return total
 
 
-def fold_partials(into: Linearizer, combine: Combine, count: Expr, partial: Elements
-                  ) -> tuple[Var, ...]:  # fmt: skip
-    """`fold_tree`, or `Reduce` for operators that commute."""
+def fold_partials(into: Linearizer, combine: Combine, count: Expr, partial: Elements,
+                  exact: bool) -> tuple[Var, ...]:  # fmt: skip
+    """`fold_tree`, or `Reduce` for operators that commute; if they are `exact`, a loop, whose code
+    is the shortest."""
     if identities(combine) is not None:
-        return fold_range(into, combine, at.integer(0), count, partial, "b")
+        return fold_range(into, combine, at.integer(0), count, partial, "b", exact, True)
     return fold_tree(into, combine, count, partial)
 
 

@@ -118,7 +118,7 @@ class _Writer:
                 self.out.append(f"test {x(s.condition)}")
                 self.body(s.body)
             case Reduce():
-                self.out.append(f"Reduce {x(s.start)} {x(s.stop)} {x(s.var)}")
+                self.out.append(f"Reduce {x(s.start)} {x(s.stop)} {x(s.var)} {s.long}")
                 self.body(s.body)
                 self.out.append(f"{[x(v) for v in s.values]} {[x(v) for v in s.accumulators]} "
                                 f"{self.combine(s.combine)}")  # fmt: skip

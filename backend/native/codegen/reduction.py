@@ -49,7 +49,8 @@ _AHEAD = 2048
 #: A body of more operations is emitted once per vector instead of once per 64 elements.
 _HEAVY = 60
 #: A body of at most so many operations is emitted for every vector of a rest of fewer than 64
-#: elements, with and without a mask, which takes half the time for rows of 100.
+#: elements, with and without a mask, which takes half the time for rows of 100.  (Not if the range
+#: is known to be long: most of the code would be that of the rest.)
 _LIGHT = 16
 
 #: Where a vector of partials is stored: a pointer for each part.
@@ -263,7 +264,7 @@ class _Reduction:
         self._groups(self.s, first, limit, changed)
         if is_number(limit) and is_number(end):
             self._last(int(limit), int(end), changed)
-        elif len(self.types) == 1 and is_light(self.s, self.em.target, _LIGHT):
+        elif len(self.types) == 1 and not self.s.long and is_light(self.s, self.em.target, _LIGHT):
             self._light_rest(limit, end, changed)
         else:
             with self._if(f"icmp slt i64 {limit}, {end}", "tail"):

@@ -313,8 +313,9 @@ class Along(RowFold):
         return identities(self.combine)
 
     def fold_block(self, into: Linearizer, at_row: Sequence[Expr], block: Expr, combine: Combine,
-                   pick: Pick | None = None) -> tuple[Var, ...]:  # fmt: skip
-        """Fold the elements of a block, each mapped by `pick` if given, with `combine`."""
+                   pick: Pick | None = None, long: bool = False) -> tuple[Var, ...]:  # fmt: skip
+        """Fold the elements of a block, each mapped by `pick` if given, with `combine`; `long`: its
+        row has several blocks."""
         rank = len(self.outer)
         bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
         roots = self.elements if self.linear is None else self.linear
@@ -335,7 +336,8 @@ class Along(RowFold):
 
         if self.single_row:
             start, stop = tiling.block_range(into, "block", block, self.block, self.run)
-            return fold_range(into, combine, start, stop, element({}), serial=self.lanes)
+            long = long or not self.outer
+            return fold_range(into, combine, start, stop, element({}), serial=self.lanes, long=long)
         first, end = tiling.block_range(
             into, "lead", at.floor_divide(block, self.parts), self.group, self.lead
         )
@@ -388,7 +390,8 @@ class Along(RowFold):
         """A row's result from the partial results of its blocks."""
         if is_pinned(self.node):
             return fold_tree(into, self.combine, self.blocks, partial)
-        return fold_partials(into, self.combine, self.blocks, partial)
+        exact = is_exact(self.combine)
+        return fold_partials(into, self.combine, self.blocks, partial, exact)
 
 
 # -----------------------------------------------------------------------------------------------
@@ -659,20 +662,20 @@ class ArgumentFold(Along):
 
     def whole(self, into: Linearizer, at_row: Sequence[Expr], partial: Elements
               ) -> tuple[Var, ...]:  # fmt: skip
-        (best,) = fold_partials(into, self.extreme, self.blocks, partial)
+        (best,) = fold_partials(into, self.extreme, self.blocks, partial, True)
 
         def having(inner: Linearizer, b: Expr) -> tuple[Expr, ...]:
             (value,) = partial(inner, b)
             return (inner.let(select(self._is(value, best), b, _NEVER), "having"),)
 
-        (block,) = fold_partials(into, _FIRST, self.blocks, having)
-        return best, self._first_index(into, at_row, block, best)
+        (block,) = fold_partials(into, _FIRST, self.blocks, having, True)
+        return best, self._first_index(into, at_row, block, best, True)
 
     def _best(self, into: Linearizer, at_row: Sequence[Expr], block: Expr) -> Var:
         return self.fold_block(into, at_row, block, self.extreme, lambda _, pair: pair[:1])[0]
 
     def _first_index(
-        self, into: Linearizer, at_row: Sequence[Expr], block: Expr, best: Expr
+        self, into: Linearizer, at_row: Sequence[Expr], block: Expr, best: Expr, long: bool = False
     ) -> Var:
         """The first index of `best` in a block."""
 
@@ -680,7 +683,7 @@ class ArgumentFold(Along):
             value, where = pair
             return (inner.let(select(self._is(value, best), where, _NEVER), "position"),)
 
-        return self.fold_block(into, at_row, block, _FIRST, position)[0]
+        return self.fold_block(into, at_row, block, _FIRST, position, long)[0]
 
     def _is(self, value: Expr, best: Expr) -> Expr:
         """Whether two values are equal or both NaN."""

@@ -43,15 +43,15 @@ SIZES = (0, 1, 3, 15, 16, 17, 63, 64, 65, 127, 128, 1000, 8191, 8192, 8193, 100_
 i = Var("i", int64)
 
 
-def reduction(op: str, t: ScalarType, first: Any, value: Any = None,
-              body: Body = ()) -> Kernel:  # fmt: skip
+def reduction(op: str, t: ScalarType, first: Any, value: Any = None, body: Body = (),
+              long: bool = False) -> Kernel:  # fmt: skip
     x, o = buffer("x", t), buffer("o", t, "output", k(1))
     acc, left, right = Var("acc", t), Var("left", t), Var("right", t)
     taken: Expr = Load(x, i) if value is None else value(Load(x, i))
     combine = Combine((left,), (right,), (ap(op, left, right),))
     made = (
         Declare(acc, lit(first, t)),
-        Reduce(i, k(0), N, body, (taken,), (acc,), combine),
+        Reduce(i, k(0), N, body, (taken,), (acc,), combine, long),
         Store(o, k(0), acc),
     )
     return kernel("reduce", [x, o], made)
@@ -89,6 +89,17 @@ def test_reduce(op: str, t: ScalarType) -> None:
                 ), (m, out, expected)
             else:
                 assert out[0] == expected.astype(t.numpy)
+
+
+def test_bits_do_not_depend_on_the_code_of_the_rest() -> None:
+    for target in TARGETS:
+        for m in SIZES:
+            x, found = values(float32, m), []
+            for long in (False, True):
+                out = np.zeros(1, np.float32)
+                run(reduction("add", float32, 0, long=long), [x, out], [m], target=target)
+                found.append(out.tobytes())
+            assert found[0] == found[1], m
 
 
 def test_precision() -> None:

@@ -10,8 +10,9 @@ from tests.skeletons.ir.interpret import run, run_array
 from treadle.dsl.analysis.combines import identities
 from treadle.dsl.expr import Index
 from treadle.dsl.scalar import Scalar
+from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.lower.fold.rows import runs_across
-from treadle.skeletons.lower.lower import lower
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -131,6 +132,15 @@ def test_one_block_has_no_second_phase():
     small = lower(td.sum(td.generate((5,), lambda i: i))._leaves[0].node)
     assert len(small.kernels) == 1
     assert len(lower(td.sum(a)._leaves[0].node).kernels) == 2
+
+
+def test_partial_results_are_combined_by_little_code():
+    """Exact ones in a loop, others by a reduction that takes a rest for rare."""
+    a = td.use(data(9).astype("f4"))
+    for made, reductions in ((td.sum(a), 1), (td.min(a), 0)):
+        _, second = lower(made._leaves[0].node, LoweringContext()).kernels
+        found = [s for s in ir.statements(second.body) if isinstance(s, ir.Reduce)]
+        assert len(found) == reductions and all(s.long for s in found)
 
 
 def test_blocks_depend_on_extents_only():
