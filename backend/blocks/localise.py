@@ -136,8 +136,6 @@ class Blocks:
     axes: list[Axis]
     numbers: list[Any]
     notes: list[str] = field(default_factory=list)
-    #: The buffers that are put together from several chunks, or from parts, which are kept.
-    copied: list[Buffer] = field(default_factory=list)
     #: Extents among the numbers, of the program of a loop.
     extents: list[Expr] = field(default_factory=list)
     #: The buffers that are put together from several chunks, or from parts, which are kept.
