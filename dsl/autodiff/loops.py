@@ -389,6 +389,7 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
             for bar, first in zip(bars, node.init, strict=True)
         ]  # fmt: skip
         node = with_first_extents(node)
+        r.admit(invariants(node))
         loop, n = counted(node)
         back = _Adjoint(r, node, loop, bars)
     starts = [bars[k] or constant_leaf(0, node.leaf(k), str(adjoint(node))) for k in back.active]
@@ -402,9 +403,9 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     r.replaced.update((a, b) for a, b in zip(original.leaves, storing, strict=False) if a != b)
     targets = [*(loop.init[k] for k in back.active), *back.fixed]
     for leaf, g in zip(targets, reversed_, strict=False):
-        r.give(leaf, own(g, len(leaf.shape)))
+        r.pass_on(leaf, own(g, len(leaf.shape)))
     for late, g in zip(back.late, reversed_[len(targets) :], strict=True):
-        r.give(late.leaf, late.of(g, adjoint(node), node.where))
+        r.pass_on(late.leaf, late.of(g, adjoint(node), node.where))
 
 
 #: The operation whose results are the stored states of a loop.

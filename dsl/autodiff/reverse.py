@@ -93,6 +93,28 @@ class Reverse:
         if leaf in self.moving:
             self.parts.setdefault(leaf, []).append(part)
 
+    def admit(self, roots: Sequence[Leaf]) -> None:
+        """Let leaves that a rule has made depend on targets, as what they are computed from does;
+        `pass_on` gives them contributions."""
+        known = [x for node in topological(roots) for x in node.leaves if x in self.moving]
+        self.moving |= moving(roots, known)
+
+    def pass_on(self, leaf: Leaf, part: Expr) -> None:
+        """Add a contribution to a leaf, or to what a leaf that a rule has made is computed from."""
+        nodes = set(self.nodes)
+        if leaf.node in nodes:
+            self.give(leaf, part)
+            return
+        known = [x for node in topological((leaf,)) if node in nodes for x in node.leaves
+                 if x in self.moving]  # fmt: skip
+        inner = Reverse((leaf,), known, self.memory)
+        inner.give(leaf, part)
+        inner.run()
+        for x in known:
+            for e in inner.parts.get(x, ()):
+                self.give(x, e)
+        self.replaced.update(inner.replaced)
+
     def bar(self, leaf: Leaf) -> Leaf | None:
         """The sum of a leaf's contributions, as an array."""
         parts = self.parts.get(leaf)

@@ -205,6 +205,26 @@ def test_extents_that_are_equal_in_every_iteration(name):
     np.testing.assert_allclose(td.jit(f, backend="native")(x), found, rtol=1e-9)
 
 
+@pytest.mark.parametrize("memory", [None, 1])
+def test_what_is_computed_in_every_iteration_with_the_extents_of_a_state(memory):
+    """With those of the first state it is the same in every iteration, and leaves the loop."""
+    start, m = np.linspace(0.5, 1.3, 4).reshape(2, 2), np.array([[0.3, 1.0], [-0.4, 0.2]])
+
+    def f(x):
+        def step(k, s):
+            return td.cond(k == 0, s @ m, td.vjp(lambda z: td.cumsum(z * z, 1), s)[1](x))
+
+        return td.sum(td.sin(td.loop(2, step, td.use(start))))
+
+    x = np.array([[0.7, -0.2], [0.1, 0.4]])
+    found = td.run(td.grad(f, memory=memory)(x))
+    assert np.all(found != 0)
+    _, slope = td.jvp(f, (x,), (np.ones((2, 2)),))
+    np.testing.assert_allclose(float(slope), found.sum())
+    with td.config(backend="reference"):
+        td.check_grad(f, x)
+
+
 LOOPS = (
     "while",
     "scan",
