@@ -55,8 +55,8 @@ def stream(
     Result: `out`, or the NumPy arrays.
 
     Errors: `MemoryLimitExceeded` if a block needs more memory than that, because a part of `f`
-        cannot be computed in blocks; `DistributionError` if a part of `f` has no rule: a result
-        whose extents depend on data, a Python function.
+        cannot be computed in blocks; `DistributionError` if a part of `f` has no rule: a state
+        of a loop whose extents depend on data, a Python function.
 
     >>> import numpy as np, treadle as td
     >>> td.stream(lambda a: a * 2, np.arange(5), memory="1 MB")

@@ -95,7 +95,7 @@ def test_a_chunk_has_what_is_selected_of_a_chunk() -> None:
 
 def test_what_is_selected_of_a_file_fits_in_memory() -> None:
     a = np.random.default_rng(1).random((4000, 32)).astype(np.float32)
-    program = td.jit(lambda a: a[a[:, 0] > 0.9]).lower(a)
+    program = td.jit(lambda a: a[a[:, 0] > 0.9], backend="dask").lower(a)
     stream = Stream(program, [a], (), 200_000)
     assert np.array_equal(*stream.run([None], lambda *_: None), a[a[:, 0] > 0.9])
     assert stream.total > 3 * 8, "the plan grows"
