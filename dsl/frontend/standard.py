@@ -64,7 +64,7 @@ def require_device(device: str | None, operation: str) -> None:
 
 def require_order(order: Order, operation: str) -> Order:
     """The order of elements, if there is such an order."""
-    if order in ("C", "F", "A", "K"):
+    if isinstance(order, str) and order in ("C", "F", "A", "K"):
         return order
     raise TracingError(
         f"{operation}: order is 'C' or 'F', got {order!r}.",

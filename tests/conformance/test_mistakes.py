@@ -251,6 +251,7 @@ MISTAKES = [
      ""),
     ("td.sort(A, order='descending')", TRACING, "td.reverse(td.sort(a), axis)",
      "td.reverse(td.sort(A), 0)"),
+    ("A.astype('f4', np.ones(2))", TRACING, "astype: order is 'C' or 'F', got", ""),
     ("td.clip(A, a_min=0)", TRACING, "Did you mean min?", "td.clip(A, min=0)"),
     ("td.stencil(lambda w: w[0], a, mode='wrap')", TRACING, "Did you mean boundary?",
      "td.stencil(lambda w: w[0], a, boundary=td.wrap)"),
