@@ -320,12 +320,12 @@ class Jit(Generic[P, R, S]):
         symbols = tuple(symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True))
         backend = backend_for(self._backend, flat)
         with (
-            config(backend=backend),
+            config(backend=backend, deterministic=chosen.deterministic),
             specialising(inputs, shapes_of(flat)) as specialised,
             traced_function(),
             watching(self._function),
         ):
-            # trace-time choices depend on the backend
+            # trace-time choices depend on them
             leaves, tree = flatten_results(self._traced(symbols, by_name), "the compiled function")
         leaves = with_checks(leaves, [check for param in params for check in param.fits])
         ended = fresh_uid()
