@@ -1,8 +1,9 @@
-"""Linear algebra of many small matrices: `python -m benchmarks.matmul.linalg gpu` (or `cpu`).
+"""Linear algebra of many small matrices: `python -m benchmarks.matmul.linalg gpu [WORK …]` (or
+`cpu`; default: every operation).
 
-gpu: inv, solve (one right-hand side) and cholesky of a million 2 × 2 … 4 × 4 and of 50,000 larger
-matrices of float32 and float64, beside PyTorch and CuPy, and a copy of as many bytes as are read
-and written.  cpu: beside NumPy, with fewer matrices.
+gpu: inverses, systems (one right-hand side), factors, determinants and eigenvalues of a million
+2 × 2 … 4 × 4 and of 50,000 larger matrices of float32 and float64, beside PyTorch and CuPy, and a
+copy of as many bytes as are read and written.  cpu: beside NumPy (LU: SciPy), with fewer matrices.
 
 Residuals are checked against float64, and kept as JSON and a table in benchmarks/results.
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 import treadle as td
 from benchmarks.harness import host_stopwatch
@@ -39,37 +41,58 @@ def cholesky(a: Any, b: Any) -> Any:
     return td.linalg.cholesky(a)
 
 
+def det(a: Any, b: Any) -> Any:
+    return td.linalg.det(a)
+
+
+def lu(a: Any, b: Any) -> Any:
+    return td.linalg.lu(a)
+
+
+def qr(a: Any, b: Any) -> Any:
+    return td.linalg.qr(a)
+
+
+def eigh(a: Any, b: Any) -> Any:
+    return td.linalg.eigh(a)
+
+
 def fused(a: Any, b: Any) -> Any:
     """A system with a producer and a consumer around it."""
     return td.maximum(td.linalg.solve(a + td.eye(a.shape[-1], dtype=a.dtype), td.sin(b)), 0)
 
 
 WORKS: dict[str, Callable[[Any, Any], Any]] = {
-    "inv": inv, "solve": solve, "cholesky": cholesky, "solve, fused": fused
+    "inv": inv, "solve": solve, "cholesky": cholesky, "solve, fused": fused, "det": det, "lu": lu,
+    "qr": qr, "eigh": eigh,
 }  # fmt: skip
 
 
 def operands(n: int, count: int, name: str, work: str) -> tuple[Any, Any]:
-    """Matrices and right-hand sides around zero; definite ones for Cholesky."""
+    """Matrices and right-hand sides around zero; definite ones for Cholesky, and symmetric ones
+    for eigenvalues."""
     rng = np.random.default_rng(n)
     a = rng.standard_normal((count, n, n)).astype(name)
     if work == "cholesky":
         a = a @ a.swapaxes(1, 2) + np.eye(n, dtype=name)
+    if work == "eigh":
+        a = a + a.swapaxes(1, 2)
     return a, rng.standard_normal((count, n, 1)).astype(name)
 
 
 def moved(n: int, itemsize: int, count: int, work: str) -> int:
     """The bytes read and written."""
-    each = n * n + 2 * n if work.startswith("solve") else 2 * n * n
+    results = {"solve": 2 * n, "det": 1, "qr": 2 * n * n, "eigh": n * n + n, "lu": n * n + n}
+    each = n * n + results.get(work.removesuffix(", fused"), n * n)
     return each * itemsize * count
 
 
 def residual(work: str, a: Any, b: Any, x: Any) -> float:
     """The largest backward error of the first matrices, in units of n ε."""
-    few = slice(0, CHECKED)
     eps = np.finfo(a.dtype).eps
-    a, b, x = (np.asarray(v[few]).astype("f8") for v in (a, b, x))
-    n = a.shape[-1]
+    a, b, *found = (np.asarray(v[:CHECKED]).astype("f8")
+                    for v in (a, b, *(x if isinstance(x, tuple | list) else (x,))))  # fmt: skip
+    n, x = a.shape[-1], found[0]
 
     def size(v: Any) -> Any:
         return np.sqrt((v * v).sum(axis=(1, 2)))
@@ -80,6 +103,21 @@ def residual(work: str, a: Any, b: Any, x: Any) -> float:
         error, scale = size(x @ x.swapaxes(1, 2) - a), size(a)
     elif work == "solve":
         error, scale = size(a @ x - b), size(a) * size(x) + size(b)
+    elif work == "det":
+        error, scale = abs(x - np.linalg.det(a)), np.linalg.norm(a, axis=1).prod(axis=1)
+    elif work == "lu":
+        rows, every = a.copy(), np.arange(len(a))
+        for k, pivot in enumerate(found[1].astype(int).T):
+            rows[every, k], rows[every, pivot] = rows[every, pivot], rows[every, k]
+        low, high = np.tril(x, -1) + np.eye(n), np.triu(x)
+        error, scale = size(low @ high - rows), size(low) * size(high)
+    elif work == "qr":
+        error = size(x @ found[1] - a) + size(x.swapaxes(1, 2) @ x - np.eye(n)) * size(a)
+        scale = size(a)
+    elif work == "eigh":
+        vectors = found[1]
+        error, scale = size(a @ vectors - vectors * x[:, None]), size(a)
+        error = error + size(vectors.swapaxes(1, 2) @ vectors - np.eye(n)) * scale
     else:
         return 0.0  # as the plain system
     return float((error / (n * eps * scale)).max())
@@ -87,12 +125,22 @@ def residual(work: str, a: Any, b: Any, x: Any) -> float:
 
 def _peers(xp: Any, a: Any, b: Any, unit: Any) -> dict[str, Callable[[], Any]]:
     """The same by NumPy, CuPy or PyTorch."""
+    of = xp.linalg
+    factors = {"lu": lambda: of.lu_factor(a)} if hasattr(of, "lu_factor") else {}
     return {
+        **factors,
+        "det": lambda: of.det(a),
+        "qr": lambda: of.qr(a),
+        "eigh": lambda: of.eigh(a),
         "inv": lambda: xp.linalg.inv(a),
         "solve": lambda: xp.linalg.solve(a, b),
         "cholesky": lambda: xp.linalg.cholesky(a),
         "solve, fused": lambda: xp.linalg.solve(a + unit, xp.sin(b)).clip(0),
     }
+
+
+def _on_host(cp: Any, x: Any) -> Any:
+    return tuple(map(cp.asnumpy, map(cp.from_dlpack, x if isinstance(x, tuple) else (x,))))
 
 
 def on_gpu(n: int, name: str, work: str) -> dict[str, Any]:
@@ -106,9 +154,10 @@ def on_gpu(n: int, name: str, work: str) -> dict[str, Any]:
     if torch is not None:
         u, v = torch.from_dlpack(x), torch.from_dlpack(y)
         runs["torch"] = _peers(torch, u, v, torch.eye(n, dtype=u.dtype, device=u.device))[work]
-    runs["CuPy"] = _peers(cp, x, y, cp.eye(n, dtype=x.dtype))[work]
+    if work != "lu":  # CuPy factorises single matrices only
+        runs["CuPy"] = _peers(cp, x, y, cp.eye(n, dtype=x.dtype))[work]
     runs["copy"] = copies(moved(n, a.itemsize, count, work))
-    error = residual(work, a, b, cp.asnumpy(cp.from_dlpack(mine(x, y))))
+    error = residual(work, a, b, _on_host(cp, mine(x, y)))
     assert error < 8, (n, name, work, error)
     return {"work": work, "n": n, "type": name, "count": count, "error": error,
             **least(runs, sample)}  # fmt: skip
@@ -119,6 +168,7 @@ def on_cpu(n: int, name: str, work: str) -> dict[str, Any]:
     a, b = operands(n, count, name, work)
     mine = td.jit(WORKS[work], backend="native")
     peers = _peers(np, a, b, np.eye(n, dtype=name))
+    peers["lu"] = lambda: [scipy.linalg.lu_factor(x) for x in a]
     error = residual(work, a, b, mine(a, b))
     assert error < 8, (n, name, work, error)
     runs = {"treadle": lambda: mine(a, b), "NumPy": peers[work]}
@@ -135,17 +185,18 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines = [" | ".join(head), " | ".join("---:" for _ in head)]
     for r in rows:
         cells = [r["work"], r["type"], str(r["n"]), f"{r['count']:,}"]
-        cells += [*(f"{r[k] * 1e3:.3f}" for k in names), f"{r[peer] / r['treadle']:.1f}"]
+        cells += [f"{r[k] * 1e3:.3f}" if k in r else "" for k in names]
+        cells += [f"{r[peer] / r['treadle']:.1f}"]
         cells += [f"{r['copy'] / r['treadle']:.0%}"] if "copy" in names else []
         lines.append(" | ".join(cells))
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
-def main(where: str) -> None:
+def main(where: str, *works: str) -> None:
     measure = on_gpu if where == "gpu" else on_cpu
     rows = []
     for name in ("float32", "float64"):
-        for work in WORKS:
+        for work in works or WORKS:
             for n in SIZES:
                 rows.append(measure(n, name, work))
                 print({k: v for k, v in rows[-1].items() if k != "count"}, flush=True)
@@ -153,4 +204,4 @@ def main(where: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
+from treadle.dsl import simplify
 from treadle.dsl.expr import Const, Expr
 from treadle.dsl.graph import Library
 from treadle.dsl.libraries.base import is_builtin
 from treadle.dsl.scalar import apply_primitive
+from treadle.dsl.types import ScalarType
 
 #: The largest matrices, and the most right-hand sides of a system.
 LARGEST, COLUMNS = 32, 8
-NAMES = ("linalg.inv", "linalg.solve", "linalg.cholesky")
+#: The bytes of a column at most, of matrices whose threads hold two columns in registers.
+COLUMN_BYTES = 256
+ELIMINATIONS = ("linalg.inv", "linalg.solve", "linalg.cholesky", "linalg.lu")
+ORTHOGONAL = ("linalg.qr", "linalg.eigh")
+#: Sweeps of Jacobi's method at most; matrices of 32 rows need 5 (float32) to 9 (float64).
+SWEEPS = 16
 
 
 def has_kernel(node: Library) -> bool:
     """Whether kernels compute a library operation: the matrices have constant extents."""
     operation = node.operation
-    if not is_builtin(operation) or operation.name not in NAMES or any(operation.parameters):
+    name = operation.name
+    if not is_builtin(operation) or name not in ELIMINATIONS + ORTHOGONAL:
         return False
-    rows, columns = node.outs[0].shape[-2:]
-    sizes = node.arguments[0].shape[-1], rows, columns
+    if name == "linalg.cholesky" and any(operation.parameters):
+        return False
+    given = node.arguments[0]
+    sizes = [*given.shape[-2:]]
+    if name == "linalg.solve":
+        sizes += node.outs[0].shape[-2:]
     if not all(isinstance(e, Const) for e in sizes):
         return False
-    n, _, k = map(number, sizes)
-    return 0 < n <= LARGEST and (operation.name != "linalg.solve" or 0 < k <= COLUMNS)
+    rows, columns = map(number, sizes[:2])
+    if not (0 < rows <= LARGEST and 0 < columns <= LARGEST):
+        return False
+    if name == "linalg.solve":
+        return 0 < number(sizes[3]) <= COLUMNS
+    # (A library computes one matrix faster: it uses more of the machine than a lane.)
+    several = len(given.shape) > 2
+    return name not in ORTHOGONAL or (
+        several and max(rows, columns) * given.type.bytes <= COLUMN_BYTES
+    )
 
 
 def number(e: Expr) -> int:
     assert isinstance(e, Const)
     return int(e.value)
+
+
+def real_type(t: ScalarType) -> ScalarType:
+    return apply_primitive("real", [Const(0, t)]).type if t.is_complex else t
+
+
+def constant_of(value: float, t: ScalarType) -> Expr:
+    return simplify.cast(Const(value, real_type(t)), t)
 
 
 def real(x: Expr) -> Expr:
@@ -42,12 +70,52 @@ def negative(x: Expr) -> Expr:
     return apply_primitive("negative", [x])
 
 
+def plus(x: Expr, y: Expr) -> Expr:
+    return apply_primitive("add", [x, y])
+
+
+def minus(x: Expr, y: Expr) -> Expr:
+    return apply_primitive("subtract", [x, y])
+
+
+def quotient(x: Expr, y: Expr) -> Expr:
+    return apply_primitive("true_divide", [x, y])
+
+
+def larger(x: Expr, y: Expr) -> Expr:
+    """The larger of two real numbers, NaN if one is NaN."""
+    return apply_primitive("maximum", [x, y])
+
+
+def is_more(x: Expr, y: Expr) -> Expr:
+    return apply_primitive("greater", [x, y])
+
+
 def size(x: Expr) -> Expr:
     """|x|, or |re| + |im|, by which LAPACK chooses pivots."""
     if not x.type.is_complex:
         return apply_primitive("absolute", [x])
     parts = [apply_primitive("absolute", [apply_primitive(part, [x])]) for part in ("real", "imag")]
     return apply_primitive("add", parts)
+
+
+def squared(x: Expr) -> Expr:
+    """|x|²."""
+    if not x.type.is_complex:
+        return apply_primitive("multiply", [x, x])
+    parts = [apply_primitive(part, [x]) for part in ("real", "imag")]
+    return apply_primitive("add", [apply_primitive("multiply", [p, p]) for p in parts])
+
+
+def times(x: Expr, y: Expr) -> Expr:
+    """x · y, where one of them may be real and the other one complex."""
+    if x.type.is_complex == y.type.is_complex:
+        return apply_primitive("multiply", [x, y])
+    if y.type.is_complex:
+        x, y = y, x
+    parts = [apply_primitive("multiply", [apply_primitive(part, [x]), y])
+             for part in ("real", "imag")]  # fmt: skip
+    return apply_primitive("complex", parts)
 
 
 def over(x: Expr, r: Expr) -> Expr:

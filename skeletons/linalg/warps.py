@@ -1,108 +1,101 @@
-"""Systems, inverses and Cholesky factors of many matrices of up to 32 rows on a GPU.
+"""Linear algebra of many matrices of up to 32 rows on a GPU: what its algorithms share.
 
-A warp holds 32 / LANES matrices, with LANES = 8, 16 or 32 ≥ n lanes each.  A lane has one row in
-registers; rows meet by shuffles.  Of matrices that are inverted, if n ≤ 8, it has two rows (4 lanes
-are enough, and a shuffle or the search for a pivot serves twice as many matrices), or all of them,
-if they fit into 64 registers: nothing is shuffled, and matrices go through shared memory both ways,
-so that neighbouring lanes access neighbouring elements.
+A warp holds 32 / LANES matrices, with LANES = 8, 16 or 32 lanes each.  A lane has a row or a column
+in registers; they meet by shuffles.
 
-    load             each lane its row, as vectors
-    for k < n:       pivot: the row of the largest element in column k that was no pivot before (a
-                     maximum by shuffles and a ballot), broadcast element by element
-      solve          the other rows without a pivot subtract their multiple of it
-      inv            all other rows do (Gauss-Jordan, in place); at the end, each is divided by its
-                     pivot
-      cholesky       row k is the pivot; lanes below it subtract
-    store            solve: back substitution leaves component k in lane k.  Others: rows go through
-                     shared memory (those of an inverse are permuted there), so that stores are of
-                     consecutive elements
-
-Rows are never exchanged: which row was the pivot of a column stays in a register.
+    load             each lane its row or column
+    an algorithm     `warps_rows.py`, `warps_columns.py`
+    store            through shared memory, so that neighbouring lanes store neighbouring elements
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from treadle.dsl import simplify
-from treadle.dsl.expr import FALSE, TRUE, Const, Expr, Var
-from treadle.dsl.graph import Leaf, Library
-from treadle.dsl.scalar import apply_primitive
-from treadle.dsl.types import float64, int64, uint32
+from treadle.dsl.expr import Expr, Var
+from treadle.dsl.graph import Library
 
 from ..ir import arithmetic as at
-from ..ir.kernel import (
-    Assign,
-    Barrier,
-    Buffer,
-    Collective,
-    Kernel,
-    Let,
-    Load,
-    Lowered,
-    Store,
-    StoreVector,
-)
+from ..ir.kernel import Assign, Barrier, Buffer, Kernel, Let, Load, Store, StoreVector
 from ..ir.linearize import Linearizer
-from ..lower import tiling
-from ..lower.build import Builder, LoweringContext
+from ..lower.build import Builder
 from ..lower.gpu.collectives import shuffled
-from ..lower.gpu.common import WARP, WIDEST, Threads, load_vector
+from ..lower.gpu.common import WARP, Threads, load_vector
 from ..products.scalars import add_product
-from .small import conjugate, has_kernel, negative, number, over, real, size
+from .small import number
 
-#: Threads of a block, if a thread has a matrix, too; the bytes of a matrix at most that it inverts.
-THREADS, FEW, OF_A_THREAD = 128, 64, 256
+#: Threads of a block.
+THREADS = 128
 #: The largest matrices whose steps are unrolled; the phases of larger ones, in each of which a step
 #: does what its first one needs.
 UNROLLED, PHASES = 8, 4
-#: Step k of an algorithm: (k, the columns that are left, the registers) → the new registers.
+#: Step k of an algorithm: (k, the registers of a column that are left, all registers) → the new
+#: registers.
 Step = Callable[[Expr, int, list[Expr]], list[Expr]]
 
 
-def lower_linalg(node: Library, context: LoweringContext) -> Lowered:
-    """One kernel, with a variant for data that is not aligned."""
-    if not has_kernel(node):
-        raise TypeError(f"{node.operation.name} is a library's")
-    builder = Builder(node, context)
-    made = _Warps(builder, node)
-    return builder.lowered(made.kernel(True, made.kernel(False, None)))
+@dataclass(frozen=True)
+class Staged:
+    """Matrices of a block in shared memory, `stride` elements apart; their rows, or complete ones
+    (`pitch` None), are in different banks."""
+
+    buffer: Buffer
+    rows: int
+    columns: int
+    pitch: int | None
+    stride: int
+    #: The elements that are copied together where data are aligned.
+    vector: int = 1
+
+    def held(self, into: Linearizer, inside: Expr) -> Expr:
+        """Where an element is, of the elements of all matrices."""
+        line, pitch = self.columns, self.pitch
+        if pitch is None:
+            line, pitch = self.rows * self.columns, self.stride
+        start = at.multiply(at.floor_divide(inside, line), pitch)
+        return into.let(at.add(start, at.remainder(inside, line)), "held")
 
 
-class _Warps:
+class Warps:
+    """A kernel of one operation."""
+
+    #: The axes of a matrix in the first result.
+    result_axes = 2
+
     def __init__(self, builder: Builder, node: Library) -> None:
         self.builder, self.node = builder, node
-        self.out, self.bad = builder.outputs()
-        result = node.outs[0]
-        self.batch, self.type = result.shape[:-2], result.type
-        self.what = node.operation.name.removeprefix("linalg.")
-        self.n = number(node.arguments[0].shape[-1])
-        self.columns = number(result.shape[-1])
-        #: Rows of a lane: number s of them is LANES · s behind the first.
-        self.per_lane, self.lanes, self.threads = 1, 8, THREADS
-        if self.what == "inv" and self.n <= UNROLLED:
-            whole = self.n**2 * self.type.bytes <= OF_A_THREAD
-            self.per_lane = self.n if whole else 2
-        self.lanes = next(w for w in (8 // self.per_lane, 16, WARP) if w * self.per_lane >= self.n)
-        if self.lanes == 1:
-            self.threads = FEW
-        self.each = self.threads // self.lanes  # matrices of a block
-        self.pitch = self.n + (self.n % 2 == 0)  # odd: rows of a matrix are in different banks
-        self.stride = self.n * self.pitch
-        if self.lanes == 1:  # lanes read vectors of different matrices from different banks
-            self.pitch, self.stride = self.n, self.n**2 + (4 - self.n**2) % 8 * (self.n % 2 == 0)
-        self.staged: Buffer | None = None
-        if node.operation.name != "linalg.solve":
-            (self.staged,) = builder.shared("rows", (self.type,), self.each * self.stride)
-        self.aligned: list[Buffer] = []
+        given, first = node.arguments[0], node.outs[0].shape
+        self.type, self.batch = given.type, first[: len(first) - self.result_axes]
+        self.m, self.n = (number(e) for e in given.shape[-2:])
+        self.lanes, self.threads, self.aligned = self.fewest(max(self.m, self.n)), THREADS, []
+
+    @staticmethod
+    def fewest(count: int) -> int:
+        return next(w for w in (8, 16, WARP) if w >= count)
+
+    aligned: list[Buffer]
+
+    def compute(self, into: Linearizer, grid: Threads, count: Expr, member: Expr) -> None:
+        """What a thread does: `member` is the number of its matrix in the block, `count` the number
+        of all matrices."""
+        raise NotImplementedError
+
+    @property
+    def each(self) -> int:
+        """The matrices of a block."""
+        return self.threads // self.lanes
+
+    def variants(self) -> Kernel:
+        """The kernel, with a variant for data that is not aligned."""
+        return self.kernel(True, self.kernel(False, None))
 
     def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
         builder = self.builder
         self.wide, self.aligned = wide, []
         grid, into = Threads.of(self.threads), builder.emitter()
-        total = at.product(self.batch)
-        count = builder.scalar(total, "matrices")
-        self.own = into.let(at.remainder(grid.thread, self.lanes), "row")
+        count = builder.scalar(at.product(self.batch), "matrices")
+        self.own = into.let(at.remainder(grid.thread, self.lanes), "own")
         self.lane = into.let(grid.lane, "lane")
         self.first = into.let(at.subtract(self.lane, self.own), "first_lane")
         member = into.let(at.floor_divide(grid.thread, self.lanes), "member")
@@ -110,62 +103,42 @@ class _Warps:
         self.exists = into.let(at.less(matrix, count), "exists")
         # All threads of a warp shuffle: those without a matrix compute the last one again.
         self.matrix = into.let(at.minimum(matrix, at.subtract(count, 1)), "at")
-        numbers = [at.add(self.own, s * self.lanes) for s in range(self.per_lane)]
-        self.real = [into.let(at.less(i, self.n), "is_row") for i in numbers]
-        self.rows = [into.let(at.minimum(i, self.n - 1), "own_row") for i in numbers]
-        members = Const((1 << self.lanes) - 1, uint32)
-        first = simplify.cast(self.first, uint32)
-        self.group = into.let(apply_primitive("left_shift", [members, first]), "group")
-        if self.lanes == 1:
-            self._copy(into, grid, count, True)
-        compute = {"inv": self._inv, "solve": self._solve, "cholesky": self._cholesky}
-        bad = compute[self.what](into, member)
-        with into.when(at.both(self.exists, at.equal(self.own, 0))):
-            into.append(Store(self.bad, self.matrix, bad))
-        if self.staged is not None:
-            into.append(Barrier())
-            self._copy(into, grid, count, False)
+        self.compute(into, grid, count, member)
         each = f"{self.lanes} lanes" if self.lanes > 1 else "a thread"
-        comments = (f"matrices of {self.n} x {self.n}, {each} each",)
+        comments = (f"matrices of {self.m} x {self.n}, {each} each",)
         launch = grid.launch((), self.aligned, fallback)
         return builder.kernel("", at.ceil_div(count, self.each), grid.task, tuple(into.out),
                               comments=comments, **launch)  # fmt: skip
 
-    # --- memory ---
+    def store_flag(self, into: Linearizer, out: Buffer, value: Expr) -> None:
+        """A result of one element for each matrix."""
+        with into.when(at.both(self.exists, at.equal(self.own, 0))):
+            into.append(Store(out, self.matrix, value))
 
-    def _load(self, into: Linearizer, leaf: Leaf, width: int, slot: int = 0) -> list[Expr]:
-        """A row of this lane's of an operand, whose leading axes broadcast."""
-        builder = self.builder
-        buffer = builder.input(leaf)
-        lead = leaf.shape[:-2]
-        indices = tiling.coordinates(builder, into, self.matrix, self.batch)
-        own = []
-        for k, extent in enumerate(lead, len(self.batch) - len(lead)):
-            one = isinstance(e := builder.root(extent), Const) and int(e.value) == 1
-            own.append(at.integer(0) if one else indices[k])
-        rows = int(number(leaf.shape[-2]))
-        position = at.linear((*own, self.rows[slot], 0), (*builder.shape(lead), rows, width))
-        start = into.let(position, "start")
-        count = min(width & -width, max(WIDEST // buffer.type.bytes, 1)) if self.wide else 1
-        if count == 1:
-            return [into.let(Load(buffer, at.add(start, j)), buffer.name) for j in range(width)]
-        self.aligned.append(buffer)
-        found: list[Expr] = []
-        for j in range(0, width, count):
-            found += load_vector(into, buffer, at.add(start, j), count)
-        return found
+    # --- shared memory ---
 
-    def _vector(self) -> int:
-        """The elements of a vector of a matrix in shared memory, of a lane with all of it."""
-        most = max(WIDEST // self.type.bytes, 1) if self.wide and self.lanes == 1 else 1
-        return min(self.stride & -self.stride, (self.n**2) & -(self.n**2), most)
+    def stage(self, name: str, rows: int, columns: int) -> Staged:
+        stride = rows * (columns | 1)
+        (buffer,) = self.builder.shared(name, (self.type,), self.each * stride)
+        return Staged(buffer, rows, columns, columns | 1, stride)
 
-    def _copy(self, into: Linearizer, grid: Threads, count: Expr, first: bool) -> None:
-        """Copies the matrices of a block from the operand (`first`) to shared memory, or from there
-        to the result."""
-        assert self.staged is not None
-        size, vector = self.n**2, self._vector()
-        buffer = self.builder.input(self.node.arguments[0]) if first else self.out
+    def put_row(self, into: Linearizer, staged: Staged, member: Expr, exists: Expr, row: Expr,
+                values: Sequence[Expr], columns: Iterable[Expr | int]) -> None:  # fmt: skip
+        """Values to columns of a row of this lane's matrix in shared memory, if the row exists."""
+        with into.when(exists):
+            pitch = staged.columns if staged.pitch is None else staged.pitch
+            position = at.add(at.multiply(member, staged.stride), at.multiply(row, pitch))
+            position = into.let(position, "position")
+            into.append(*(Store(staged.buffer, at.add(position, c), v)
+                          for c, v in zip(columns, values, strict=True)))  # fmt: skip
+
+    def copy(self, into: Linearizer, grid: Threads, count: Expr, staged: Staged, buffer: Buffer,
+             first: bool = False) -> None:  # fmt: skip
+        """Copies the matrices of a block from shared memory to a result, or from an operand
+        (`first`) to shared memory."""
+        if not first:
+            into.append(Barrier())
+        size, vector = staged.rows * staged.columns, staged.vector if self.wide else 1
         if vector > 1:
             self.aligned.append(buffer)
         start = into.let(at.multiply(grid.task, self.each * size), "start")
@@ -175,12 +148,10 @@ class _Warps:
             number = at.add(at.multiply(u, self.threads), grid.thread)
             inside = into.let(at.multiply(number, vector), "inside")
             outside = into.let(at.add(start, inside), "p")
-            line = self.n if self.lanes > 1 else size
-            staged_at = at.multiply(at.floor_divide(inside, line), self.stride * line // size)
-            staged_at = into.let(at.add(staged_at, at.remainder(inside, line)), "held")
+            held = staged.held(into, inside)
             with into.when(at.both(at.less(inside, self.each * size), at.less(outside, stop))):
-                source, target = (buffer, self.staged) if first else (self.staged, buffer)
-                there, here = (outside, staged_at) if first else (staged_at, outside)
+                source, target = (buffer, staged.buffer) if first else (staged.buffer, buffer)
+                there, here = (outside, held) if first else (held, outside)
                 if vector == 1:
                     into.append(Store(target, here, Load(source, there)))
                 else:
@@ -188,284 +159,67 @@ class _Warps:
         if first:
             into.append(Barrier())
 
-    def _own(self, into: Linearizer, member: Expr) -> list[Expr]:
-        """The elements of the matrix of this lane."""
-        assert self.staged is not None
-        start, vector = into.let(at.multiply(member, self.stride), "start"), self._vector()
-        found: list[Expr] = []
-        for e in range(0, self.n**2, vector):
-            where = at.add(start, e)
-            found += ([into.let(Load(self.staged, where), "a")] if vector == 1
-                      else load_vector(into, self.staged, where, vector))  # fmt: skip
-        return found
-
     # --- arithmetic of lanes ---
 
-    def _from(self, into: Linearizer, value: Expr, row: Expr | int) -> Expr:
-        """The value of the lane of a row (the first row of a lane) of the same matrix."""
-        return self._shuffled(into, value, into.let(at.add(self.first, row), "source"))
+    def from_lane(self, into: Linearizer, value: Expr, number: Expr | int) -> Expr:
+        """The value of the lane of this number among those of the same matrix."""
+        return self.shuffled(into, value, into.let(at.add(self.first, number), "source"))
 
-    def _shuffled(self, into: Linearizer, value: Expr, lane: Expr) -> Expr:
+    def shuffled(self, into: Linearizer, value: Expr, lane: Expr) -> Expr:
         """The value of a lane of the warp."""
         (got,) = shuffled(into, "shuffle", (value,), lane)
         return got
 
-    def _minus(self, into: Linearizer, total: Expr, factor: Expr, x: Expr) -> Expr:
+    def among_lanes(self, into: Linearizer, value: Expr, combine: Callable[[Expr, Expr], Expr]
+                    ) -> Expr:  # fmt: skip
+        """The combination of the values of all lanes of the same matrix."""
+        step = self.lanes // 2
+        while step:
+            (other,) = shuffled(into, "shuffle_xor", (value,), step)
+            value = into.let(combine(value, other), "best")
+            step //= 2
+        return value
+
+    def minus(self, into: Linearizer, total: Expr, factor: Expr, x: Expr) -> Expr:
         """total − factor · x, given −factor."""
         return into.let(add_product(self.type, total, factor, x), "a")
 
-    def _pivot(self, into: Linearizer, values: Sequence[Expr], used: Sequence[Expr]
-               ) -> tuple[Expr, list[Expr], Expr, Expr]:  # fmt: skip
-        """The row of the largest of these values among rows that were no pivot, one of several:
-        its lane in the warp; which of this lane's rows it is if it is this lane (one at most); its
-        number; and whether all values are zero or NaN."""
-        free = [into.let(at.both(real, at.negate(u)), "free")
-                for real, u in zip(self.real, used, strict=True)]  # fmt: skip
-        zero = simplify.cast(at.integer(0), self.type)
-        own = [size(into.let(simplify.select(f, v, zero), "value"))
-               for f, v in zip(free, values, strict=True)]  # fmt: skip
-        best = own[0]
-        for x in own[1:]:
-            best = into.let(apply_primitive("fmax", [best, x]), "best")
-        step = self.lanes // 2
-        while step:
-            (other,) = shuffled(into, "shuffle_xor", (best,), step)
-            best = into.let(apply_primitive("fmax", [best, other]), "best")
-            step //= 2
-        # (NaN is not less than a number: it is taken as if it were the largest.)
-        could: list[Expr] = []
-        for f, x in zip(free, own, strict=True):
-            one = at.both(f, at.negate(apply_primitive("less", [x, best])))
-            could.append(into.let(at.both(one, at.negate(at.either(*could))) if could else one,
-                                  "largest"))  # fmt: skip
-        chosen = Var("chosen", uint32)
-        into.append(Collective(chosen, "ballot", (at.either(*could),)))
-        group = (
-            chosen if self.lanes == WARP else apply_primitive("bitwise_and", [chosen, self.group])
-        )
-        lane = into.let(simplify.cast(apply_primitive("ctz", [group]), int64), "pivot")
-        number = at.subtract(lane, self.first)
-        if len(could) > 1:
-            mine: Expr = self.own
-            for s, one in enumerate(could[1:], 1):
-                mine = at.select(one, at.add(self.own, s * self.lanes), mine)
-            mine = into.let(simplify.cast(mine, uint32), "mine")
-            number = simplify.cast(self._shuffled(into, mine, lane), int64)
-        none = at.negate(apply_primitive("greater", [best, Const(0.0, best.type)]))
-        return lane, could, into.let(number, "pivot_row"), into.let(none, "none")
+    def steps(self, into: Linearizer, state: Sequence[Expr], step: Step, phases: int = 1,
+              count: int | None = None, together: int = 4) -> list[Expr]:  # fmt: skip
+        """`step(k, left, state)` for k = 0 … count − 1 (default: n − 1), where at most `left`
+        registers of a row or column are left.
 
-    def _steps(self, into: Linearizer, state: Sequence[Expr], step: Step, phases: int = 1
-               ) -> list[Expr]:  # fmt: skip
-        """`step(k, left, state)` for k = 0 … n − 1, where at most `left` columns are left.
-
-        Columns are in registers, so that their number cannot be a run-time value: a step uses the
-        first one and rotates them.  Small matrices are unrolled; others are loops of a few steps.
+        Registers have no run-time numbers: a step uses the first one and rotates them.  Small
+        matrices are unrolled; others are loops of at most `together` steps.
         """
-        n, values = self.n, list(state)
-        if n <= UNROLLED:
-            for k in range(n):
-                values = step(at.integer(k), n - k, values)
+        long, values = self.m, list(state)
+        count = long if count is None else count
+        if long <= UNROLLED:
+            for k in range(count):
+                values = step(at.integer(k), long - k, values)
             return values
-        each = next(u for u in (4, 2, 1) if n % u == 0)
-        size = -(-n // phases // each) * each  # the steps of a phase
-        for first in range(0, n, size):
-            columns = [into.declare(v, "held") for v in values]
-            with into.loop("k", first, min(first + size, n), step=each) as start:
-                values = list(columns)
+        each = next(u for u in (4, 2, 1) if count % u == 0 and u <= together)
+        size = -(-count // phases // each) * each  # the steps of a phase
+        for first in range(0, count, size):
+            held = Registers(into, values)
+            with into.loop("k", first, min(first + size, count), step=each) as start:
+                values = list(held.values)
                 for u in range(each):
-                    values = step(into.let(at.add(start, u), "k"), n - first, values)
-                copies = []
-                for v in values:
-                    copies.append(Var("next", v.type))
-                    into.append(Let(copies[-1], v))
-                into.append(*(Assign(h, v) for h, v in zip(columns, copies, strict=True)))
-            values = list(columns)
+                    values = step(into.let(at.add(start, u), "k"), long - first, values)
+                held.assign(into, values)
+            values = list(held.values)
         return values
 
-    def _solve(self, into: Linearizer, member: Expr) -> Expr:
-        n, node, columns = self.n, self.node, self.columns
-        a = self._load(into, node.arguments[0], n)
-        b = self._load(into, node.arguments[1], columns)
-        one, zero = (simplify.cast(at.integer(k), self.type) for k in (1, 0))
-        # Of this lane: whether its row was a pivot, of which column; the pivot of column `lane`.
-        start = [*a, *b, FALSE, at.integer(0), at.integer(0), FALSE]
 
-        def eliminate(k: Expr, left: int, state: list[Expr]) -> list[Expr]:
-            a, b, (used, column, mine, bad) = (
-                state[:n],
-                state[n : n + columns],
-                state[n + columns :],
-            )
-            pivot, _, _, none = self._pivot(into, [a[0]], [used])
-            here = into.let(at.equal(self.lane, pivot), "here")
-            top = self._shuffled(into, a[0], pivot)
-            is_zero = apply_primitive("equal", [top, zero])
-            divisor = into.let(simplify.select(is_zero, one, top), "divisor")
-            used = into.let(at.either(used, here), "used")
-            quotient = apply_primitive("true_divide", [negative(a[0]), divisor])
-            factor = into.let(simplify.select(used, zero, quotient), "factor")
-            rest = [self._minus(into, x, factor, self._shuffled(into, x, pivot)) for x in a[1:left]]
-            b = [self._minus(into, x, factor, self._shuffled(into, x, pivot)) for x in b]
-            column = into.let(at.select(here, k, column), "column")
-            mine = into.let(at.select(at.equal(self.own, k), pivot, mine), "mine")
-            bad = into.let(at.either(bad, none), "bad")
-            return [*rest, *a[left:], a[0], *b, used, column, mine, bad]
+class Registers:
+    """Variables of a loop."""
 
-        state = self._steps(into, start, eliminate, PHASES)
-        a, b, (_, column, mine, bad) = state[:n], state[n : n + columns], state[n + columns :]
+    def __init__(self, into: Linearizer, values: Sequence[Expr]) -> None:
+        self.values = [into.declare(v, "held") for v in values]
 
-        def substitute(k: Expr, _: int, state: list[Expr]) -> list[Expr]:
-            a, b, x = state[:n], state[n : n + columns], state[n + columns :]
-            here = into.let(at.subtract(n - 1, k), "column")
-            pivot = self._from(into, mine, here)
-            before = at.less(column, here)
-            factor = into.let(simplify.select(before, negative(a[-1]), zero), "factor")
-            for c in range(columns):
-                quotient = into.let(apply_primitive("true_divide", [b[c], a[-1]]), "x")
-                found = self._shuffled(into, quotient, pivot)
-                x[c] = into.let(simplify.select(at.equal(self.own, here), found, x[c]), "x")
-                b[c] = self._minus(into, b[c], factor, found)
-            return [a[-1], *a[:-1], *b, *x]
-
-        x = self._steps(into, [*a, *b, *([zero] * columns)], substitute)[n + columns :]
-        with into.when(at.both(self.exists, self.real[0])):
-            position = at.add(at.multiply(self.matrix, n), self.rows[0])
-            position = into.let(at.multiply(position, columns), "position")
-            into.append(*(Store(self.out, at.add(position, c), x[c]) for c in range(columns)))
-        return bad
-
-    def _inv_of_lane(self, into: Linearizer, member: Expr) -> Expr:
-        """The inverse of a matrix in a lane's registers, by Gauss-Jordan in place.  The pivot's row
-        of column k becomes row k, so that what is left to do is known when this is compiled."""
-        n = self.n
-        one = simplify.cast(at.integer(1), self.type)
-        whole = self._own(into, member)
-        # Of each row: its elements, and the number that it had at first.
-        rows = [[*whole[i * n : (i + 1) * n], at.integer(i)] for i in range(n)]
-        inverses: list[Expr] = []
-        bad: Expr = FALSE
-        for k in range(n):
-            for i in range(k + 1, n):
-                # (NaN is not less than a number: it is taken as if it were the largest.)
-                is_less = apply_primitive("less_equal", [size(rows[i][k]), size(rows[k][k])])
-                exchanged = into.let(at.negate(is_less), "exchanged")
-                pair = list(zip(rows[k], rows[i], strict=True))
-                rows[k] = [into.let(simplify.select(exchanged, y, x), "x") for x, y in pair]
-                rows[i] = [into.let(simplify.select(exchanged, x, y), "y") for x, y in pair]
-            above = rows[k]
-            best = size(above[k])
-            none = at.negate(apply_primitive("greater", [best, Const(0.0, best.type)]))
-            bad = into.let(at.either(bad, none), "bad")
-            inverses.append(into.let(apply_primitive("true_divide", [one, above[k]]), "inverse"))
-            for i in range(n):
-                if i != k:
-                    scaled = apply_primitive("multiply", [negative(rows[i][k]), inverses[k]])
-                    factor = into.let(scaled, "factor")
-                    rest = [factor if j == k else self._minus(into, x, factor, above[j])
-                            for j, x in enumerate(rows[i][:n])]  # fmt: skip
-                    rows[i] = [*rest, rows[i][n]]
-            rows[k] = [*above[:k], one, *above[k + 1 :]]
-        numbers = [row[n] for row in rows]
-        for i, (row, inverse) in enumerate(zip(rows, inverses, strict=True)):
-            a = [into.let(apply_primitive("multiply", [x, inverse]), "a") for x in row[:n]]
-            self._put_row(into, member, TRUE, at.integer(i), a, numbers)
-        return bad
-
-    def _inv(self, into: Linearizer, member: Expr) -> Expr:
-        if self.lanes == 1:
-            return self._inv_of_lane(into, member)
-        n, per_lane = self.n, self.per_lane
-        one, zero = (simplify.cast(at.integer(k), self.type) for k in (1, 0))
-        # Of each row of this lane: its elements, the inverse of its pivot, the column of which it
-        # was the pivot (-1: of none).  Of the matrix: the rows of pivots, and whether one was
-        # missing.  Where columns are numbered at run time, a lane keeps the pivot's row of its own
-        # number.
-        each, kept = n + 2, n if n <= UNROLLED else 1
-        start: list[Expr] = []
-        for s in range(per_lane):
-            start += self._load(into, self.node.arguments[0], n, s)
-            start += [one, at.integer(-1)]
-        start += [at.integer(0)] * kept + [FALSE]
-
-        def eliminate(k: Expr, _: int, state: list[Expr]) -> list[Expr]:
-            parts = [state[s * each : (s + 1) * each] for s in range(per_lane)]
-            pivots, bad = state[per_lane * each : -1], state[-1]
-            used = [at.less_equal(0, p[n + 1]) for p in parts]
-            pivot, could, row, none = self._pivot(into, [p[0] for p in parts], used)
-            own = into.let(at.equal(self.lane, pivot), "own")
-            above = []
-            for j in range(n):
-                x = parts[0][j]
-                for p, flag in zip(parts[1:], could[1:], strict=True):
-                    x = into.let(simplify.select(flag, p[j], x), "x")
-                above.append(self._shuffled(into, x, pivot))
-            inverse = into.let(apply_primitive("true_divide", [one, above[0]]), "inverse")
-            made: list[Expr] = []
-            for part, flag in zip(parts, could, strict=True):
-                a, (mine, column) = part[:n], part[n:]
-                here = into.let(at.both(own, flag), "here")
-                scaled = apply_primitive("multiply", [negative(a[0]), inverse])
-                factor = into.let(simplify.select(here, zero, scaled), "factor")
-                made += [self._minus(into, x, factor, y)
-                         for x, y in zip(a[1:], above[1:], strict=True)]  # fmt: skip
-                made.append(into.let(simplify.select(here, one, factor), "a"))
-                made.append(into.let(simplify.select(here, inverse, mine), "own_inverse"))
-                made.append(into.let(at.select(here, k, column), "column"))
-            if kept == n:
-                pivots[number(k)] = row
-            else:
-                last = at.select(at.equal(self.own, k), row, pivots[0])
-                pivots = [into.let(last, "mine")]
-            return [*made, *pivots, into.let(at.either(bad, none), "bad")]
-
-        state = self._steps(into, start, eliminate)
-        pivots = state[per_lane * each : -1]
-        if kept == 1:
-            pivots = [self._from(into, pivots[0], j) for j in range(n)]
-        for s in range(per_lane):
-            # Element j of this row is that of row `column` and column `pivot of j`.
-            *a, inverse, column = state[s * each : (s + 1) * each]
-            a = [into.let(apply_primitive("multiply", [x, inverse]), "a") for x in a]
-            self._put_row(into, member, self.real[s], column, a, pivots)
-        return state[-1]
-
-    def _cholesky(self, into: Linearizer, member: Expr) -> Expr:
-        n = self.n
-        a = self._load(into, self.node.arguments[0], n)
-        zero = simplify.cast(at.integer(0), self.type)
-
-        def eliminate(k: Expr, left: int, state: list[Expr]) -> list[Expr]:
-            a, bad = state[:n], state[n]
-            top = into.let(real(self._from(into, a[0], k)), "top")
-            fails = at.negate(apply_primitive("greater", [top, Const(0.0, top.type)]))
-            bad = into.let(at.either(bad, fails), "bad")
-            root = into.let(apply_primitive("sqrt", [top]), "root")
-            first = into.let(over(a[0], root), "a")
-            # Only rows below take part.  A loop's last steps have fewer columns than its first one:
-            # what they take for others comes from lanes of other rows, and is zero.
-            below = at.both(self.real[0], at.less(k, self.own))
-            kept = into.let(simplify.select(below, first, zero), "kept")
-            factor, other = into.let(negative(kept), "factor"), conjugate(kept)
-            rest = list(a[1:])
-            for j in range(1, left):
-                there = self._from(into, other, at.remainder(at.add(k, j), self.lanes))
-                rest[j - 1] = self._minus(into, a[j], factor, there)
-            return [*rest, first, bad]
-
-        state = self._steps(into, [*a, FALSE], eliminate, PHASES)
-        a, bad = state[:n], state[n]
-        nan = simplify.cast(Const(float("nan"), float64), self.type)
-        found = [simplify.select(bad, nan, simplify.select(at.less_equal(j, self.own), x, zero))
-                 for j, x in enumerate(a)]  # fmt: skip
-        self._put_row(into, member, self.real[0], self.own, found, range(n))
-        return bad
-
-    def _put_row(self, into: Linearizer, member: Expr, exists: Expr, row: Expr,
-                 values: Sequence[Expr], columns: Iterable[Expr | int]) -> None:  # fmt: skip
-        """Values to columns of a row of this lane's matrix in shared memory, if the row exists."""
-        assert self.staged is not None
-        with into.when(exists):
-            position = at.add(at.multiply(member, self.stride), at.multiply(row, self.pitch))
-            position = into.let(position, "position")
-            into.append(*(Store(self.staged, at.add(position, c), v)
-                          for c, v in zip(columns, values, strict=True)))  # fmt: skip
+    def assign(self, into: Linearizer, values: Sequence[Expr]) -> None:
+        copies = []
+        for v in values:
+            copies.append(Var("next", v.type))
+            into.append(Let(copies[-1], v))
+        into.append(*(Assign(h, v) for h, v in zip(self.values, copies, strict=True)))

@@ -40,7 +40,7 @@ Lowering = Callable[[Any, LoweringContext], Lowered]
 
 @functools.cache
 def _for_cpu() -> dict[type[Node], Lowering]:
-    from ..linalg import lanes
+    from ..linalg import cpu as linalg
     from ..products import kernel_cpu as matmul
     from .elementwise import cpu as generate
     from .fold import cpu as fold_cpu
@@ -59,13 +59,13 @@ def _for_cpu() -> dict[type[Node], Lowering]:
         Compact: compact.lower_compact,
         Sequential: sequential.lower_sequential,
         Matmul: matmul.lower_matmul,
-        Library: lanes.lower_linalg,
+        Library: linalg.lower_linalg,
     }
 
 
 @functools.cache
 def _for_gpu() -> dict[type[Node], Lowering]:
-    from ..linalg import warps
+    from ..linalg import gpu as linalg
     from ..products import kernel_gpu as matmul
     from .elementwise import gpu as generate
     from .fold import gpu as fold
@@ -82,7 +82,7 @@ def _for_gpu() -> dict[type[Node], Lowering]:
         Recurrence: recurrence.lower_on_gpu,
         Permute: permute.lower_permute,
         Matmul: matmul.lower_matmul,
-        Library: warps.lower_linalg,
+        Library: linalg.lower_linalg,
     }
 
 

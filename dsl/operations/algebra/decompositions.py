@@ -26,7 +26,7 @@ from ...graph import Barrier, Check, Generate, Label, Library, Output, Shape, in
 from ...libraries.linalg import library_operation
 from ...scalar import Scalar, apply_primitive, refuse_traced
 from ...shapes import broadcast_shapes, require, same_shape, show_shape
-from ...types import ScalarType, as_type, bool_, float64, int64, promote
+from ...types import ScalarType, as_type, bool_, float64, int32, int64, promote
 from ..common import checked, operation
 from ..elements import functions as f
 from ..indexing import index_space
@@ -253,6 +253,38 @@ _DIVERGES = "no convergence"
 # --- square matrices -------------------------------------------------------------------------
 
 
+class _Pivots(NamedTuple):
+    """Of LU decompositions: the diagonals of U, whether the number of exchanges is odd, and whether
+    a kernel of their own computes them."""
+
+    diagonal: Sequence[Any]
+    odd: Any
+    checks: tuple[Check, ...]
+    by_kernel: bool
+
+
+def _pivots(array: Array, t: ScalarType, of: str, checks: tuple[Check, ...]) -> _Pivots | None:
+    """None for large matrices, whose determinants are a library's."""
+    batch = array._shape[:-2]
+    if small := _unrolled(array, of):
+        n, _, more = small
+        made = small_matrices.lu(_entries(array, t, batch, n, n))
+        return _Pivots(made.diagonal, made.odd, (*checks, *more), False)
+    rows, more = _sized(array, of)
+    if not isinstance(rows, Const) or not rows.value:
+        return None
+    checks = (*checks, *more)
+    outs = [((*batch, rows, rows), t), ((*batch, rows), int32)]
+    factors, exchanged = _by_library("lu", (), [array], t, outs, checks)
+    here, n = indices(len(batch)), int(rows.value)
+    diagonal = [Scalar(factors._element((*here, constant(k), constant(k)))[0]) for k in range(n)]
+    odd: Any = None
+    for k in range(n - 1):
+        moved = Scalar(exchanged._element((*here, constant(k)))[0]) != k
+        odd = moved if odd is None else odd ^ moved
+    return _Pivots(diagonal, odd, checks, True)
+
+
 @operation
 def det(a: ArrayLike) -> Array:
     """The determinants of square matrices (…, n, n), of shape (…).
@@ -267,12 +299,12 @@ def det(a: ArrayLike) -> Array:
     """
     array = matrices(a, "det")
     checks, t, batch = square(array, "det"), _type("det", array), array._shape[:-2]
-    small = _unrolled(array, "det")
-    if small is None:
+    factors = _pivots(array, t, "det", checks)
+    if factors is None:
         return _by_library("det", (), [array], t, [(batch, t)], checks)[0]
-    n, _, more = small
-    value = small_matrices.det(_entries(array, t, batch, n, n))
-    return _results("det", batch, [_Group((), [value], t)], (*checks, *more))[0]
+    value = small_matrices.det(factors.diagonal, factors.odd)
+    found = _results("det", batch, [_Group((), [value], t)], factors.checks)
+    return _with_rule("det", (), found, [array], t)[0] if factors.by_kernel else found[0]
 
 
 @operation
@@ -291,14 +323,16 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
     """
     array = matrices(a, "slogdet")
     checks, t, batch = square(array, "slogdet"), _type("slogdet", array), array._shape[:-2]
-    small = _unrolled(array, "slogdet")
-    if small is None:
+    factors = _pivots(array, t, "slogdet", checks)
+    if factors is None:
         outs = [(batch, t), (batch, _real(t))]
         return SlogdetResult(*_by_library("slogdet", (), [array], t, outs, checks))
-    n, _, more = small
-    sign, logarithm = small_matrices.slogdet(_entries(array, t, batch, n, n), _real(t))
+    sign, logarithm = small_matrices.slogdet(factors.diagonal, factors.odd, _real(t))
     groups = [_Group((), [sign], t), _Group((), [logarithm], _real(t))]
-    return SlogdetResult(*_results("slogdet", batch, groups, (*checks, *more)))
+    found = _results("slogdet", batch, groups, factors.checks)
+    if factors.by_kernel:
+        found = _with_rule("slogdet", (), found, [array], t)
+    return SlogdetResult(*found)
 
 
 @operation
@@ -425,15 +459,15 @@ def lu(a: ArrayLike) -> tuple[Array, Array]:
     """
     array = matrices(a, "lu")
     checks, t, batch = square(array, "lu"), _type("lu", array), array._shape[:-2]
-    pivot = as_type(np.int32)
     small = _unrolled(array, "lu")
     if small is None:
-        outs = [(array._shape, t), (array._shape[:-1], pivot)]
-        made = _by_library("lu", (), [array], t, outs, checks)
+        rows, more = _sized(array, "lu")
+        outs = [((*batch, rows, rows), t), ((*batch, rows), int32)]
+        made = _by_library("lu", (), [array], t, outs, (*checks, *more))
         return made[0], made[1]
     n, _, more = small
     found = small_matrices.lu(_entries(array, t, batch, n, n))
-    groups = [_flat(found.rows, t), _Group((n,), found.pivots, pivot)]
+    groups = [_flat(found.rows, t), _Group((n,), found.pivots, int32)]
     both = _results("lu", batch, groups, (*checks, *more))
     factors, pivots = _with_rule("lu", (), both, [array], t)
     return factors, pivots
@@ -463,12 +497,17 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     rows, columns = array._shape[-2:]
     small = _unrolled(array, "qr")
     if small is None:
+        m, n = short_extent(rows, KERNELS), short_extent(columns, KERNELS)
+        checks: tuple[Check, ...] = ()
+        if m and n:
+            checks = (*_fixed(rows, m, "qr"), *_fixed(columns, n, "qr"))
+            rows, columns = constant(m), constant(n)
         least = apply_primitive("minimum", [rows, columns])
         width = rows if mode == "complete" else least
         outs = [((*batch, width, columns), t)]
         if mode != "r":
             outs.insert(0, ((*batch, rows, width), t))
-        made = _by_library("qr", (mode,), [array], t, outs, ())
+        made = _by_library("qr", (mode,), [array], t, outs, checks)
         return made[0] if mode == "r" else QRResult(*made)
     m, n, checks = small
     q, r = small_matrices.qr(_entries(array, t, batch, m, n), mode == "complete")
@@ -504,7 +543,9 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
     checks, t, batch = square(array, "eigh"), _type("eigh", array), array._shape[:-2]
     small = _unrolled(array, "eigh")
     if small is None:
-        outs = [(array._shape[:-1], _real(t)), (array._shape, t), (batch, bool_)]
+        rows, more = _sized(array, "eigh")
+        outs = [((*batch, rows), _real(t)), ((*batch, rows, rows), t), (batch, bool_)]
+        checks += more
         made = _by_library("eigh", (triangle,), [array], t, outs, checks, _DIVERGES)
         return EighResult(*made)
     n, _, more = small

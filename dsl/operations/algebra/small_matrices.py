@@ -8,7 +8,7 @@ Jacobi's cyclic rotations for eigenvalues.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,10 @@ class Lu:
     pivots: list[Any]
     odd: Any
     singular: Any
+
+    @property
+    def diagonal(self) -> list[Any]:
+        return [row[k] for k, row in enumerate(self.rows)]
 
 
 def size(x: Scalar) -> Any:
@@ -95,28 +99,26 @@ def lu(a: Matrix, right_sides: Matrix | None = None) -> Lu:
     return Lu(rows, pivots, odd, singular)
 
 
-def det(a: Matrix) -> Any:
-    """The determinant: the product of the pivots, in order."""
-    made = lu(a)
-    product = made.rows[0][0]
-    for k in range(1, len(a)):
-        product = product * made.rows[k][k]
-    return product if made.odd is None else f.where(made.odd, -product, product)
+def det(diagonal: Sequence[Any], odd: Any) -> Any:
+    """The determinant: the product of the pivots, in order, negative after an odd number of
+    exchanges (None: none)."""
+    product = diagonal[0]
+    for x in diagonal[1:]:
+        product = product * x
+    return product if odd is None else f.where(odd, -product, product)
 
 
-def slogdet(a: Matrix, real: ScalarType) -> tuple[Any, Any]:
+def slogdet(diagonal: Sequence[Any], odd: Any, real: ScalarType) -> tuple[Any, Any]:
     """The determinant's sign (or phase) and the logarithm of its absolute value."""
-    made = lu(a)
     sign: Any = None
     logarithm: Any = None
-    for k in range(len(a)):
-        x = made.rows[k][k]
+    for x in diagonal:
         r = f.abs(x)
         phase = _over(x, f.where(r == 0, 1, r)) if x.dtype.is_complex else f.sign(x)
         sign = phase if sign is None else sign * phase
         logarithm = f.log(r) if logarithm is None else logarithm + f.log(r)
-    if made.odd is not None:
-        sign = f.where(made.odd, -sign, sign)
+    if odd is not None:
+        sign = f.where(odd, -sign, sign)
     return sign, f.cast(logarithm, real)
 
 

@@ -1,4 +1,4 @@
-"""Systems, inverses and Cholesky factors on a CPU, a matrix a lane."""
+"""Linear algebra of small matrices on a CPU, a matrix a lane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Systems, inverses and Cholesky factors by warps: every size, interpreted."""
+"""Linear algebra of small matrices by warps: every size, interpreted."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def test_what_has_kernels():
     assert not libraries(lambda a: td.linalg.cholesky(a, upper=True), square(8))
     assert len(libraries(td.linalg.solve, square(8), np.ones((2, 8, COLUMNS)))) == 1
     assert not libraries(td.linalg.solve, square(8), np.ones((2, 8, COLUMNS + 1)))
-    for node in libraries(lambda a: (td.linalg.inv(a), td.linalg.cholesky(a)), square(8, "f4")):
+    every = [td.linalg.inv, td.linalg.cholesky, td.linalg.lu, td.linalg.qr, td.linalg.eigh]
+    for node in libraries(lambda a: tuple(f(a) for f in every), square(8, "f4")):
         for launch in kernels_of(node, "sm_90a"):
             for kernel in launch:
                 verify(kernel)
