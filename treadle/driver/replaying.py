@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from treadle.dsl.array import Array
-from treadle.dsl.frontend.evaluation import known_values
+from treadle.dsl.frontend.evaluation import values_now
 from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_arraylike
 from treadle.dsl.frontend.tracing import is_tracing
 from treadle.dsl.types import is_composite
@@ -171,7 +171,7 @@ def _opener_of_arrays(array: Array) -> _Opener:
     def opened(value: Value, into: list[object]) -> bool:
         if type(value) is not Array or value.structure != structure or is_tracing():
             return False
-        found = known_values(value)
+        found = values_now(value)
         if found is None:
             return False
         into.extend(found)

@@ -20,6 +20,7 @@ from treadle.backend.native.codegen import engine
 from treadle.backend.native.codegen.target import Target
 from treadle.backend.native.runtime import modules, replay
 from treadle.driver.replaying import Replays
+from treadle.dsl.frontend import call_cache
 
 pytestmark = pytest.mark.skipif(not replay.supported(), reason="calls are not repeated here")
 
@@ -362,6 +363,28 @@ def test_arrays_of_treadle() -> None:
     assert (np.asarray(f(other, X)[0]) == X + Y).all() and f.ordinary == 0
     outer = td.jit(lambda x: f.jit(other, x)[0] + 1, backend="native")
     assert (outer(X) == X + Y + 1).all()
+
+
+def test_deferred_arrays_are_computed_without_tracing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a cached call returns is an argument like any other array."""
+    x, y = td.use(np.arange(6.0)), td.use(np.full(5, 3.0))
+    f = Counted(lambda a, b: (a * b, td.sum(a)))
+
+    def call(k: int) -> Any:
+        return f(x[1:] * float(k) + 1, y)
+
+    for _ in range(4):
+        call(2)
+    f.ordinary = 0
+
+    def refused(array: Any) -> None:
+        raise AssertionError("traced")
+
+    monkeypatch.setattr(call_cache, "make", refused)
+    product, total = call(5)
+    assert f.ordinary == 0
+    assert product.tolist() == [3 * (5 * k + 1) for k in range(1, 6)] and total.item() == 80
+    assert product.shape == (5,) and product.ndim == 1 and total.ndim == 0
 
 
 def test_updates_and_zeros() -> None:
