@@ -84,7 +84,7 @@ class Array(Operators["Array"]):
     def __init__(
         self, leaves: Sequence[Leaf], structure: Structure = LEAF, shape: Shape | None = None
     ) -> None:
-        if not (isinstance(leaves, list | tuple) and all(isinstance(x, Leaf) for x in leaves)):
+        if not (isinstance(leaves, list | tuple) and all([isinstance(x, Leaf) for x in leaves])):
             raise TracingError(
                 f"td.Array cannot make an array of {type(leaves).__name__}: operations do.",
                 hint="td.use(x) makes one from data; td.fill(shape, 0.0), td.iota(n) without data.",
@@ -92,8 +92,10 @@ class Array(Operators["Array"]):
         self._leaves = tuple(leaves)
         self._pending = None
         self.structure = structure
-        self._shape = self._leaves[0].shape if shape is None else shape
         first = self._leaves[0].node
+        if isinstance(first, Input) and shape is None:
+            return  # the extents are made when they are read
+        self._shape = self._leaves[0].shape if shape is None else shape
         if not (isinstance(first, Input) or is_tracing()):
             first.held_by(self)
         if len(self._shape) > MOST_AXES:
@@ -110,6 +112,13 @@ class Array(Operators["Array"]):
         made._pending, made.structure = (call, number), LEAF
         return made
 
+    @classmethod
+    def _of_input(cls, node: Input, structure: Structure = LEAF) -> Array:
+        """The array of an input's elements."""
+        made = cls.__new__(cls)
+        made._pending, made.structure, made._leaves = None, structure, node.leaves
+        return made
+
     def _become(
         self, leaves: Sequence[Leaf], pending: tuple[DeferredCall, int] | None = None
     ) -> None:
@@ -122,8 +131,11 @@ class Array(Operators["Array"]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            if name in ("_leaves", "_shape"):  # of a deferred call
-                later.call_cache.make(self)
+            if name in ("_leaves", "_shape"):
+                if self._pending is not None:  # of a deferred call
+                    later.call_cache.make(self)
+                elif name == "_shape":  # of an input
+                    self._shape = self._leaves[0].shape
                 return object.__getattribute__(self, name)
             return super().__getattr__(name)
 

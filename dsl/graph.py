@@ -98,6 +98,10 @@ class Input(Node):
     def outputs(self) -> tuple[Output, ...]:  # type: ignore[override]
         return (Output(self.shape, self.type),)
 
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        return (Leaf(self, 0),)  # (without the outputs, which are made at each call)
+
     def of_shape(self, shape: Shape) -> Input:
         """Set the shape, before it has been read."""
         self._extents = tuple(None if e is Extent(self, k) else e for k, e in enumerate(shape))

@@ -202,6 +202,8 @@ def as_type(dtype: Any) -> ScalarType:
     """The scalar type of any NumPy dtype specifier; `DTypeError` for other values."""
     if isinstance(dtype, ScalarType):
         return dtype
+    if isinstance(dtype, np.dtype) and dtype in _BY_NUMPY:
+        return _BY_NUMPY[dtype]
     if dtype is bool:
         return bool_
     if dtype is int:

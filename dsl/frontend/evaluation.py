@@ -20,7 +20,7 @@ from ..target import target_of
 from ..types import LEAF, Structure, bfloat16
 from .held import kept_beside
 from .refusals import given_to_numpy
-from .sources import is_lazy, use
+from .sources import PLAIN_ARRAYS, computed, is_lazy, use
 from .tracing import is_tracing
 
 _keeping = locks.lock()
@@ -101,6 +101,16 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
     return made[0] if data is None else data
 
 
+def values_now(array: Array) -> Sequence[Any] | None:
+    """The values that the array has, or that a cached call computes without tracing anything; None
+    for others."""
+    if array._pending is None:
+        return known_values(array)
+    later.call_cache.values_are_read()
+    value = later.call_cache.value(array)
+    return None if value is None else [value]
+
+
 def _computed(arrays: Sequence[Array]) -> list[list[object]]:
     """The values of the components of each array, by one program."""
     values = iter(evaluator().values([leaf for a in arrays for leaf in a._leaves]))
@@ -109,7 +119,7 @@ def _computed(arrays: Sequence[Array]) -> list[list[object]]:
 
 def _keep(array: Array, values: Sequence[Any]) -> None:
     """Let the array be these values, instead of the expression that computed them."""
-    array._become([use(value)._leaves[0] for value in values])
+    array._become(known_array(values)._leaves)
 
 
 def known_values(array: Array) -> list[Any] | None:
@@ -177,7 +187,9 @@ def exported(array: Array) -> Any:
 
 def known_array(values: Sequence[Any], structure: Structure = LEAF) -> Array:
     """An array with these values of its components (also: of a pickled array)."""
-    return Array([use(value)._leaves[0] for value in values], structure)
+    if any(type(value) not in PLAIN_ARRAYS for value in values):
+        return Array([use(value)._leaves[0] for value in values], structure)
+    return computed(values, structure)
 
 
 def interface(array: Array) -> dict[str, Any]:

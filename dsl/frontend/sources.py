@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from ..evaluator import evaluator, public
 from ..expr import Const, Param
 from ..graph import Input
 from ..scalar import Scalar, number_by_itself
-from ..types import ScalarType, Structure, as_type, children_of, field_names, is_composite
+from ..types import LEAF, ScalarType, Structure, as_type, children_of, field_names, is_composite
 from .refusals import SPARSE, no_array
 from .tracing import enclosing_kernel
 
@@ -266,6 +266,8 @@ def use(x: Any) -> Array:
     """
     if isinstance(x, Array):
         return x
+    if type(x) is np.ndarray:
+        return Array._of_input(_input_of(x))
     if is_composite(x) and not is_arraylike(x):  # (an array of zarr's is a dataclass, too)
         parts = [use(part) for part in children_of(x)]
         whole = later.zip(*parts)
@@ -276,13 +278,36 @@ def use(x: Any) -> Array:
     source = normalise_source(x)
     if not hasattr(source, "shape") or not hasattr(source, "dtype"):
         raise no_array(x, "use")
+    return Array._of_input(_input_of(source))
+
+
+def computed(values: Sequence[Any], structure: Structure = LEAF) -> Array:
+    """An array with values that a program has computed, one for each component.  Nobody else has
+    them, so they are not remembered as `use`d data."""
+    if len(values) == 1:
+        return Array._of_input(_new_input(values[0]), structure)
+    return Array([_new_input(value).leaf() for value in values], structure)
+
+
+def _input_of(source: Any) -> Input:
+    """The node of data that need not be converted: one for each array, while it is used."""
     cached = _used.get(id(source))
     if cached is not None:
         node = cached[1]()
         if cached[0]() is source and node is not None and _matches(node, source):
             node.where = _in_one_place(node.where, user_location())
-            return Array(node.leaves)
-    node = Input(
+            return node
+    node = _new_input(source)
+    try:
+        key = id(source)
+        _used[key] = (weakref.ref(source), weakref.ref(node, lambda _: _used.pop(key, None)))
+    except TypeError:
+        pass  # not weakly referable: not cached
+    return node
+
+
+def _new_input(source: Any) -> Input:
+    return Input(
         "input",
         as_type(source.dtype),
         tuple(int(n) == 1 for n in source.shape),
@@ -290,12 +315,6 @@ def use(x: Any) -> Array:
         source=source.view() if hasattr(source, "view") and not is_lazy(source) else source,
         where=user_location(),
     )
-    try:
-        key = id(source)
-        _used[key] = (weakref.ref(source), weakref.ref(node, lambda _: _used.pop(key, None)))
-    except TypeError:
-        pass  # not weakly referable: not cached
-    return Array(node.leaves)
 
 
 def _in_one_place(before: Location | None, here: Location | None) -> Location | None:
@@ -307,7 +326,14 @@ def _in_one_place(before: Location | None, here: Location | None) -> Location | 
 
 def _matches(node: Input, source: Any) -> bool:
     """Whether an array still has the memory layout with which it was used."""
-    return all(getattr(node.source, k, None) == getattr(source, k, None) for k in _LAYOUT)
+    used = node.source
+    if type(used) is type(source) is np.ndarray:
+        return bool(
+            used.shape == source.shape
+            and used.strides == source.strides
+            and used.dtype == source.dtype
+        )
+    return all(getattr(used, k, None) == getattr(source, k, None) for k in _LAYOUT)
 
 
 _LAYOUT = ("shape", "strides", "dtype")

@@ -91,10 +91,13 @@ class _Now(NamedTuple):
     programs: int = 0
 
 
+_NOTHING = _Now()
+
+
 class _State(threading.local):
     """Replaced as a whole and restored by one assignment, which no interruption divides."""
 
-    now = _Now()
+    now = _NOTHING
 
 
 _state = _State()
@@ -116,7 +119,7 @@ def traced_function() -> Iterator[None]:
 def outside() -> Iterator[None]:
     """While active, code runs as outside of functions that are traced."""
     before = _state.now
-    _state.now = _Now()
+    _state.now = _NOTHING
     try:
         yield
     finally:
@@ -125,7 +128,7 @@ def outside() -> Iterator[None]:
 
 def is_tracing() -> bool:
     """Whether a function is being traced: of a program, of a kernel or of a loop."""
-    return _state.now != _Now()
+    return _state.now is not _NOTHING and _state.now != _NOTHING
 
 
 @contextmanager
