@@ -5,6 +5,7 @@ Operands are NumPy arrays of one type, (batch…, m, k) and (batch…, k, n), wi
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -78,8 +79,9 @@ class ProductStep:
             ):
                 self.small(run)
                 return
-        if run.tape is not None:
-            raise Unrecordable("a product by a library")
+        if run.recording:
+            self._record(run)
+            return
         a, b = self.left(run), self.right(run)
         if self.standard is not None:
             how = chosen(self.type, (a.shape[-2], a.shape[-1], b.shape[-1]), self.options)
@@ -88,6 +90,32 @@ class ProductStep:
                 return
         result = product(a, b, self.type, self.options)
         run.slots[self.slot] = np.ascontiguousarray(result)
+
+    def _record(self, run: HostRun) -> None:
+        """Record a product by the standard algorithm: one call of BLAS, or the kernel."""
+        t, options = self.type, self.options
+        *batch, m, k, n = run.extents(self.extents(run))
+        how = chosen(t, (m, k, n), options)
+        if how is not None and how.levels:
+            raise Unrecordable("a product by a fast algorithm")
+        if self.standard is not None:
+            self.standard(run)
+            return
+        if standard_for(t) is not blas:
+            raise Unrecordable("a product by a library")
+        left, right = self.left.repeated(run), self.right.repeated(run)
+        ordered = options.deterministic and t.is_inexact
+
+        def multiply(a: HostArray, b: HostArray, out: HostArray) -> None:
+            a, b = left(a), right(b)
+            if ordered:
+                a, b = _in_rows(a), _in_rows(b)
+            with np.errstate(all="ignore"):
+                matmul(a, b, out)
+
+        target = self.slot, (*batch, m, n), t.numpy
+        if not run.recorded(multiply, (self.left.slot, self.right.slot), [target]):
+            raise Unrecordable("a product of constants")
 
     def direct(self, run: HostRun, args: Sequence[HostArray]) -> Repeated | None:
         """After a call with the arguments `args`, the first of the inputs in the slots of `run`, of
@@ -189,7 +217,6 @@ class ContractionStep(KernelStep):
         if loops or min(m, k, n) < LEAST:
             super().__call__(run)
             return
-        run.refuse_recording("a product by a library")
         for act in self.parts:
             act(run)
         for slot in self.spent:
@@ -248,6 +275,14 @@ class Operand(operand.Operand):
         _, view = self.view(run)
         made: HostArray = view(np, array)
         return made
+
+    def repeated(self, run: HostRun) -> Callable[[HostArray], HostArray]:
+        """A function that makes the operand of other arrays like the one in its slot."""
+        array: HostArray = run.slots[self.slot]
+        if self.whole and self.permuted_view(array).shape == self.sizes(run):
+            return self.permuted_view
+        _, view = self.view(run)
+        return functools.partial(view, np)
 
     def has_rows(self, run: HostRun) -> bool:
         """Whether the rows of the array are contiguous."""

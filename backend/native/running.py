@@ -20,7 +20,7 @@ from ..runtime.types import DType, HostArray, Numbers
 from .layouts import copying, row_major
 from .runtime.late import Instruction, Late, is_late
 from .runtime.structures import InstructionKind
-from .runtime.tape import Copy, Fill, Operation, Tape
+from .runtime.tape import Call, Copy, Fill, Operation, Tape
 
 
 def memory_of(array: HostArray) -> object:
@@ -128,6 +128,21 @@ class HostRun(Run[HostArray]):
         run = HostRun(owner.slots([array]), (), self.tape)
         owner.work(run)
         return run.array(owner.results[0])
+
+    def recorded(
+        self,
+        function: Callable[..., object],
+        sources: Sequence[int],
+        targets: Sequence[tuple[int, tuple[int, ...], DType]],
+    ) -> bool:
+        if self.tape is None or not any(map(self.needs_sync, sources)):
+            return False
+        given = [self.array(slot) for slot in sources]
+        made = [self.tape.new(shape, dtype) for _, shape, dtype in targets]
+        self.tape.operations.append(Call(function, (*given, *made)))
+        for (slot, _, _), array in zip(targets, made, strict=True):
+            self.slots[slot] = array
+        return True
 
     def on_host(self, slot: int) -> HostArray:
         if self.needs_sync(slot):

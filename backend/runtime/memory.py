@@ -48,6 +48,11 @@ def _read(array: Any) -> int:
     return _from_address(id(array) + _FIELD).value
 
 
+def address_word(array: Any) -> int:
+    """Where an array object has the address of its first element; only with CPython."""
+    return id(array) + _FIELD
+
+
 def _ask(array: Any) -> int:
     return int(array.ctypes.data)
 

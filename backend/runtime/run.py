@@ -109,6 +109,17 @@ class Run(ABC, Generic[A]):
         """A user's function received these arrays on the host and may keep them: they must not be
         written to any more."""
 
+    def recorded(
+        self,
+        function: Callable[..., object],
+        sources: Sequence[int],
+        targets: Sequence[tuple[int, tuple[int, ...], DType]],
+    ) -> bool:
+        """Record the call of a library, if this run records calls: `function` of the arrays in the
+        slots `sources` and of new dense ones for `targets`, (slot, shape, type), which it writes.
+        Whether it has been recorded; else it must be called now."""
+        return False
+
     def readable(self, slots: Sequence[int]) -> Slots:
         """All slots; the given ones are readable on the host."""
         found = list(self.slots)

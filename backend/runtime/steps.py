@@ -337,6 +337,22 @@ class LibraryStep(Generic[R]):
         self.targets = [(slots[o], o.type.numpy) for o in node.leaves]
         self.extents = HostValues(owner.host, [e for o in node.outputs for e in o.shape])
 
+    def _recorded(self, run: R, options: dict[str, Any]) -> bool:
+        function, count = self.function, len(self.sources)
+        extents, targets = list(run.extents(self.extents(run))), []
+        for (slot, dtype), output in zip(self.targets, self.node.outputs, strict=True):
+            rank = len(output.shape)
+            targets.append((slot, tuple(extents[:rank]), dtype))
+            del extents[:rank]
+
+        def call(*arrays: Any) -> None:
+            result = function(*arrays[:count], **options)
+            parts = result if isinstance(result, tuple) else (result,)
+            for made, part in zip(arrays[count:], parts, strict=True):
+                np.copyto(made, part, casting="unsafe")
+
+        return run.recorded(call, self.sources, targets)
+
     def parts(self, run: R, result: Any) -> Iterator[tuple[int, DType, Any]]:
         """The slots, types and arrays of the function's result."""
         operation, extents = self.node.operation, iter(self.extents(run))
@@ -349,6 +365,8 @@ class LibraryStep(Generic[R]):
         operation, options = self.node.operation, {}
         if operation.sized:
             options = operation.options(self.extents(run)[: len(self.node.outputs[0].shape)])
+        if self.ours and run.recording and self._recorded(run, options):
+            return
         result = self.function(*[run.on_host(slot) for slot in self.sources], **options)
         if self.ours:  # arrays of the right shapes
             parts = result if isinstance(result, tuple) else (result,)

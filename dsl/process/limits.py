@@ -32,8 +32,11 @@ def limit() -> int | None:
         return None
     import resource
 
-    both = (resource.getrlimit(k)[0] for k in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
-    return min((n for n in both if n != resource.RLIM_INFINITY), default=None)
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    data = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    if most == data == resource.RLIM_INFINITY:
+        return None
+    return min(n for n in (most, data) if n != resource.RLIM_INFINITY)
 
 
 def require_memory(size: int, what: str) -> None:

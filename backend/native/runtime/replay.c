@@ -20,11 +20,12 @@
 
 #include "team.h"
 
-enum operation_kind { LAUNCH, FILL, COPY, FAILURE, LOOP, BRANCH, EVALUATE };
+enum operation_kind { LAUNCH, FILL, COPY, FAILURE, LOOP, BRANCH, EVALUATE, CALL };
 
 struct operation {
     int64_t kind; // enum operation_kind
-    // LAUNCH: the function; LOOP, BRANCH, EVALUATE: the structure; else what is written, or tested
+    // LAUNCH, CALL: the function, of Python's for CALL; LOOP, BRANCH, EVALUATE: the structure; else
+    // what is written, or tested
     void *target;
     void *source;    // LAUNCH: the packed arguments; COPY: what is read
     int64_t size;    // LAUNCH: tasks; FILL, COPY: bytes
@@ -229,7 +230,8 @@ struct record {
 
 // --- operations --------------------------------------------------------------------------------
 
-// How operations end: FAILED where a launch says so, INTERRUPTED where a handler of a signal raised.
+// How operations end: FAILED where a launch says so, INTERRUPTED where a function of Python's, or a
+// handler of a signal, has raised an exception.
 enum outcome { DONE, FAILED, INTERRUPTED };
 
 // The thread that runs operations without the interpreter lock.
@@ -501,6 +503,16 @@ static enum outcome breathe(struct runner *runner) {
     return raised ? INTERRUPTED : DONE;
 }
 
+// A function of Python's without arguments: it has its arrays.
+static enum outcome call_python(PyObject *function, struct runner *runner) {
+    PyEval_RestoreThread(runner->state);
+    PyObject *returned = PyObject_CallNoArgs(function);
+    const enum outcome outcome = returned ? DONE : INTERRUPTED;
+    Py_DecRef(returned); // perhaps NULL
+    runner->state = PyEval_SaveThread();
+    return outcome;
+}
+
 // A launch by one thread; a long one lets Python handle signals between its tasks.
 static enum outcome launch_alone(const struct operation *op, struct runner *runner) {
     const task_function function = (task_function)op->target;
@@ -699,6 +711,9 @@ static enum outcome run_part(const struct part *part, struct runner *runner) {
         }
         case EVALUATE:
             outcome = run_evaluation(op->target) ? DONE : FAILED;
+            break;
+        case CALL:
+            outcome = call_python(op->target, runner);
             break;
         }
     }

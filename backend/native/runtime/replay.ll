@@ -1,7 +1,7 @@
 ; replay.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis -isystem PYTHON -isystem NUMPY replay.c
-; sha256 of replay.c, team.h: 29d552455bce5a14478124776182593f6836c51b170a1ae9fb9c2632b995df61
+; sha256 of replay.c, team.h: 0ea3fe46bde6058bcf8965edbf7c8b45a01aed775868604c89cf8b3a724c6eaf
 
 %struct.runner = type { ptr, i64, i64, i64 }
 %struct.state = type { %struct.moving, ptr, i64, i64, i64, ptr, i64 }
@@ -207,20 +207,20 @@ entry:
   %1 = load i64, ptr %operation_count, align 8
   %add.ptr.idx = mul nsw i64 %1, 40
   %add.ptr = getelementptr inbounds i8, ptr %0, i64 %add.ptr.idx
-  %cmp189 = icmp sgt i64 %1, 0
-  br i1 %cmp189, label %for.body.lr.ph, label %for.cond.cleanup
+  %cmp197 = icmp sgt i64 %1, 0
+  br i1 %cmp197, label %for.body.lr.ph, label %for.cond.cleanup
 
 for.body.lr.ph:
   %iterations.i = getelementptr inbounds nuw i8, ptr %runner, i64 8
   br label %for.body
 
 for.cond.cleanup:
-  %outcome.0.lcssa = phi i32 [ 0, %entry ], [ %call24.i, %if.end25.i ], [ 1, %sw.bb15.i ], [ %call20.i, %if.end21.i ], [ %call.i65, %if.then8.i ], [ %call29.i, %if.end30.i ], [ 1, %if.else.i ], [ 1, %sw.bb6.i ], [ %outcome.1, %for.inc ]
+  %outcome.0.lcssa = phi i32 [ 0, %entry ], [ %call24.i, %if.end25.i ], [ 1, %sw.bb6.i ], [ %call20.i, %if.end21.i ], [ %call.i70, %if.then8.i ], [ %call29.i, %if.end30.i ], [ 1, %sw.bb15.i ], [ 1, %if.else.i ], [ %outcome.1, %for.inc ]
   ret i32 %outcome.0.lcssa
 
 for.body:
-  %op.0190 = phi ptr [ %0, %for.body.lr.ph ], [ %incdec.ptr, %for.inc ]
-  %2 = load i64, ptr %op.0190, align 8
+  %op.0198 = phi ptr [ %0, %for.body.lr.ph ], [ %incdec.ptr, %for.inc ]
+  %2 = load i64, ptr %op.0198, align 8
   %conv = trunc i64 %2 to i32
   switch i32 %conv, label %for.inc [
     i32 0, label %sw.bb
@@ -230,24 +230,25 @@ for.body:
     i32 4, label %sw.bb20
     i32 5, label %sw.bb23
     i32 6, label %sw.bb29
+    i32 7, label %sw.bb34
   ]
 
 sw.bb:
-  %threads = getelementptr inbounds nuw i8, ptr %op.0190, i64 32
+  %threads = getelementptr inbounds nuw i8, ptr %op.0198, i64 32
   %3 = load i64, ptr %threads, align 8
   %cmp3 = icmp slt i64 %3, 2
   br i1 %cmp3, label %if.then, label %if.else
 
 if.then:
-  %target.i = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %target.i = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
   %4 = load ptr, ptr %target.i, align 8
-  %size.i = getelementptr inbounds nuw i8, ptr %op.0190, i64 24
+  %size.i = getelementptr inbounds nuw i8, ptr %op.0198, i64 24
   %5 = load i64, ptr %size.i, align 8
   %cmp17.i = icmp sgt i64 %5, 0
   br i1 %cmp17.i, label %for.body.lr.ph.i, label %for.inc
 
 for.body.lr.ph.i:
-  %source.i = getelementptr inbounds nuw i8, ptr %op.0190, i64 16
+  %source.i = getelementptr inbounds nuw i8, ptr %op.0198, i64 16
   br label %for.body.i
 
 for.body.i:
@@ -274,39 +275,39 @@ if.end.i:
   br i1 %9, label %for.body.i, label %for.inc
 
 if.else:
-  %size = getelementptr inbounds nuw i8, ptr %op.0190, i64 24
+  %size = getelementptr inbounds nuw i8, ptr %op.0198, i64 24
   %10 = load i64, ptr %size, align 8
   %cmp5 = icmp sgt i64 %10, 0
   br i1 %cmp5, label %if.then7, label %for.inc
 
 if.then7:
-  %target = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %target = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
   %11 = load ptr, ptr %target, align 8
-  %source = getelementptr inbounds nuw i8, ptr %op.0190, i64 16
+  %source = getelementptr inbounds nuw i8, ptr %op.0198, i64 16
   %12 = load ptr, ptr %source, align 8
   tail call void @parallel(ptr %11, ptr %12, i64 %10, i64 %3) nounwind
   br label %for.inc
 
 sw.bb11:
-  %target12 = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %target12 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
   %13 = load ptr, ptr %target12, align 8
-  %size13 = getelementptr inbounds nuw i8, ptr %op.0190, i64 24
+  %size13 = getelementptr inbounds nuw i8, ptr %op.0198, i64 24
   %14 = load i64, ptr %size13, align 8
   tail call void @llvm.memset.p0.i64(ptr align 1 %13, i8 0, i64 %14, i1 false)
   br label %for.inc
 
 sw.bb14:
-  %target15 = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %target15 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
   %15 = load ptr, ptr %target15, align 8
-  %source16 = getelementptr inbounds nuw i8, ptr %op.0190, i64 16
+  %source16 = getelementptr inbounds nuw i8, ptr %op.0198, i64 16
   %16 = load ptr, ptr %source16, align 8
-  %size17 = getelementptr inbounds nuw i8, ptr %op.0190, i64 24
+  %size17 = getelementptr inbounds nuw i8, ptr %op.0198, i64 24
   %17 = load i64, ptr %size17, align 8
   tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %15, ptr align 1 %16, i64 %17, i1 false)
   br label %for.inc
 
 sw.bb18:
-  %target19 = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %target19 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
   %18 = load ptr, ptr %target19, align 8
   %19 = load i64, ptr %18, align 8
   %tobool.not = icmp ne i64 %19, 0
@@ -314,125 +315,125 @@ sw.bb18:
   br label %for.inc
 
 sw.bb20:
-  %target21 = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %target21 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
   %20 = load ptr, ptr %target21, align 8
   %computed_limit.i = getelementptr inbounds nuw i8, ptr %20, i64 16
   %21 = load ptr, ptr %computed_limit.i, align 8
   %tobool.not.i = icmp eq ptr %21, null
-  br i1 %tobool.not.i, label %if.end.i61, label %if.then.i60
+  br i1 %tobool.not.i, label %if.end.i66, label %if.then.i65
 
-if.then.i60:
+if.then.i65:
   %22 = load i64, ptr %21, align 8
   %limit.i = getelementptr inbounds nuw i8, ptr %20, i64 8
   store i64 %22, ptr %limit.i, align 8
-  br label %if.end.i61
+  br label %if.end.i66
 
-if.end.i61:
-  %state_count.i136 = getelementptr inbounds nuw i8, ptr %20, i64 96
-  %23 = load i64, ptr %state_count.i136, align 8
+if.end.i66:
+  %state_count.i144 = getelementptr inbounds nuw i8, ptr %20, i64 96
+  %23 = load i64, ptr %state_count.i144, align 8
   %cmp37.i = icmp sgt i64 %23, 0
-  br i1 %cmp37.i, label %for.body.lr.ph.i137, label %enter_loop.exit
+  br i1 %cmp37.i, label %for.body.lr.ph.i145, label %enter_loop.exit
 
-for.body.lr.ph.i137:
-  %states.i138 = getelementptr inbounds nuw i8, ptr %20, i64 88
+for.body.lr.ph.i145:
+  %states.i146 = getelementptr inbounds nuw i8, ptr %20, i64 88
   %made2.i = getelementptr inbounds nuw i8, ptr %20, i64 104
-  %limit.i139 = getelementptr inbounds nuw i8, ptr %20, i64 8
-  %buffers.i140 = getelementptr inbounds nuw i8, ptr %20, i64 120
-  br label %for.body.i141
+  %limit.i147 = getelementptr inbounds nuw i8, ptr %20, i64 8
+  %buffers.i148 = getelementptr inbounds nuw i8, ptr %20, i64 120
+  br label %for.body.i149
 
-for.body.i141:
-  %k.038.i = phi i64 [ 0, %for.body.lr.ph.i137 ], [ %inc.i157, %move_to.exit.i156 ]
-  %24 = load ptr, ptr %states.i138, align 8
-  %arrayidx.i142 = getelementptr inbounds nuw %struct.state, ptr %24, i64 %k.038.i
-  %first.i = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 32
+for.body.i149:
+  %k.038.i = phi i64 [ 0, %for.body.lr.ph.i145 ], [ %inc.i165, %move_to.exit.i164 ]
+  %24 = load ptr, ptr %states.i146, align 8
+  %arrayidx.i150 = getelementptr inbounds nuw %struct.state, ptr %24, i64 %k.038.i
+  %first.i = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 32
   %25 = load ptr, ptr %first.i, align 8
-  %copied.i = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 40
+  %copied.i = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 40
   %26 = load i64, ptr %copied.i, align 8
-  %tobool.not.i143 = icmp eq i64 %26, 0
-  br i1 %tobool.not.i143, label %if.end17.i, label %if.then.i144
+  %tobool.not.i151 = icmp eq i64 %26, 0
+  br i1 %tobool.not.i151, label %if.end17.i, label %if.then.i152
 
-if.then.i144:
-  %result.i145 = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 48
-  %27 = load i64, ptr %result.i145, align 8
-  %source.i146 = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 56
-  %28 = load i64, ptr %source.i146, align 8
-  %cmp1.i147 = icmp slt i64 %28, 0
-  br i1 %cmp1.i147, label %land.lhs.true.i164, label %if.end.i148
+if.then.i152:
+  %result.i153 = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 48
+  %27 = load i64, ptr %result.i153, align 8
+  %source.i154 = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 56
+  %28 = load i64, ptr %source.i154, align 8
+  %cmp1.i155 = icmp slt i64 %28, 0
+  br i1 %cmp1.i155, label %land.lhs.true.i172, label %if.end.i156
 
-land.lhs.true.i164:
-  %not.i165 = xor i64 %28, -1
+land.lhs.true.i172:
+  %not.i173 = xor i64 %28, -1
   %29 = load ptr, ptr %made2.i, align 8
-  %arrayidx3.i = getelementptr inbounds nuw %struct.made, ptr %29, i64 %not.i165
-  %partner.i166 = getelementptr inbounds nuw i8, ptr %arrayidx3.i, i64 56
-  %30 = load i64, ptr %partner.i166, align 8
+  %arrayidx3.i = getelementptr inbounds nuw %struct.made, ptr %29, i64 %not.i173
+  %partner.i174 = getelementptr inbounds nuw i8, ptr %arrayidx3.i, i64 56
+  %30 = load i64, ptr %partner.i174, align 8
   %cmp4.i = icmp sgt i64 %30, -1
-  br i1 %cmp4.i, label %land.lhs.true5.i, label %if.end.i148
+  br i1 %cmp4.i, label %land.lhs.true5.i, label %if.end.i156
 
 land.lhs.true5.i:
-  %31 = load i64, ptr %limit.i139, align 8
+  %31 = load i64, ptr %limit.i147, align 8
   %32 = load i64, ptr %20, align 8
-  %sub.i167 = sub nsw i64 %31, %32
-  %33 = and i64 %sub.i167, 1
-  %tobool7.not.i168 = icmp eq i64 %33, 0
-  %spec.select.i169 = select i1 %tobool7.not.i168, i64 %27, i64 %30
-  br label %if.end.i148
+  %sub.i175 = sub nsw i64 %31, %32
+  %33 = and i64 %sub.i175, 1
+  %tobool7.not.i176 = icmp eq i64 %33, 0
+  %spec.select.i177 = select i1 %tobool7.not.i176, i64 %27, i64 %30
+  br label %if.end.i156
 
-if.end.i148:
-  %buffer.0.i = phi i64 [ %27, %if.then.i144 ], [ %spec.select.i169, %land.lhs.true5.i ], [ %27, %land.lhs.true.i164 ]
-  %34 = load ptr, ptr %buffers.i140, align 8
+if.end.i156:
+  %buffer.0.i = phi i64 [ %27, %if.then.i152 ], [ %spec.select.i177, %land.lhs.true5.i ], [ %27, %land.lhs.true.i172 ]
+  %34 = load ptr, ptr %buffers.i148, align 8
   %arrayidx12.i = getelementptr inbounds %struct.buffer, ptr %34, i64 %buffer.0.i
   %35 = load ptr, ptr %arrayidx12.i, align 8
-  %bytes.i149 = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 8
-  %36 = load i64, ptr %bytes.i149, align 8
+  %bytes.i157 = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 8
+  %36 = load i64, ptr %bytes.i157, align 8
   tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %35, ptr align 1 %25, i64 %36, i1 false)
   br label %if.end17.i
 
 if.end17.i:
-  %address.0.i = phi ptr [ %35, %if.end.i148 ], [ %25, %for.body.i141 ]
-  %buffer.1.i = phi i64 [ %buffer.0.i, %if.end.i148 ], [ -1, %for.body.i141 ]
-  %buffer1.i.i150 = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 8
-  store i64 %buffer.1.i, ptr %buffer1.i.i150, align 8
-  %37 = load ptr, ptr %arrayidx.i142, align 8
-  %cmp.not.i.i151 = icmp eq ptr %37, %address.0.i
-  br i1 %cmp.not.i.i151, label %move_to.exit.i156, label %if.then.i.i152
+  %address.0.i = phi ptr [ %35, %if.end.i156 ], [ %25, %for.body.i149 ]
+  %buffer.1.i = phi i64 [ %buffer.0.i, %if.end.i156 ], [ -1, %for.body.i149 ]
+  %buffer1.i.i158 = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 8
+  store i64 %buffer.1.i, ptr %buffer1.i.i158, align 8
+  %37 = load ptr, ptr %arrayidx.i150, align 8
+  %cmp.not.i.i159 = icmp eq ptr %37, %address.0.i
+  br i1 %cmp.not.i.i159, label %move_to.exit.i164, label %if.then.i.i160
 
-if.then.i.i152:
-  store ptr %address.0.i, ptr %arrayidx.i142, align 8
-  %patches.i.i153 = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 16
-  %38 = load ptr, ptr %patches.i.i153, align 8
-  %patch_count.i.i154 = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 24
-  %39 = load i64, ptr %patch_count.i.i154, align 8
+if.then.i.i160:
+  store ptr %address.0.i, ptr %arrayidx.i150, align 8
+  %patches.i.i161 = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 16
+  %38 = load ptr, ptr %patches.i.i161, align 8
+  %patch_count.i.i162 = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 24
+  %39 = load i64, ptr %patch_count.i.i162, align 8
   %40 = ptrtoint ptr %address.0.i to i64
-  %cmp3.i.i.i155 = icmp sgt i64 %39, 0
-  br i1 %cmp3.i.i.i155, label %for.body.i.i.i159, label %move_to.exit.i156
+  %cmp3.i.i.i163 = icmp sgt i64 %39, 0
+  br i1 %cmp3.i.i.i163, label %for.body.i.i.i167, label %move_to.exit.i164
 
-for.body.i.i.i159:
-  %k.04.i.i.i160 = phi i64 [ %inc.i.i.i162, %for.body.i.i.i159 ], [ 0, %if.then.i.i152 ]
-  %arrayidx.i.i.i161 = getelementptr inbounds nuw ptr, ptr %38, i64 %k.04.i.i.i160
-  %41 = load ptr, ptr %arrayidx.i.i.i161, align 8
+for.body.i.i.i167:
+  %k.04.i.i.i168 = phi i64 [ %inc.i.i.i170, %for.body.i.i.i167 ], [ 0, %if.then.i.i160 ]
+  %arrayidx.i.i.i169 = getelementptr inbounds nuw ptr, ptr %38, i64 %k.04.i.i.i168
+  %41 = load ptr, ptr %arrayidx.i.i.i169, align 8
   store i64 %40, ptr %41, align 8
-  %inc.i.i.i162 = add nuw nsw i64 %k.04.i.i.i160, 1
-  %exitcond.not.i.i.i163 = icmp eq i64 %inc.i.i.i162, %39
-  br i1 %exitcond.not.i.i.i163, label %move_to.exit.i156, label %for.body.i.i.i159
+  %inc.i.i.i170 = add nuw nsw i64 %k.04.i.i.i168, 1
+  %exitcond.not.i.i.i171 = icmp eq i64 %inc.i.i.i170, %39
+  br i1 %exitcond.not.i.i.i171, label %move_to.exit.i164, label %for.body.i.i.i167
 
-move_to.exit.i156:
-  %inc.i157 = add nuw nsw i64 %k.038.i, 1
-  %42 = load i64, ptr %state_count.i136, align 8
-  %cmp.i158 = icmp slt i64 %inc.i157, %42
-  br i1 %cmp.i158, label %for.body.i141, label %enter_loop.exit
+move_to.exit.i164:
+  %inc.i165 = add nuw nsw i64 %k.038.i, 1
+  %42 = load i64, ptr %state_count.i144, align 8
+  %cmp.i166 = icmp slt i64 %inc.i165, %42
+  br i1 %cmp.i166, label %for.body.i149, label %enter_loop.exit
 
 enter_loop.exit:
-  %43 = phi i64 [ %23, %if.end.i61 ], [ %42, %move_to.exit.i156 ]
+  %43 = phi i64 [ %23, %if.end.i66 ], [ %42, %move_to.exit.i164 ]
   %44 = load i64, ptr %20, align 8
   %limit2.i = getelementptr inbounds nuw i8, ptr %20, i64 8
   %45 = load i64, ptr %limit2.i, align 8
-  %cmp.i62187 = icmp slt i64 %44, %45
-  br i1 %cmp.i62187, label %for.body.i64.lr.ph, label %for.end.i
+  %cmp.i67195 = icmp slt i64 %44, %45
+  br i1 %cmp.i67195, label %for.body.i69.lr.ph, label %for.end.i
 
-for.body.i64.lr.ph:
+for.body.i69.lr.ph:
   %buffer_count.i = getelementptr inbounds nuw i8, ptr %20, i64 128
-  %buffers.i131 = getelementptr inbounds nuw i8, ptr %20, i64 120
-  %states.i125 = getelementptr inbounds nuw i8, ptr %20, i64 88
+  %buffers.i139 = getelementptr inbounds nuw i8, ptr %20, i64 120
+  %states.i133 = getelementptr inbounds nuw i8, ptr %20, i64 88
   %made_count.i = getelementptr inbounds nuw i8, ptr %20, i64 112
   %made23.i = getelementptr inbounds nuw i8, ptr %20, i64 104
   %counter.i = getelementptr inbounds nuw i8, ptr %20, i64 24
@@ -442,29 +443,29 @@ for.body.i64.lr.ph:
   %rest.i = getelementptr inbounds nuw i8, ptr %20, i64 72
   %exchange_count.i = getelementptr inbounds nuw i8, ptr %20, i64 144
   %exchanged.i = getelementptr inbounds nuw i8, ptr %20, i64 136
-  br label %for.body.i64
+  br label %for.body.i69
 
-for.body.i64:
-  %k.0.i188 = phi i64 [ %44, %for.body.i64.lr.ph ], [ %inc.i, %next_state.exit ]
+for.body.i69:
+  %k.0.i196 = phi i64 [ %44, %for.body.i69.lr.ph ], [ %inc.i, %next_state.exit ]
   %46 = load i64, ptr %buffer_count.i, align 8
   %cmp74.i = icmp sgt i64 %46, 0
-  br i1 %cmp74.i, label %for.body.i132, label %for.cond2.preheader.i
+  br i1 %cmp74.i, label %for.body.i140, label %for.cond2.preheader.i
 
 for.cond2.preheader.i:
-  %47 = load i64, ptr %state_count.i136, align 8
+  %47 = load i64, ptr %state_count.i144, align 8
   %cmp376.i = icmp sgt i64 %47, 0
   br i1 %cmp376.i, label %for.body5.i, label %for.cond19.preheader.i
 
-for.body.i132:
-  %k.075.i = phi i64 [ %inc.i134, %for.body.i132 ], [ 0, %for.body.i64 ]
-  %48 = load ptr, ptr %buffers.i131, align 8
-  %arrayidx.i133 = getelementptr inbounds nuw %struct.buffer, ptr %48, i64 %k.075.i
-  %taken.i = getelementptr inbounds nuw i8, ptr %arrayidx.i133, i64 16
+for.body.i140:
+  %k.075.i = phi i64 [ %inc.i142, %for.body.i140 ], [ 0, %for.body.i69 ]
+  %48 = load ptr, ptr %buffers.i139, align 8
+  %arrayidx.i141 = getelementptr inbounds nuw %struct.buffer, ptr %48, i64 %k.075.i
+  %taken.i = getelementptr inbounds nuw i8, ptr %arrayidx.i141, i64 16
   store i64 0, ptr %taken.i, align 8
-  %inc.i134 = add nuw nsw i64 %k.075.i, 1
+  %inc.i142 = add nuw nsw i64 %k.075.i, 1
   %49 = load i64, ptr %buffer_count.i, align 8
-  %cmp.i135 = icmp slt i64 %inc.i134, %49
-  br i1 %cmp.i135, label %for.body.i132, label %for.cond2.preheader.i
+  %cmp.i143 = icmp slt i64 %inc.i142, %49
+  br i1 %cmp.i143, label %for.body.i140, label %for.cond2.preheader.i
 
 for.cond19.preheader.i:
   %50 = load i64, ptr %made_count.i, align 8
@@ -474,37 +475,37 @@ for.cond19.preheader.i:
 for.body5.i:
   %51 = phi i64 [ %55, %for.inc15.i ], [ %47, %for.cond2.preheader.i ]
   %k1.077.i = phi i64 [ %inc16.i, %for.inc15.i ], [ 0, %for.cond2.preheader.i ]
-  %52 = load ptr, ptr %states.i125, align 8
+  %52 = load ptr, ptr %states.i133, align 8
   %arrayidx6.i = getelementptr inbounds nuw %struct.state, ptr %52, i64 %k1.077.i
-  %buffer.i126 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
-  %53 = load i64, ptr %buffer.i126, align 8
+  %buffer.i134 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
+  %53 = load i64, ptr %buffer.i134, align 8
   %cmp7.i = icmp sgt i64 %53, -1
-  br i1 %cmp7.i, label %if.then.i128, label %for.inc15.i
+  br i1 %cmp7.i, label %if.then.i136, label %for.inc15.i
 
-if.then.i128:
-  %54 = load ptr, ptr %buffers.i131, align 8
+if.then.i136:
+  %54 = load ptr, ptr %buffers.i139, align 8
   %arrayidx13.i = getelementptr inbounds nuw %struct.buffer, ptr %54, i64 %53
   %taken14.i = getelementptr inbounds nuw i8, ptr %arrayidx13.i, i64 16
   store i64 1, ptr %taken14.i, align 8
-  %.pre.i129 = load i64, ptr %state_count.i136, align 8
+  %.pre.i137 = load i64, ptr %state_count.i144, align 8
   br label %for.inc15.i
 
 for.inc15.i:
-  %55 = phi i64 [ %51, %for.body5.i ], [ %.pre.i129, %if.then.i128 ]
+  %55 = phi i64 [ %51, %for.body5.i ], [ %.pre.i137, %if.then.i136 ]
   %inc16.i = add nuw nsw i64 %k1.077.i, 1
-  %cmp3.i127 = icmp slt i64 %inc16.i, %55
-  br i1 %cmp3.i127, label %for.body5.i, label %for.cond19.preheader.i
+  %cmp3.i135 = icmp slt i64 %inc16.i, %55
+  br i1 %cmp3.i135, label %for.body5.i, label %for.cond19.preheader.i
 
 for.body22.i:
-  %k18.082.i = phi i64 [ %inc43.i, %move_to.exit.i115 ], [ 0, %for.cond19.preheader.i ]
+  %k18.082.i = phi i64 [ %inc43.i, %move_to.exit.i123 ], [ 0, %for.cond19.preheader.i ]
   %56 = load ptr, ptr %made23.i, align 8
   %arrayidx24.i = getelementptr inbounds nuw %struct.made, ptr %56, i64 %k18.082.i
   %first_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 32
   %57 = load i64, ptr %first_buffer.i, align 8
   %partner.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 56
   %58 = load i64, ptr %partner.i, align 8
-  %cmp26.i108 = icmp sgt i64 %58, -1
-  br i1 %cmp26.i108, label %if.then27.i, label %while.cond.preheader.i
+  %cmp26.i116 = icmp sgt i64 %58, -1
+  br i1 %cmp26.i116, label %if.then27.i, label %while.cond.preheader.i
 
 while.cond.preheader.i:
   %last_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 40
@@ -513,19 +514,19 @@ while.cond.preheader.i:
   br i1 %cmp2978.i, label %land.rhs.lr.ph.i, label %if.end35.i
 
 land.rhs.lr.ph.i:
-  %60 = load ptr, ptr %buffers.i131, align 8
+  %60 = load ptr, ptr %buffers.i139, align 8
   br label %land.rhs.i
 
 if.then27.i:
   %61 = load i64, ptr %limit2.i, align 8
-  %sub.i121 = sub nsw i64 %61, %k.0.i188
-  %62 = and i64 %sub.i121, 1
-  %tobool.not.i122 = icmp eq i64 %62, 0
-  br i1 %tobool.not.i122, label %if.end35.i, label %cond.true.i123
+  %sub.i129 = sub nsw i64 %61, %k.0.i196
+  %62 = and i64 %sub.i129, 1
+  %tobool.not.i130 = icmp eq i64 %62, 0
+  br i1 %tobool.not.i130, label %if.end35.i, label %cond.true.i131
 
-cond.true.i123:
-  %result.i124 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 48
-  %63 = load i64, ptr %result.i124, align 8
+cond.true.i131:
+  %result.i132 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 48
+  %63 = load i64, ptr %result.i132, align 8
   br label %if.end35.i
 
 land.rhs.i:
@@ -542,40 +543,40 @@ while.body.i:
   br i1 %exitcond.not.i, label %if.end35.i, label %land.rhs.i
 
 if.end35.i:
-  %buffer25.1.i = phi i64 [ %63, %cond.true.i123 ], [ %58, %if.then27.i ], [ %57, %while.cond.preheader.i ], [ %buffer25.079.i, %land.rhs.i ], [ %59, %while.body.i ]
-  %65 = load ptr, ptr %buffers.i131, align 8
+  %buffer25.1.i = phi i64 [ %63, %cond.true.i131 ], [ %58, %if.then27.i ], [ %57, %while.cond.preheader.i ], [ %buffer25.079.i, %land.rhs.i ], [ %59, %while.body.i ]
+  %65 = load ptr, ptr %buffers.i139, align 8
   %arrayidx37.i = getelementptr inbounds %struct.buffer, ptr %65, i64 %buffer25.1.i
   %taken38.i = getelementptr inbounds nuw i8, ptr %arrayidx37.i, i64 16
   store i64 1, ptr %taken38.i, align 8
-  %66 = load ptr, ptr %buffers.i131, align 8
+  %66 = load ptr, ptr %buffers.i139, align 8
   %arrayidx41.i = getelementptr inbounds %struct.buffer, ptr %66, i64 %buffer25.1.i
   %67 = load ptr, ptr %arrayidx41.i, align 8
-  %buffer1.i.i109 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 8
-  store i64 %buffer25.1.i, ptr %buffer1.i.i109, align 8
+  %buffer1.i.i117 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 8
+  store i64 %buffer25.1.i, ptr %buffer1.i.i117, align 8
   %68 = load ptr, ptr %arrayidx24.i, align 8
-  %cmp.not.i.i110 = icmp eq ptr %68, %67
-  br i1 %cmp.not.i.i110, label %move_to.exit.i115, label %if.then.i.i111
+  %cmp.not.i.i118 = icmp eq ptr %68, %67
+  br i1 %cmp.not.i.i118, label %move_to.exit.i123, label %if.then.i.i119
 
-if.then.i.i111:
+if.then.i.i119:
   store ptr %67, ptr %arrayidx24.i, align 8
-  %patches.i.i112 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 16
-  %69 = load ptr, ptr %patches.i.i112, align 8
-  %patch_count.i.i113 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 24
-  %70 = load i64, ptr %patch_count.i.i113, align 8
+  %patches.i.i120 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 16
+  %69 = load ptr, ptr %patches.i.i120, align 8
+  %patch_count.i.i121 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 24
+  %70 = load i64, ptr %patch_count.i.i121, align 8
   %71 = ptrtoint ptr %67 to i64
-  %cmp3.i.i.i114 = icmp sgt i64 %70, 0
-  br i1 %cmp3.i.i.i114, label %for.body.i.i.i116, label %move_to.exit.i115
+  %cmp3.i.i.i122 = icmp sgt i64 %70, 0
+  br i1 %cmp3.i.i.i122, label %for.body.i.i.i124, label %move_to.exit.i123
 
-for.body.i.i.i116:
-  %k.04.i.i.i117 = phi i64 [ %inc.i.i.i119, %for.body.i.i.i116 ], [ 0, %if.then.i.i111 ]
-  %arrayidx.i.i.i118 = getelementptr inbounds nuw ptr, ptr %69, i64 %k.04.i.i.i117
-  %72 = load ptr, ptr %arrayidx.i.i.i118, align 8
+for.body.i.i.i124:
+  %k.04.i.i.i125 = phi i64 [ %inc.i.i.i127, %for.body.i.i.i124 ], [ 0, %if.then.i.i119 ]
+  %arrayidx.i.i.i126 = getelementptr inbounds nuw ptr, ptr %69, i64 %k.04.i.i.i125
+  %72 = load ptr, ptr %arrayidx.i.i.i126, align 8
   store i64 %71, ptr %72, align 8
-  %inc.i.i.i119 = add nuw nsw i64 %k.04.i.i.i117, 1
-  %exitcond.not.i.i.i120 = icmp eq i64 %inc.i.i.i119, %70
-  br i1 %exitcond.not.i.i.i120, label %move_to.exit.i115, label %for.body.i.i.i116
+  %inc.i.i.i127 = add nuw nsw i64 %k.04.i.i.i125, 1
+  %exitcond.not.i.i.i128 = icmp eq i64 %inc.i.i.i127, %70
+  br i1 %exitcond.not.i.i.i128, label %move_to.exit.i123, label %for.body.i.i.i124
 
-move_to.exit.i115:
+move_to.exit.i123:
   %inc43.i = add nuw nsw i64 %k18.082.i, 1
   %73 = load i64, ptr %made_count.i, align 8
   %cmp20.i = icmp slt i64 %inc43.i, %73
@@ -587,7 +588,7 @@ choose_buffers.exit:
   br i1 %tobool3.not.i, label %if.end6.i, label %if.then4.i
 
 if.then4.i:
-  store i64 %k.0.i188, ptr %74, align 8
+  store i64 %k.0.i196, ptr %74, align 8
   br label %if.end6.i
 
 if.end6.i:
@@ -596,8 +597,8 @@ if.end6.i:
   br i1 %tobool7.not.i, label %if.end16.i, label %if.then8.i
 
 if.then8.i:
-  %call.i65 = tail call fastcc i32 @run_part(ptr %testing.i, ptr %runner) nounwind
-  %cmp9.not.i = icmp eq i32 %call.i65, 0
+  %call.i70 = tail call fastcc i32 @run_part(ptr %testing.i, ptr %runner) nounwind
+  %cmp9.not.i = icmp eq i32 %call.i70, 0
   br i1 %cmp9.not.i, label %if.end11.i, label %for.cond.cleanup
 
 if.end11.i:
@@ -608,7 +609,7 @@ if.end11.i:
 
 if.end16.i:
   %78 = load i64, ptr %20, align 8
-  %cmp18.i = icmp eq i64 %k.0.i188, %78
+  %cmp18.i = icmp eq i64 %k.0.i196, %78
   br i1 %cmp18.i, label %if.end21.i, label %if.end25.i
 
 if.end21.i:
@@ -634,22 +635,22 @@ if.end30.i:
   br i1 %cmp31.not.i, label %if.end33.i, label %for.cond.cleanup
 
 if.end33.i:
-  %80 = load i64, ptr %state_count.i136, align 8
+  %80 = load i64, ptr %state_count.i144, align 8
   %cmp97.i = icmp sgt i64 %80, 0
-  br i1 %cmp97.i, label %for.body.i91, label %for.cond28.preheader.i
+  br i1 %cmp97.i, label %for.body.i99, label %for.cond28.preheader.i
 
 for.cond10.preheader.i:
   %81 = icmp sgt i64 %87, 0
   br i1 %81, label %for.body14.i, label %for.cond28.preheader.i
 
-for.body.i91:
-  %k.098.i = phi i64 [ %inc.i97, %cond.end.i ], [ 0, %if.end33.i ]
-  %82 = load ptr, ptr %states.i125, align 8
-  %arrayidx.i92 = getelementptr inbounds nuw %struct.state, ptr %82, i64 %k.098.i
-  %source1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i92, i64 56
+for.body.i99:
+  %k.098.i = phi i64 [ %inc.i105, %cond.end.i ], [ 0, %if.end33.i ]
+  %82 = load ptr, ptr %states.i133, align 8
+  %arrayidx.i100 = getelementptr inbounds nuw %struct.state, ptr %82, i64 %k.098.i
+  %source1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i100, i64 56
   %83 = load i64, ptr %source1.i, align 8
-  %cmp2.i93 = icmp sgt i64 %83, -1
-  br i1 %cmp2.i93, label %cond.true.i, label %cond.false.i
+  %cmp2.i101 = icmp sgt i64 %83, -1
+  br i1 %cmp2.i101, label %cond.true.i, label %cond.false.i
 
 cond.true.i:
   %arrayidx5.i = getelementptr inbounds nuw %struct.state, ptr %82, i64 %83
@@ -657,23 +658,23 @@ cond.true.i:
 
 cond.false.i:
   %84 = load ptr, ptr %made23.i, align 8
-  %not.i94 = xor i64 %83, -1
-  %arrayidx7.i = getelementptr inbounds nuw %struct.made, ptr %84, i64 %not.i94
+  %not.i102 = xor i64 %83, -1
+  %arrayidx7.i = getelementptr inbounds nuw %struct.made, ptr %84, i64 %not.i102
   br label %cond.end.i
 
 cond.end.i:
-  %cond.i95 = phi ptr [ %arrayidx5.i, %cond.true.i ], [ %arrayidx7.i, %cond.false.i ]
-  %85 = load ptr, ptr %cond.i95, align 8
-  %next.i = getelementptr inbounds nuw i8, ptr %arrayidx.i92, i64 64
+  %cond.i103 = phi ptr [ %arrayidx5.i, %cond.true.i ], [ %arrayidx7.i, %cond.false.i ]
+  %85 = load ptr, ptr %cond.i103, align 8
+  %next.i = getelementptr inbounds nuw i8, ptr %arrayidx.i100, i64 64
   store ptr %85, ptr %next.i, align 8
-  %buffer.i96 = getelementptr inbounds nuw i8, ptr %cond.i95, i64 8
-  %86 = load i64, ptr %buffer.i96, align 8
-  %next_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx.i92, i64 72
+  %buffer.i104 = getelementptr inbounds nuw i8, ptr %cond.i103, i64 8
+  %86 = load i64, ptr %buffer.i104, align 8
+  %next_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx.i100, i64 72
   store i64 %86, ptr %next_buffer.i, align 8
-  %inc.i97 = add nuw nsw i64 %k.098.i, 1
-  %87 = load i64, ptr %state_count.i136, align 8
-  %cmp.i98 = icmp slt i64 %inc.i97, %87
-  br i1 %cmp.i98, label %for.body.i91, label %for.cond10.preheader.i
+  %inc.i105 = add nuw nsw i64 %k.098.i, 1
+  %87 = load i64, ptr %state_count.i144, align 8
+  %cmp.i106 = icmp slt i64 %inc.i105, %87
+  br i1 %cmp.i106, label %for.body.i99, label %for.cond10.preheader.i
 
 for.cond28.preheader.i:
   %88 = load i64, ptr %exchange_count.i, align 8
@@ -682,40 +683,40 @@ for.cond28.preheader.i:
 
 for.body14.i:
   %k9.0100.i = phi i64 [ %inc25.i, %move_to.exit.i ], [ 0, %for.cond10.preheader.i ]
-  %89 = load ptr, ptr %states.i125, align 8
-  %arrayidx16.i100 = getelementptr inbounds nuw %struct.state, ptr %89, i64 %k9.0100.i
-  %next20.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 64
+  %89 = load ptr, ptr %states.i133, align 8
+  %arrayidx16.i108 = getelementptr inbounds nuw %struct.state, ptr %89, i64 %k9.0100.i
+  %next20.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i108, i64 64
   %90 = load ptr, ptr %next20.i, align 8
-  %next_buffer23.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 72
+  %next_buffer23.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i108, i64 72
   %91 = load i64, ptr %next_buffer23.i, align 8
-  %buffer1.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 8
+  %buffer1.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i108, i64 8
   store i64 %91, ptr %buffer1.i.i, align 8
-  %92 = load ptr, ptr %arrayidx16.i100, align 8
+  %92 = load ptr, ptr %arrayidx16.i108, align 8
   %cmp.not.i.i = icmp eq ptr %92, %90
-  br i1 %cmp.not.i.i, label %move_to.exit.i, label %if.then.i.i101
+  br i1 %cmp.not.i.i, label %move_to.exit.i, label %if.then.i.i109
 
-if.then.i.i101:
-  store ptr %90, ptr %arrayidx16.i100, align 8
-  %patches.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 16
+if.then.i.i109:
+  store ptr %90, ptr %arrayidx16.i108, align 8
+  %patches.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i108, i64 16
   %93 = load ptr, ptr %patches.i.i, align 8
-  %patch_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 24
+  %patch_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i108, i64 24
   %94 = load i64, ptr %patch_count.i.i, align 8
   %95 = ptrtoint ptr %90 to i64
   %cmp3.i.i.i = icmp sgt i64 %94, 0
-  br i1 %cmp3.i.i.i, label %for.body.i.i.i102, label %move_to.exit.i
+  br i1 %cmp3.i.i.i, label %for.body.i.i.i110, label %move_to.exit.i
 
-for.body.i.i.i102:
-  %k.04.i.i.i = phi i64 [ %inc.i.i.i104, %for.body.i.i.i102 ], [ 0, %if.then.i.i101 ]
-  %arrayidx.i.i.i103 = getelementptr inbounds nuw ptr, ptr %93, i64 %k.04.i.i.i
-  %96 = load ptr, ptr %arrayidx.i.i.i103, align 8
+for.body.i.i.i110:
+  %k.04.i.i.i = phi i64 [ %inc.i.i.i112, %for.body.i.i.i110 ], [ 0, %if.then.i.i109 ]
+  %arrayidx.i.i.i111 = getelementptr inbounds nuw ptr, ptr %93, i64 %k.04.i.i.i
+  %96 = load ptr, ptr %arrayidx.i.i.i111, align 8
   store i64 %95, ptr %96, align 8
-  %inc.i.i.i104 = add nuw nsw i64 %k.04.i.i.i, 1
-  %exitcond.not.i.i.i105 = icmp eq i64 %inc.i.i.i104, %94
-  br i1 %exitcond.not.i.i.i105, label %move_to.exit.i, label %for.body.i.i.i102
+  %inc.i.i.i112 = add nuw nsw i64 %k.04.i.i.i, 1
+  %exitcond.not.i.i.i113 = icmp eq i64 %inc.i.i.i112, %94
+  br i1 %exitcond.not.i.i.i113, label %move_to.exit.i, label %for.body.i.i.i110
 
 move_to.exit.i:
   %inc25.i = add nuw nsw i64 %k9.0100.i, 1
-  %97 = load i64, ptr %state_count.i136, align 8
+  %97 = load i64, ptr %state_count.i144, align 8
   %cmp12.i = icmp slt i64 %inc25.i, %97
   br i1 %cmp12.i, label %for.body14.i, label %for.cond28.preheader.i
 
@@ -723,9 +724,9 @@ for.body31.i:
   %k27.0102.i = phi i64 [ %inc42.i, %hold.exit96.i ], [ 0, %for.cond28.preheader.i ]
   %98 = load ptr, ptr %exchanged.i, align 8
   %arrayidx32.idx.i = shl nuw nsw i64 %k27.0102.i, 4
-  %arrayidx32.i87 = getelementptr inbounds nuw i8, ptr %98, i64 %arrayidx32.idx.i
-  %99 = load ptr, ptr %arrayidx32.i87, align 8
-  %arrayidx35.i = getelementptr inbounds nuw i8, ptr %arrayidx32.i87, i64 8
+  %arrayidx32.i95 = getelementptr inbounds nuw i8, ptr %98, i64 %arrayidx32.idx.i
+  %99 = load ptr, ptr %arrayidx32.i95, align 8
+  %arrayidx35.i = getelementptr inbounds nuw i8, ptr %arrayidx32.i95, i64 8
   %100 = load ptr, ptr %arrayidx35.i, align 8
   %was.sroa.0.0.copyload.i = load ptr, ptr %99, align 8
   %was.sroa.4.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %99, i64 8
@@ -737,8 +738,8 @@ for.body31.i:
   %block.i = getelementptr inbounds nuw i8, ptr %100, i64 24
   %101 = load ptr, ptr %block.i, align 8
   %102 = load ptr, ptr %100, align 8
-  %size.i88 = getelementptr inbounds nuw i8, ptr %100, i64 8
-  %103 = load i64, ptr %size.i88, align 8
+  %size.i96 = getelementptr inbounds nuw i8, ptr %100, i64 8
+  %103 = load i64, ptr %size.i96, align 8
   %capacity.i = getelementptr inbounds nuw i8, ptr %100, i64 16
   %104 = load i64, ptr %capacity.i, align 8
   store ptr %101, ptr %was.sroa.6.0..sroa_idx.i, align 8
@@ -768,7 +769,7 @@ for.body.i.i78.i:
 
 hold.exit.i:
   store ptr %was.sroa.6.0.copyload.i, ptr %block.i, align 8
-  store i64 %was.sroa.4.0.copyload.i, ptr %size.i88, align 8
+  store i64 %was.sroa.4.0.copyload.i, ptr %size.i96, align 8
   store i64 %was.sroa.5.0.copyload.i, ptr %capacity.i, align 8
   %109 = load ptr, ptr %100, align 8
   %cmp.not.i86.i = icmp eq ptr %109, %was.sroa.0.0.copyload.i
@@ -800,48 +801,48 @@ hold.exit96.i:
   br i1 %cmp29.i, label %for.body31.i, label %next_state.exit
 
 next_state.exit:
-  %inc.i = add nsw i64 %k.0.i188, 1
+  %inc.i = add nsw i64 %k.0.i196, 1
   %115 = load i64, ptr %limit2.i, align 8
-  %cmp.i62 = icmp slt i64 %inc.i, %115
-  br i1 %cmp.i62, label %for.body.i64, label %for.end.i.loopexit
+  %cmp.i67 = icmp slt i64 %inc.i, %115
+  br i1 %cmp.i67, label %for.body.i69, label %for.end.i.loopexit
 
 for.end.i.loopexit:
-  %.pre = load i64, ptr %state_count.i136, align 8
+  %.pre = load i64, ptr %state_count.i144, align 8
   br label %for.end.i
 
 for.end.i:
   %116 = phi i64 [ %.pre, %for.end.i.loopexit ], [ %43, %enter_loop.exit ]
   %cmp52.i = icmp sgt i64 %116, 0
-  br i1 %cmp52.i, label %for.body.lr.ph.i70, label %for.inc
+  br i1 %cmp52.i, label %for.body.lr.ph.i78, label %for.inc
 
-for.body.lr.ph.i70:
+for.body.lr.ph.i78:
   %states.i = getelementptr inbounds nuw i8, ptr %20, i64 88
   %buffers76.i.i = getelementptr inbounds nuw i8, ptr %20, i64 120
-  br label %for.body.i71
+  br label %for.body.i79
 
 for.cond9.preheader.i:
   %cmp1154.i = icmp sgt i64 %135, 0
   br i1 %cmp1154.i, label %for.body13.i, label %for.inc
 
-for.body.i71:
-  %117 = phi i64 [ %116, %for.body.lr.ph.i70 ], [ %135, %if.end.i74 ]
-  %k.053.i = phi i64 [ 0, %for.body.lr.ph.i70 ], [ %inc.i75, %if.end.i74 ]
+for.body.i79:
+  %117 = phi i64 [ %116, %for.body.lr.ph.i78 ], [ %135, %if.end.i82 ]
+  %k.053.i = phi i64 [ 0, %for.body.lr.ph.i78 ], [ %inc.i83, %if.end.i82 ]
   %118 = load ptr, ptr %states.i, align 8
-  %arrayidx.i72 = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.053.i
-  %result.i = getelementptr inbounds nuw i8, ptr %arrayidx.i72, i64 48
+  %arrayidx.i80 = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.053.i
+  %result.i = getelementptr inbounds nuw i8, ptr %arrayidx.i80, i64 48
   %119 = load i64, ptr %result.i, align 8
-  %cmp1.i73 = icmp sgt i64 %119, -1
-  br i1 %cmp1.i73, label %land.lhs.true.i81, label %if.end.i74
+  %cmp1.i81 = icmp sgt i64 %119, -1
+  br i1 %cmp1.i81, label %land.lhs.true.i89, label %if.end.i82
 
-land.lhs.true.i81:
-  %buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx.i72, i64 8
+land.lhs.true.i89:
+  %buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx.i80, i64 8
   %120 = load i64, ptr %buffer.i, align 8
   %cmp2.i = icmp slt i64 %120, 0
   %cmp7.not.i = icmp eq i64 %120, %119
   %or.cond.i = or i1 %cmp2.i, %cmp7.not.i
-  br i1 %or.cond.i, label %if.end.i74, label %if.then.i82
+  br i1 %or.cond.i, label %if.end.i82, label %if.then.i90
 
-if.then.i82:
+if.then.i90:
   %cmp69.i.i = icmp sgt i64 %117, 0
   br i1 %cmp69.i.i, label %for.body.i.i, label %for.cond.cleanup.thread.i.i
 
@@ -849,27 +850,27 @@ for.cond.cleanup.thread.i.i:
   %121 = load ptr, ptr %buffers76.i.i, align 8
   %arrayidx577.i.i = getelementptr inbounds nuw %struct.buffer, ptr %121, i64 %120
   %arrayidx778.i.i = getelementptr inbounds nuw %struct.buffer, ptr %121, i64 %119
-  br label %if.then.i.i83
+  br label %if.then.i.i91
 
 for.cond.cleanup.i.i:
   %122 = load ptr, ptr %buffers76.i.i, align 8
   %arrayidx5.i.i = getelementptr inbounds nuw %struct.buffer, ptr %122, i64 %120
   %arrayidx7.i.i = getelementptr inbounds nuw %struct.buffer, ptr %122, i64 %119
-  br i1 %or68.i.i, label %if.end.i.i85, label %if.then.i.i83
+  br i1 %or68.i.i, label %if.end.i.i93, label %if.then.i.i91
 
 for.body.i.i:
-  %taken.071.i.i = phi i1 [ %or68.i.i, %for.body.i.i ], [ false, %if.then.i82 ]
-  %k.070.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i82 ]
+  %taken.071.i.i = phi i1 [ %or68.i.i, %for.body.i.i ], [ false, %if.then.i90 ]
+  %k.070.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i90 ]
   %arrayidx.i.i = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.070.i.i
   %buffer2.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i.i, i64 8
   %123 = load i64, ptr %buffer2.i.i, align 8
-  %cmp3.i.i84 = icmp eq i64 %123, %119
-  %or68.i.i = or i1 %taken.071.i.i, %cmp3.i.i84
+  %cmp3.i.i92 = icmp eq i64 %123, %119
+  %or68.i.i = or i1 %taken.071.i.i, %cmp3.i.i92
   %inc.i.i = add nuw nsw i64 %k.070.i.i, 1
   %exitcond.not.i.i = icmp eq i64 %inc.i.i, %117
   br i1 %exitcond.not.i.i, label %for.cond.cleanup.i.i, label %for.body.i.i
 
-if.then.i.i83:
+if.then.i.i91:
   %arrayidx780.i.i = phi ptr [ %arrayidx778.i.i, %for.cond.cleanup.thread.i.i ], [ %arrayidx7.i.i, %for.cond.cleanup.i.i ]
   %arrayidx579.i.i = phi ptr [ %arrayidx577.i.i, %for.cond.cleanup.thread.i.i ], [ %arrayidx5.i.i, %for.cond.cleanup.i.i ]
   %124 = load ptr, ptr %arrayidx780.i.i, align 8
@@ -878,10 +879,10 @@ if.then.i.i83:
   %126 = load i64, ptr %bytes.i.i, align 8
   tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %124, ptr align 1 %125, i64 %126, i1 false)
   store i64 %119, ptr %buffer.i, align 8
-  %.pre.i = load i64, ptr %state_count.i136, align 8
-  br label %if.end.i74
+  %.pre.i = load i64, ptr %state_count.i144, align 8
+  br label %if.end.i82
 
-if.end.i.i85:
+if.end.i.i93:
   %127 = load ptr, ptr %arrayidx5.i.i, align 8
   %128 = load ptr, ptr %arrayidx7.i.i, align 8
   %bytes14.i.i = getelementptr inbounds nuw i8, ptr %arrayidx7.i.i, i64 8
@@ -890,7 +891,7 @@ if.end.i.i85:
   br i1 %cmp11.i.i.i, label %for.body.i.i.i, label %for.body21.i.i.preheader
 
 for.body.i.i.i:
-  %k.012.i.i.i = phi i64 [ %inc.i.i.i, %for.body.i.i.i ], [ 0, %if.end.i.i85 ]
+  %k.012.i.i.i = phi i64 [ %inc.i.i.i, %for.body.i.i.i ], [ 0, %if.end.i.i93 ]
   %arrayidx.i.i.i = getelementptr inbounds nuw i8, ptr %127, i64 %k.012.i.i.i
   %130 = load i8, ptr %arrayidx.i.i.i, align 1
   %arrayidx1.i.i.i = getelementptr inbounds nuw i8, ptr %128, i64 %k.012.i.i.i
@@ -902,9 +903,9 @@ for.body.i.i.i:
   br i1 %exitcond.not.i.i.i, label %swap_bytes.exit.i.i, label %for.body.i.i.i
 
 swap_bytes.exit.i.i:
-  %.pre.i.i = load i64, ptr %state_count.i136, align 8
+  %.pre.i.i = load i64, ptr %state_count.i144, align 8
   %cmp1872.i.i = icmp sgt i64 %.pre.i.i, 0
-  br i1 %cmp1872.i.i, label %for.body21.i.i.preheader, label %if.end.i74
+  br i1 %cmp1872.i.i, label %for.body21.i.i.preheader, label %if.end.i82
 
 for.body21.i.i.preheader:
   br label %for.body21.i.i
@@ -921,15 +922,15 @@ for.body21.i.i:
   %cond34.i.i = select i1 %cmp27.i.i, i64 %119, i64 %..i.i
   store i64 %cond34.i.i, ptr %buffer26.i.i, align 8
   %inc36.i.i = add nuw nsw i64 %k15.073.i.i, 1
-  %134 = load i64, ptr %state_count.i136, align 8
+  %134 = load i64, ptr %state_count.i144, align 8
   %cmp18.i.i = icmp slt i64 %inc36.i.i, %134
-  br i1 %cmp18.i.i, label %for.body21.i.i, label %if.end.i74
+  br i1 %cmp18.i.i, label %for.body21.i.i, label %if.end.i82
 
-if.end.i74:
-  %135 = phi i64 [ %117, %for.body.i71 ], [ %.pre.i.i, %swap_bytes.exit.i.i ], [ %.pre.i, %if.then.i.i83 ], [ %117, %land.lhs.true.i81 ], [ %134, %for.body21.i.i ]
-  %inc.i75 = add nuw nsw i64 %k.053.i, 1
-  %cmp.i76 = icmp slt i64 %inc.i75, %135
-  br i1 %cmp.i76, label %for.body.i71, label %for.cond9.preheader.i
+if.end.i82:
+  %135 = phi i64 [ %117, %for.body.i79 ], [ %.pre.i.i, %swap_bytes.exit.i.i ], [ %.pre.i, %if.then.i.i91 ], [ %117, %land.lhs.true.i89 ], [ %134, %for.body21.i.i ]
+  %inc.i83 = add nuw nsw i64 %k.053.i, 1
+  %cmp.i84 = icmp slt i64 %inc.i83, %135
+  br i1 %cmp.i84, label %for.body.i79, label %for.cond9.preheader.i
 
 for.body13.i:
   %136 = phi i64 [ %144, %if.end29.i ], [ %135, %for.cond9.preheader.i ]
@@ -938,34 +939,34 @@ for.body13.i:
   %arrayidx16.i = getelementptr inbounds nuw %struct.state, ptr %137, i64 %k8.055.i
   %result17.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 48
   %138 = load i64, ptr %result17.i, align 8
-  %cmp18.i77 = icmp sgt i64 %138, -1
-  br i1 %cmp18.i77, label %land.lhs.true19.i, label %if.end29.i
+  %cmp18.i85 = icmp sgt i64 %138, -1
+  br i1 %cmp18.i85, label %land.lhs.true19.i, label %if.end29.i
 
 land.lhs.true19.i:
   %buffer21.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 8
   %139 = load i64, ptr %buffer21.i, align 8
-  %cmp22.i78 = icmp slt i64 %139, 0
-  br i1 %cmp22.i78, label %if.then23.i79, label %if.end29.i
+  %cmp22.i86 = icmp slt i64 %139, 0
+  br i1 %cmp22.i86, label %if.then23.i87, label %if.end29.i
 
-if.then23.i79:
+if.then23.i87:
   %140 = load ptr, ptr %buffers76.i.i, align 8
-  %arrayidx26.i80 = getelementptr inbounds nuw %struct.buffer, ptr %140, i64 %138
-  %141 = load ptr, ptr %arrayidx26.i80, align 8
+  %arrayidx26.i88 = getelementptr inbounds nuw %struct.buffer, ptr %140, i64 %138
+  %141 = load ptr, ptr %arrayidx26.i88, align 8
   %142 = load ptr, ptr %arrayidx16.i, align 8
-  %bytes.i = getelementptr inbounds nuw i8, ptr %arrayidx26.i80, i64 8
+  %bytes.i = getelementptr inbounds nuw i8, ptr %arrayidx26.i88, i64 8
   %143 = load i64, ptr %bytes.i, align 8
   tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %141, ptr align 1 %142, i64 %143, i1 false)
-  %.pre56.i = load i64, ptr %state_count.i136, align 8
+  %.pre56.i = load i64, ptr %state_count.i144, align 8
   br label %if.end29.i
 
 if.end29.i:
-  %144 = phi i64 [ %.pre56.i, %if.then23.i79 ], [ %136, %land.lhs.true19.i ], [ %136, %for.body13.i ]
+  %144 = phi i64 [ %.pre56.i, %if.then23.i87 ], [ %136, %land.lhs.true19.i ], [ %136, %for.body13.i ]
   %inc31.i = add nuw nsw i64 %k8.055.i, 1
   %cmp11.i = icmp slt i64 %inc31.i, %144
   br i1 %cmp11.i, label %for.body13.i, label %for.inc
 
 sw.bb23:
-  %target24 = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %target24 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
   %145 = load ptr, ptr %target24, align 8
   %146 = load ptr, ptr %145, align 8
   %147 = load i8, ptr %146, align 1
@@ -976,7 +977,7 @@ sw.bb23:
   br label %for.inc
 
 sw.bb29:
-  %target30 = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %target30 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
   %148 = load ptr, ptr %target30, align 8
   %registers.i = getelementptr inbounds nuw i8, ptr %148, i64 16
   %149 = load ptr, ptr %registers.i, align 8
@@ -986,9 +987,9 @@ sw.bb29:
   %add.ptr.idx.i = mul nsw i64 %151, 56
   %add.ptr.i = getelementptr inbounds i8, ptr %150, i64 %add.ptr.idx.i
   %cmp.not349.i = icmp slt i64 %151, 1
-  br i1 %cmp.not349.i, label %for.inc, label %for.body.i66
+  br i1 %cmp.not349.i, label %for.inc, label %for.body.i71
 
-for.body.i66:
+for.body.i71:
   %at.0350.i = phi ptr [ %incdec.ptr.i, %for.inc.i ], [ %150, %sw.bb29 ]
   %152 = load i64, ptr %at.0350.i, align 8
   %conv.i = trunc i64 %152 to i32
@@ -1087,8 +1088,8 @@ sw.bb4.i:
   %a5.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
   %167 = load i64, ptr %a5.i, align 8
   %168 = inttoptr i64 %167 to ptr
-  %size.i69 = getelementptr inbounds nuw i8, ptr %168, i64 8
-  %169 = load i64, ptr %size.i69, align 8
+  %size.i74 = getelementptr inbounds nuw i8, ptr %168, i64 8
+  %169 = load i64, ptr %size.i74, align 8
   br label %sw.epilog.i
 
 sw.bb6.i:
@@ -1118,8 +1119,8 @@ sw.bb15.i:
   %178 = load i64, ptr %a16.i, align 8
   %arrayidx17.i = getelementptr inbounds i64, ptr %149, i64 %178
   %179 = load i64, ptr %arrayidx17.i, align 8
-  %tobool.not.i68 = icmp eq i64 %179, 0
-  br i1 %tobool.not.i68, label %for.cond.cleanup, label %for.inc.i
+  %tobool.not.i73 = icmp eq i64 %179, 0
+  br i1 %tobool.not.i73, label %for.cond.cleanup, label %for.inc.i
 
 sw.bb20.i:
   %a21.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
@@ -1277,9 +1278,9 @@ if.end3.i323.i:
 floor_divide.exit331.i:
   %retval.0.i322.i = phi i64 [ %sub11.i330.i, %if.end3.i323.i ], [ %sub.i321.i, %if.then2.i320.i ], [ %226, %sw.bb89.i ]
   %mul.i = mul i64 %retval.0.i322.i, %226
-  %sub.i67 = sub i64 %224, %mul.i
+  %sub.i72 = sub i64 %224, %mul.i
   %tobool101.not.i = icmp eq i64 %226, 0
-  %cond105.i = select i1 %tobool101.not.i, i64 0, i64 %sub.i67
+  %cond105.i = select i1 %tobool101.not.i, i64 0, i64 %sub.i72
   br label %sw.epilog.i
 
 sw.bb106.i:
@@ -1437,8 +1438,8 @@ if.end.i336.i:
   br label %sw.epilog.i
 
 sw.epilog.i:
-  %value.0.i = phi i64 [ 0, %for.body.i66 ], [ %retval.0.i319.i, %floor_divide.exit.i ], [ %169, %sw.bb4.i ], [ %186, %sw.bb20.i ], [ %193, %sw.bb24.i ], [ %200, %sw.bb30.i ], [ %.317.i, %sw.bb36.i ], [ %.318.i, %sw.bb47.i ], [ %213, %sw.bb62.i ], [ %218, %if.then71.i ], [ %215, %sw.bb66.i ], [ %sub5.i.i, %if.end.i.i ], [ %cond105.i, %floor_divide.exit331.i ], [ %cond116.i, %sw.bb106.i ], [ %and.i, %sw.bb117.i ], [ %or.i, %sw.bb122.i ], [ %xor.i, %sw.bb127.i ], [ %not.i, %sw.bb132.i ], [ %244, %sw.bb135.i ], [ %conv145.i, %sw.bb138.i ], [ %conv153.i, %sw.bb146.i ], [ %conv161.i, %sw.bb154.i ], [ %conv169.i, %sw.bb162.i ], [ %conv10.i.i, %sw.bb9.i.i ], [ %cond.i.i340.i, %if.end.i336.i ], [ %162, %sw.default.i.i ], [ %conv.i.i, %sw.bb.i.i ], [ %conv2.i.i, %sw.bb1.i.i ], [ %conv4.i.i, %sw.bb3.i.i ], [ %conv6.i.i, %sw.bb5.i.i ], [ %conv8.i.i, %sw.bb7.i.i ], [ 0, %sw.bb170.i ], [ 0, %sw.bb174.i ]
-  %over.0.i = phi i1 [ false, %for.body.i66 ], [ %spec.select.i, %floor_divide.exit.i ], [ false, %sw.bb4.i ], [ %185, %sw.bb20.i ], [ %192, %sw.bb24.i ], [ %199, %sw.bb30.i ], [ false, %sw.bb36.i ], [ false, %sw.bb47.i ], [ %212, %sw.bb62.i ], [ %217, %if.then71.i ], [ false, %sw.bb66.i ], [ false, %if.end.i.i ], [ false, %floor_divide.exit331.i ], [ false, %sw.bb106.i ], [ false, %sw.bb117.i ], [ false, %sw.bb122.i ], [ false, %sw.bb127.i ], [ false, %sw.bb132.i ], [ false, %sw.bb135.i ], [ false, %sw.bb138.i ], [ false, %sw.bb146.i ], [ false, %sw.bb154.i ], [ false, %sw.bb162.i ], [ false, %sw.bb9.i.i ], [ false, %if.end.i336.i ], [ false, %sw.default.i.i ], [ false, %sw.bb.i.i ], [ false, %sw.bb1.i.i ], [ false, %sw.bb3.i.i ], [ false, %sw.bb5.i.i ], [ false, %sw.bb7.i.i ], [ false, %sw.bb170.i ], [ false, %sw.bb174.i ]
+  %value.0.i = phi i64 [ 0, %for.body.i71 ], [ %retval.0.i319.i, %floor_divide.exit.i ], [ %169, %sw.bb4.i ], [ %186, %sw.bb20.i ], [ %193, %sw.bb24.i ], [ %200, %sw.bb30.i ], [ %.317.i, %sw.bb36.i ], [ %.318.i, %sw.bb47.i ], [ %213, %sw.bb62.i ], [ %218, %if.then71.i ], [ %215, %sw.bb66.i ], [ %sub5.i.i, %if.end.i.i ], [ %cond105.i, %floor_divide.exit331.i ], [ %cond116.i, %sw.bb106.i ], [ %and.i, %sw.bb117.i ], [ %or.i, %sw.bb122.i ], [ %xor.i, %sw.bb127.i ], [ %not.i, %sw.bb132.i ], [ %244, %sw.bb135.i ], [ %conv145.i, %sw.bb138.i ], [ %conv153.i, %sw.bb146.i ], [ %conv161.i, %sw.bb154.i ], [ %conv169.i, %sw.bb162.i ], [ %conv10.i.i, %sw.bb9.i.i ], [ %cond.i.i340.i, %if.end.i336.i ], [ %162, %sw.default.i.i ], [ %conv.i.i, %sw.bb.i.i ], [ %conv2.i.i, %sw.bb1.i.i ], [ %conv4.i.i, %sw.bb3.i.i ], [ %conv6.i.i, %sw.bb5.i.i ], [ %conv8.i.i, %sw.bb7.i.i ], [ 0, %sw.bb170.i ], [ 0, %sw.bb174.i ]
+  %over.0.i = phi i1 [ false, %for.body.i71 ], [ %spec.select.i, %floor_divide.exit.i ], [ false, %sw.bb4.i ], [ %185, %sw.bb20.i ], [ %192, %sw.bb24.i ], [ %199, %sw.bb30.i ], [ false, %sw.bb36.i ], [ false, %sw.bb47.i ], [ %212, %sw.bb62.i ], [ %217, %if.then71.i ], [ false, %sw.bb66.i ], [ false, %if.end.i.i ], [ false, %floor_divide.exit331.i ], [ false, %sw.bb106.i ], [ false, %sw.bb117.i ], [ false, %sw.bb122.i ], [ false, %sw.bb127.i ], [ false, %sw.bb132.i ], [ false, %sw.bb135.i ], [ false, %sw.bb138.i ], [ false, %sw.bb146.i ], [ false, %sw.bb154.i ], [ false, %sw.bb162.i ], [ false, %sw.bb9.i.i ], [ false, %if.end.i336.i ], [ false, %sw.default.i.i ], [ false, %sw.bb.i.i ], [ false, %sw.bb1.i.i ], [ false, %sw.bb3.i.i ], [ false, %sw.bb5.i.i ], [ false, %sw.bb7.i.i ], [ false, %sw.bb170.i ], [ false, %sw.bb174.i ]
   %exact.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 16
   %271 = load i64, ptr %exact.i, align 8
   %tobool178.not.i = icmp eq i64 %271, 0
@@ -1483,15 +1484,28 @@ if.end184.i:
 for.inc.i:
   %incdec.ptr.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 56
   %cmp.not.not.i = icmp ult ptr %incdec.ptr.i, %add.ptr.i
-  br i1 %cmp.not.not.i, label %for.body.i66, label %for.inc
+  br i1 %cmp.not.not.i, label %for.body.i71, label %for.inc
+
+sw.bb34:
+  %target35 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
+  %274 = load ptr, ptr %target35, align 8
+  %275 = load ptr, ptr %runner, align 8
+  tail call void @PyEval_RestoreThread(ptr %275) nounwind
+  %call.i75 = tail call ptr @PyObject_CallNoArgs(ptr %274) nounwind
+  %tobool.not.i76 = icmp eq ptr %call.i75, null
+  %cond.i77 = select i1 %tobool.not.i76, i32 2, i32 0
+  tail call void @Py_DecRef(ptr %call.i75) nounwind
+  %call1.i = tail call ptr @PyEval_SaveThread() nounwind
+  store ptr %call1.i, ptr %runner, align 8
+  br label %for.inc
 
 for.inc:
-  %outcome.1 = phi i32 [ 0, %for.body ], [ %outcome.1.i, %if.end.i ], [ 0, %if.then7 ], [ 0, %if.else ], [ 0, %sw.bb11 ], [ 0, %sw.bb14 ], [ %cond, %sw.bb18 ], [ 0, %sw.bb29 ], [ %call28, %sw.bb23 ], [ 0, %if.then ], [ 0, %if.end29.i ], [ 0, %for.end.i ], [ 0, %for.cond9.preheader.i ], [ 0, %for.inc.i ]
-  %incdec.ptr = getelementptr inbounds nuw i8, ptr %op.0190, i64 40
+  %outcome.1 = phi i32 [ 0, %for.body ], [ %cond.i77, %sw.bb34 ], [ 0, %if.then7 ], [ 0, %if.else ], [ 0, %sw.bb11 ], [ 0, %sw.bb14 ], [ %cond, %sw.bb18 ], [ %outcome.1.i, %if.end.i ], [ %call28, %sw.bb23 ], [ 0, %sw.bb29 ], [ 0, %if.then ], [ 0, %if.end29.i ], [ 0, %for.end.i ], [ 0, %for.cond9.preheader.i ], [ 0, %for.inc.i ]
+  %incdec.ptr = getelementptr inbounds nuw i8, ptr %op.0198, i64 40
   %cmp = icmp ult ptr %incdec.ptr, %add.ptr
   %cmp2 = icmp eq i32 %outcome.1, 0
-  %274 = select i1 %cmp, i1 %cmp2, i1 false
-  br i1 %274, label %for.body, label %for.cond.cleanup
+  %276 = select i1 %cmp, i1 %cmp2, i1 false
+  br i1 %276, label %for.body, label %for.cond.cleanup
 }
 
 declare void @PyEval_RestoreThread(ptr) nounwind
@@ -2333,6 +2347,10 @@ declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64) nounwind
 
 declare i64 @llvm.ctlz.i64(i64, i1 immarg) nounwind
 
+declare ptr @PyObject_CallNoArgs(ptr) nounwind
+
+declare void @Py_DecRef(ptr) nounwind
+
 declare void @Py_IncRef(ptr) nounwind
 
 declare double @PyFloat_AsDouble(ptr) nounwind
@@ -2365,8 +2383,6 @@ entry:
   %call = tail call ptr %2(ptr %3, ptr %4, i32 %conv, ptr %6, ptr null, ptr %data, i32 %cond, ptr null) nounwind
   ret ptr %call
 }
-
-declare void @Py_DecRef(ptr) nounwind
 
 declare ptr @PyCapsule_New(ptr, ptr, ptr) nounwind
 

@@ -29,7 +29,7 @@ import numpy as np
 from treadle.dsl.process import locks
 from treadle.dsl.types import bool_, complex64
 
-from ...runtime.memory import SMALLEST, address, no_memory
+from ...runtime.memory import SMALLEST, address, address_word, no_memory
 from ...runtime.run import Unrecordable
 from ...runtime.types import HostArray
 from . import modules, structures, threads
@@ -37,6 +37,7 @@ from .late import Extent, Growing, Instruction, Late
 from .structures import InstructionKind, NumberKind, OperationKind, Outcome
 from .tape import (
     Branch,
+    Call,
     Copy,
     Evaluate,
     Failure,
@@ -108,6 +109,7 @@ def _layout_agrees() -> bool:
             seen.object_size != object.__basicsize__
             or seen.type != id(np.ndarray)
             or seen.data != array.ctypes.data
+            or ctypes.c_void_p.from_address(address_word(array)).value != seen.data
             or seen.rank != n
             or seen.dtype != id(array.dtype)
             or seen.flags != array.flags.num
@@ -382,6 +384,11 @@ class Code:
         match operation:
             case Launch():
                 self._launch(row, operation)
+            case Call():
+                arrays = [self._placed(a) for a in operation.arrays]
+                function = functools.partial(operation.function, *arrays)
+                self._kept.append(function)
+                row.kind, row.target = OperationKind.CALL, id(function)
             case Fill():
                 row.kind = OperationKind.FILL
                 self._address(row, "target", operation.target)
@@ -459,6 +466,19 @@ class Code:
             return 0
         self._kept.append(array)
         return address(array)
+
+    def _placed(self, array: HostArray) -> HostArray:
+        """The array for a function of Python's: where it is somewhere else each time, an array
+        whose address others set."""
+        if isinstance(array, Growing):
+            raise Unrecordable("extents depend on data")
+        if id(array) not in self.words:
+            self._kept.append(array)
+            return array
+        made = np.lib.stride_tricks.as_strided(np.empty(1, array.dtype), array.shape, array.strides)
+        self.words[id(array)].append(address_word(made))
+        self._kept.append(made)
+        return made
 
     def _table(self, kind: type[_T], count: int) -> ctypes.Array[_T]:
         made = (kind * count)()

@@ -32,6 +32,7 @@ class OperationKind(enum.IntEnum):
     LOOP = 4
     BRANCH = 5
     EVALUATE = 6
+    CALL = 7
 
 
 class InstructionKind(enum.IntEnum):

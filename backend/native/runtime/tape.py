@@ -1,5 +1,5 @@
-"""What a call does, as a list: launches, fills, copies, loops and branches, recorded
-without running.
+"""What a call does, as a list: launches, calls of libraries, fills, copies, loops and branches,
+recorded without running.
 
 For given extents a program does the same every time, unless the contents of arrays decide
 (`Unrecordable`).  `replay.py` makes structures of replay.c out of tapes.  An array is named by
@@ -87,6 +87,15 @@ class Failure:
 
 
 @dataclass(frozen=True, eq=False)
+class Call:
+    """A call of a library by `function`, a function of Python's.  It gets these arrays, some of
+    which are somewhere else each time: it keeps no view of them."""
+
+    function: Callable[..., object]
+    arrays: tuple[HostArray, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class State:
     """Part of the state of a loop.
 
@@ -141,7 +150,7 @@ class Evaluate:
     code: list[Instruction]
 
 
-Operation = Launch | Fill | Copy | Failure | Loop | Branch | Evaluate
+Operation = Launch | Call | Fill | Copy | Failure | Loop | Branch | Evaluate
 
 
 @dataclass

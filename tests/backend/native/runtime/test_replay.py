@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.native import products
 from treadle.backend.native.codegen import engine
 from treadle.backend.native.codegen.target import Target
 from treadle.backend.native.runtime import modules, replay
@@ -385,6 +386,59 @@ def test_deferred_arrays_are_computed_without_tracing(monkeypatch: pytest.Monkey
     assert f.ordinary == 0
     assert product.tolist() == [3 * (5 * k + 1) for k in range(1, 6)] and total.item() == 80
     assert product.shape == (5,) and product.ndim == 1 and total.ndim == 0
+
+
+M, V = np.random.default_rng(3).random((2, 40, 40))
+LIBRARIES: dict[str, tuple[Any, ...]] = {
+    "epilogue": (lambda a, b: td.sqrt(a @ b) + 1, M, V),
+    "two products": (lambda a, b: (a @ b) @ b.T, M, V),
+    "batch": (lambda a, b: td.tanh(a[None] @ b), M, np.stack([V, M])),
+    "strided": (lambda a, b: td.abs(a[1:, :-1] @ b), M, V.T[:-1, ::-1]),
+    "deterministic": (lambda a, b: td.matmul(a, b.T, deterministic=True) * 2, M, V),
+    "captured": (lambda a: 1 + a @ td.use(V), M),
+    "loop": (lambda a, v: td.iterate(5, lambda v: (a @ v) * 0.05, v), M, V),
+    "while": (
+        lambda a, v: td.while_loop(lambda v: td.the(td.max(v)) < 1e6, lambda v: a @ v, v), M, V),
+    "cond": (lambda a, b: td.cond(td.the(td.max(a)) < 4, a @ b + 1, a), M, V),
+    "fft": (lambda a: td.abs(td.fft.fft(a + 1)) + 1, M),
+    "solve": (lambda a, b: td.linalg.solve(a @ a.T + td.eye(40), b) * 2, M, V),
+    "complex": (lambda a, b: td.conj(a @ b), M + 1j * V, V - 1j * M),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_calls_of_libraries_are_repeated(name: str) -> None:
+    """A program that calls BLAS, LAPACK or an FFT is one record, with the bits of other calls."""
+    f, *args = LIBRARIES[name]
+    counted = warmed(f, *args)
+    for _ in range(3):
+        found = counted(*args)
+        assert counted.ordinary == 0
+        assert found.tobytes() == td.jit(f, backend="native")(*args).tobytes()
+        args[0] = 2 * args[0]
+
+
+def test_products_of_integers_are_repeated() -> None:
+    a, b = np.arange(4000).reshape(50, 80), np.arange(3200).reshape(80, 40)
+    f = warmed(lambda a, b: a @ b, a, b)
+    assert (f(a + 1, b) == (a + 1) @ b).all() and f.ordinary == 0
+
+
+def test_exceptions_during_calls_of_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt, or a lack of memory, is raised by the call; the next one is repeated again."""
+    f = warmed(LIBRARIES["epilogue"][0], M, V)
+    expected = f(M, V)
+
+    for error in (KeyboardInterrupt(), MemoryError("full")):
+
+        def fails(*_: Any, error: BaseException = error) -> None:
+            raise error
+
+        with monkeypatch.context() as patched, pytest.raises((KeyboardInterrupt, MemoryError)):
+            patched.setattr(products, "matmul", fails)
+            f(M, V)
+        assert f(M, V).tobytes() == expected.tobytes()
+    assert f.ordinary == 0
 
 
 def test_updates_and_zeros() -> None:
