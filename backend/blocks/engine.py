@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isqrt, prod
 
-from treadle.dsl.graph import Fold, Scan
+from treadle.dsl.graph import Fold, Label, Scan
 from treadle.dsl.process.configuration import Settings
 from treadle.skeletons.lower.fold.cpu import ACROSS_ROWS, BLOCK as LEAF
 from treadle.skeletons.lower.fold.rows import is_pinned, runs_across
+from treadle.skeletons.lower.scan import cpu as scans
 
 from .domain import Chunks, edges
 
@@ -101,7 +102,15 @@ class Engine:
     def grouping(self, node: Fold | Scan, extents: Sequence[int]) -> object:
         """On which the bits of the rows of a fold or scan depend, besides their elements: equal for
         equal rows of arrays of different extents if these have equal bits."""
-        return None
+        if isinstance(node, Fold) or node.axis < len(extents) - 1:
+            return None
+        # Whether rows are scanned in one piece.
+        return prod(extents[:-1]) >= scans.MANY_ROWS or extents[-1] <= scans.BLOCK
+
+    def regrouped(self, label: Label, extents: Sequence[int]) -> Label:
+        """The label of a block whose elements are grouped as in an array of these extents, which
+        its own would not do."""
+        return replace(label, operation=scans.ROWS)
 
 
 def default_chunks(extents: Sequence[int], itemsize: int, size: int = BLOCK) -> Chunks:

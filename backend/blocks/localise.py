@@ -314,8 +314,9 @@ class Localiser:
         self.shape = shape_of(node)
         self.extents = extents_of(self.shape.extents, known, node)
         self.notes: list[str] = []
-        #: The extents by which elements are grouped, if those of blocks are others.
-        self.grouped: tuple[int, ...] | None = None
+        label = node.label
+        #: That of the node over buffers.
+        self.label = Label(label.operation, label.name, None, label.deterministic)
         allowed = self.shape.free if free is None else free
         self.free = tuple(k for k in allowed if self.extents[k] > 1)
         bodies = [e for s in self.shape.scopes for e in s.roots]
@@ -714,8 +715,6 @@ class Localiser:
     def _made(self, memos: Sequence[dict[Expr, Expr]]) -> Node:
         """The node over the buffers."""
         node, rest = self.node, self.memo
-        label = Label(node.label.operation, node.label.name, None, node.label.deterministic,
-                      self.grouped)  # fmt: skip
         sizes = tuple(self.extent_of[k] for k in range(len(self.axes)))
 
         def many(k: int, es: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -795,7 +794,9 @@ class Localiser:
             case _:
                 raise NoRule(f"there is no rule for {node.label} on blocks")
         return type(node)(
-            *[changes.get(f, getattr(node, f)) for f in node.fields], label=label, where=node.where
+            *[changes.get(f, getattr(node, f)) for f in node.fields],
+            label=self.label,
+            where=node.where,
         )
 
     @property

@@ -57,7 +57,7 @@ class Rules:
     def _plain(self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None = None) -> Stage:
         local = self._local(node, sizes)
         if isinstance(node, Fold | Scan) and not is_exact(node.combine):
-            local.grouped = self._grouped(node, local)
+            self._group(node, local)
         blocks = local.blocks(self.program.params)
         if isinstance(node, Generate) and self.engine.pieces > 1:
             blocks = self._in_pieces(node, sizes, blocks)
@@ -77,13 +77,14 @@ class Rules:
         made = self._local(node, sizes, pieces=self.engine.pieces).blocks(self.program.params)
         return made if traffic(made, chunks)[1] <= moved else blocks
 
-    def _grouped(self, node: Fold | Scan, local: Localiser) -> tuple[int, ...] | None:
-        """The extents by which the elements of rows are grouped, if a block of fewer rows would
+    def _group(self, node: Fold | Scan, local: Localiser) -> None:
+        """Have the elements of rows grouped as in the whole array, if a block of fewer rows would
         group them otherwise."""
         whole = self.engine.grouping(node, local.extents)
         sizes = [set((a.high - a.low).ravel().tolist()) for a in local.axes]
         same = all(self.engine.grouping(node, extents) == whole for extents in product(*sizes))
-        return None if same else local.extents
+        if not same:
+            local.label = self.engine.regrouped(local.label, local.extents)
 
     def _local(
         self,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from treadle.dsl.analysis.combines import SHORT_ROW
 from treadle.dsl.expr import constant
-from treadle.dsl.graph import Fold, Scan
+from treadle.dsl.graph import Fold, Label, Scan
 from treadle.dsl.graphs.names import evaluate
 from treadle.dsl.process.configuration import Settings
 from treadle.skeletons.lower.fold import gpu as folds
@@ -50,6 +50,9 @@ class GpuEngine(Engine):
         shape = tuple(constant(n) for n in extents)
         groups = folds.groups if isinstance(node, Fold) else scans.groups
         return tuple(evaluate(e, {}) for e in groups(node, shape))  # type: ignore[arg-type]
+
+    def regrouped(self, label: Label, extents: Sequence[int]) -> Label:
+        return replace(label, whole=tuple(extents))
 
 
 def engine(settings: Settings, devices: int, memory: int) -> GpuEngine:

@@ -49,6 +49,9 @@ from ..visits import WHOLE, Visits, strip_width
 
 #: Elements of a block; a multiple of STAGE.
 BLOCK = 16384
+#: The operation of a scan of some rows of an array, each in one block, as the many rows of all of it
+#: are.
+ROWS = "scan of rows"
 #: Elements computed ahead of their scan.
 STAGE = 2048
 #: Steps taken together; divides STAGE.
@@ -164,7 +167,8 @@ class _Along(AxisScan):
         scalar = builder.scalar
         n, rows = node.shape[-1], at.product(self.others)
         blocks = at.maximum(at.ceil_div(n, BLOCK), 1)
-        self.host_blocks = at.select(at.less_equal(MANY_ROWS, rows), 1, blocks)
+        many = TRUE if node.label.operation == ROWS else at.less_equal(MANY_ROWS, rows)
+        self.host_blocks = at.select(many, 1, blocks)
         self.host_rows, self.host_n = rows, n
         self.blocks = scalar(self.host_blocks, "blocks")
         self.length = scalar(at.select(at.equal(self.host_blocks, 1), n, BLOCK), "length")
