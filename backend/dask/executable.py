@@ -19,6 +19,7 @@ from ..native.executable import lowering, source
 from ..runtime.run import Params
 from .graph import arrays, as_dask, chunks_of, compute, is_dask
 from .memory import has_workers, limit
+from .versions import check_workers
 
 if TYPE_CHECKING:
     from treadle.dsl.program import TracedProgram
@@ -53,6 +54,7 @@ class DaskExecutable:
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
         """One array per root: of dask if one of the inputs is, else of NumPy."""
+        check_workers()
         lazy = any(is_dask(d) for d in data)
         given = [as_dask(d) for d in data]
         plan = self.plan(given, params)

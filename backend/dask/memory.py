@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
+
+from .versions import current_client
 
 
 def limit() -> int:
@@ -26,12 +27,8 @@ def has_workers() -> bool:
 
 def _workers() -> list[Any]:
     """What the scheduler of the current client of distributed says about its workers."""
-    distributed = sys.modules.get("distributed")
-    if distributed is None:
-        return []
-    try:
-        client = distributed.get_client()
-    except ValueError:
+    client = current_client()
+    if client is None:
         return []
     return list(client.scheduler_info(n_workers=-1)["workers"].values())
 

@@ -49,8 +49,7 @@ from ..visits import WHOLE, Visits, strip_width
 
 #: Elements of a block; a multiple of STAGE.
 BLOCK = 16384
-#: The operation of a scan of some rows of an array, each in one block, as the many rows of all of it
-#: are.
+#: The operation of a scan of some of many rows, each of which is one block, as in all of them.
 ROWS = "scan of rows"
 #: Elements computed ahead of their scan.
 STAGE = 2048
