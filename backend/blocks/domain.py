@@ -142,7 +142,7 @@ class Known:
     def __init__(self, values: Mapping[Expr, Any]) -> None:
         self.values = dict(values)
         self._integers = {
-            e: int(v)
+            e: int(np.asarray(v).item())
             for e, v in self.values.items()
             if (e.type.is_integer or e.type.family == "bool") and np.size(v) == 1
         }
@@ -205,8 +205,14 @@ class Spans:
             return e.axis in self.axes
         if isinstance(e, Const) and not e.type.is_integer:
             return True
+        if self._varies(e):
+            return True
         number = self.known.number(e)
         return number is not None and -(1 << 63) <= number < 1 << 63
+
+    def _varies(self, e: Expr) -> bool:
+        """Whether it is a number that differs from block to block."""
+        return isinstance(e, Param) and np.size(self.known.values.get(e, 0)) > 1
 
     def _leaf(self, e: Expr) -> tuple[Numbers, Numbers]:
         if isinstance(e, Index):
@@ -215,6 +221,9 @@ class Spans:
         if isinstance(e, Var):
             last = np.int64((self.known.number(self.counters[e]) or 0) - 1)
             return np.zeros((), np.int64), np.maximum(last, 0)
+        if self._varies(e):
+            values = np.asarray(self.known.values[e], np.int64)
+            return values, values
         value = np.int64(self.known.number(e) or 0)
         return np.asarray(value), np.asarray(value)
 
@@ -228,7 +237,7 @@ class Spans:
             for atom in atoms:
                 if not isinstance(atom, Index | Var | Extent | Param):
                     return None
-                if not isinstance(atom, Index | Var):
+                if not isinstance(atom, Index | Var) and not self._varies(atom):
                     factor *= self.known.number(atom) or 0
                 elif moving is None:
                     moving = atom

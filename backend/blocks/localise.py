@@ -140,6 +140,8 @@ class Blocks:
     extents: list[Expr] = field(default_factory=list)
     #: The buffers that are put together from several chunks, or from parts, which are kept.
     copied: list[Buffer] = field(default_factory=list)
+    #: Blocks that read results of others need those behind them, not those before them.
+    backwards: bool = False
 
     @property
     def grid(self) -> tuple[int, ...]:

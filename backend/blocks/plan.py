@@ -39,6 +39,7 @@ from treadle.dsl.graph import (
     Matmul,
     Node,
     Permute,
+    Recurrence,
     Scan,
     Sequential,
     Shape,
@@ -193,6 +194,8 @@ class Planner(Scans):
                     self._branch(node)
                 elif isinstance(node, Scan):
                     self._scan(node)
+                elif isinstance(node, Recurrence):
+                    self._recurrence(node)
                 elif isinstance(node, Permute):
                     self._permute(node)
                 elif isinstance(node, Library):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+
 import numpy as np
 
 from treadle.dsl.analysis.combines import identities
 from treadle.dsl.expr import (
+    TRUE,
     Cond,
     Expr,
     Extent,
@@ -13,6 +18,7 @@ from treadle.dsl.expr import (
     Param,
     Proj,
     Read,
+    constant,
     substitute,
 )
 from treadle.dsl.graph import (
@@ -20,46 +26,286 @@ from treadle.dsl.graph import (
     Generate,
     Input,
     Label,
+    Leaf,
+    Node,
+    Recurrence,
     Scan,
     indices,
 )
 from treadle.dsl.node import result_variables
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
-from treadle.skeletons.lower.fold.rows import is_exact
+from treadle.skeletons.ir.linearize import zero
+from treadle.skeletons.lower.fold.rows import PARTIALS, is_exact
+from treadle.skeletons.lower.scan.cpu import BLOCK, GROUPED, MANY_ROWS, is_grouped
 
+from .domain import edges, whole_parts
+from .localise import Localiser, extents_of
 from .rules import Rules
+
+#: Bytes of rows that one task scans if their bits depend on where they are cut.
+ALONE = 1 << 20
 
 
 class Scans(Rules):
-    """Rules of scans."""
+    """Rules of scans and recurrences."""
 
     def _scan(self, node: Scan) -> None:
-        """A scan of integers or extremes whose axis has several chunks: of one row, by carries;
-        else each block by itself, the totals of the blocks before it, and both together.  Other
-        scans go along complete rows."""
+        """A scan whose axis has several chunks.
+
+        Of integers and extremes: of one row, by carries; else each block by itself, the totals of
+        the blocks before it, and both together.  Of floats: as the kernel of the whole array adds
+        them, so columns from block to block, and one row, or a few, by the totals of blocks of the
+        kernel.  Others go along complete rows.
+        """
         free = tuple(range(len(node.shape)))
         local = self._local(node, free=free)
         axis = local.axes[node.axis]
-        plain = node.form == "inclusive" and node.init is None and is_exact(node.combine)
-        if not plain or len(axis.sizes) == 1 or axis.before or axis.after:
+        if len(axis.sizes) == 1:
             self._plain(node)
             return
-        if len(free) == 1 and identities(node.combine) is not None:
+        exact = is_exact(node.combine)
+        reason = None if exact else self._not_cut(node, local)
+        if reason is not None:
+            self._plain(node).blocks.notes.append(f"axis {node.axis} is complete: {reason}")
+        elif axis.before or axis.after:  # elements within a halo are wrong
+            made = Generate(node.shape, node.elements, label=Label("elements"), where=node.where)
+            self._plain(made)
+            here = indices(len(node.shape))
+            again = node.with_(elements=tuple(leaf.at(*here) for leaf in made.leaves))
+            self._scan(again)
+            self._named(again.leaves, node.leaves)
+        elif not exact and not self._is_sequential(node, local):
+            self._by_leaves(node, axis.sizes)
+        elif node.form != "inclusive":
+            self._shifted(node)
+        elif not exact:
+            self._handed_on(_as_recurrence(node), node)
+        elif len(free) == 1 and identities(node.combine) is not None:
             self._carried(node, axis.sizes)
-            return
+        else:
+            self._by_ends(node, free, axis.sizes)
+
+    def _not_cut(self, node: Scan, local: Localiser) -> str | None:
+        """Why a scan of floats goes along complete rows."""
+        if not self.engine.dynamic:
+            return "its blocks would be computed one after the other"
+        if self._is_small(local):
+            return "it is small"
+        if node.axis < len(node.shape) - 1 or self._is_sequential(node, local):
+            return None
+        rows, n = prod(local.extents[:-1]), local.extents[-1]
+        if rows >= MANY_ROWS:
+            return f"the bits of {MANY_ROWS} rows or more are those of {GROUPED} steps together"
+        if n <= BLOCK:
+            return "a row is one block"
+        if identities(node.combine) is None:
+            return "its function has no known neutral element"
+        return None
+
+    def _is_small(self, local: Localiser) -> bool:
+        each = sum(o.type.numpy.itemsize for o in local.node.outputs)
+        return prod(local.extents) * each <= min(ALONE, self.engine.allowed // 4)
+
+    def _is_sequential(self, node: Scan, local: Localiser) -> bool:
+        """Whether the kernel makes one step after the other along every row."""
+        if node.axis < len(node.shape) - 1:
+            return True
+        return prod(local.extents[:-1]) >= MANY_ROWS and not is_grouped(node)
+
+    def _shifted(self, node: Scan) -> None:
+        """One that begins with its initial value: by an inclusive one."""
+        assert node.init is not None
+        bare = Scan(node.shape, node.axis, node.elements, node.combine, node.init, "inclusive",
+                    node.reverse, label=node.label, where=node.where)  # fmt: skip
+        self._scan(bare)
+        rank, n = len(node.shape), node.shape[node.axis]
+        index = list[Expr](indices(rank))
+        k, moved = index[node.axis], list(index)
+        exclusive = node.form == "exclusive"
+        if not node.reverse:
+            inside, moved[node.axis] = at.less(0, k), at.subtract(k, 1)
+        elif exclusive:
+            inside = at.less(k, n)
+        else:
+            inside, moved[node.axis] = at.less(at.add(k, 1), n), at.add(k, 1)
+        self._ends(node, inside, tuple(leaf.at(*moved) for leaf in bare.leaves), node.init)
+        if not exclusive:
+            last = at.integer(0) if node.reverse else at.subtract(n, 1)
+            before, after = indices(rank - 1)[: node.axis], indices(rank - 1)[node.axis :]
+            self._total(node, tuple(leaf.at(*before, last, *after) for leaf in bare.leaves))
+
+    def _ends(self, node: Scan, inside: Expr, values: tuple[Expr, ...], end: Sequence[Expr]
+              ) -> None:  # fmt: skip
+        """The prefixes of a scan: `values` inside, else what is at an end."""
+        either = Cond(inside, values, tuple(end))
+        found: dict[Expr, Expr] = {v: Proj(either, j) for j, v in enumerate(node.results)}
+        made = Generate(node.outputs[0].shape, substitute(node.epilogue, found), label=node.label,
+                        where=node.where)  # fmt: skip
+        self._plain(made)
+        self._named(made.leaves, node.leaves[: len(node.epilogue)])
+
+    def _total(self, node: Scan, values: tuple[Expr, ...]) -> None:
+        """The values after the last step."""
+        others = (*node.shape[: node.axis], *node.shape[node.axis + 1 :])
+        made = Generate(others, values, label=node.label, where=node.where)
+        self._plain(made)
+        self._named(made.leaves, node.leaves[len(node.epilogue) :])
+
+    def _named(self, made: Sequence[Leaf], leaves: Sequence[Leaf]) -> None:
+        """What the last stages compute has other names."""
+        names = dict(zip(made, leaves, strict=True))
+        for stage in self.plan.stages[-2:]:
+            stage.leaves = [names.get(leaf, leaf) for leaf in stage.leaves]
+        for leaf, other in names.items():
+            self.plan.chunks[other] = self.plan.chunks[leaf]
+
+    # --- block after block ---
+
+    def _recurrence(self, node: Recurrence) -> None:
+        """A recurrence whose axis has several chunks: every block goes on where the one before it
+        ended."""
+        local = self._local(node, free=range(len(node.shape)))
+        axis = local.axes[node.axis]
+        several = len(axis.sizes) > 1 and not (axis.before or axis.after)
+        if self.engine.dynamic and several and not self._is_small(local):
+            self._handed_on(node, node)
+        else:
+            self._plain(node)
+
+    def _handed_on(self, node: Recurrence, results: Node) -> None:
+        """Steps along an axis in blocks, each of which begins with the last state of the one before
+        it; `results`: the node whose results these are."""
+        rank, stored = len(node.shape), len(node.collected)
+        axes = self._local(node, free=range(rank)).axes
+        sizes = {k: a.sizes for k, a in enumerate(axes) if a.is_cut}
+        others = [k for k in range(rank) if k != node.axis]
+        count = axes[node.axis].count
+        states = [self._between((*(axes[k].extent for k in others), count), v.type)
+                  for v in node.state]  # fmt: skip
+        for state in states:
+            self.plan.chunks[state] = (*(axes[k].sizes for k in others), (1,) * count)
+        number = Param("block", int64)
+        known, self.known = self.known, self.known.with_({number: axes[node.axis].numbers()})
+        before = at.add(number, 1 if node.reverse else -1)
+        first = at.less(number, count - 1) if node.reverse else at.less(0, number)
+        either = Cond(first, tuple(s.at(*indices(rank - 1), before) for s in states), node.start)
+        made = node.with_(
+            start=tuple(Proj(either, k) for k in range(len(states))),
+            last=tuple(range(len(states))),
+            checks=(),
+        )
+        blocks = self._local(made, sizes, range(rank)).blocks((*self.program.params, number))
+        self.known = known
+        for result in blocks.results[stored:]:
+            result.shape = (*result.shape, count)
+            result.axes = (*result.axes, blocks.axes[node.axis].counting())
+            result.added = 1
+        blocks.backwards = node.reverse
+        blocks.notes.append(f"block after block along axis {node.axis}: each begins where the one "
+                            f"{'behind' if node.reverse else 'before'} it ended")  # fmt: skip
+        self._add(blocks, [*results.leaves[:stored], *states])
+        if len(results.leaves) > stored:
+            end = at.integer(0 if node.reverse else count - 1)
+            kept = tuple(states[k].at(*indices(rank - 1), end) for k in node.last)
+            last = Generate(node.others, kept, label=node.label, where=node.where)
+            self._plain(last)
+            self._named(last.leaves, results.leaves[stored:])
+
+    # --- floats, by the blocks of the kernel ---
+
+    def _by_leaves(self, node: Scan, sizes: tuple[int, ...]) -> None:
+        """A few long rows: the totals of the kernel's blocks, what comes before each, and the scan
+        of chunks, of whole blocks, from there."""
+        rank = len(node.shape)
+        neutral = identities(node.combine)
+        assert neutral is not None
+        *rows, n = extents_of(node.shape, self.known, node)
+        full, others = n // BLOCK, node.shape[:-1]
+        if node.reverse:
+            sizes = sizes[::-1]
+        # Block b has the elements from b·BLOCK on, or, if it is scanned from the end, those before
+        # the last b·BLOCK.
+        first = at.multiply(Index(rank - 1), BLOCK)
+        if node.reverse:
+            first = at.subtract(n - BLOCK, first)
+        moved: dict[Expr, Expr] = {Index(rank - 1): at.add(first, Index(rank))}
         parts = result_variables(node.elements)
-        bare = node.with_(results=parts, epilogue=parts, checks=())
+        totals = Fold((*others, constant(full)), (constant(BLOCK),),
+                      substitute(node.elements, moved), node.combine, None, parts, parts,
+                      label=Label(PARTIALS, node.label.name or "totals"),
+                      where=node.where)  # fmt: skip
+        local = self._local(totals, {rank - 1: whole_parts(sizes, BLOCK)}, range(rank))
+        self._add(local.blocks(self.program.params), list(totals.leaves))
+        blocks = -(-n // BLOCK)
+        state = result_variables(node.elements)
+        here = indices(rank)
+        total: Sequence[Expr] = tuple(leaf.at(*here) for leaf in totals.leaves)
+        if blocks > full:
+            either = Cond(at.less(here[-1], full), tuple(total), neutral)
+            total = tuple(Proj(either, k) for k in range(len(state)))
+        carries = Recurrence((*others, constant(blocks)), rank - 1, False, node.init or neutral,
+                             state, _combined(node, state, total), state, (),
+                             label=Label("carries", node.label.name), where=node.where)  # fmt: skip
+        self._plain(carries)
+        ends = [-(-e // BLOCK) * BLOCK for e in edges(sizes)]
+        starts = sorted({min(e, n) for e in ends})
+        chunks = tuple(b - a for a, b in pairwise(starts))
+        if node.reverse:
+            chunks = chunks[::-1]
+        ones = {k: (1,) * extent for k, extent in enumerate(rows)}
+        axes = self._local(node, {**ones, rank - 1: chunks}, range(rank)).axes
+        begin = n - axes[-1].stop if node.reverse else axes[-1].start
+        numbers = [Param("row", int64) for _ in rows] + [Param("block", int64)]
+        values = [a.start for a in axes[:-1]] + [begin // BLOCK]
+        known, self.known = self.known, self.known.with_(dict(zip(numbers, values, strict=True)))
+        inclusive, parts = node.form == "inclusive", result_variables(node.elements)
+        again = Scan(node.shape, node.axis, node.elements, node.combine,
+                     tuple(c.at(*numbers) for c in carries.leaves),
+                     "inclusive" if inclusive else "total", node.reverse,
+                     node.results if inclusive else parts, node.epilogue if inclusive else parts,
+                     label=node.label, where=node.where)  # fmt: skip
+        local = self._local(again, {**ones, rank - 1: chunks}, range(rank))
+        made = local.blocks((*self.program.params, *numbers))
+        self.known = known
+        for k, result in enumerate(made.results):
+            cut = [a if a.is_cut else None for a in made.axes]
+            result.axes = tuple(cut)
+            if k >= len(node.epilogue):  # the value after the last step of every block
+                result.shape = (*result.shape, made.axes[-1].count)
+                result.axes = (*cut[:-1], made.axes[-1].counting())
+                result.added = 1
+        if inclusive:
+            self._add(made, list(node.leaves))
+            return
+        found = self._results_of(made)
+        index, at_k = list[Expr](here), here[-1]
+        last = at.integer(0 if node.reverse else made.axes[-1].count - 1)
+        total = tuple(leaf.at(*here[:-1], last) for leaf in found[len(state) :])
+        inside: Expr = TRUE
+        if node.form == "exclusive":
+            inside = at.less(0, at_k) if node.reverse else at.less(at_k, n)
+            index[-1] = at.subtract(at_k, 1) if node.reverse else at_k
+        self._ends(node, inside, tuple(leaf.at(*index) for leaf in found[: len(state)]), total)
+        if node.form == "total":
+            self._total(node, total)
+
+    # --- integers and extremes ---
+
+    def _by_ends(self, node: Scan, free: Sequence[int], sizes: tuple[int, ...]) -> None:
+        """Every block by itself, the totals of the blocks before it, and both together."""
+        parts = result_variables(node.elements)
+        bare = node.with_(results=parts, epilogue=parts, init=None, checks=())
         blocks = self._local(bare, free=free).blocks(self.program.params)
         for result in blocks.results:
             result.axes = tuple(a if a.is_cut else None for a in blocks.axes)
         own = self._results_of(blocks)
-        rank, count = len(node.shape), len(axis.sizes)
+        rank, count = len(node.shape), len(sizes)
         # The last (first) element of every block, and the scan of these.
         ends = Input("ends", int64, (False,), kind="argument")
         self.known = self.known.with_({Extent(ends, 0): count})
         self.plan.constants[ends.leaf()] = (
-            np.cumsum(axis.sizes) - 1 if not node.reverse else (np.cumsum((0, *axis.sizes[:-1])))
+            np.cumsum(sizes) - 1 if not node.reverse else (np.cumsum((0, *sizes[:-1])))
         )
         self.plan.chunks[ends.leaf()] = ((count,),)
         index = list[Expr](indices(rank))
@@ -79,11 +325,14 @@ class Scans(Rules):
             at.less(number, count - 1) if node.reverse else at.less(0, number),
             substitute(node.combine.results, both), tuple(inside_block),
         )  # fmt: skip
-        found: dict[Expr, Expr] = {v: Proj(either, k) for k, v in enumerate(node.results)}
+        whole: Sequence[Expr] = tuple(Proj(either, k) for k in range(len(own)))
+        if node.init is not None:
+            whole = _combined(node, node.init, whole)
+        found: dict[Expr, Expr] = dict(zip(node.results, whole, strict=True))
         made = Generate(node.shape, substitute(node.epilogue, found), label=node.label,
                         where=node.where)  # fmt: skip
         self.known = self.known.with_({number: 0})
-        blocks = self._local(made, {node.axis: axis.sizes}).blocks((*self.program.params, number))
+        blocks = self._local(made, {node.axis: sizes}).blocks((*self.program.params, number))
         position = blocks.program.params.index(number)
         blocks.numbers[position] = blocks.axes[node.axis].numbers()
         self._add(blocks, list(node.leaves))
@@ -96,7 +345,7 @@ class Scans(Rules):
         blocks = self._local(fold, {0: sizes}, (0,)).blocks(self.program.params)
         totals = self._per_block(blocks, blocks.axes)
         carries = Scan((Extent(totals[0].node, 0),), 0, tuple(t.at(Index(0)) for t in totals),
-                       node.combine, neutral, "exclusive", node.reverse,
+                       node.combine, node.init or neutral, "exclusive", node.reverse,
                        label=Label("carries", node.label.name), where=node.where)  # fmt: skip
         self._plain(carries)
         number = Param("block", int64)
@@ -111,6 +360,29 @@ class Scans(Rules):
         for result in blocks.results:
             result.axes = tuple(blocks.axes)
         self._add(blocks, list(node.leaves))
+
+
+def _combined(node: Scan, total: Sequence[Expr], value: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The next step of a scan: what was combined before it, and an element."""
+    left, right = (value, total) if node.reverse else (total, value)
+    both: dict[Expr, Expr] = dict(zip(node.combine.left, left, strict=True))
+    both.update(zip(node.combine.right, right, strict=True))
+    return substitute(node.combine.results, both)
+
+
+def _as_recurrence(node: Scan) -> Recurrence:
+    """The same steps, one after the other."""
+    state, axis = result_variables(node.elements), node.axis
+    steps = _combined(node, state, node.elements)
+    start = node.init or identities(node.combine)
+    if start is None:  # the first element is the first state
+        start = tuple(zero(e.type) for e in node.elements)
+        end = at.subtract(node.shape[axis], 1) if node.reverse else 0
+        either = Cond(at.equal(Index(axis), end), node.elements, steps)
+        steps = tuple(Proj(either, k) for k in range(len(state)))
+    stored = substitute(node.epilogue, dict(zip(node.results, steps, strict=True)))
+    return Recurrence(node.shape, axis, node.reverse, tuple(start), state, steps, stored, (),
+                      label=node.label, where=node.where)  # fmt: skip
 
 
 __all__ = ["Scans"]

@@ -18,7 +18,8 @@ from .localise import Blocks
 
 @dataclass
 class Stage:
-    """A kernel in blocks, and the arrays that it computes."""
+    """A kernel in blocks, and the arrays that it computes.  A block may read of these what blocks
+    before it (behind it, if they go `backwards`) computed."""
 
     blocks: Blocks
     leaves: list[Leaf]

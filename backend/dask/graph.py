@@ -149,9 +149,10 @@ def _without_collection() -> Iterator[None]:
 def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     """The arrays that a stage computes."""
     blocks = stage.blocks
-    sources = [arrays[b.leaf] for b in blocks.buffers]
+    own_results = {b.leaf for b in blocks.buffers} & set(stage.leaves)
     tables = [None if b.windows is None else arrays[b.windows] for b in blocks.buffers]
-    needed = [*sources, *(t for t in tables if t is not None)]
+    needed = [arrays[b.leaf] for b in blocks.buffers if b.leaf not in own_results]
+    needed += [t for t in tables if t is not None]
     text = blocks.program.text = blocks.program.text or packed(blocks.program)
     token = _token(text, blocks, needed)
     label = blocks.node.label
@@ -162,6 +163,11 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     several = len(blocks.results) > 1
     own = f"{layer}-all" if several else layer
     first = blocks.results[0]
+    # What tasks of this layer read of its results has keys in it.
+    inner = {leaf: f"{own}-{k}" if several else layer
+             for k, leaf in enumerate(stage.leaves) if leaf in own_results}  # fmt: skip
+    sources = [_named(inner[b.leaf], plan.chunks[b.leaf], b.leaf.type) if b.leaf in inner
+               else arrays[b.leaf] for b in blocks.buffers]  # fmt: skip
     strips = _Strips(f"{layer}-strip", blocks, sources, graph) if has_workers() else None
     readers: list[_Reader] = [
         (_Chunks(source).row if strips is None else partial(strips.row, k)) if table is None
@@ -188,6 +194,8 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
                 for at in positions:
                     chunk = key_of(result.axes, at)
                     chosen[k][(f"{layer}-{k}", *chunk)] = (operator.getitem, (own, *at), k)
+                    if stage.leaves[k] in inner:
+                        graph[(f"{own}-{k}", *chunk)] = (operator.getitem, (own, *at), k)
     if not several:
         whole = HighLevelGraph.from_collections(layer, graph, dependencies=needed)
         return [_array(whole, layer, plan.chunks[stage.leaves[0]], first.type)]
@@ -424,6 +432,11 @@ def _array(graph: HighLevelGraph, name: str, chunks: Chunks, type_: Any) -> da.A
     return da.Array(
         graph, name, chunks, dtype=type_.numpy, meta=np.empty((0,) * len(chunks), type_.numpy)
     )
+
+
+def _named(name: str, chunks: Chunks, type_: Any) -> da.Array:
+    """An array of which the graph is not known yet."""
+    return _array(HighLevelGraph({name: {}}, {name: set()}), name, chunks, type_)
 
 
 def _token(text: str, blocks: Any, sources: Sequence[da.Array]) -> str:

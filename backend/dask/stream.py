@@ -335,12 +335,16 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int) -
     single = [
         tuple((sum(sizes),) for sizes in plan.chunks[b.leaf]) for b in blocks.buffers
     ]  # fmt: skip
-    reading, written = _Reader(blocks, sources, tables, allowed), [opened(o, True) for o in outs]
+    later = [k for k, b in enumerate(blocks.buffers) if b.leaf in stage.leaves]
+    reading = _Reader(blocks, sources, tables, allowed, later)
+    written = [opened(o, True) for o in outs]
     try:
         with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
             pending: deque[tuple[Task, Future[list[Any]]]] = deque()
             writing: deque[Future[None]] = deque()
             queue = tasks(blocks, single)
+            if blocks.backwards:
+                queue = reversed(list(queue))
 
             def read_ahead() -> None:
                 while len(pending) < BLOCKS_IN_MEMORY - 1 and (task := next(queue, None)):
@@ -350,6 +354,10 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int) -
             while pending:
                 task, buffers = pending[0][0], pending.popleft()[1].result()
                 read_ahead()
+                if reading.later:  # what it needs of the block before it
+                    while writing:
+                        writing.popleft().result()
+                    reading.read_later(task, buffers)
                 found = program.execute(reading.arguments(task, buffers), task.block.numbers)
                 reading.again(buffers)
                 del buffers
@@ -370,11 +378,11 @@ class _Reader:
     """Reads the buffers of blocks: pages of files, or copies in the memory of earlier ones."""
 
     def __init__(self, blocks: Blocks, sources: Sequence[Any], tables: Sequence[Any],
-                 allowed: int) -> None:  # fmt: skip
+                 allowed: int, later: Sequence[int]) -> None:  # fmt: skip
         """`tables`: of which elements some of the buffers are made, which may have `allowed`
-        bytes."""
+        bytes; `later`: the buffers of what earlier blocks compute."""
         self.blocks, self.sources, self.tables = blocks, sources, tables
-        self.allowed = allowed
+        self.allowed, self.later = allowed, later
         self.files = [
             opened(source) if source.dtype == given.type.numpy else None
             for source, given in zip(sources, blocks.program.inputs, strict=True)
@@ -383,7 +391,13 @@ class _Reader:
         self.spare: list[list[Any]] = [[] for _ in sources]
 
     def read(self, task: Task) -> list[Any]:
-        return [self._buffer(k, task) for k in range(len(self.sources))]
+        return [None if k in self.later else self._buffer(k, task)
+                for k in range(len(self.sources))]  # fmt: skip
+
+    def read_later(self, task: Task, buffers: list[Any]) -> None:
+        """The buffers that `read` left out."""
+        for k in self.later:
+            buffers[k] = self._buffer(k, task)
 
     def arguments(self, task: Task, buffers: Sequence[Any]) -> list[Any]:
         """What the program gets of the buffers."""
@@ -438,11 +452,11 @@ class _Reader:
 def _taken(cut: Any, source: Any, pieces: int, dtype: Any, allowed: int) -> Any:
     """A copy of a part of an array; of a memory map some rows at a time, as all of their pages may
     be read."""
-    if not cut or len(cut[0]) > 1 or not isinstance(source, np.memmap):
+    if not cut or len(cut[0]) != 1 or not isinstance(source, np.memmap):
         return np.array(assembled(cut, [source] * pieces, dtype), order="C")
     ((begin, end, first, _),) = cut[0]
     step = max(allowed // 4 * source.shape[0] // max(source.nbytes, 1), 1)
-    made = np.empty(tuple(along[-1][1] for along in cut), dtype)
+    made = np.empty(tuple(along[-1][1] if along else 0 for along in cut), dtype)
     for k in range(begin, end, step):
         n = min(step, end - k)
         rows = ((0, n, first + k, first + k + n),)

@@ -151,6 +151,12 @@ class AxisScan:
         return self.builder.kernel(suffix, tasks, task, tuple(into.out), comments=(comment,), **gpu)
 
 
+def is_grouped(node: Scan) -> bool:
+    """Whether GROUPED steps along rows are made together."""
+    cost = sum(e.op.cost for e in walk(node.combine.results) if isinstance(e, Apply))
+    return identities(node.combine) is not None and cost <= 4
+
+
 def _costly(roots: Sequence[Expr]) -> bool:
     """Whether a vector loop computes these better than a serial one."""
     return element_cost(roots) > _CHEAP_ELEMENT or any(
@@ -172,10 +178,7 @@ class _Along(AxisScan):
         self.blocks = scalar(self.host_blocks, "blocks")
         self.length = scalar(at.select(at.equal(self.host_blocks, 1), n, BLOCK), "length")
         self.rows = scalar(rows, "rows")
-        self.grouped = (
-            self.neutral is not None
-            and sum(e.op.cost for e in walk(node.combine.results) if isinstance(e, Apply)) <= 4
-        )
+        self.grouped = is_grouped(node)
         self.stage_in = _costly(self.elements)
         self.stage_out = _costly(self.epilogue)
         types = [r.type for r in node.combine.results]
