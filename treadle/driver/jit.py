@@ -12,6 +12,7 @@ from typing import (
     Generic,
     ParamSpec,
     Protocol,
+    SupportsIndex,
     TypeAlias,
     TypeVar,
     final,
@@ -173,6 +174,23 @@ S = TypeVar("S", covariant=True)
 Data: TypeAlias = "NDArray[Any]"
 
 
+def _named(module: str, path: str) -> object:
+    """What a module has under a name with dots; None for nothing."""
+    found: object = sys.modules.get(module)
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+def _found_or_made(module: str, path: str, function: Any, *made: Any) -> Jit[..., Any, Any]:
+    """The compiled function of this name, if it is of this function, else a new one."""
+    found = _named(module, path)
+    if isinstance(found, Jit) and found._function is function:
+        return found
+    function.__qualname__ = path
+    return Jit(function, *made)
+
+
 class Jit(Generic[P, R, S]):
     """A function compiled once per (rank, type) signature of its arguments."""
 
@@ -226,16 +244,21 @@ class Jit(Generic[P, R, S]):
         devices = self._devices if target_of(backend).several else None
         return Jit(self._function, backend, self._changes, self._overrides, devices)
 
-    def __reduce__(self) -> str | tuple[object, ...]:
-        """A decorated function is found by its name, as Python's are; it is compiled there anew."""
-        found: object = sys.modules.get(self.__module__)
-        path = str(getattr(self._function, "__qualname__", ""))
-        for name in path.split("."):
-            found = getattr(found, name, None)
-        if found is self:
-            return path
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[object, ...]:
+        """A decorated function is found by its name, as Python's are; it is compiled there anew.
+
+        Where the name means nothing, as in a worker process that has another `__main__`, pickle
+        fails and cloudpickle sends functions by value.  Both see the function that was decorated,
+        under the name by which it is found, `f.__wrapped__`.
+        """
         made = self._function, self._backend, self._changes, self._overrides, self._devices
-        return Jit, made
+        path = str(getattr(self, "__qualname__", ""))
+        if _named(self.__module__, path) is not self:
+            return Jit, made
+        if int(protocol) < 4:  # where names have no dots
+            return path
+        self._function.__qualname__ = f"{path}.__wrapped__"
+        return _found_or_made, (self.__module__, path, *made)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self.__call__, instance)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -29,8 +31,42 @@ class Holder:
 @pytest.mark.parametrize("f", [decorated, Holder.method])
 def test_decorated_functions_are_pickled_by_name(f):
     f(np.ones(2))
-    assert pickle.loads(pickle.dumps(f)) is f
-    assert copy.deepcopy(f) is f
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(f, protocol)) is f
+    assert copy.deepcopy(f) is f and copy.copy(f) is f
+
+
+SCRIPT = """
+import pickle, sys
+import cloudpickle, numpy as np, treadle as td
+FACTOR = 3.0
+
+@td.jit
+def inner(x):
+    return x * FACTOR
+
+@td.jit(backend="reference")
+def outer(x):
+    return inner(x) + 1 if x.ndim else outer(x[None])
+
+if __name__ == "__main__":
+    assert pickle.loads(pickle.dumps(outer)) is outer
+    sys.stdout.buffer.write(cloudpickle.dumps((outer, td.jit(lambda x: x - FACTOR))))
+"""
+
+
+def test_functions_of_a_script_are_sent_by_value(tmp_path):
+    """As joblib and dask send them to processes that have another `__main__`."""
+    pytest.importorskip("cloudpickle")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    made = subprocess.run([sys.executable, script], capture_output=True, check=True)
+    outer, less = pickle.loads(made.stdout)
+    assert outer.__qualname__ == "outer" and repr(outer) == "<treadle.jit of outer>"
+    np.testing.assert_array_equal(outer(np.ones(2)), [4, 4])
+    np.testing.assert_array_equal(outer(np.array(2.0)), [7])
+    np.testing.assert_array_equal(less(np.ones(2)), [-2, -2])
+    assert outer.lower(np.ones(2)).backend == "reference"
 
 
 def test_other_compiled_functions_are_compiled_anew():
