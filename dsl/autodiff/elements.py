@@ -26,7 +26,7 @@ from ..expr import (
     substitute,
     walk,
 )
-from ..graph import ArrayLoop, Fold, Generate, Input, Leaf, Node, indices
+from ..graph import ArrayLoop, Fold, Generate, Input, Leaf, Node, indices, topological
 from ..scalar import apply_primitive
 from ..shapes import on_host
 from ..simplify import cast
@@ -48,7 +48,10 @@ def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
     rank = len(node.shape)
     seeds: list[tuple[Expr, Expr | Cotangent]] = []
     elements, made = _loops_as_nodes(r, node)
-    separate = [n for n in made if not any(leaf in r.targets for leaf in n.leaves)]
+    # Each of them once, after all that read it: loops may share their first states and their terms.
+    order = list(topological([leaf for n in made for leaf in n.leaves], inside=False))
+    own_nodes = {n for n in made if not any(leaf in r.targets for leaf in n.leaves)}
+    separate = [n for n in reversed(order) if n in own_nodes]
     for e, bar in zip(elements, bars, strict=True):
         if bar is not None:
             g = own(bar, rank)
@@ -57,9 +60,9 @@ def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
     others = {leaf: r.parts.pop(leaf, None) for part in separate for leaf in part.leaves}
     r.through(node.shape, seeds, node)
     for part in separate:
-        found = [r.bar(leaf) if leaf in r.moving else None for leaf in part.leaves]
-        if any(f is not None for f in found):
-            rule(part)(r, part, found)
+        bars = [r.bar(leaf) if leaf in r.moving else None for leaf in part.leaves]
+        if any(b is not None for b in bars):
+            rule(part)(r, part, bars)
     for leaf, parts in others.items():
         r.parts.pop(leaf, None)
         if parts is not None:
@@ -67,7 +70,7 @@ def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
 
 
 def _loops_as_nodes(r: Reverse, node: Generate) -> tuple[tuple[Expr, ...], list[Node]]:
-    """The elements with loops as nodes of their own, and these, to be differentiated in order.
+    """The elements with loops as nodes of their own, and these.
 
     Only of loops that every element evaluates: not in the sides of conditions."""
     mapping: dict[Expr, Expr] = {}

@@ -59,6 +59,8 @@ class Reverse:
         self.targets = dict.fromkeys(targets)
         self.parts: dict[Leaf, list[Expr]] = {}
         self.nodes = list(topological(roots))
+        #: All of which it is known whether they depend on targets (`moving`).
+        self.known = set(self.nodes)
         #: The nodes that are computed outside of loops and branches.
         self.outside = set(topological(roots, inside=False))
         #: Leaves of loops, and those of the loops that compute the same and store their states.
@@ -92,12 +94,18 @@ class Reverse:
         """Add a contribution, an expression over the leaf's indices."""
         if leaf in self.moving:
             self.parts.setdefault(leaf, []).append(part)
+            return
+        # What is constant for the targets needs none.  A leaf that a rule has made may not be: it
+        # is admitted first, or `pass_on` finds what it is computed from.
+        assert leaf.node in self.known, f"a cotangent of '{leaf.node.label}', which is not known"
 
     def admit(self, roots: Sequence[Leaf]) -> None:
         """Let leaves that a rule has made depend on targets, as what they are computed from does;
         `pass_on` gives them contributions."""
-        known = [x for node in topological(roots) for x in node.leaves if x in self.moving]
+        nodes = topological(roots)
+        known = [x for node in nodes for x in node.leaves if x in self.moving]
         self.moving |= moving(roots, known)
+        self.known.update(nodes)
 
     def pass_on(self, leaf: Leaf, part: Expr) -> None:
         """Add a contribution to a leaf, or to what a leaf that a rule has made is computed from."""

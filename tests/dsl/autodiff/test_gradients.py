@@ -590,6 +590,18 @@ LOOPS_IN_ELEMENTS = {
             4, lambda k, s: (s[0] * a[i, k] + s[1], s[1] * 0.5 + s[0]), (a[i, 0], 1.0)
         )[0]
     ),
+    "equal first states": in_elements(
+        lambda a, i: td.loop(
+            2, lambda k, s: (s[0] * a[k, i], s[1] + a[i, k] * s[0]), (a[i, 0], a[i, 0])
+        )[1],
+        4,
+    ),
+    "equal terms": in_elements(
+        lambda a, i: td.multiply(
+            *td.loop(3, lambda k, s: (s[0] + a[k, i] ** 2, s[1] + a[k, i] ** 2), (1.0, 2.0))
+        ),
+        4,
+    ),
     "many values": in_elements(
         lambda a, i: td.loop(
             3,
@@ -614,7 +626,7 @@ def test_loops_in_elements_that_read_arrays(name):
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("name", ["products", "pairs"])
+@pytest.mark.parametrize("name", ["products", "pairs", "equal first states", "equal terms"])
 def test_second_derivatives_of_loops_in_elements(name):
     td.check_grad(lambda x: td.sum(td.grad(LOOPS_IN_ELEMENTS[name])(x) * W), X)
 
