@@ -20,6 +20,7 @@ from ..runtime.executor import Executor
 from ..runtime.plan import Step
 from ..runtime.steps import Action, LibraryStep
 from .calls import ReplayedCalls
+from .codegen import divergence
 from .codegen.target import Target as CpuTarget
 from .forms import forms_of
 from .loops import LoopStep
@@ -68,6 +69,14 @@ def source(program: TracedProgram, arch: str | None = None) -> str:
     kernels = cast(NativeExecutor, program.executable).kernel_steps
     text = "\n".join(llvm_ir(k) for s in kernels for k in cast(KernelStep, s).compiled())
     return text or "; no kernel: the host does everything in this program\n"
+
+
+def vectors(node: Node, context: LoweringContext) -> list[str]:
+    """How the loops of a node's kernels use SIMD lanes, for `explain`, if it is not as usual."""
+    from treadle.skeletons.lower.lower import lower
+
+    found = (divergence.remarks(k, CpuTarget.host()) for k in lower(node, context).kernels)
+    return list(dict.fromkeys(line for lines in found for line in lines))
 
 
 def sizes(shipped: Ceilings) -> Ceilings:

@@ -270,7 +270,9 @@ def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]]
         found = [f for f in found if f != name]
     elif chosen and what.code is not None:
         given += f"; as {what.code!r}"
-    lines = [given, *what.launches, *what.notes, *found]
+    vectors = offered(program.backend, "vectors")
+    lanes = [] if vectors is None else vectors(short.made(node), context)
+    lines = [given, *what.launches, *what.notes, *lanes, *found]
     return [part for line in lines for part in _wrapped_text(line)]
 
 

@@ -93,6 +93,8 @@ class Emitter(ABC):
         self.lanes = 0  # of the enclosing vector loop
         self.mask: Reg | None = None  # None: every lane
         self.varying: set[Var] = set()
+        self.around: For | None = None  # the enclosing vector loop
+        self.single = False  # inside a vector loop whose elements are computed one by one
         #: Two points before each loop around: the second, if there is one, is reached only if the
         #: loop iterates.  Instructions of depth d are in d / 2 loops, or at the second point before
         #: one more if d is odd; what does not change in a loop is emitted before it, where `depth`
@@ -259,6 +261,15 @@ class Emitter(ABC):
         with self.scope():
             yield
         self.mask = before
+
+    @contextmanager
+    def one_by_one(self) -> Iterator[None]:
+        """What is emitted inside computes one element of the vector loop around it."""
+        before = self.lanes, self.mask, self.varying, self.single
+        self.lanes, self.mask, self.varying, self.single = 0, None, set(), True
+        with self.scope():
+            yield
+        self.lanes, self.mask, self.varying, self.single = before
 
     # --- making values --------------------------------------------------------------------
 
@@ -524,6 +535,18 @@ class Emitter(ABC):
         if slot.lanes != value.lanes:
             stored = self.in_register(var.type, regs, slot.lanes)
         self.remember(("var", id(slot), self.version(slot), self.version(var)), stored)
+
+    def reload(self, var: Var, pointers: Sequence[Reg], copy: Copy) -> None:
+        """Assign the vectors in memory to a variable, whatever the mask; bools are bytes there."""
+        slot, regs = copy.slots[var], []
+        e = register_element(var.type)
+        for p in pointers:
+            t = vector("i8" if e == "i1" else e, slot.lanes)
+            got = self.code.emit(f"load {t}, ptr {p}")
+            if e == "i1":
+                got = self.code.emit(f"trunc {t} {got} to {vector(e, slot.lanes)}")
+            regs.append(got)
+        self._put(var, slot, self.in_register(var.type, tuple(regs), slot.lanes))
 
     def unless_reported(self, condition: Reg) -> Reg:
         """The condition for another iteration: checked kernels stop once a check has failed."""

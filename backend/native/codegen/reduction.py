@@ -97,7 +97,7 @@ def _primitives(s: Reduce) -> list[str] | None:
 def reduce(em: Emitter, s: Reduce, copy: Copy) -> None:
     """Emit a reduction: vectors outside vector loops, one lane per reduction inside them."""
     names = _primitives(s)
-    if em.lanes or names is None:
+    if em.lanes or em.single or names is None:
         em.statement(as_loop(s), [copy])
         return
     _Reduction(em, s, copy, names).emit()

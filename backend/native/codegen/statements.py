@@ -32,7 +32,7 @@ from treadle.skeletons.ir.kernel import (
 )
 from treadle.skeletons.ir.verify import InvalidKernel
 
-from . import atomics, memory
+from . import atomics, memory, single_lanes
 from .analysis import is_varying, modified, worth_skipping
 from .emitter import Copy, Emitter
 from .lanes import Lanes
@@ -230,7 +230,7 @@ def _unrolled(em: Emitter, s: For, copies: Sequence[Copy], start: Value, length:
 
 
 def uniform_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop: Value) -> None:
-    if s.kind == "vector" and not em.lanes:
+    if s.kind == "vector" and not (em.lanes or em.single):
         VectorLoop(em, s, copies, start, stop).emit()
         return
     first, last = em.reg(start, 0), em.reg(stop, 0)
@@ -248,6 +248,10 @@ def uniform_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop:
 
 def _masked_for(em: Emitter, s: For, copy: Copy) -> None:
     """A serial loop inside a vector loop whose bounds differ between lanes."""
+    few = single_lanes.threshold(em, s)
+    if few > em.lanes:
+        single_lanes.emit(em, s, copy, em.mask or literal("i1", 1, em.lanes))
+        return
     start, stop = em.value(s.start, copy), em.value(s.stop, copy)
     v, m = Lanes(em.code, em.lanes), vector("i1", em.lanes)
     stops = em.reg(stop, em.lanes)
@@ -266,7 +270,7 @@ def _masked_for(em: Emitter, s: For, copy: Copy) -> None:
             copy.values[s.var] = index
             inside = v.compare("slt", "i64", em.reg(index, em.lanes), stops)
             mask = v.both(active, inside)
-            em.code.branch(em.unless_reported(v.any(mask)), body, done)
+            em.code.branch(_go_on(em, mask, few), body, done)
             em.code.start(body)
             with em.masked(mask):
                 block(em, s.body, [copy])
@@ -276,6 +280,17 @@ def _masked_for(em: Emitter, s: For, copy: Copy) -> None:
             em.code.jump(head)
             em.code.start(done)
     em.touch(modified(s.body))
+    if few:
+        with single_lanes.some(em, s, mask):
+            first = em.apply("add", int64, [start, em.in_register(int64, (k,), 0)])
+            single_lanes.emit(em, s, copy, mask, first)
+
+
+def _go_on(em: Emitter, mask: Reg, few: int) -> Reg:
+    """Whether to go on with a vector of these lanes."""
+    if few:
+        return single_lanes.at_least(em, mask, few)
+    return em.unless_reported(Lanes(em.code, em.lanes).any(mask))
 
 
 def _while(em: Emitter, s: While, copies: Sequence[Copy]) -> None:
@@ -308,6 +323,10 @@ def _while(em: Emitter, s: While, copies: Sequence[Copy]) -> None:
 
 def _masked_while(em: Emitter, s: While, copy: Copy) -> None:
     """Iterate until every lane is done; a lane that is done keeps its values."""
+    few = single_lanes.threshold(em, s)
+    if few > em.lanes:
+        single_lanes.emit(em, s, copy, em.mask or literal("i1", 1, em.lanes))
+        return
     both = s.before + s.body
     v, m = Lanes(em.code, em.lanes), vector("i1", em.lanes)
     outer = em.mask
@@ -322,7 +341,7 @@ def _masked_while(em: Emitter, s: While, copy: Copy) -> None:
             block(em, s.before, [copy])
             condition = em.reg(em.value(s.condition, copy), em.lanes)
             mask = v.both(active, condition)
-            em.code.branch(em.unless_reported(v.any(mask)), body, done)
+            em.code.branch(_go_on(em, mask, few), body, done)
             em.code.start(body)
             with em.masked(mask):
                 block(em, s.body, [copy])
@@ -330,6 +349,9 @@ def _masked_while(em: Emitter, s: While, copy: Copy) -> None:
             em.code.jump(head)
             em.code.start(done)
     em.touch(modified(both))
+    if few:
+        with single_lanes.some(em, s, mask):
+            single_lanes.emit(em, s, copy, mask)
 
 
 class KernelEmitter(Emitter):

@@ -13,6 +13,7 @@ from treadle.skeletons.ir.kernel import Buffer, For, Let, Load, Store, expressio
 
 from . import memory, prefetch
 from .analysis import lanes_for, modified, nodes, varying_variables
+from .divergence import vector_form
 from .lanes import BITS, Lanes
 from .text import FENCE, Reg, is_number
 from .values import LANE, Value, memory_element, parts
@@ -42,11 +43,17 @@ class VectorLoop:
         self.lanes, self.fewer = lanes_for(s.body, em.target)
         self.trips = _trips(em, start, stop, s.step)
         limit = _WRITE_ONCE.get(em.target.vector_bytes, _WRITE_ONCE_SHORT)
-        self.once = nodes(s.body) * len(copies) > limit
+        self.form = vector_form(s, em.target)
+        # What is emitted for single lanes, too, is emitted once.
+        again = any(f.least for f in self.form.loops)
+        self.once = again or nodes(s.body) * len(copies) > limit
 
     def emit(self) -> None:
         em, lanes = self.em, self.lanes
-        before_varying = em.varying
+        if self.form.scalar:
+            self._single()
+            return
+        before_varying, before_around, em.around = em.varying, em.around, self.s
         em.varying = before_varying | varying_variables(self.s.body, {self.s.var})
         constant = None if self.trips.const is None else max(int(self.trips.const), 0)
         self.total = em.reg(self.trips, 0)
@@ -67,6 +74,17 @@ class VectorLoop:
             if streams is None and not self.once and (constant is None or constant % lanes):
                 self._piece(whole, self.total)
         em.varying, em.prefetch_depth = before_varying, depth_before
+        em.around = before_around
+
+    def _single(self) -> None:
+        """One element at a time."""
+        em = self.em
+        em.thorough = True  # loops of scalars have loads that are made once
+        stop = em.apply("add", int64, [self.start, em.apply("multiply", int64, [
+            self.trips, em.constant(int64, self.s.step)])])  # fmt: skip
+        with em.one_by_one():
+            em.uniform_for(replace(self.s, kind="serial"), self.copies, self.start, stop)
+        em.touch(modified(self.s.body))
 
     def _piece(self, first: Reg, end: Reg) -> None:
         """The tail, less than a group: iterations first … end − 1, if there are any."""

@@ -1,0 +1,393 @@
+"""Loops whose number of iterations differs between SIMD lanes: vectors, scalars, or both.
+
+A vector loop runs W elements at once.  A loop inside it that ends at different iterations for
+different elements (a `while_loop`, or bounds that depend on data) iterates until the last lane is
+done, so W elements take as long as the longest of them.  Three forms follow from the time of one
+iteration, for a vector (V) and for one element (S):
+
+    lanes     V < 3 S: vectors until the last lane is done (much arithmetic, or loads that each
+              wait for the one before: the waits of W lanes overlap)
+    rest      otherwise: vectors while at least V / S lanes iterate, then lane by lane.  No
+              iteration takes longer than in the better form of the two, whatever the lengths
+    scalar    if even W elements of equal length are not faster as a vector: one at a time
+
+Bits do not depend on the form: scalars and vectors use the same operations in the same order.
+
+The times are estimates in cycles: the larger of what the operations of an iteration take to issue
+and of the longest path from a variable of the loop to its next value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
+from treadle.dsl.types import ScalarType
+from treadle.skeletons.ir.kernel import (
+    Assign,
+    Body,
+    Declare,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Reduce,
+    Statement,
+    Store,
+    While,
+    as_loop,
+    children,
+    defined,
+    evaluated,
+    expressions,
+    statements,
+)
+
+from .analysis import is_varying, lanes_for, modified, nodes, varying_variables
+from .lanes import BITS
+from .mathlib import FUNCTIONS
+from .target import Target
+from .values import parts, register_element
+
+#: Instructions of scalars, and of vectors, that start per cycle.
+_SCALARS, _VECTORS = 4.0, 2.0
+#: Cycles per lane of a gather: as one instruction, and as a branch and a load per lane.
+_GATHER, _BY_LANE = 2.0, 3.5
+#: Cycles of the test and the masks of an iteration of vectors, and of the test of one of scalars.
+_MASKS, _TEST = 4.0, 1.0
+#: Cycles until a load of an address that is known late: neither in the nearest cache nor in memory.
+_LATE_LOAD = 20.0
+#: Cycles per iteration of a branch that is taken half of the time.
+_BRANCH = 5.0
+#: Cycles of entering and leaving the loop for one lane, per iteration of a loop of a few.
+_ENTRY = 1.5
+#: A loop is not emitted a second time to save less than this factor.
+_WORTH = 3
+#: Iterations that a loop of unknown length is taken to have.
+_ITERATIONS = 16.0
+#: Loops of more operations are not emitted a second time.
+_LONGEST = 400
+_FOREIGN = 50.0
+
+
+@dataclass(frozen=True)
+class Form:
+    """How an inner loop runs in vectors of `lanes`: lane by lane once fewer than `least` lanes
+    iterate (0: never; more than `lanes`: from the beginning).
+
+    `one` and `vector`: estimated cycles of an iteration.
+    """
+
+    lanes: int
+    one: float
+    vector: float
+    least: int
+
+
+@dataclass(frozen=True)
+class VectorForm:
+    """How a vector loop runs: element by element if `scalar`; the forms of the loops inside that
+    differ between lanes."""
+
+    scalar: bool
+    lanes: int
+    loops: tuple[Form, ...]
+
+    @property
+    def remark(self) -> str:
+        """What `explain` says, if there is something to say."""
+        slow = max(self.loops, key=lambda f: f.least, default=None)
+        if slow is None or not (self.scalar or slow.least):
+            return ""
+        times = (
+            f"an iteration of {self.lanes} is estimated at {slow.vector:.0f} cycles, of one at "
+            f"{slow.one:.0f}"
+        )
+        why = "its loops differ in length between elements"
+        if self.scalar:
+            return f"one element at a time, not in SIMD lanes: {why}; {times}"
+        if slow.least > self.lanes:
+            return f"loops one element at a time, not in SIMD lanes: {why}; {times}"
+        return (
+            f"loops in {self.lanes} SIMD lanes, one by one when fewer than {slow.least} still "
+            f"iterate: {why}; {times}"
+        )
+
+
+Inner = For | While
+
+
+def form_of(s: Inner, lanes: int, varying: set[Var], target: Target, around: For | None) -> Form:
+    """The form of a loop that differs between the lanes of the vector loop around it."""
+    times = _Times(lanes, varying, target, around)
+    one, vector = times.iteration(s)
+    return Form(lanes, one, vector, _least(s, one, vector))
+
+
+def vector_form(s: For, target: Target) -> VectorForm:
+    """The form of a vector loop."""
+    lanes, _ = lanes_for(s.body, target)
+    varying = varying_variables(s.body, {s.var})
+    inner = [x for x in _loops(s.body) if _differs(x, varying)]
+    if not inner:
+        return VectorForm(False, lanes, ())
+    loops = tuple(form_of(x, lanes, varying, target, s) for x in inner)
+    one, vector = _Times(lanes, varying, target, s).block(s.body)
+    return VectorForm(lanes * one <= vector, lanes, loops)
+
+
+def remarks(kernel: Kernel, target: Target) -> Iterator[str]:
+    """The remarks on the vector loops of a kernel."""
+    for s in statements(kernel.body):
+        if isinstance(s, For) and s.kind == "vector":
+            form = vector_form(s, target)
+            if form.remark and (form.scalar or not kernel.errors):
+                yield form.remark
+
+
+def _least(s: Inner, one: float, vector: float) -> int:
+    least = int(vector / (one + _ENTRY))
+    if least < _WORTH or nodes((s,)) > _LONGEST or not _repeatable(s):
+        return 0
+    return least
+
+
+def _repeatable(s: Inner) -> bool:
+    """Whether the test may be made twice."""
+    if isinstance(s, For):
+        return True
+    own = {v for x in statements(s.before) for v in defined(x)}
+    return modified(s.before) <= own
+
+
+def free(s: Statement) -> list[Var]:
+    """The variables that a statement uses and does not define."""
+    used: dict[Var, None] = {}
+    own: set[Var] = set()
+    for x in statements((s,)):
+        own.update(defined(x))
+        if isinstance(x, For | Reduce):
+            own.add(x.var)
+        if isinstance(x, Assign):
+            used[x.var] = None
+        if isinstance(x, Reduce):
+            used.update(dict.fromkeys(x.accumulators))
+            own.update(v for v in (*x.combine.left, *x.combine.right) if isinstance(v, Var))
+        used.update(dict.fromkeys(e for e in walk(evaluated(x)) if isinstance(e, Var)))
+    return [v for v in used if v not in own]
+
+
+def _loops(body: Body) -> Iterator[Inner]:
+    """The outermost loops, of which reductions are some inside vectors."""
+    for s in body:
+        if isinstance(s, Reduce):
+            yield as_loop(s)
+        elif isinstance(s, While) or (isinstance(s, For) and s.kind != "unrolled"):
+            yield s
+        else:
+            for inner in children(s):
+                yield from _loops(inner)
+
+
+def _differs(s: Inner, varying: set[Var]) -> bool:
+    if isinstance(s, While):
+        return is_varying(s.condition, varying)
+    return is_varying(s.start, varying) or is_varying(s.stop, varying)
+
+
+class _Times:
+    """Estimates in cycles, (for one element, for a vector of `lanes`)."""
+
+    def __init__(self, lanes: int, varying: set[Var], target: Target, around: For | None) -> None:
+        self.lanes, self.varying, self.target = lanes, varying, target
+        self.position = None if around is None else around.var
+        inside = () if around is None else statements(around.body)
+        self.named = {s.var: s.value for s in inside if isinstance(s, Let)}
+
+    def block(self, body: Body, variant: set[Var] | None = None) -> tuple[float, float]:
+        """The time to issue statements; what does not depend on `variant` is computed before."""
+        one = vector = 0.0
+        for s in body:
+            if isinstance(s, Reduce):
+                s = as_loop(s)
+            a, b = self.operations(expressions(s), variant)
+            if isinstance(s, Store):
+                a += 1 / _SCALARS
+                b += self._access(s.buffer.type, s.index, "scatter")
+            if isinstance(s, While) or (isinstance(s, For) and s.kind != "unrolled"):
+                c, d = self.iteration(s)
+                a, b = a + _ITERATIONS * c, b + _ITERATIONS * d
+            else:
+                copies = 1.0
+                if isinstance(s, For) and isinstance(s.stop, Const):
+                    copies = max(float(s.stop.value), 1.0)
+                for inner in children(s):
+                    c, d = self.block(inner, variant)
+                    a, b = a + copies * c, b + copies * d
+                if isinstance(s, If) and is_varying(s.condition, self.varying):
+                    a += _BRANCH
+            one, vector = one + a, vector + b
+        return one, vector
+
+    def iteration(self, s: Inner) -> tuple[float, float]:
+        """One iteration of a loop."""
+        body = s.body if isinstance(s, For) else (*s.before, *s.body)
+        variant = {v for x in statements(body) for v in defined(x)}
+        variant |= {v for v in modified(body) if isinstance(v, Var)}
+        if isinstance(s, For):
+            variant.add(s.var)
+        one, vector = self.block(body, variant)
+        if isinstance(s, While):
+            a, b = self.operations((s.condition,), variant)
+            one, vector = one + a, vector + b
+        # A test that leaves the loop is predicted, also where it has two parts.
+        exits = [x for x in (s.before if isinstance(s, While) else ()) if isinstance(x, If)]
+        one -= _BRANCH * sum(is_varying(x.condition, self.varying) for x in exits)
+        path = _longest_cycle(body)
+        return max(one + _TEST, path), max(vector + _MASKS, path + _MASKS)
+
+    def operations(self, roots: Iterable[Expr], variant: set[Var] | None) -> tuple[float, float]:
+        one = vector = 0.0
+        for e in walk(tuple(roots)):
+            if isinstance(e, Const | Var) or not (variant is None or is_varying(e, variant)):
+                continue
+            if isinstance(e, Load):
+                one += 1 / _SCALARS
+                vector += self._access(e.buffer.type, e.index, "gather")
+            elif isinstance(e, Foreign):
+                one, vector = one + _FOREIGN, vector + self.lanes * _FOREIGN
+            elif isinstance(e, Apply):
+                cost = _issue(e)
+                differs = is_varying(e, self.varying)
+                vectors = self._vectors(e) if differs else 1.0
+                if e.op.name in FUNCTIONS and e.type.is_inexact:  # one routine for both
+                    one, vector = one + cost, vector + cost * vectors
+                else:
+                    one += cost / _SCALARS
+                    vector += cost * vectors / (_VECTORS if differs else _SCALARS)
+        return one, vector
+
+    def _vectors(self, e: Expr) -> float:
+        types = [e.type, *(a.type for a in e.args)]
+        bits = max(BITS[register_element(t)] * parts(t) for t in types)
+        return max(self.lanes * bits / (8 * self.target.vector_bytes), 1.0)
+
+    def _access(self, t: ScalarType, index: Expr, what: str) -> float:
+        """The time of a load or a store by all lanes."""
+        if not is_varying(index, self.varying):
+            return 1 / _SCALARS
+        bits = BITS[register_element(t)] * parts(t)
+        if self._step(index) in (1, -1):
+            return max(self.lanes * bits / (8 * self.target.vector_bytes), 1.0)
+        each = _GATHER if self.target.masks(what, max(t.bytes * 8 // parts(t), 1)) else _BY_LANE
+        return each * self.lanes
+
+    def _step(self, e: Expr) -> int | None:
+        """How much an index differs between neighbouring lanes, None if by different amounts."""
+        if e is self.position:
+            return 1
+        if not is_varying(e, self.varying):
+            return 0
+        if isinstance(e, Var):
+            value = self.named.get(e)
+            return None if value is None else self._step(value)
+        if isinstance(e, Apply) and e.op.name in ("add", "subtract"):
+            a, b = map(self._step, e.args)
+            if a is not None and b is not None:
+                return a + b if e.op.name == "add" else a - b
+        return None
+
+
+def _issue(e: Apply) -> float:
+    """The instructions of an operation, about."""
+    name, kind = e.op.name, e.args[-1].type
+    if name in ("floor_divide", "remainder", "quot", "rem", "divide", "modulo"):
+        if kind.is_integer and isinstance(e.args[1], Const):
+            n = int(e.args[1].value)
+            return 2.0 if n > 0 and not n & (n - 1) else 5.0
+        return e.op.cost
+    if kind.is_float and name in ("minimum", "maximum"):
+        return 3.0  # NaN and the sign of zero
+    return max(e.op.cost, 1.0)
+
+
+def _latency(e: Apply) -> float:
+    """Cycles from the arguments of an operation to its result."""
+    name, kind = e.op.name, e.args[-1].type
+    if name == "select":
+        return 1.0
+    if kind.is_inexact:
+        if name in ("add", "subtract", "multiply", "fma"):
+            return 4.0 * parts(kind)
+        return max(3.0, e.op.cost * 1.5 if e.op.cost > 1 else 0.0)
+    if name == "multiply":
+        return 3.0
+    return _issue(e)
+
+
+def _longest_cycle(body: Body) -> float:
+    """The longest path from a variable that an iteration assigns to what it assigns to it, or from
+    one to another and back, per iteration."""
+    own = {v for x in statements(body) for v in defined(x)}
+    carried = [v for v in dict.fromkeys(_assigned(body)) if v not in own][:8]
+    paths = {u: _paths(body, u) for u in carried}
+    longest = 0.0
+    for u in carried:
+        for v in carried:
+            there, back = paths[u].get(v), paths[v].get(u)
+            if u is v and there is not None:
+                longest = max(longest, there)
+            elif there is not None and back is not None and there and back:
+                longest = max(longest, (there + back) / 2)
+    return longest
+
+
+def _assigned(body: Body) -> Iterator[Var]:
+    return (s.var for s in statements(body) if isinstance(s, Assign))
+
+
+def _paths(body: Body, start: Var) -> Mapping[Var, float]:
+    """The longest paths from the value of `start` before the statements to variables behind."""
+    at: dict[Var, float] = {start: 0.0}
+    done: dict[Expr, float | None] = {}
+
+    def path(root: Expr) -> float | None:
+        done.clear()
+        for e in walk((root,)):
+            if isinstance(e, Var):
+                done[e] = at.get(e)
+                continue
+            before = [p for a in e.args if (p := done[a]) is not None]
+            own = 0.0
+            if isinstance(e, Apply):
+                own = _latency(e)
+            elif isinstance(e, Load):
+                own = _LATE_LOAD
+            elif isinstance(e, Foreign):
+                own = _FOREIGN
+            done[e] = max(before) + own if before else None
+        return done[root]
+
+    def follow(inside: Sequence[Statement], under: bool) -> None:
+        for s in inside:
+            if isinstance(s, Let | Declare | Assign):
+                found = path(s.value)
+                if under and s.var in at:
+                    found = max(at[s.var], found or 0.0)
+                if found is None:
+                    at.pop(s.var, None)
+                else:
+                    at[s.var] = found
+            elif isinstance(s, Reduce):
+                follow((as_loop(s),), under)
+            else:
+                for inner in children(s):
+                    follow(inner, True)
+
+    follow(body, False)
+    return at
+
+
+__all__ = ["Form", "VectorForm", "form_of", "free", "remarks", "vector_form"]

@@ -1,0 +1,151 @@
+"""Loops inside vector loops, lane by lane: all of them, or what is left when few lanes iterate.
+
+The variables that differ between lanes are stored as vectors; for each lane, its elements are
+loaded, the loop runs as one of scalars from there, and what it assigned is stored back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from treadle.dsl.expr import Var
+from treadle.skeletons.ir.kernel import For, While
+
+from .analysis import modified
+from .divergence import form_of, free
+from .lanes import Lanes
+from .text import Reg, vector
+from .values import Value, register_element
+
+if TYPE_CHECKING:
+    from .emitter import Copy, Emitter
+
+
+def threshold(em: Emitter, s: For | While) -> int:
+    """With how many lanes to go on as a vector: 0 until none is left, more than there are: never.
+
+    A checked kernel leaves its loops when a check fails, which lanes do together.
+    """
+    if em.kernel.errors:
+        return 0
+    return form_of(s, em.lanes, em.varying, em.target, em.around).least
+
+
+def at_least(em: Emitter, mask: Reg, few: int) -> Reg:
+    """Whether so many lanes of a mask are set."""
+    word = f"i{em.lanes}"
+    count = em.code.intrinsic(f"llvm.ctpop.{word}", word, [(word, _bits(em, mask))])
+    return em.code.emit(f"icmp uge {word} {count}, {few}")
+
+
+@contextmanager
+def some(em: Emitter, s: For | While, mask: Reg) -> Iterator[None]:
+    """What is emitted inside, the loop `s`, runs if a lane is set."""
+    some, none = em.code.label("some"), em.code.label("none")
+    em.code.branch(Lanes(em.code, em.lanes).any(mask), some, none)
+    em.code.start(some)
+    with em.scope():
+        yield
+    em.code.jump(none)
+    em.code.start(none)
+    em.touch(modified((s,)))
+
+
+def _bits(em: Emitter, mask: Reg) -> Reg:
+    return em.code.emit(f"bitcast {vector('i1', em.lanes)} {mask} to i{em.lanes}")
+
+
+def emit(em: Emitter, s: For | While, copy: Copy, mask: Reg, first: Value | None = None) -> None:
+    """Run a loop for each lane of a mask, from the present values of its variables on, and, if it
+    counts, from `first` on."""
+    code, lanes, word = em.code, em.lanes, f"i{em.lanes}"
+    em.thorough = True  # loops of scalars have loads that are made once
+    assigned = [v for v in modified((s,)) if isinstance(v, Var)]
+    with em.scope():
+        stored = [(v, x, _stored(em, x)) for v in free(s)
+                  if (x := em.value(v, copy)).lanes]  # fmt: skip
+        start = None if first is None or not first.lanes else _stored(em, first)
+        head, body, done = code.label("lanes"), code.label("lane"), code.label("endlanes")
+        before, bits = code.block, _bits(em, mask)
+        with em.loop(tested=True):
+            code.jump(head)
+            code.start(head)
+            left, at = code.phi(word, bits, before, "left")
+            code.branch(code.emit(f"icmp ne {word} {left}, 0"), body, done)
+            code.start(body)
+            which = code.intrinsic(f"llvm.cttz.{word}", word, [(word, left), ("i1", "true")])
+            lane = code.emit(f"zext {word} {which} to i64") if lanes < 64 else which
+            with em.one_by_one():
+                one = type(copy)(copy)
+                for v, x, pointers in stored:
+                    value = _loaded(em, x, pointers, lane)
+                    if v in assigned:
+                        em.declare(v, value, one)
+                    else:
+                        one.slots.pop(v, None)
+                        one.values[v] = value
+                if isinstance(s, For):
+                    begin = first
+                    if start is not None and first is not None:
+                        begin = _loaded(em, first, start, lane)
+                    begin = begin or em.value(s.start, one)
+                    stop = em.value(s.stop, one)
+                    em.uniform_for(replace(s, kind="serial"), [one], begin, stop)
+                else:
+                    em.statement(s, [one])
+                for v, _, pointers in stored:
+                    if v in assigned:
+                        _store(em, em.value(v, one), pointers, lane)
+            rest = code.emit(f"and {word} {left}, {code.emit(f'sub {word} {left}, 1')}")
+            code.complete(at, rest, code.block)
+            code.jump(head)
+            code.start(done)
+    for v, _, pointers in stored:
+        if v in assigned:
+            em.reload(v, pointers, copy)
+    em.touch(modified((s,)))
+
+
+def _element(x: Value) -> str:
+    """The type of an element in memory, whose address is a whole number of bytes."""
+    e = register_element(x.type)
+    return "i8" if e == "i1" else e
+
+
+def _stored(em: Emitter, x: Value) -> list[Reg]:
+    """Where the vectors of a value are stored."""
+    found, e, v = [], register_element(x.type), Lanes(em.code, em.lanes)
+    for reg in em.regs(x, em.lanes):
+        t = vector(_element(x), em.lanes)
+        whole = v.convert("zext", "i1", "i8", reg) if e == "i1" else reg
+        at = em.code.allocate(t)
+        em.code.do(f"store {t} {whole}, ptr {at}")
+        found.append(at)
+    return found
+
+
+def _at(em: Emitter, x: Value, pointer: Reg, lane: Reg) -> Reg:
+    return em.code.emit(f"getelementptr {_element(x)}, ptr {pointer}, i64 {lane}")
+
+
+def _loaded(em: Emitter, x: Value, pointers: list[Reg], lane: Reg) -> Value:
+    """The element of a lane."""
+    regs = []
+    for p in pointers:
+        got = em.code.emit(f"load {_element(x)}, ptr {_at(em, x, p, lane)}")
+        if register_element(x.type) == "i1":
+            got = em.code.emit(f"trunc i8 {got} to i1")
+        regs.append(got)
+    return em.in_register(x.type, tuple(regs), 0)
+
+
+def _store(em: Emitter, x: Value, pointers: list[Reg], lane: Reg) -> None:
+    for p, reg in zip(pointers, em.regs(x, 0), strict=True):
+        whole = em.code.emit(f"zext i1 {reg} to i8") if register_element(x.type) == "i1" else reg
+        em.code.do(f"store {_element(x)} {whole}, ptr {_at(em, x, p, lane)}")
+
+
+__all__ = ["at_least", "emit", "threshold"]
