@@ -89,6 +89,8 @@ EXACT = [
     ("select", [I > 3, I < 0], [I, -I], 5), ("select", [B], [F]),
     ("select", [I > 3, I < 0], [I.astype("uint64"), I > 5], 5),
     ("select", [I > 3, I < 0], [I.astype("int8"), I.astype("float32")], 0.5),
+    ("select", [I > 3, I < 0], [I.astype("int16"), 3]),
+    ("select", [I > 3, I < 0], [2.5, F.astype("float32")], 1),
     ("piecewise", F, [F < 0, F >= 1], [lambda v: -v, 7.0]),
     ("piecewise", F, [F < 0], [0.0, lambda v: 2 * v]),
     ("float_power", I[:1] % 3, 2),

@@ -157,9 +157,8 @@ def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
 
 
 def of_one_type(values: Sequence[ArrayLike], operation: str) -> list[Any]:
-    """Choices in the type of the sum of all of them, but for numbers of Python, which take it when
-    they meet one.  (Chosen pair by pair, they would meet in other types: uint64, a boolean and 5 in
-    float64.)"""
+    """Choices in the type of the sum of all of them.  (Chosen pair by pair, they would meet in
+    other types: uint64, a boolean and 5 in float64, 3 and 0 in int64.)"""
     typed: list[tuple[int, ScalarType]] = []
     if any(map(is_composite, values)):
         return list(values)
@@ -180,4 +179,8 @@ def of_one_type(values: Sequence[ArrayLike], operation: str) -> list[Any]:
     for k, own in typed:
         if common is not None and own != common:
             found[k] = later.cast(values[k], common)
+    if common is not None:
+        # A number of Python takes the type of what it is added to.
+        zero = later.cast(0, common)
+        found = [zero + v if type(v) in (int, float, complex) else v for v in found]
     return found
