@@ -20,7 +20,12 @@ import numpy as np
 from treadle.dsl.annotations import ArrayLike
 from treadle.dsl.array import Array
 from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing_maker
-from treadle.dsl.operations.algebra.products import ALGORITHMS, DEEPEST_OF_ALL, no_fast_product
+from treadle.dsl.operations.algebra.products import (
+    ALGORITHMS,
+    DEEPEST_OF_ALL,
+    no_fast_product,
+    no_fast_tf32,
+)
 from treadle.dsl.types import as_type, promote
 
 from .executions import plan
@@ -57,7 +62,43 @@ class Split:
     typical: float
     least: int
 
+    def most(self, k: int) -> float:
+        """The error of an element over the unit roundoff and max|a| max|b|, at most."""
+        return k * (self.bound * 2**24 + k / self.chunk)
 
+    def usual(self, k: float) -> Any:
+        """As `typical_factors` of a standard product."""
+        chunks = math.ceil(k / self.chunk)
+        each, r = (self.typical / ROUNDING * 2**24) ** 2, k / chunks
+        scattered = k * each + r * (chunks * (chunks + 1) / 2 - 1)
+        square = chunks * (chunks + 1) * (2 * chunks + 1) / 6 - 1
+        return np.array([scattered] * 3 + [k * k * each + r * r * square])
+
+
+class Rounded(Split):
+    """The rounding of tf32: of operands to nearest, to 11 significant bits, which is as large as
+    `bound` for two of them; tensor cores add `chunk` products at a time to the sum, toward zero.
+
+    Of a sum of terms of one sign, all these additions together lose `LOST` units of the sum for
+    every `chunk` products; of terms without a mean `SCATTERED` units of a term, times k^1.5.  Both
+    are of the simulated arithmetic of Hopper (tests/backend/cuda/products/emulation/tensor.h), for
+    inner extents up to 16,384.
+    """
+
+    LOST, SCATTERED = 0.9, 0.04
+
+    def most(self, k: int) -> float:
+        return k * (self.bound * 2**24 + k / self.chunk * 2**3.4)
+
+    def usual(self, k: float) -> Any:
+        each = 2 * 2.0**26
+        scattered = k * each + (self.SCATTERED / ROUNDING) ** 2 * k**3
+        lost = (self.LOST / ROUNDING * k * k / self.chunk) ** 2
+        return np.array([scattered] * 3 + [k * each + lost])
+
+
+#: float32 products of `precision="tf32"`.
+TF32 = Rounded(8, 2**-10 + 2**-22, 2.9e-4, 0)
 SPLITS = {
     "fp16x3": Split(64, 1.5 * 2**-21 + 4 * 2**-20.6, 1.38e-7, 192),
     "bf16x6": Split(64, 2**-23 + 4 * 2**-20.6, 0.87e-7, 128),
@@ -79,7 +120,7 @@ def bound_factor(algorithm: BilinearAlgorithm, levels: int, m: int, k: int, n: i
     True
     """
     if levels == 0 or algorithm.products == 1:
-        return k * (split.bound * 2**24 + k / split.chunk) if split else float(k) ** 2
+        return split.most(k) if split else float(k) ** 2
     if split is None and algorithm in _HIGHAM:
         e, d = _HIGHAM[algorithm]
         # f(n) = (n/n₀)^log₂e·(n₀² + d·n₀) − d·n, with n = k and n₀ = k / 2^levels
@@ -151,11 +192,7 @@ def typical_factors(algorithm: BilinearAlgorithm, levels: int, k: int, row: int,
 def _typical(algorithm: BilinearAlgorithm, levels: int, k: float, row: int, split: Split | None
              ) -> Any:  # fmt: skip
     if not levels and split:
-        chunks = math.ceil(k / split.chunk)
-        each, r = (split.typical / ROUNDING * 2**24) ** 2, k / chunks
-        scattered = k * each + r * (chunks * (chunks + 1) / 2 - 1)
-        square = chunks * (chunks + 1) * (2 * chunks + 1) / 6 - 1
-        return np.array([scattered] * 3 + [k * k * each + r * r * square])
+        return split.usual(k)
     if not levels:
         rows = math.ceil(k / row)
         r = k / rows
@@ -192,7 +229,8 @@ def error_bound(
     algorithm: "standard", "strassen", "winograd" or a BilinearAlgorithm; levels: at most, as far as
     the extents allow (default 1); float16 and bfloat16 have only the standard algorithm.
     precision, for float32: that of `matmul` on GPUs that have it (elsewhere, and for operands that
-    its parts cannot hold, products are float32's); not "tf32": its rounding depends on the library.
+    its parts cannot hold, products are float32's).  "tf32" has only the standard algorithm; its
+    bound is that of operands rounded to nearest, as GPUs with compute capability 9.0 round them.
     The operands may be arrays of NumPy or of the language, which are then evaluated.
 
     Parameters
@@ -217,10 +255,11 @@ def error_bound(
         raise TracingError(
             f"error_bound: levels must be a number from 0 to {DEEPEST_OF_ALL}, got {levels!r}."
         )
-    if precision not in (None, "float32", *SPLITS):
+    known = ("float32", "tf32", *SPLITS)
+    if precision not in (None, *known):
         raise TracingError(
             f"error_bound: there is no bound for precision {precision!r}.",
-            hint="Precisions: " + ", ".join(map(repr, ("float32", *SPLITS))) + ".",
+            hint="Precisions: " + ", ".join(map(repr, known)) + ".",
         )
     levels *= chosen.products > 1  # the standard algorithm has no levels
     row = 1 << 62 if any(hasattr(s, "__cuda_array_interface__") for s in (a, b)) else IN_A_ROW
@@ -228,7 +267,7 @@ def error_bound(
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:
         raise ShapeError(f"error_bound: {x.shape} @ {y.shape} is not a product of matrices.")
     t = promote(as_type(x.dtype), False, as_type(y.dtype), False)[0]
-    if precision in SPLITS and t.name != "float32":
+    if precision in known[1:] and t.name != "float32":
         raise DTypeError(
             f"error_bound: precision {precision!r} applies to products of float32, but these are "
             f"{t}.",
@@ -238,6 +277,9 @@ def error_bound(
         return ErrorBound(0.0, 0.0)
     if levels and t.is_narrow:
         raise no_fast_product("error_bound", chosen, t, 'error_bound(a, b, "standard")')
+    if levels and precision == "tf32":
+        standard = 'error_bound(a, b, "standard", precision="tf32")'
+        raise no_fast_tf32("error_bound", chosen, standard)
     m, k, n = x.shape[-2], x.shape[-1], y.shape[-1]
     if not x.size or not y.size:
         return ErrorBound(0.0, 0.0)
@@ -254,6 +296,8 @@ def error_bound(
         )
     ):
         split = None  # as the product, which is computed in float32
+    if precision == "tf32":
+        split = TF32
     wide = [v.astype(np.complex128 if t.is_complex else np.float64) for v in (x, y)]
     most = [float(np.abs(v).max()) for v in wide]
     left, right = map(_variance_and_mean, wide)

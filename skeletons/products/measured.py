@@ -23,6 +23,7 @@ from .model import (
     HOPPER_HALF,
     HOPPER_LIMB_IMAGES,
     HOPPER_LIMBS,
+    HOPPER_TF32,
     PORTABLE_FLOAT32,
     EngineCost,
     Machine,
@@ -56,6 +57,17 @@ MEASURED: dict[tuple[str, str], Table] = {
     for arithmetic, table in times.items()
 }
 """By device and arithmetic, then variant ("standard split", "two levels atomic"), then extent."""
+#: Engines that were not timed, by those that read as many bytes and multiply as many clocks in a
+#: stage: taken to be as far from the library's rate.
+LIKE = {"Float32Tf32": "Float16", "Float32Tf32Square": "Float16Square"}
+#: Those whose times are not measured.
+MODELLED = {a for a in LIKE if "standard owner" not in MEASURED[H200.name, a]}
+for _name in MODELLED:
+    _mine, _like = (MEASURED[H200.name, a] for a in (_name, LIKE[_name]))
+    _mine["standard owner"] = {
+        n: ms * _like["standard owner"][n] / _like["library"][n]
+        for n, ms in _mine["library"].items() if n in _like["library"]
+    }  # fmt: skip
 
 
 def raw(on: Machine, cost: EngineCost, variant: str, size: Size) -> float:
@@ -119,7 +131,8 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
 
     float64 has as many multiply-adds a clock on tensor cores as float32 has on CUDA cores, int32
     half as many there; int32 by limbs has a tenth of the 4 096 byte products of a multiprocessor,
-    16-bit floats all of its `tensor` products a clock, float32 by two planes of them a third.
+    16-bit floats all of its `tensor` products a clock, tf32 half of them, float32 by two planes of
+    16 bits a third.
     """
     if arithmetic == "Int32":
         return replace(on, fma=on.fma / 2), HOPPER_FLOAT32
@@ -131,6 +144,11 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
         tile = (128, 128 if "Square" in arithmetic else 256, step)
         return replace(on, fma=on.processors * on.clock * on.tensor), replace(
             HOPPER_HALF, shape=tile
+        )
+    if arithmetic in LIKE:
+        tile = (128, 128 if "Square" in arithmetic else 256, 32)
+        return replace(on, fma=on.processors * on.clock * on.tensor / 2), replace(
+            HOPPER_TF32, shape=tile
         )
     if "Fp16x3" in arithmetic:
         tile = (128, 128 if arithmetic.endswith("Square") else 192, 64)

@@ -84,6 +84,8 @@ HOPPER_LIMBS = EngineCost((128, 128, 64), 0, 0, 0, 0.59, 8)
 HOPPER_LIMB_IMAGES = EngineCost((128, 128, 128), 0, 0, 0, 0.76, 8, planes=4)
 #: 16-bit floats: the fraction of the rate that the chip's power allows, as below.
 HOPPER_HALF = EngineCost((128, 256, 64), 0, 0, 0, 0.75, 8, itemsize=2)
+#: float32 rounded to tf32: the same.
+HOPPER_TF32 = EngineCost((128, 256, 32), 0, 0, 0, 0.75, 8)
 #: float32 by two 16-bit planes: the fraction of the rate that the chip's power allows.
 HOPPER_FP16X3 = EngineCost((128, 192, 64), 0, 0, 0, 0.65, 8, planes=4)
 

@@ -59,6 +59,7 @@ SMALL, DEEPER = 2e-6, 1.8e-8
 SEVERAL = 0.65
 #: The arithmetic whose measurements have the library's times of a type, if not float32's.
 LIBRARY_OF = {"float64": "Float64", "float16": "Float16", "bfloat16": "BFloat16"}
+TF32 = "Float32Tf32"
 #: Executions in which the launch that completes a block of C is known.
 FINISHING = ("owner", "persistent", "sequential", "streams")
 
@@ -100,8 +101,6 @@ def decide(engine: Engine | None, node: Matmul, size: Size, *, processors: int |
     t, options, parts = node.left.type, node.options, parts_of(node)
     if t.family == "bool":
         return Decision(KERNEL, why=dict.fromkeys(parts, "in the kernel"))
-    if options.precision == "tf32":
-        engine = None
     if engine is not None:
         processors = engine.device.multiprocessors
     form = (
@@ -250,6 +249,10 @@ class _Case:
         others = cost.loads((e,)) - len(reads)
         made = [len(i.b if right else i.a) for i in instances(STRASSEN)] if way[1] else [1]
         terms = sum(made) / len(made)
+        if form.maps:  # by the consumers of a warpgroup, while those of the other one multiply
+            slots = form.rows * form.step / 128 * (cost.operations((e,)) + 2 * others + 4)
+            clocks = form.rows * form.columns * form.step / (self.on.tensor / 2)
+            return max(slots / clocks - 0.5, 0.0)
         each = (form.columns if right else form.rows) * form.step / 128  # of a producer's stage
         slots = each * (cost.operations((e,)) + 2 * others)
         multiply = form.rows * form.columns * form.step / 128
@@ -268,12 +271,35 @@ class _Case:
             return "the engine of its type only loads operands"
         if name in self.scattered:
             return "its arrays walk memory along different axes"
+        if self.form.maps:
+            other = RIGHT if name == LEFT else LEFT
+            if len(operands.sources(e) or ()) != 1:
+                return "the engine loads one array of an operand"
+            if not self._along_inner(other):
+                return f"tensor cores read the {other} along k, which its lines are not"
         execution, levels = way
         if levels > 1 or (levels and execution == "recursive"):
             return "sums of its blocks are formed in memory"
         if levels and name == RIGHT and len(operands.sources(e) or ()) > 1:
             return "two arrays of two blocks each do not fit in registers"
         return ""
+
+    def _along_inner(self, name: str) -> bool:
+        """Whether the lines of an operand are along the inner index, if its array is dense; those
+        of a separate kernel are rows."""
+        e, inner = self.operand(name), int(name == LEFT)
+        reads = [q for q in walk((e,)) if isinstance(q, Read)] if plain(e) else []
+        return _along(reads[0].args) == inner if reads else name == LEFT
+
+    def _turning(self, inside: frozenset[str]) -> float:
+        """Seconds in which an operand is transposed first, because the lines of neither are along
+        the inner index, with the operands `inside` computed while tiles are loaded."""
+        if not (self.form and self.form.maps and self.form.precision) or {LEFT, RIGHT} & inside:
+            return 0.0
+        if self._along_inner(LEFT) or self._along_inner(RIGHT):
+            return 0.0
+        m, k, n = self.size
+        return 2 * self.node.left.type.bytes * min(m, n) * k / self.on.memory + LAUNCH
 
     def why_not_stored(self) -> str:
         """Why an engine cannot apply the epilogue as it stores; "" if it can."""
@@ -423,8 +449,9 @@ class _Case:
                     ENGINE, separate, inf, inf, float(len(separate) - len(self.parts)), mode
                 )
             return
+        turning = self._turning(inside)
         for name, one in found.items():
-            product = one * self.count
+            product = one * self.count + turning
             mode = name.rsplit(" ", 1)[1] if name != "library" else ""
             if not mode or (ends and mode not in FINISHING):
                 continue
@@ -463,6 +490,8 @@ class _Case:
         if min(m, n) == 1:  # a matrix times a vector
             return least
         arithmetic = LIBRARY_OF.get(t.name, "Float32")
+        if self.node.options.precision == "tf32":
+            arithmetic = TF32
         if self.form is not None and self.form.needs == AMPERE and m * k * n >= STEADY:
             arithmetic = self.form.arithmetic
         on, cost = ceilings(arithmetic, self.on)

@@ -8,8 +8,8 @@ from treadle.dsl.errors import ScheduleError
 from treadle.dsl.graph import Matmul
 from treadle.dsl.text import duration
 from treadle.skeletons.products import STRASSEN, BilinearAlgorithm, algorithm_of
-from treadle.skeletons.products.error import SPLITS, error_in_words
-from treadle.skeletons.products.measured import exact, levels_of
+from treadle.skeletons.products.error import SPLITS, TF32, error_in_words
+from treadle.skeletons.products.measured import LIKE, MODELLED, exact, levels_of
 from treadle.skeletons.products.model import H200
 from treadle.skeletons.products.small import on_gpu, on_tensor_cores, staged
 
@@ -71,7 +71,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
             )
         flags = 4 * flags_of(execution, tiles, device.multiprocessors)
         found["workspace"] = f"{space + flags:,} bytes"
-        found |= _compared(decision, device) or _seconds(
+        found |= _compared(decision, device, form) or _seconds(
             engine, form.arithmetic, size, levels, execution)  # fmt: skip
         found |= _launches(chosen, levels, execution, separate)
     elif decision.by == LIBRARY and (made := planned(device, t, options, size)) is not None:
@@ -98,7 +98,9 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
     else:
         by = "cuBLAS" if decision.by == LIBRARY else "a kernel of treadle's"
         found["algorithm"] = f"standard, by {by}{options.unused_levels(t)}"
-        found |= options.notes(t, ("tf32",))
+        if decision.by == LIBRARY and options.precision == "tf32":
+            precision = "tf32"
+        found |= options.notes(t, (precision,))
         if separate:
             found["launches"] = _in_words(1, "product", False, separate)
         if decision.by == LIBRARY:
@@ -110,31 +112,35 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
                               "a thread computes a part of a product, in registers")  # fmt: skip
             if shared:
                 found["tiles"] += ", of operands in shared memory"
-        found |= _compared(decision, device)
-        if not (decision.why or node.batch or options.precision == "tf32"):
+        found |= _compared(decision, device, form)
+        if not (decision.why or node.batch or (options.precision == "tf32" and form is None)):
             arithmetic = form.arithmetic if form is not None else OVER_LIBRARY.get(t.name)
             found |= _library_seconds(engine, arithmetic, size)
-    split = SPLITS.get(precision)
+    split = TF32 if precision == "tf32" else SPLITS.get(precision)
     if (levels or split) and t.is_inexact:
         found["error"] = error_in_words(algorithm or STRASSEN, levels, size, t.name, split)
     return found | decision.why
 
 
-def _origin(device: Any) -> str:
-    """Where predictions come from."""
+def _origin(device: Any, arithmetic: str | None = None) -> str:
+    """Where predictions come from; `arithmetic`: of the engine."""
     if features(device.arch) >= HOPPER:
+        if arithmetic in MODELLED:
+            return (f"(measured on an {H200.name}, interpolated; the engine's by the model, "
+                    f"from {LIKE[arithmetic]}'s)")  # fmt: skip
         return f"(measured on an {H200.name}, interpolated)"
     return (f"(measured on an {H200.name}, interpolated, and scaled to {device.multiprocessors} "
             f"multiprocessors of {device.arch})")  # fmt: skip
 
 
-def _compared(decision: Decision, device: Any) -> dict[str, str]:
-    """The predicted time of a product with its parts, and of the alternatives."""
+def _compared(decision: Decision, device: Any, form: Form | None) -> dict[str, str]:
+    """The predicted time of a product with its parts, and of the alternatives; `form`: that of the
+    engine among them."""
     if not decision.prices:
         return {}
     (_, mine), *others = decision.prices
     times = "; ".join([duration(mine), *(f"{name} {duration(s)}" for name, s in others)])
-    return {"predicted": f"{times} {_origin(device)}"}
+    return {"predicted": f"{times} {_origin(device, form and form.arithmetic)}"}
 
 
 def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], options: Any
@@ -187,7 +193,7 @@ def _library_seconds(engine: Engine | None, arithmetic: str | None, size: tuple[
     if found:
         text += f"; the tile engine {duration(min(found.values()))}"
     assert engine is not None
-    return {"predicted": f"{text} {_origin(engine.device)}"}
+    return {"predicted": f"{text} {_origin(engine.device, arithmetic)}"}
 
 
 def _seconds(engine: Engine, arithmetic: str, size: tuple[int, int, int], levels: int,
@@ -202,4 +208,4 @@ def _seconds(engine: Engine, arithmetic: str, size: tuple[int, int, int], levels
     why = f"{best / mine:.2f} times as fast as the best standard product" if levels else (
         f"{'without the engine' if exact(arithmetic) else 'the library'} "
         f"{duration(others['library'])}")  # fmt: skip
-    return {"predicted": f"{duration(mine)}; {why} {_origin(engine.device)}"}
+    return {"predicted": f"{duration(mine)}; {why} {_origin(engine.device, arithmetic)}"}

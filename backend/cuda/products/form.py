@@ -37,6 +37,8 @@ _I, _L, _P, _U = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_uint
 AMPERE, HOPPER = frozenset(("asynchronous copies",)), frozenset(("wgmma",))
 #: The measurements of the forms that need no Hopper, and what is said of their unit.
 PORTABLE, WITHOUT = "portable-gpu-2026-11-27.json", ", in the form for GPUs without wgmma"
+#: Those of tf32; "" turns its engine off.
+TF32 = "tf32-gpu-2026-11-30.json"
 
 
 #: Kilobytes of shared memory that a block can have, by compute capability; elsewhere 99.  A
@@ -224,6 +226,18 @@ def half_form(name: str, columns: int, portable: bool = False, step: int = 64, s
     )  # fmt: skip
 
 
+def tf32_form(name: str, columns: int) -> Form:
+    """The engine of float32 rounded to tf32, with tiles of 128 rows by `columns`, of C or of C
+    transposed."""
+    stage = (128 + columns) * 128
+    return Form(
+        name, ("float32",), "tf32_matmul.cu", "matmul_tf32", 4, 384,
+        226 * 1024 // stage * (stage + 16), 128, columns, 32, 8, modes=("owner",), producers=True,
+        least_steps=0, least_inner=32, unit="tf32 on tensor cores", precision="tf32",
+        measured=TF32, maps=True, defines=(("TILE_BN", str(columns)),),
+    )  # fmt: skip
+
+
 FORMS: dict[str, Form] = {
     f.arithmetic: f
     for f in (
@@ -258,6 +272,9 @@ FORMS: dict[str, Form] = {
         tensor_form("Float32Fp16x3Square", "fp16x3", "HALF", 2, 128),
         tensor_form("Float32Bf16x6", "bf16x6", "BFLOAT", 3),
         tensor_form("Float32Tf32x3", "tf32x3", "TF32", 2),
+        # float32 rounded to tf32
+        tf32_form("Float32Tf32", 256),
+        tf32_form("Float32Tf32Square", 128),
         half_form("Float16", 256),
         half_form("Float16Square", 128),
         half_form("BFloat16", 256),
@@ -283,7 +300,9 @@ def forms_of(t: ScalarType, options: Any = None, arch: str = "sm_90a") -> tuple[
     free = options is not None and options.fast and asked is None
     found = [f for f in FORMS.values() if t.name in f.types and f.measured and f.runs_on(arch)]
     named = tuple(f for f in found if f.precision and f.precision == asked)
-    return named or tuple(f for f in found if not f.precision or (free and f.scaled))
+    if named or (asked == "tf32" and t.name == "float32"):  # or the library's
+        return named
+    return tuple(f for f in found if not f.precision or (free and f.scaled))
 
 
 def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors: int = 1,
@@ -294,8 +313,8 @@ def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors:
     execution = None if options is None else options.execution
     forms = forms_of(t, options, arch)
     if size is not None:  # with a short inner extent, float32 itself is as precise
-        forms = tuple(f for f in forms if not f.precision or size[1] >= f.least_inner) or forms_of(
-            t, arch=arch
+        forms = tuple(f for f in forms if not f.planes or size[1] >= f.least_inner) or (
+            forms_of(t, arch=arch) if forms else ()
         )
     forms = tuple(f for f in forms if f.executes(execution)) or forms
     if size is None or len(forms) < 2:
@@ -508,7 +527,8 @@ class Code:
 
     Layouts: the index of the tile along which memory is contiguous, "K", "R" (rows of A, columns of
     B) or "S" (neither); `vector`: sixteen-byte loads; `fused`: source with structs of `SLOTS`;
-    `file`: of the kernel, if it is not the form's; `guarded`: it computes only if a flag is set.
+    `file`: of the kernel, if it is not the form's; `guarded`: it computes only if a flag is set;
+    `flipped`: the rows of a tile are columns of C.
     """
 
     left: str
@@ -520,6 +540,7 @@ class Code:
     fused: str | None = None
     file: str = ""
     guarded: bool = False
+    flipped: bool = False
 
     @property
     def defines(self) -> dict[str, str]:
@@ -536,6 +557,8 @@ class Code:
             defines["TILE_VALUE"] = form.types[0]
         if self.guarded:
             defines["TILE_GUARDED"] = "1"
+        if self.flipped:
+            defines["TILE_FLIPPED"] = "1"
         fused = self.fused or ""
         return defines | {k: name for k, name in SLOTS.items() if f"struct {name} {{" in fused}
 

@@ -13,11 +13,15 @@ from .form import WORDS, Code, Form
 from .launching import Fused, Launching, Matrix, address_of
 
 _I, _L, _P = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
-#: Elements of a box along the contiguous index: the 128 bytes of the swizzle.
-BOX = 64
+#: Bytes of a box along the contiguous index: those of the swizzle.
+BOX = 128
+#: The elements of tensor maps: bytes, and the name of their type; "tf32" are float32, rounded as
+#: they are copied.
+ELEMENTS = {"float16": (2, "FLOAT16"), "bfloat16": (2, "BFLOAT16"), "float32": (4, "FLOAT32"),
+            "tf32": (4, "TFLOAT32")}  # fmt: skip
 
 
-class _Map(ctypes.Structure):
+class Map(ctypes.Structure):
     _fields_ = (("opaque", ctypes.c_uint64 * 16),)
 
 
@@ -36,7 +40,7 @@ _REST = (
 class Arguments(ctypes.Structure):
     """`tile::Arguments`, with tensor maps: as large as their alignment of 64 makes it."""
 
-    _fields_ = (("a", _Map), ("b", _Map), *_REST)
+    _fields_ = (("a", Map), ("b", Map), *_REST)
 
 
 class PortableArguments(ctypes.Structure):
@@ -48,7 +52,7 @@ class PortableArguments(ctypes.Structure):
 def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, form: Form, fused: Fused | None
              ) -> None:  # fmt: skip
     """`out = a @ b`; a and b are contiguous along rows or columns."""
-    (left, x, kept_a), (right, y, kept_b) = (_mappable(on, q) for q in (a, b.transposed))
+    (left, x, kept_a), (right, y, kept_b) = (mappable(on, q) for q in (a, b.transposed))
     g = PortableArguments() if form.copies else Arguments()
     name = form.types[0]
     for to, layout, matrix, rows in ((g.a, left, x, form.rows), (g.b, right, y, form.columns)):
@@ -58,7 +62,7 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, form: Form, fused
             to.first, to.pitch, to.inner, to.outer = matrix.address, pitch, inner, outer
             continue
         box = rows if layout == "K" else form.step
-        to.opaque[:] = _map(matrix.address, inner, outer, pitch, box, name)
+        to.opaque[:] = tensor_map(matrix.address, inner, outer, pitch, box, name)
     g.c, g.c_row, g.rows, g.cols = out.address, out.down, out.rows, out.cols
     g.stages = max(1, -(-a.cols // form.step))
     g.tiles_m, g.tiles_n = -(-out.rows // form.rows), -(-out.cols // form.columns)
@@ -72,17 +76,18 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, form: Form, fused
     del kept_a, kept_b
 
 
-def _mappable(on: Launching, x: Matrix) -> tuple[str, Matrix, Any]:
+def mappable(on: Launching, x: Matrix) -> tuple[str, Matrix, Any]:
     """The index along which an operand is contiguous, and the operand as a tensor map can describe
     it: its lines begin at multiples of sixteen bytes, if need be in a copy."""
     layout = "K" if x.across == 1 else "R"
     count, width, pitch = (x.rows, x.cols, x.down) if layout == "K" else (x.cols, x.rows, x.across)
-    whole = -(-width // 8) * 8
+    vector = 16 // x.itemsize
+    whole = -(-width // vector) * vector
     if count == 1:
         pitch = whole
-    if x.address % 16 == 0 and pitch % 8 == 0 and pitch >= width:
+    if x.address % 16 == 0 and pitch % vector == 0 and pitch >= width:
         return layout, _with_lines(x, layout, x.address, pitch), None
-    memory = on.device.empty((count, whole), np.dtype(np.uint16))
+    memory = on.device.empty((count, whole), np.dtype(f"u{x.itemsize}"))
     address = address_of(memory)
     size = x.itemsize
     on.copy_lines(address, whole * size, x.address, pitch * size, width * size, count)
@@ -95,21 +100,20 @@ def _with_lines(x: Matrix, layout: str, address: int, pitch: int) -> Matrix:
 
 
 @lru_cache(maxsize=512)
-def _map(address: int, inner: int, outer: int, pitch: int, box: int, name: str) -> tuple[int, ...]:
-    """A tensor map of a matrix of 16-bit floats: `inner` elements a line, `outer` lines, `pitch`
-    elements from line to line, boxes of `BOX` elements of `box` lines, zeros outside."""
+def tensor_map(address: int, inner: int, outer: int, pitch: int, box: int, name: str
+               ) -> tuple[int, ...]:  # fmt: skip
+    """A tensor map of a matrix of `ELEMENTS`: `inner` elements a line, `outer` lines, `pitch`
+    elements from line to line, boxes of `BOX` bytes of `box` lines, zeros outside."""
     from cuda.bindings import driver as cu
 
     from ..device.calls import checked
 
-    kinds = cu.CUtensorMapDataType
-    kind = (kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT16 if name == "float16" else
-            kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16)  # fmt: skip
+    size, kind = ELEMENTS[name]
     made = checked(
         cu.cuTensorMapEncodeTiled(
-            kind, 2, address,
-            [cu.cuuint64_t(inner), cu.cuuint64_t(outer)], [cu.cuuint64_t(2 * pitch)],
-            [cu.cuuint32_t(BOX), cu.cuuint32_t(box)], [cu.cuuint32_t(1)] * 2,
+            getattr(cu.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"), 2, address,
+            [cu.cuuint64_t(inner), cu.cuuint64_t(outer)], [cu.cuuint64_t(size * pitch)],
+            [cu.cuuint32_t(BOX // size), cu.cuuint32_t(box)], [cu.cuuint32_t(1)] * 2,
             cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             cu.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
             cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,

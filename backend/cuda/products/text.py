@@ -12,6 +12,7 @@ from treadle.skeletons.products import STRASSEN, algorithm_of, instances
 
 from ...runtime.host import HostCompiler
 from ...runtime.plan import Planner
+from . import rounded
 from .choice import ENGINE, decided
 from .form import Code
 from .fused import fused_source, pieces_of
@@ -48,6 +49,11 @@ def engine_kernel(program: Any, node: Matmul, on: Measured
     m, k, n = (names.size((e,)) for e in (node.m, node.k, node.n))
     assert m is not None and k is not None and n is not None and pieces is not None
     left, right = _layout(inner.left, 1), _layout(inner.right, 0)
+    source = fused_source(pieces)[0] if pieces else ""
+    if form.maps and form.precision:  # dense copies have contiguous rows
+        left, right = "K" if left == "S" else left, "R" if right == "S" else right
+        return rounded.code_of(form, *rounded.arranged(left, right, source, m <= n), source), \
+            before, behind  # fmt: skip
     along = (k if left == "K" else m, k if right == "K" else n)
     vector = "S" not in (left, right) and all(x % form.aligned == 0 for x in along)
     mode = way[0] if way[0] in form.modes else "atomic" if way[0] == "batched" else "owner"
@@ -56,7 +62,7 @@ def engine_kernel(program: Any, node: Matmul, on: Measured
     made = instances(algorithm) if way[1] and way[0] != "recursive" else ()
     terms = max((len(t) for i in made for t in (i.a, i.b)), default=1)
     code = Code(left, right, vector, mode, 1 if terms == 1 else 2 if terms == 2 else 4,
-                form.arithmetic, fused_source(pieces)[0] if pieces else None)  # fmt: skip
+                form.arithmetic, source or None)  # fmt: skip
     return code, before, behind
 
 

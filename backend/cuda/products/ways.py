@@ -42,6 +42,10 @@ STEADY, VARIES = 2048**3, 1.15
 UNSURE = 1.05
 #: Seconds in which the host issues the launches of a product from tile images (measured).
 ISSUED = 9e-5
+#: Arithmetics of tensor maps, and of lines that are copied, whose engine computes plain products
+#: too, where it is predicted to be faster than the library.  None was measured to be: the engines
+#: of 16-bit floats are as fast as the library at best, which takes strides and leading axes.
+PLAIN: frozenset[str] = frozenset()
 #: The least extent for which an engine computes a named algorithm, if no execution is named.
 LEAST = 64
 
@@ -111,8 +115,8 @@ def by_engine(form: Form, algorithm: BilinearAlgorithm, options: Any) -> bool:
 
 
 def named(form: Form | None, options: Any) -> bool:
-    """Whether the program names the precision of a form."""
-    return form is not None and form.precision != "" and form.precision == options.precision
+    """Whether the program names the precision of a form, which no library has."""
+    return form is not None and form.planes > 0 and form.precision == options.precision
 
 
 def standard_way(engine: Engine, form: Form, size: tuple[int, int, int], options: Any
@@ -120,7 +124,7 @@ def standard_way(engine: Engine, form: Form, size: tuple[int, int, int], options
     """How the engine distributes a standard product; None if another alternative is faster."""
     if named(form, options):
         return "owner"
-    if form.maps or form.copies:  # no faster than the library, which takes strides, leading axes
+    if (form.maps or form.copies) and form.arithmetic not in PLAIN:
         return None
     m, k, n = size
     found = predicted(engine, form.arithmetic, size, fast=False, deterministic=True)
@@ -197,11 +201,11 @@ def alternatives(device: Any, node: Matmul, size: tuple[int, int, int]) -> list[
     those supported by the engines and the library of a device, except those that were measured on
     such a device to be many times slower than the fastest."""
     found, options = left_open(node), node.options
-    if not found or 0 in size:
+    if not found or 0 in size or options.precision == "tf32":
         return []
     engine = engine_for(device)
     form = None
-    if engine is not None and options.precision != "tf32":
+    if engine is not None:
         form = form_of(node.left.type, size, device.multiprocessors, options, device.arch)
     if found == "execution":
         made = [executed(node, e) for e in EXECUTIONS if e is not None]

@@ -342,6 +342,9 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
         )
     if options.algorithm not in ("auto", "standard") and options.levels and t.is_narrow:
         raise no_fast_product(what, options.algorithm, t, "a @ b")
+    if options.algorithm not in ("auto", "standard") and options.levels:
+        if options.precision == "tf32":
+            raise no_fast_tf32(what, options.algorithm, 'td.matmul(a, b, precision="tf32")')
     if getattr(options.algorithm, "fractions", False) and not t.is_inexact:
         raise DTypeError(
             f"{what}: {options.algorithm.name} has fractional coefficients, which "
@@ -397,6 +400,17 @@ def no_fast_product(what: str, algorithm: Any, t: ScalarType, standard: str) -> 
         f"of {t} would be rounded and could overflow before they are multiplied.",
         hint=f"Write {standard} for the standard product, or convert both operands to form the "
         "sums in float32: td.cast(a, td.float32).",
+    )
+
+
+def no_fast_tf32(what: str, algorithm: Any, standard: str) -> TracingError:
+    """The error for a fast product in tf32; `standard`: the standard one, as written."""
+    return TracingError(
+        f"{what}: {getattr(algorithm, 'name', algorithm)!r} adds blocks of the operands and of the "
+        "products, in passes over memory that take more time than the products they save in tf32, "
+        "and rounds those sums to 11 significant bits.",
+        hint=f'Write {standard} for the standard product, or use precision="tf32x3" or "fp16x3", '
+        "whose fast products have float32's accuracy.",
     )
 
 

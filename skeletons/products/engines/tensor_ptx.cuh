@@ -39,7 +39,24 @@ TILE_MMA(HALF, 192, "f16", 16, "%96", "%97", "%98", ", %99, %100", , "n"(TA), "n
 TILE_MMA(BFLOAT, 192, "bf16", 16, "%96", "%97", "%98", ", %99, %100", , "n"(TA), "n"(TB))
 TILE_MMA(HALF, 256, "f16", 16, "%128", "%129", "%130", ", %131, %132", , "n"(TA), "n"(TB))
 TILE_MMA(BFLOAT, 256, "bf16", 16, "%128", "%129", "%130", ", %131, %132", , "n"(TA), "n"(TB))
+TILE_MMA(TF32, 128, "tf32", 8, "%64", "%65", "%66", "")
 TILE_MMA(TF32, 192, "tf32", 8, "%96", "%97", "%98", "")
+TILE_MMA(TF32, 256, "tf32", 8, "%128", "%129", "%130", "")
+#undef TILE_MMA
+// The same with rows of a in registers, which must stay as they are until the products are complete: thread t holds
+// A(16 w + g + 8 (i % 2), q + 4 (i / 2)) in a[i].
+template <Element E, int N> struct MmaHeld;
+#define TILE_MMA(N, A, B, P)                                                                                                  \
+    template <> struct MmaHeld<TF32, N> {                                                                                    \
+        __device__ static __forceinline__ void run(float (&d)[N / 2], const u32 (&a)[4], u64 b, int add) {                    \
+            asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " P ", 0;\n"                                                      \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" TILE_REGISTERS##N "}, {" A "}, " B ", p, 1, 1;\n}" \
+                         : TILE_OUTPUTS##N : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));                   \
+        }                                                                                                                    \
+    };
+TILE_MMA(128, "%64, %65, %66, %67", "%68", "%69")
+TILE_MMA(192, "%96, %97, %98, %99", "%100", "%101")
+TILE_MMA(256, "%128, %129, %130, %131", "%132", "%133")
 #undef TILE_MMA
 #undef TILE_F32
 #undef TILE_F8
@@ -110,6 +127,13 @@ template <Element E> __device__ __forceinline__ void unpacked(u32 v, float &low,
 __device__ __forceinline__ void sts128(u32 at, const u32 (&v)[4]) {
     asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
 }
+// A tf32 (in a word, its last thirteen bits zero), rounded to nearest, ties away from zero.
+__device__ __forceinline__ u32 rounded(float x) {
+    u32 v;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(v) : "f"(x));
+    return v;
+}
+__device__ __forceinline__ void lds64(u32 &a, u32 &b, u32 at) { asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(a), "=r"(b) : "r"(at) : "memory"); }
 __device__ __forceinline__ void lds128(u32 (&v)[4], u32 at) {
     asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(at) : "memory");
 }

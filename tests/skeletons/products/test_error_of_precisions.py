@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -63,16 +64,55 @@ def test_short_products_are_those_of_float32(precision: str) -> None:
 
 
 def test_precisions_without_a_bound() -> None:
-    for precision in ("tf32", "fp8", ""):
+    for precision in ("fp8", ""):
         with pytest.raises(td.TracingError) as said:
             td.error_bound(A, B, "standard", precision=precision)
         assert f"error_bound: there is no bound for precision {precision!r}." in str(said.value)
-        assert said.value.hint == "Precisions: 'float32', 'fp16x3', 'bf16x6', 'tf32x3'."
-    for t in ("f8", "f2", "c8", "i4"):
+        assert said.value.hint == (
+            "Precisions: 'float32', 'tf32', 'fp16x3', 'bf16x6', 'tf32x3'."
+        )
+    for t, precision in itertools.product(("f8", "f2", "c8", "i4"), ("fp16x3", "tf32")):
         with pytest.raises(
-            td.DTypeError, match="precision 'fp16x3' applies to products of float32"
+            td.DTypeError, match=f"precision '{precision}' applies to products of float32"
         ):
-            td.error_bound(A.astype(t), B.astype(t), "standard", precision="fp16x3")
+            td.error_bound(A.astype(t), B.astype(t), "standard", precision=precision)
+    with pytest.raises(td.TracingError, match="11 significant bits") as said:
+        td.error_bound(A, B, precision="tf32")
+    assert 'error_bound(a, b, "standard", precision="tf32")' in str(said.value.hint)
+
+
+def _in_tf32(a: Any, b: Any) -> Any:
+    """The product of operands rounded to tf32, as tensor cores of Hopper add: eight products and the
+    sum are aligned to the largest exponent, cut to 25 bits behind its point, and summed; the sum is
+    rounded toward zero (tests/backend/cuda/products/emulation/tensor.h)."""
+    x, y = (((v.view("u4") + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view("f4").astype("f8")
+            for v in (a, b))  # fmt: skip
+    total = np.zeros((a.shape[0], b.shape[1]))
+    for k in range(0, a.shape[1], 8):
+        p, q = x[:, k : k + 8, None], y[None, k : k + 8]
+        terms = np.concatenate([p * q, total[:, None]], 1)
+        most = np.frexp(np.concatenate([np.ldexp(1.0, np.frexp(p)[1] + np.frexp(q)[1] - 2),
+                                        total[:, None]], 1))[1].max(1) - 1  # fmt: skip
+        unit = np.ldexp(1.0, most - 25)
+        found = np.trunc(terms / unit[:, None]).sum(1)
+        drop = np.ldexp(1.0, np.maximum(np.frexp(np.abs(found))[1] - 24, 0))
+        total = np.trunc(found / drop) * drop * unit
+    return total
+
+
+@pytest.mark.parametrize("kind", ["centred", "positive"])
+@pytest.mark.parametrize("k", [200, 4096])
+def test_the_error_of_tf32(kind: str, k: int) -> None:
+    """Within the bound, and as large as is typical: that of rounded operands, of positive ones and
+    many products that of sums which are rounded toward zero."""
+    rng = np.random.default_rng(k)
+    draw = rng.random if kind == "positive" else rng.standard_normal
+    a, b = (np.asarray(draw(s), "f4") for s in ((32, k), (k, 32)))
+    error = _in_tf32(a, b) - a.astype("f8") @ b
+    shown = td.error_bound(a, b, "standard", precision="tf32")
+    assert np.abs(error).max() <= shown.bound
+    assert 0.75 < float(np.sqrt(np.mean(error**2))) / shown.typical < 1.25
+    assert shown.typical > 2 * td.error_bound(a, b, "standard").typical
 
 
 def test_operands_that_parts_cannot_hold_have_float32_s_errors() -> None:

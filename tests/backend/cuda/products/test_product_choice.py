@@ -48,8 +48,10 @@ FORMS: dict[str, Any] = {
     "other type": lambda p, a, b, c: p(a, b) + c == 1,
 }
 ALGORITHMS: dict[str, Any] = {
-    "auto": lambda a, b: a @ b, "strassen": lambda a, b: td.strassen(a, b)
-}  # fmt: skip
+    "auto": lambda a, b: a @ b,
+    "strassen": lambda a, b: td.strassen(a, b),
+    "tf32": lambda a, b: td.matmul(a, b, precision="tf32"),
+}
 TYPES = ("float16", "float32", "float64", "complex64", "int32", "int64")
 
 
@@ -157,7 +159,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
 )
 def test_what_is_said_is_launched(dtype: str, checked: bool, gpu: Any) -> None:
     for algorithm, product in ALGORITHMS.items():
-        if (dtype, algorithm) == ("float16", "strassen"):
+        if (dtype, algorithm) == ("float16", "strassen") or (
+            algorithm == "tf32" and dtype != "float32"
+        ):
             continue  # refused
         for form, function in FORMS.items():
             made = program(function, product, dtype, checked)
@@ -353,6 +357,95 @@ def test_a_named_precision_is_that_engine_s_from_its_inner_extent_on(precision: 
             assert "error" not in shown
     for size in ((0, 200, 8), (8, 200, 0)):
         assert chosen(relu(product), size)[1].by == "library"
+
+
+def tf32(function: Any, size: tuple[int, int, int], arch: str = "sm_90a", count: int = 1
+         ) -> tuple[Decision, dict[str, str]]:  # fmt: skip
+    """The decision for a function of a product in tf32 and two matrices, and its description."""
+    device = product_ways.Measured(arch)
+    node, made = chosen(lambda a, b: function(multiplied(precision="tf32"), a, b), size,
+                        on=engine.engine_for(device), count=count)  # fmt: skip
+    return made, describe(node, size, device, count=count)
+
+
+def test_tf32_is_the_library_s_unless_something_is_fused() -> None:
+    for n in (40, 512, 2048, 8192, 16384):
+        made, shown = tf32(lambda p, a, b: p(a, b), (n, n, n))
+        assert (made.by, made.way) == ("library", None)
+        assert "11 significant bits" in shown["precision"] and "error" in shown
+        made, shown = tf32(lambda p, a, b: td.maximum(p(a, b) + 1, 0), (n, n, n))
+        assert (made.by == "engine") == (n >= 2048), (n, made)
+        assert "11 significant bits" in shown["precision"] and "error" in shown
+        if made.by == "engine":
+            assert made.form is not None and made.form.precision == "tf32"
+            assert made.separate == frozenset() and made.way == ("owner", 0)
+            (_, mine), *others = made.prices
+            assert all(mine < seconds for _, seconds in others)
+        else:
+            assert made.separate == {"epilogue"}
+
+
+def test_plain_tf32_by_the_engine_is_one_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then where it is predicted to be faster than the library."""
+    names = {name for name, form in ENGINES.items() if form.precision == "tf32"}
+    monkeypatch.setattr(product_ways, "PLAIN", frozenset(names))
+    for n in (2048, 4096, 8192, 16384):
+        times = {name: product_ways.predicted(H200, name, (n,) * 3, fast=False, deterministic=True)
+                 for name in names}  # fmt: skip
+        faster = min(t["standard owner"] for t in times.values()) < times[min(names)]["library"]
+        made, shown = tf32(lambda p, a, b: p(a, b), (n,) * 3)
+        assert made.by == ("engine" if faster else "library")
+        assert ("tf32 on tensor cores" in shown["algorithm"]) == faster
+
+
+def test_an_operand_of_tf32_is_computed_on_its_way_through_registers() -> None:
+    """One of them, where the other one's lines are along the inner index."""
+    t, left, right = td.transpose, "left operand", "right operand"
+    for function, separate in (
+        (lambda p, a, b: p(a, 2 * b + 1), set()),
+        (lambda p, a, b: p(a, t(2 * a + 1)), set()),
+        (lambda p, a, b: p(2 * a + 1, t(a)), set()),
+        (lambda p, a, b: p(2 * a + 1, b), {left}),
+        (lambda p, a, b: p(t(b), 2 * b + 1), {right}),
+        (lambda p, a, b: p(2 * a + 1, 3 * b), {left}),  # whose kernel writes rows
+        (lambda p, a, b: p(a, b + b[::-1]), {right}),  # two arrays
+    ):
+        made, shown = tf32(lambda p, a, b, f=function: td.maximum(f(p, a, b), 0), (4096,) * 3)
+        assert made.separate - {"epilogue"} == separate, (separate, made)
+        assert made.by == "engine" or separate
+        for part in separate:
+            assert shown[part].startswith("a kernel of its own"), shown
+
+
+def test_an_operand_that_is_transposed_first_is_paid_for() -> None:
+    seconds = []
+    for function in (lambda p, a, b: p(a, b), lambda p, a, b: p(td.transpose(b), b)):
+        made, _ = tf32(lambda p, a, b, f=function: td.maximum(f(p, a, b), 0), (8192,) * 3)
+        seconds.append(dict(made.prices))
+    key = "the tile engine (owner)"
+    one, two = (s.get(key) or s.get(f"{key} and 1 separate kernel") for s in seconds)
+    assert one is not None and two is not None and two > one + 2 * 4 * 8192**2 / 4.3e12
+
+
+def test_tf32_elsewhere() -> None:
+    """Along leading axes by the library, with kernels; on other GPUs too; no level of Strassen's
+    algorithm, also with permission to be fast; nothing to tune."""
+
+    def layer(p: Any, a: Any, b: Any) -> Any:
+        return td.maximum(p(a, b) + 1, 0)
+
+    made, _ = tf32(layer, (150, 200, 140), count=3)
+    assert made.by == "library" and made.separate == {"epilogue"}
+    made, shown = tf32(layer, (8192,) * 3, "sm_80")
+    assert made.by == "library" and "11 significant bits" in shown["precision"]
+    with td.precision(fast=True):
+        node, made = chosen(multiplied(precision="tf32"), (16384,) * 3)
+    assert made.by == "library" and "levels" not in describe(node, (16384,) * 3)["algorithm"]
+    assert product_ways.alternatives(product_ways.Measured(), node, (16384,) * 3) == []
+    for more in ({"algorithm": "strassen"}, {"algorithm": "winograd", "levels": 2},
+                 {"algorithm": STRASSEN}):  # fmt: skip
+        with pytest.raises(td.TracingError, match="11 significant bits"):
+            chosen(multiplied(precision="tf32", **more), (8192,) * 3)
 
 
 def fastest(n: int, levels: int = 2) -> tuple[str, tuple[str, int]]:

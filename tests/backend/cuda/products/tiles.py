@@ -44,6 +44,7 @@ extern "C" int threads() { return BLOCK; }
 _KERNELS = {
     "tensor_maxima.cu": ("operand_maxima", "tile::Operands", "tile::MAXIMA_THREADS"),
     "tensor_images.cu": ("operand_images", "tile::Operands", "tile::IMAGE_THREADS"),
+    "transposed.cu": ("transposed_words", "tile::Arguments", "tile::THREADS"),
 }
 #: Memory that kernels access without a function of *_ptx.cuh, as types that the emulation watches.
 _WATCHED = {
@@ -63,7 +64,8 @@ class Wrong(Exception):
 def library(source: str) -> ctypes.CDLL:
     """Kernel text (without its _ptx.cuh files) as a library with the function `run`."""
     more = "" if "matmul_i32" in source else '#include "float32.h"\n'
-    more += '#include "tensor.h"\n' if "TILE_PLANES" in source or "matmul_half" in source else ""
+    tensor = ("TILE_PLANES", "matmul_half", "matmul_tf32")
+    more += '#include "tensor.h"\n' if any(name in source for name in tensor) else ""
     whole = f'#include "instructions.h"\n{more}{source}\n{_ENTRY}'
     key = hashlib.sha256(whole.encode())
     for header in sorted(HERE.glob("*.h")):

@@ -73,6 +73,7 @@ struct Landing {
     u32 bytes;
     struct Fiber *fiber;
     std::shared_ptr<Copies> copies;
+    std::shared_ptr<std::vector<unsigned char>> box; // what a tensor map makes of memory
 };
 struct Block {
     std::unique_ptr<unsigned char[]> memory{new unsigned char[SHARED]};
@@ -331,6 +332,37 @@ inline void begin_copy(bool load, u32 at, const void *global, u32 bytes, u32 bar
     if (load) barrier(now->block, bar);
     else now->begun++;
     landings.push_back({now->block, load ? bar : 0, c, load ? here : there, load ? there : here, bytes, now, nullptr});
+    c[agent]++;
+}
+// A box of a matrix to lines of 128 bytes, whose sixteen-byte units are permuted; zeros outside.  `change` is done to each
+// element.
+struct Matrix { const unsigned char *first; u64 inner, outer, pitch; int lines; }; // inner, pitch: bytes
+template <class T, class F> inline void begin_box(u32 at, const Matrix &m, int x, int y, u32 bar, F change) {
+    constexpr int LINE = 128;
+    const int agent = now->warp + warps_of_block;
+    Clock &c = clock_of(now->block, agent);
+    join(c, my_clock());
+    if (at % 1024) fail("a box at %u", at);
+    if ((uintptr_t)m.first % 16 || m.pitch % 16) fail("a tensor map of %p with lines of %llu bytes", (const void *)m.first, m.pitch);
+    auto made = std::make_shared<std::vector<unsigned char>>(m.lines * LINE);
+    for (int line = 0; line < m.lines; line++)
+        for (u32 i = 0; i < LINE; i += sizeof(T)) {
+            const i64 column = (i64)x * (i64)sizeof(T) + i, row = (i64)y + line;
+            T v = 0;
+            if (column >= 0 && column < (i64)m.inner && row >= 0 && row < (i64)m.outer) {
+                const unsigned char *from = m.first + row * m.pitch + column;
+                check(from, sizeof v, false);
+                order(from, (sizeof v + 3) / 4 * 4, false, false);
+                std::memcpy(&v, from, sizeof v);
+                v = change(v);
+            }
+            std::memcpy(made->data() + line * LINE + (i ^ line % 8 * 16), &v, sizeof v);
+        }
+    for (u32 i = 0; i < made->size(); i += 16) shared(at + i, 16, true, true);
+    unsigned char *here = now->block->memory.get() + (at - BASE);
+    std::memset(here, 0xff, made->size());
+    barrier(now->block, bar);
+    landings.push_back({now->block, bar, c, here, made->data(), (u32)made->size(), now, nullptr, made});
     c[agent]++;
 }
 // cp.async.

@@ -32,16 +32,28 @@ inline u32 load_acquire(const u32 *p) {
 // Asynchronous: a thread's wgmmas wait in a list and are done, at the latest moment, when it waits for their group.
 // Until then their accumulators must stay as they are, and before each of them there is a fence since they were last
 // waited for.  `act` does one for a warpgroup, whose threads' accumulators are d.
-struct Wgmma { u32 *d; int outputs; u32 before[128]; u64 a, b; int add, group; void (*act)(const Wgmma &, u32 *const (&d)[128]); };
+// `held`: the four registers of a, if it is not in shared memory; they must stay as they are, too.
+struct Wgmma {
+    u32 *d;
+    int outputs;
+    u32 before[128];
+    u64 a, b;
+    int add, group;
+    void (*act)(const Wgmma &, u32 *const (&d)[128]);
+    const u32 *held;
+    u32 holds[4];
+};
+inline const u32 *held_by[128]; // while a wgmma of a warpgroup is done
 
 inline void mma_fence() {
     grid::together("wgmma.fence", nullptr, [](void **) {});
     grid::now->fenced = true;
 }
-inline void begin_mma(void *d, int outputs, u64 a, u64 b, int add, void (*act)(const Wgmma &, u32 *const (&)[128])) {
+inline void begin_mma(void *d, int outputs, u64 a, u64 b, int add, void (*act)(const Wgmma &, u32 *const (&)[128]), const u32 *held = nullptr) {
     if (!grid::now->fenced) grid::fail("wgmma without a fence since its registers were touched");
-    Wgmma x = {static_cast<u32 *>(d), outputs, {}, a, b, add, grid::now->groups, act};
+    Wgmma x = {static_cast<u32 *>(d), outputs, {}, a, b, add, grid::now->groups, act, held, {}};
     std::memcpy(x.before, d, 4 * outputs);
+    if (held) std::memcpy(x.holds, held, sizeof x.holds);
     if (!grid::now->pending) grid::now->pending = std::make_shared<std::vector<Wgmma>>();
     static_cast<std::vector<Wgmma> *>(grid::now->pending.get())->push_back(x);
 }
@@ -67,6 +79,8 @@ template <int N> inline void mma_wait() {
                 Wgmma &x = (*list(t))[done];
                 if (x.a != one.a || x.b != one.b || x.add != one.add) grid::fail("threads of a warpgroup disagree on a wgmma");
                 if (std::memcmp(x.before, x.d, 4 * x.outputs)) grid::fail("an accumulator changed while a wgmma was using it");
+                if (x.held && std::memcmp(x.holds, x.held, sizeof x.holds)) grid::fail("an operand in registers changed while a wgmma was using it");
+                held_by[t] = x.held;
                 d[t] = x.d;
             }
             one.act(one, d);

@@ -99,6 +99,30 @@ inline void barrier_expect(u32 bar, u32 bytes) {
 inline void bulk_load(u32 to, const void *from, u32 bytes, u32 bar) { grid::begin_copy(true, to, from, bytes, bar); }
 inline void bulk_store(void *to, u32 from, u32 bytes) { grid::begin_copy(false, from, to, bytes, 0); }
 inline void bulk_stored() { grid::copies_done(); }
+// A tensor map (test_tf32.py): address, bytes of a line, lines, bytes from line to line, lines of a box, whether to round.
+struct alignas(64) TensorMap { u64 opaque[16]; };
+inline u32 rounded(float x) {
+    const u32 bits = (u32)__float_as_int(x);
+    return std::isfinite(x) ? (bits + 0x1000) & 0xFFFFE000 : std::isnan(x) ? 0x7FFFE000 : bits;
+}
+inline void box_load(u32 to, const TensorMap &map, int x, int y, u32 bar) {
+    const u64(&w)[16] = map.opaque;
+    grid::begin_box<u32>(to, {reinterpret_cast<const unsigned char *>(w[0]), w[1], w[2], w[3], (int)w[4]}, x, y, bar,
+                         [&](u32 v) { return w[5] ? rounded(__uint_as_float(v)) : v; });
+}
+// The sixteen lanes of half a warp must be in different banks.
+inline void lds64(u32 &a, u32 &b, u32 at) {
+    struct Lane { u32 at; u32 *a, *b; } mine = {at, &a, &b};
+    grid::together("ld.shared.v2", &mine, [](void **lanes) {
+        for (int half = 0; half < 32; half += 16) {
+            u32 banks = 0;
+            for (int i = half; i < half + 16; i++) banks |= 1u << static_cast<Lane *>(lanes[i])->at / 8 % 16;
+            if (banks != 0xFFFF) grid::fail("loads of eight bytes from the same banks");
+        }
+    });
+    Words v = grid::read_shared<Words>(at);
+    a = v.x[0], b = v.x[1];
+}
 template <int N> inline void pin(float (&)[N]) {}
 template <int N> inline void pin(u32 (&)[N]) {}
 inline void copy16(u32 to, const void *from, int bytes, bool on) { if (on) grid::begin_copy16(to, from, bytes); }
@@ -212,7 +236,11 @@ template <Element E, int N> void multiply_floats(const Wgmma &x, u32 *const (&d)
         for (int k = 0; k < K; k++)
             to[k] = E == TF32 ? parts_of<8, 10>(v[k] >> 13) : E == HALF ? parts_of<5, 10>(v[k / 2] >> 16 * (k % 2)) : parts_of<8, 7>(v[k / 2] >> 16 * (k % 2));
     };
-    for (int r = 0; r < 64; r++) read(x.a, r, A[r]);
+    if (x.held) {
+        for (int t = 0; t < 128; t++)
+            for (int i = 0; i < 4; i++) A[16 * (t / 32) + t % 32 / 4 + i % 2 * 8][t % 4 + i / 2 * 4] = parts_of<8, 10>(held_by[t][i] >> 13);
+    } else
+        for (int r = 0; r < 64; r++) read(x.a, r, A[r]);
     for (int r = 0; r < N; r++) read(x.b, r, B[r]);
     auto cut = [](i64 v, int shift) { return shift > 62 ? 0 : v < 0 ? -(-v >> shift) : v >> shift; };
     for (int t = 0; t < 128; t++)
@@ -243,6 +271,9 @@ template <Element E, int N> void multiply_floats(const Wgmma &x, u32 *const (&d)
 }
 template <Element E, int N> struct Mma {
     static void run(float (&d)[N / 2], u64 a, u64 b, int add) { begin_mma(d, N / 2, a, b, add, multiply_floats<E, N>); }
+};
+template <Element E, int N> struct MmaHeld {
+    static void run(float (&d)[N / 2], const u32 (&a)[4], u64 b, int add) { begin_mma(d, N / 2, 0, b, add, multiply_floats<E, N>, a); }
 };
 template <int N> struct Mma<BYTE, N> {
     static void run(u32 (&d)[N / 2], u64 a, u64 b, int add) {
