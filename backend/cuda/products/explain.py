@@ -140,7 +140,8 @@ def _compared(decision: Decision, device: Any, form: Form | None) -> dict[str, s
         return {}
     (_, mine), *others = decision.prices
     times = "; ".join([duration(mine), *(f"{name} {duration(s)}" for name, s in others)])
-    return {"predicted": f"{times} {_origin(device, form and form.arithmetic)}"}
+    of = None if form is None else form.arithmetic
+    return {"predicted": f"{times} {_origin(device, of)}"}
 
 
 def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], options: Any

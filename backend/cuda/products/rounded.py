@@ -64,8 +64,8 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, form: Form, fused
     source, kept = "" if fused is None else fused.source, None
     plain = "struct Producer" not in source
     sides = [a, b.transposed]
-    flipped, _ = arranged(*("K" if x.across == 1 else "R" for x in sides), source,
-                          a.rows <= b.cols)  # fmt: skip
+    left, right = ("K" if x.across == 1 else "R" for x in sides)
+    flipped, _ = arranged(left, right, source, a.rows <= b.cols)
     x, y = sides[::-1] if flipped else sides
     if y.across != 1:
         y, kept = _along_lines(on, y, form)

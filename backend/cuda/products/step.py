@@ -80,11 +80,12 @@ class Launcher:
 
         def action(reads: Sequence[DeviceArray], writes: Sequence[DeviceArray]) -> None:
             library = engine.device.library
-            # Sums in memory need contiguous rows or, if no level is fused, columns; tensor maps
-            # either.
-            either = mode == "recursive" or form.maps
+            # Sums in memory need contiguous rows or, if no level is fused, columns; tensor maps and
+            # copies of lines, either, one line after the other.
+            apart = form.maps or form.copies
+            either = mode == "recursive" or apart
             whole = (-1, -2) if either else (-1,) if levels == 2 else ()
-            found = [g.matrices(library, x, whole)
+            found = [g.matrices(library, x, whole, apart)
                      for g, x in zip(arrays, reads[:count], strict=True)]  # fmt: skip
             first = address_of(writes[0])
             for number, index in enumerate(indices):
@@ -157,12 +158,17 @@ class _Given:
         _, self.view = operand.view(run)
 
     def matrices(
-        self, library: Any, array: DeviceArray, dense: Sequence[int]
+        self, library: Any, array: DeviceArray, dense: Sequence[int], apart: bool = False
     ) -> Callable[[Any], Matrix]:
-        """A function of the leading indices; `dense`: axes one of which must be contiguous."""
+        """A function of the leading indices; `dense`: axes one of which must be contiguous;
+        `apart`: its lines must follow each other in memory, and not overlap."""
         first, strides, width = address_of(array) + self.offset, self.strides, self.width
         copy: Any = None
-        if not self.plain or (dense and all(strides[x] != self.width for x in dense)):
+        lines = [x for x in dense if strides[x] == width]
+        if apart:
+            lines = [x for x in lines if self.extents[-3 - x] <= 1
+                     or strides[-3 - x] >= self.extents[x] * width]  # fmt: skip
+        if not self.plain or (dense and not lines):
             copy = library.ascontiguousarray(self.view(library, array))
             first, strides, width = address_of(copy), copy.strides, copy.itemsize
         rows, cols = self.extents[-2:]

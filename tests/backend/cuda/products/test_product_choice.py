@@ -63,6 +63,7 @@ class Listening(engine.Engine):
         device.heard = []
 
     def standard(self, *given: Any) -> None:
+        self.device.operands = given[1:3]
         self._hear("standard", given[3], given[-1] if len(given) > 5 else None)
 
     def product(self, *given: Any) -> None:
@@ -213,6 +214,38 @@ def check(shown: dict[str, str], heard: list[Any], case: Any) -> None:
     inside = [s for part, s in places.items()
               if part in shown and not shown[part].startswith("a kernel of its own")]  # fmt: skip
     assert slots == inside, (case, shown, heard)
+
+
+@pytest.mark.parametrize("name, product", [
+    ("Float16", "auto"), ("Float16SmallPortable", "auto"), ("Float32Tf32", "tf32"),
+])  # fmt: skip
+def test_lines_that_are_copied_lie_apart(name: str, product: str, gpu: Any,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """Of views that walk backwards, in steps, or read an element several times too."""
+    n, by = 48, Decision("engine", way=("owner", 0), form=ENGINES[name])
+    arch, dtype = "sm_80" if by.form and by.form.copies else "sm_90a", ENGINES[name].types[0]
+    monkeypatch.setattr(engine_parts, "decide", lambda *_, **__: by)
+    for function in (
+        lambda p, a, b, c: p(a[::-1], b) + c, lambda p, a, b, c: p(a, b[:, ::-1]) + c,
+        lambda p, a, b, c: p(a[:, ::2], b[::2]) + c,
+        lambda p, a, b, c: p(td.broadcast_to(c, (n, n)), b) + c,
+        lambda p, a, b, c: p(a, td.transpose(td.broadcast_to(c, (n, n)))) + c,
+    ):  # fmt: skip
+        arrays = (td.use(np.ones(s, dtype)) for s in ((n, n), (n, n), (n,)))
+        leaves, tree = flatten_results(function(ALGORITHMS[product], *arrays))
+        inputs = tuple(x for x in topological(leaves) if isinstance(x, Input))
+        made = Program(leaves, tree, Settings(), "cuda", inputs)
+        device: Any = Device(arch)
+        runs: Any = Executor(made, device)
+        given = [np.empty(x.source.shape, dtype).view(DeviceArray) for x in inputs]
+        runs.calls.recording(given, (), [*(device.adopt(g)[1] for g in given), True])
+        for op in device.tape.operations:
+            op.action(*([np.empty(b.shape, b.dtype).view(DeviceArray) for b in side]
+                        for side in (op.reads, op.writes)))  # fmt: skip
+        assert [what for what, *_ in device.heard] == ["standard"]
+        for x in device.operands:
+            line, pitch = (x.cols, x.down) if x.across == 1 else (x.rows, x.across)
+            assert 1 in (x.across, x.down) and pitch >= line, x
 
 
 PRINTED = [

@@ -220,7 +220,7 @@ _MISTAKES = {
         "race: .* of shared",
         ("                    barrier_wait(ring.full(), ring.parity);\n", "")),
     "a stage is given back early": (
-        "race: ", ("                    mma_wait<1>();\n", "")),
+        "race: |an operand in registers changed", ("                    mma_wait<1>();\n", "")),
     "registers of an operand are loaded early": (
         "an operand in registers changed", ("load(g, x[p], ", "load(g, x[0], ")),
     "results are used early": (
