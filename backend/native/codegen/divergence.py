@@ -123,7 +123,8 @@ def form_of(s: Inner, lanes: int, varying: set[Var], target: Target, around: For
     """The form of a loop that differs between the lanes of the vector loop around it."""
     times = _Times(lanes, varying, target, around)
     one, vector = times.iteration(s)
-    return Form(lanes, one, vector, _least(s, one, vector))
+    least = 0 if _has_uniform_loops(s, varying) else _least(s, one, vector)
+    return Form(lanes, one, vector, least)
 
 
 def vector_form(s: For, target: Target) -> VectorForm:
@@ -152,6 +153,13 @@ def _least(s: Inner, one: float, vector: float) -> int:
     if least < _WORTH or nodes((s,)) > _LONGEST or not _repeatable(s):
         return 0
     return least
+
+
+def _has_uniform_loops(s: Inner, varying: set[Var]) -> bool:
+    """Whether there are loops inside with as many iterations for all lanes: what vectors gain in
+    each of them is more than what the last lanes of the loop around them cost."""
+    body = s.body if isinstance(s, For) else (*s.before, *s.body)
+    return any(not _differs(inner, varying) for inner in _loops(body))
 
 
 def _repeatable(s: Inner) -> bool:

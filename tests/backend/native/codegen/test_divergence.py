@@ -324,3 +324,9 @@ def test_one_lane_of_many_iterations() -> None:
     stops[[0, 17, 18, 35, 79, 159, 160]] = [4000, 3000, 2000, 4095, 77, 1, 4095]
     found = td.jit(walk, backend="native")(stops, keys, nxt)
     assert (found == stops * (stops - 1) / 2).all()
+
+
+def test_loops_of_equal_length_inside_stay_vectors():
+    """Sweeps over matrices: the number of sweeps differs, what one does does not."""
+    program = td.jit(td.linalg.eigh, backend="native").lower(np.ones((100, 8, 8)))
+    assert "one by one" not in program.explain()
