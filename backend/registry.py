@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from treadle.dsl import target as targets
-from treadle.dsl.errors import BackendUnavailable, did_you_mean
+from treadle.dsl.errors import BackendUnavailable, did_you_mean, user_facing
 from treadle.dsl.process.environment import variable
 from treadle.dsl.target import Target
 from treadle.dsl.text import printable
@@ -159,6 +159,7 @@ class Backends(dict[str, str]):
         return printable("\n".join(f"{n:<{width}}  {state}" for n, state in self.items()))
 
 
+@user_facing
 def backends() -> Backends:
     """The backends that work here, and for others the reason and what to install.
 

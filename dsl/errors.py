@@ -617,7 +617,7 @@ _MissingAttribute.__name__ = "AttributeError"
 def form_of(operation: str) -> str:
     """A hint with the parameters of an operation, for arguments in the wrong order."""
     function = public(operation.partition("'s ")[0])
-    return "Check the order of the arguments." if function is None else f"{_form(function)}."
+    return f"{_form(function)}." if callable(function) else "Check the order of the arguments."
 
 
 def _without_init(signature: inspect.Signature, args: Sequence[Any]) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from .. import simplify
 from ..analysis.combines import simple_combine
-from ..expr import Expr, Index, Read, constant, walk
+from ..expr import Const, Expr, Index, Read, constant, walk
 from ..graph import Compact, FoldSeg, Generate, Label, Leaf, Node, Permute, Scan, topological
 from ..graphs.rebuild import Rebuilder
 from ..scalar import apply_primitive
@@ -73,6 +73,7 @@ def _counts(node: Scan) -> bool:
         and not node.label.ordered
         and node.combine.results == simple_combine("add", int64).results
         and node.init == (constant(0),)
+        and not isinstance(node.elements[0], Const)  # a mask that is the same for all
         and node.epilogue == node.results
     )
 

@@ -63,7 +63,7 @@ def _as_arrays(roots: Sequence[Leaf], order: Sequence[Node]) -> set[Leaf]:
     for node in order:
         found.update(node.operands(), node.inside())
         for e in walk(node.expressions()):
-            if isinstance(e, Extent):
+            if isinstance(e, Extent) or (isinstance(e, Read) and e.boundary is not None):
                 found.update(e.node.leaves)
     return found
 

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from treadle.dsl.errors import user_facing_maker
 from treadle.dsl.frontend.sources import use
 from treadle.dsl.operations.elements import functions
 
@@ -40,6 +41,7 @@ def _traced(*values: Index) -> bool:
     return not all(isinstance(value, _CONCRETE) for value in values)
 
 
+@user_facing_maker
 def where(condition: Index, chosen: Index, otherwise: Index) -> Index:
     """``chosen`` where the condition holds, else ``otherwise``; both are evaluated.
 
@@ -60,6 +62,7 @@ def where(condition: Index, chosen: Index, otherwise: Index) -> Index:
     return np.where(condition, chosen, otherwise)
 
 
+@user_facing_maker
 def minimum(a: Index, b: Index) -> Index:
     """The smaller of two indices.
 
@@ -77,6 +80,7 @@ def minimum(a: Index, b: Index) -> Index:
     return functions.minimum(a, b) if _traced(a, b) else np.minimum(a, b)
 
 
+@user_facing_maker
 def maximum(a: Index, b: Index) -> Index:
     """The larger of two indices.
 
@@ -94,6 +98,7 @@ def maximum(a: Index, b: Index) -> Index:
     return functions.maximum(a, b) if _traced(a, b) else np.maximum(a, b)
 
 
+@user_facing_maker
 def clz(x: Index) -> Index:
     """The number of leading zero bits of an int64: 64 for 0, 0 for anything negative.
 
@@ -125,6 +130,7 @@ def _clz_array(x: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(x < 0, 0, WORD - length).astype(np.int64)
 
 
+@user_facing_maker
 def ceil_div(a: Index, b: Index) -> Index:
     """``a / b`` rounded up, for ``a >= 0`` and ``b >= 1``.
 
@@ -140,6 +146,7 @@ def ceil_div(a: Index, b: Index) -> Index:
     return (a + (b - 1)) // b
 
 
+@user_facing_maker
 def ceil_log2(n: Index) -> Index:
     """The least ``k`` with ``2**k >= n``; 0 for ``n <= 1``.
 
@@ -154,6 +161,7 @@ def ceil_log2(n: Index) -> Index:
     return WORD - clz(maximum(n, 1) - 1)
 
 
+@user_facing_maker
 def lookup(table: NDArray[np.int64], i: Index) -> Index:
     """Entry ``i`` of a rank-1 table: NumPy indexing, or a gather from a captured array.
 

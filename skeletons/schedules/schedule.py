@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
 from treadle.dsl import schedule
-from treadle.dsl.errors import without_frames
+from treadle.dsl.errors import user_facing_maker, without_frames
 from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
 
 from .layers import (
@@ -212,6 +212,7 @@ SLOTS = tuple(field.name for field in dataclasses.fields(Schedule))
 ScheduleLike: TypeAlias = Schedule | Layer
 
 
+@user_facing_maker
 def as_schedule(value: object) -> Schedule:
     """The schedule that a value stands for: itself, or the one with only this layer.
 

@@ -8,6 +8,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from treadle.dsl.errors import user_facing
 from treadle.dsl.graphs.encoding import import_first, imported
 from treadle.dsl.schedule import ScheduleError
 
@@ -15,6 +16,7 @@ from .layers import Layer, is_built_in
 from .schedule import SLOTS, VERSION, Schedule, ScheduleLike, as_schedule
 
 
+@user_facing
 def to_dict(schedule: ScheduleLike) -> dict[str, Any]:
     """``Schedule.to_dict`` for a schedule or a layer.
 
@@ -30,6 +32,7 @@ def to_dict(schedule: ScheduleLike) -> dict[str, Any]:
     return as_schedule(schedule).to_dict()
 
 
+@user_facing
 def from_dict(data: Mapping[str, Any]) -> Schedule:
     """The schedule that ``to_dict`` wrote; raises ``ScheduleError`` for anything else.
 

@@ -7,6 +7,7 @@ Python itself refuses something its own error stays.
 
 from __future__ import annotations
 
+import inspect
 import linecache
 
 import numpy as np
@@ -590,3 +591,20 @@ def test_extents_that_are_known_are_numbers():
     assert (rows[0] != other[0]) is True and (rows[0] != 3) is False and rows[0] == 3.0
     assert len({*rows, *other}) == 2 and [0] * rows[0] == [0, 0, 0]
     assert rows == (3, 4) and rows != (3, 3)
+
+
+@pytest.mark.parametrize("space", [td, td.linalg, td.fft, td.random, td.schedule],
+                         ids=lambda m: m.__name__)  # fmt: skip
+def test_every_function_refuses_an_unknown_argument_itself(space):
+    raw = []
+    for name in sorted(set(space.__all__)):
+        function = getattr(space, name)
+        if not inspect.isfunction(function):
+            continue
+        try:
+            function(no_such_argument=1)
+        except td.TreadleError:
+            continue
+        except TypeError as error:
+            raw.append(f"{name}: {error}")
+    assert not raw

@@ -214,3 +214,6 @@ def digamma(x: ArrayLike) -> Value:
     See also `lgamma`.
     """
     return _real(_psi, "digamma", x)
+
+
+fn.label(globals())

@@ -167,7 +167,8 @@ def i0(x: ArrayLike) -> Value:
 
 @unary
 def spacing(x: ArrayLike) -> Value:
-    """The distance from a float to the next one away from 0, with its sign; NaN of ±∞.
+    """The distance from a float to the next one away from 0, with its sign (0: positive); NaN of
+    ±∞.
 
     >>> float(td.spacing(td.unit(1.0))) == 2.0**-52
     True
@@ -175,8 +176,8 @@ def spacing(x: ArrayLike) -> Value:
 
     def value(x: Any) -> Any:
         x = fn.cast(x, floating(x.dtype))
-        away = fn.copysign(fn.cast(np.inf, x.dtype), x)
-        return fn.nextafter(x, away) - x
+        infinite = fn.cast(np.inf, x.dtype)
+        return fn.nextafter(x, fn.where(x < 0, -infinite, infinite)) - x
 
     return _of_scalars(value, "spacing", x)
 

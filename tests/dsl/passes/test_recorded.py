@@ -207,5 +207,13 @@ def test_stored_states_that_are_a_result_have_the_rows_of_the_scan(steps: int) -
     for f in (lambda y: y[::-1], lambda y: td.sort(y, axis=1), lambda y: td.cumsum(y, axis=0)):
         part = td.jit(lambda x, f=f: f(states(x)[1]), backend="native")(x)
         np.testing.assert_allclose(part, td.run(f(wanted)))
+    if steps:
+        for boundary in (td.symmetric, td.mirror, td.wrap, td.clamp, td.constant(-1.0)):
+
+            def below(y, boundary=boundary):
+                return td.stencil(lambda w: w[-1, 0] - w[1, 1], y, boundary=boundary)
+
+            part = td.jit(lambda x, f=below: f(states(x)[1]), backend="native")(x)
+            np.testing.assert_allclose(part, td.run(below(wanted)))
     count = td.jit(lambda x: td.sum(states(x)[1]) + states(x)[1].shape[0], backend="native")(x)
     np.testing.assert_allclose(count, wanted.sum() + steps)

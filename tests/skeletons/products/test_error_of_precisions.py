@@ -68,9 +68,7 @@ def test_precisions_without_a_bound() -> None:
         with pytest.raises(td.TracingError) as said:
             td.error_bound(A, B, "standard", precision=precision)
         assert f"error_bound: there is no bound for precision {precision!r}." in str(said.value)
-        assert said.value.hint == (
-            "Precisions: 'float32', 'tf32', 'fp16x3', 'bf16x6', 'tf32x3'."
-        )
+        assert said.value.hint == ("Precisions: 'float32', 'tf32', 'fp16x3', 'bf16x6', 'tf32x3'.")
     for t, precision in itertools.product(("f8", "f2", "c8", "i4"), ("fp16x3", "tf32")):
         with pytest.raises(
             td.DTypeError, match=f"precision '{precision}' applies to products of float32"
@@ -82,7 +80,7 @@ def test_precisions_without_a_bound() -> None:
 
 
 def _in_tf32(a: Any, b: Any) -> Any:
-    """The product of operands rounded to tf32, as tensor cores of Hopper add: eight products and the
+    """The product of operands rounded to tf32, as Hopper's tensor cores add: eight products and the
     sum are aligned to the largest exponent, cut to 25 bits behind its point, and summed; the sum is
     rounded toward zero (tests/backend/cuda/products/emulation/tensor.h)."""
     x, y = (((v.view("u4") + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view("f4").astype("f8")
