@@ -29,6 +29,8 @@ from ..expr import (
 
 ROUND_TRIP = 32.0
 UNKNOWN_TRIP_COUNT = 32.0
+#: An element loaded by itself, not as a part of a vector.
+GATHER = 16.0
 
 
 def operations(roots: Iterable[Expr]) -> float:
@@ -121,6 +123,20 @@ def crosses_rows(elements: Iterable[Expr], rank: int) -> bool:
         if found and last not in found[-1] and found[-1] and any(last in f for f in found[:-1]):
             return True
     return False
+
+
+def resolving(elements: Iterable[Expr], rank: int) -> float:
+    """What it costs a CPU per element to read a view whose index along the last axis is no sum or
+    multiple of the axes (a mirrored or clamped border, a rotation): its arithmetic, and loads that
+    are not of vectors.  0 for other views."""
+    last, found = Index(rank - 1), 0.0
+    for e in elements:
+        moving = [a for a in e.args if last in set(walk((a,)))]
+        if all(map(_affine, moving)):
+            continue
+        operations = {x for a in moving for x in walk((a,)) if isinstance(x, Apply)}
+        found += GATHER + sum(x.op.cost for x in operations if last in set(walk((x,))))
+    return found
 
 
 def is_affine_view(elements: Iterable[Expr]) -> bool:

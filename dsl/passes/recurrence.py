@@ -17,6 +17,7 @@ from collections.abc import Collection, Sequence
 from ..analysis.polynomial import Polynomial, polynomial
 from ..expr import (
     TRUE,
+    Const,
     Expr,
     Extent,
     Foreign,
@@ -125,12 +126,14 @@ class _Walk:
 
     def _inlined(self) -> set[Node]:
         """The nodes that only an iteration may compute: those that change from one to the next, and
-        those that must not be computed where there is no iteration; with them, what reads those.
-        A node with an element per iteration is empty then, and computes nothing."""
-        assert self.loop.count is not None
+        those that must not be computed where there is perhaps no iteration; with them, what reads
+        those.  A node with an element per iteration is empty then, and computes nothing."""
+        count = self.loop.count
+        assert count is not None
+        some = isinstance(count, Const) and int(count.value) > 0
         found = set(self.depends)
         for node in self.nodes:
-            full = not any(self._same(n, self.loop.count) for n in node.iteration_space())
+            full = not some and not any(self._same(n, count) for n in node.iteration_space())
             reads = (*node.inputs(), *node.inside())
             if any(leaf.node in found for leaf in reads) or (full and is_unsafe(node)):
                 found.add(node)

@@ -24,6 +24,7 @@ from ..expr import (
     Expr,
     Index,
     Read,
+    Var,
     no_common_sum,
     reads,
     rewrite,
@@ -174,6 +175,36 @@ def _most_often(reads: Sequence[tuple[tuple[Expr, ...], float]]) -> float:
     return max(found.values(), default=0.0)
 
 
+def times_resolved(node: Node, uses: dict[Node, Uses]) -> float:
+    """How often elements of a view are read where a CPU computes every index: by the counter of a
+    loop, or at an offset that only the run knows.  (At offsets of an element that are known it
+    divides the elements into the interior, whose indices it knows, and the border.)"""
+    found, stack, seen = 0.0, [node], {node}
+    while stack:
+        use = uses.get(stack.pop())
+        for (reader, e), times in use.reads.items() if use is not None else ():
+            if any(map(_moves, e.args)):
+                found += times
+            elif isinstance(reader, Generate) and reader not in seen:
+                seen.add(reader)
+                if cost.is_view(reader.elements):
+                    stack.append(reader)
+    return found
+
+
+def _moves(index: Expr) -> bool:
+    """Whether this is more than an index of the reader plus what is the same for all elements."""
+    inside = walk((index,))
+    own = [x for x in inside if isinstance(x, Index)]
+    if not own or index is own[0]:
+        return False
+    return (
+        len(own) > 1
+        or any(isinstance(x, Read | Var) for x in inside)
+        or not (isinstance(index, Apply) and index.op.name in ("add", "subtract"))
+    )
+
+
 def checked_by_data(node: Node) -> bool:
     """Whether checks that read arrays guard the elements.  Those of the node's own extents do not:
     an array of fewer than no elements reads nothing."""
@@ -197,13 +228,14 @@ def _why_not_loaded(node: Generate, use: Uses, body: tuple[Expr, ...], loads: fr
 
 def decide(node: Node, use: Uses, body: tuple[Expr, ...],
            loads: frozenset[str] = frozenset(), checked: bool = False,
-           transposes: bool = False, full: str | None = None) -> str | None:  # fmt: skip
+           transposes: bool = False, full: str | None = None,
+           resolved: float = 0.0) -> str | None:  # fmt: skip
     """None to inline `node`, else the reason why it is computed into memory.
 
     `body` are its elements with what was inlined into them: what a reader would compute again.
-    `loads`: types whose products may compute light operands while they load them.  `checked`: every
-    index is tested.  `transposes`: stencils are given rows that lie as they are read.  `full`: why
-    there is no room for it in a kernel that reads it.
+    `resolved`: `times_resolved` on a CPU.  `loads`: types whose products may compute light operands
+    while they load them.  `checked`: every index is tested.  `transposes`: stencils are given rows
+    that lie as they are read.  `full`: why there is no room for it in a kernel that reads it.
     """
     if not isinstance(node, Generate):
         return "its results are known only when it has finished"
@@ -226,6 +258,16 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
         and (_resolved(body) >= RESOLVED)
     ):
         return "a fold would resolve the indices of its neighbours for every element"
+    if view and resolved:
+        again = cost.resolving(body, len(node.shape)) * resolved
+        if again and use.by_other_region:
+            return "it does not change in the loop that reads it, and has indices to resolve"
+        if again > cost.ROUND_TRIP:
+            return (
+                f"it is read {resolved:,.0f} time{'s' * (resolved != 1)} where every index would "
+                f"be resolved: {again:,.0f} operations an element, a round trip through memory "
+                f"{cost.ROUND_TRIP:.0f}"
+            )
     if use.by_matmul and not (view and cost.is_affine_view(body)):
         return _why_not_loaded(node, use, body, loads)
     if not view and (axes := row_axes(body, node.shape)) is not None:
@@ -404,7 +446,8 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         body: tuple[Expr, ...] = changes.get("elements", getattr(made, "elements", ()))
         reason = "it is unused" if use is None else decide(
             made, use, body, loads, context.settings.check, transposes,
-            taken.full(inside, readers))  # fmt: skip
+            taken.full(inside, readers),
+            times_resolved(node, uses) if transposes and cost.is_view(body) else 0.0)  # fmt: skip
         if reason is None and use is not None and not use.reads:
             reason = "its readers need it whole"
         if reason is None:  # never emitted: its readers take the elements
