@@ -3,8 +3,9 @@
 Tracing a call such as `td.std(x)` of data makes a dozen of nodes, and its evaluation looks up the
 program of an equal expression, which takes much longer than running it on a few thousand elements.
 The second time that an operation is called with arrays of the same types and shapes (and the same
-other arguments) its program is cached, if the expression is the same for other data.  Later calls
-are deferred: they trace nothing, and their results compute themselves like other arrays.
+other arguments; functions by their code, and what they refer to) its program is cached, if the
+expression is the same for other data.  Later calls are deferred: they trace nothing, and their
+results compute themselves like other arrays.
 
 The signature of an argument that such a call returned is that call and its data, so a chain,
 `td.sqrt(a * 2 + 1)`, has one cached program, in which everything is fused.  Operators take floats,
@@ -25,7 +26,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from types import EllipsisType
+from types import EllipsisType, FunctionType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
@@ -41,7 +42,7 @@ from ..process import locks
 from ..process.configuration import Settings, refresh_settings, settings
 from ..scalar import Scalar
 from ..types import DEFAULT_OF_KIND, ScalarType, as_type, kind_of_literal
-from . import held
+from . import functions, held
 from .operators import Operators
 from .sources import use
 from .tracing import is_tracing, outside
@@ -526,6 +527,9 @@ def _part(a: object, read: _Read, numbers: Numbers) -> Hashable | None:
         return kind, read.number(a)
     if type(a) is float:
         return kind, a.hex()
+    if isinstance(a, FunctionType):
+        function = functions.key_of(a)
+        return None if function is None else (kind, function)
     if type(a) is slice:
         bounds = a.start, a.stop, a.step
         return (kind, *bounds) if all(type(b) in (int, type(None)) for b in bounds) else None
@@ -567,6 +571,24 @@ def fresh(array: Array) -> object:
         return None
     found = _values(pending[0])
     return None if found is None else found[pending[1]]
+
+
+def fresh_together(arrays: Sequence[object]) -> Sequence[object] | None:
+    """The values of several deferred arrays, by one program, for `td.run`; None if there is none
+    yet."""
+    for a in arrays:
+        if not (type(a) is Array and a._pending and a._pending[0].values is None):
+            return None
+    made = _arrays(_together(tuple(arrays), {})) if arrays else None
+    pending = made[0]._pending if made else None
+    return None if pending is None else _values(pending[0])
+
+
+def _handles(*arrays: Array) -> tuple[Array, ...]:
+    return tuple([Array(a._leaves) for a in arrays])
+
+
+_together = CallCache(_handles)
 
 
 def _values(call: DeferredCall) -> Sequence[object] | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import gc
+import math
+import os
+import random
 import re
 import weakref
 from pathlib import Path
@@ -16,6 +19,7 @@ import treadle as td
 from treadle.driver.program import Program
 from treadle.dsl.array import Array
 from treadle.dsl.frontend.call_cache import CallCache
+from treadle.dsl.frontend.functions import key_of
 
 from .test_numpy_words import EXACT
 
@@ -396,3 +400,122 @@ def test_data_is_released() -> None:
     gc.collect()
     assert gone() is None
     assert np.asarray(a).shape == (5,)
+
+
+SCALE = 2.0
+TABLE = [1.0, 2.0]
+
+
+def _twice(x: Any) -> Any:
+    return SCALE * x
+
+
+def called(make: Any, times: int = 4) -> Any:
+    """The last of some calls."""
+    for _ in range(times - 1):
+        np.asarray(make())
+    return make()
+
+
+def test_functions_are_known_by_their_code() -> None:
+    """A function that is written again in each call is the same one."""
+    x, y = td.use(RNG.random((2, 30)))
+    for make in (
+        lambda: td.stencil(lambda w: w[-1] + 2 * w[1], x),
+        lambda: td.map(lambda a: td.where(a > 0.5, np.sqrt(a), math.pi), x),
+        lambda: td.map(_twice, x),
+        lambda: td.fold(lambda a, b: a * b, 1.0, x),
+        lambda: td.iterate(3, lambda u: td.map(lambda v: v * 0.5, u) + 1, x),
+    ):
+        expected = np.asarray(make())
+        found = called(make)
+        assert is_deferred(found) and np.asarray(found).tobytes() == expected.tobytes()
+    assert not is_deferred(called(lambda: td.iterate(3, lambda u: u + y.shape[0], x)))
+
+
+def test_what_functions_refer_to_is_that_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of closures, defaults and modules, and functions that functions call."""
+    data = np.arange(4.0)
+    x = td.use(data)
+
+    def shifted(k: float) -> Any:
+        def inner(a: Any, unused: float = k) -> Any:
+            return _twice(a) + k
+
+        return td.map(inner, x)
+
+    assert is_deferred(called(lambda: shifted(1.0)))
+    for k in (1.0, 3.0, -0.0, 1):
+        assert np.asarray(shifted(k)).tolist() == (2 * data + k).tolist()
+    monkeypatch.setitem(globals(), "SCALE", 5.0)
+    assert np.asarray(shifted(1.0)).tolist() == (5 * data + 1).tolist()
+    monkeypatch.setitem(globals(), "_twice", lambda a: -a)
+    assert np.asarray(shifted(1.0)).tolist() == (1 - data).tolist()
+
+
+def test_functions_of_what_can_change_are_traced_in_each_call() -> None:
+    """Arrays, lists, objects, and functions that change something or that draw numbers."""
+    x, table, calls = td.use(np.arange(4.0)), np.array([3.0]), []
+    count = 0
+
+    class Config:
+        k = 2.0
+
+    def counting(a: Any) -> Any:
+        nonlocal count
+        count += 1
+        return a
+
+    def printing(a: Any) -> Any:
+        print(a, file=open(os.devnull, "w"))  # noqa: SIM115
+        return a
+
+    def importing(a: Any) -> Any:
+        import time
+
+        return a + time.time()
+
+    for function in (
+        lambda a: a + TABLE[0],
+        lambda a: a + table[0],
+        lambda a: a * Config.k,
+        lambda a: a + (calls.append(1) or 0),
+        lambda a: a + np.random.random(),
+        lambda a: a + random.random(),
+        counting,
+        printing,
+        importing,
+    ):
+        assert key_of(function) is None
+        assert not is_deferred(called(lambda function=function: td.map(function, x)))
+    assert len(calls) >= 4 and count >= 4
+    TABLE[0] = 7.0
+    assert np.asarray(td.map(lambda a: a + TABLE[0], x))[0] == 7.0
+
+
+def test_parts_that_are_changed_are_cached() -> None:
+    data = RNG.random((4, 5))
+    x, row = td.use(data), td.use(np.arange(5.0))
+    for make, expected in (
+        (lambda: x.at[1].set(row), [np.r_[data[:1], [np.arange(5.0)], data[2:]]]),
+        (lambda: x.at[1:3, ::2].add(2.0), [data + np.outer([0, 1, 1, 0], [2.0, 0, 2.0, 0, 2.0])]),
+        (lambda: x.at[0].max(0.5), [np.r_[np.maximum(data[:1], 0.5), data[1:]]]),
+    ):
+        found = called(make)
+        assert is_deferred(found) and np.array_equal(np.asarray(found), expected[0])
+    assert is_deferred(called(lambda: td.update(x, (0, slice(None)), 1.0)))
+
+
+def test_several_results_of_one_program() -> None:
+    """`td.run(a, b)` of deferred arrays is a cached call, too."""
+    x = td.use(RNG.random(50))
+    for _ in range(5):
+        both = x * 2
+        first, second, third = td.run(both + 1, both - 1, both + 1)
+        listed = td.run([x - 1.0, td.sum(x)])
+    assert np.array_equal(first, 2 * np.asarray(x) + 1) and first is not third
+    assert np.array_equal(second, 2 * np.asarray(x) - 1) and np.array_equal(first, third)
+    assert isinstance(listed, list) and listed[1] == np.asarray(td.sum(x))
+    first[0] = 7.0  # of nobody else
+    assert third[0] != 7.0 and td.run(both + 1, x)[0][0] != 7.0
+    assert td.run([]) == [] and td.run(()) == ()

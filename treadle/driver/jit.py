@@ -32,7 +32,7 @@ from treadle.dsl.errors import (
     wrong_arguments,
 )
 from treadle.dsl.expr import Param
-from treadle.dsl.frontend.call_cache import fresh
+from treadle.dsl.frontend.call_cache import fresh, fresh_together
 from treadle.dsl.frontend.drawn import watching
 from treadle.dsl.frontend.refusals import called, of_structure
 from treadle.dsl.frontend.sources import is_lazy
@@ -144,12 +144,15 @@ def run(
 
     See also `jit`, `config`, `precision`, `load`.
     """
-    if type(expr) is Array and not more and backend is None and schedule is None and check is None:
-        value = fresh(expr)
-        if value is not None:
-            return value
     if more:
         expr = (expr, *more)
+    if backend is None and schedule is None and check is None:
+        value = fresh(expr) if type(expr) is Array else None
+        if value is not None:
+            return value
+        values = fresh_together(expr) if type(expr) is tuple or type(expr) is list else None
+        if values is not None:
+            return list(values) if type(expr) is list else tuple(values)
     if schedule is not None:
         if not isinstance(expr, Array):
             why = "there are several results"

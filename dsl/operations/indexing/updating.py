@@ -7,6 +7,7 @@ element, as `where` does.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from ... import late_binding as later, simplify
@@ -22,6 +23,7 @@ from ...errors import (
     user_location,
 )
 from ...expr import TRUE, Expr, Read, constant, substitute, walk
+from ...frontend.call_cache import CallCache
 from ...frontend.refusals import never_set
 from ...frontend.sources import as_array, is_arraylike
 from ...frontend.suggestions import AT_METHODS
@@ -115,7 +117,7 @@ class Part:
     @method
     def set(self, new: Element) -> Array:
         """The array with `new` in place of the part."""
-        return _updated(self._array, self._index, new, "a.at[…].set")
+        return _calls(None)((self._array, self._index, new), {})  # type: ignore[return-value]
 
     @combining_method
     def add(self, new: Element) -> Array:
@@ -138,12 +140,7 @@ class Part:
         return self._combined("maximum", new)
 
     def _combined(self, primitive: str, new: Element) -> Array:
-        def combine(new: Scalar, old: Scalar) -> Scalar:
-            return Scalar(apply_primitive(primitive, [new._expr, old._expr]))
-
-        called = f"a.at[…].{primitive.removesuffix('imum')}"
-        require_scalars(self._array, called, ", or write td.permute(f, a, …)")
-        return _updated(self._array, self._index, new, called, combine)
+        return _calls(primitive)((self._array, self._index, new), {})  # type: ignore[return-value]
 
     def __getattr__(self, name: str) -> Any:
         methods = ["set", "add", "multiply", "min", "max"]
@@ -151,6 +148,23 @@ class Part:
             raise no_attribute(f"a.at[…] has no {name!r}: {AT_METHODS[name]}.", name)
         advice = did_you_mean(name, methods) or f"Its methods: {', '.join(methods)}."
         raise no_attribute(f"a.at[…] has no {name!r}.  {advice}", name)
+
+
+@lru_cache(maxsize=8)
+def _calls(primitive: str | None) -> CallCache:
+    """The cached calls of the method that combines elements by a primitive; None: of `set`."""
+
+    def combine(new: Scalar, old: Scalar) -> Scalar:
+        return Scalar(apply_primitive(str(primitive), [new._expr, old._expr]))
+
+    def compute(array: Array, index: Indexing, new: Element) -> Array:
+        if primitive is None:
+            return _updated(array, index, new, "a.at[…].set")
+        called = f"a.at[…].{primitive.removesuffix('imum')}"
+        require_scalars(array, called, ", or write td.permute(f, a, …)")
+        return _updated(array, index, new, called, combine)
+
+    return CallCache(compute)
 
 
 def _updated(a: Any, index: Indexing, new: Element, called: str,
