@@ -178,6 +178,9 @@ class BranchStep(steps.BranchStep):
         for target, x, y in zip(self.targets, left, right, strict=True):
             if isinstance(x, Growing) or isinstance(y, Growing) or x.shape != y.shape:
                 raise Unrecordable("extents depend on data")
+            if x is y:  # updated in place, or as it was
+                run.slots[target] = x
+                continue
             # What the first side makes can hold the result, unless it is another one as well.
             made = x if id(x) in own and id(x) not in taken else run.new(x.shape, x.dtype)
             run.slots[target] = made

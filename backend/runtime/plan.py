@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from treadle.dsl.analysis.regions import regions
-from treadle.dsl.analysis.updates import defaults_of, overwritable, overwrites
+from treadle.dsl.analysis.updates import defaults_of, in_sides, overwritable, overwrites
 from treadle.dsl.expr import Expr, Extent, Foreign, Read, While, walk
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -147,10 +147,25 @@ class Planner:
         rest = self._readers_first(rest, updated)
         every, results = [*tested, *rest], set(body.results)
         self.releases(Plan(every, body.results, []), results)
-        for step in rest:
-            step.release += [self.slots[state] for state in updated.get(step.node, ())]
+        self._release_updated(rest, updated, [s.node for s in body.steps])
         self.releases(Plan(first, [], []), results.union(*map(self.used, every)))
         return [Plan(tested, [], []), Plan(first, [], []), Plan(rest, body.results, [])]
+
+    def _release_updated(self, steps: Sequence[Step], updated: Mapping[Node, Sequence[Leaf]],
+                         outside: Sequence[Node]) -> None:  # fmt: skip
+        """Release states where they are overwritten, in the sides of branches too; `outside` are
+        the nodes that run outside of these sides."""
+        for step in steps:
+            states = updated.get(step.node, ())
+            step.release += [self.slots[state] for state in states]
+            if not (states and isinstance(step.node, Branch)):
+                continue
+            for side, inner in zip(step.inner, in_sides(step.node, states, outside), strict=True):
+                side.steps = self._readers_first(side.steps, inner)
+                for one in side.steps:
+                    one.release = []
+                self.releases(side, set(side.results))
+                self._release_updated(side.steps, inner, [*outside, *(s.node for s in side.steps)])
 
     def _readers_first(self, steps: list[Step], updated: Mapping[Node, Sequence[Leaf]]
                        ) -> list[Step]:  # fmt: skip

@@ -316,13 +316,21 @@ class BranchStep:
             for p in step.inner
         ]
         self.targets = [owner.planner.slots[o] for o in node.leaves]
+        #: The results that each side makes: after it, only the targets refer to them.
+        self.spent = [
+            {owner.planner.slots[o] for s in p.steps for o in s.node.leaves}.intersection(p.results)
+            for p in step.inner
+        ]
 
     def __call__(self, run: Run[Any]) -> None:
-        actions, results = self.sides[0 if self.predicate(run)[0] else 1]
+        which = 0 if self.predicate(run)[0] else 1
+        actions, results = self.sides[which]
         for act in actions:
             act(run)
-        for target, result in zip(self.targets, results, strict=True):
-            run.slots[target] = run.dense(result)
+        for target, array in zip(self.targets, [run.dense(r) for r in results], strict=True):
+            run.slots[target] = array
+        for slot in self.spent[which]:
+            run.slots[slot] = None
 
 
 class LibraryStep(Generic[R]):

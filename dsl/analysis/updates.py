@@ -6,6 +6,7 @@ copy: the elements are written into the state itself, and an iteration costs wha
 
     x = update(x, i, (b[i] − Σ l[i, j]·x[j]) / l[i, i])    x is read before it is written: in place
     y = x; x = update(x, i, …)                             y needs the old x: a copy
+    x = cond(p, update(x, i, …), x)                        one side writes, one does nothing
 
 `overwritable` finds these states, and `is_separate` decides whether the elements that an update
 itself reads of its defaults are still the old ones when it reads them: an element that it writes
@@ -14,7 +15,7 @@ at that very index, or one that it never writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from ..expr import TRUE, Apply, Const, Expr, Index, Read, Var, rewrite, substitute, walk
 from ..graph import ArrayLoop, Branch, Input, Leaf, Node, Permute, Sequential, known, topological
@@ -92,22 +93,65 @@ def defaults_of(node: Node) -> tuple[Leaf, ...]:
 def overwritable(loop: ArrayLoop, split: bool = False) -> dict[Node, list[Leaf]]:
     """The nodes of a loop's body that may overwrite states of the loop, and these states.
 
-    All other readers of such a state can run before the node that overwrites it.  With `split`,
-    also the nodes that could if their values were stored before."""
+    All other readers of such a state can run before the node that overwrites it.  Where that is a
+    branch, the nodes inside of its sides that do are here, too.  With `split`, also the nodes that
+    could if their values were stored before."""
     order = [n for n in topological(loop.inner_roots(), inside=False) if not isinstance(n, Input)]
     tested = () if loop.predicate is None else topological((loop.predicate,), inside=False)
-    before, results = set(tested), set(loop.body)
-    used = {node: set(_used(node, order)) for node in order}
+    results = set(loop.body)
+    states = [s.leaf() for s in loop.state if s.leaf() not in results]
+    found = _overwriting(order, (), states, set(tested), split)
+    waiting = [(n, found[n], order) for n in found if isinstance(n, Branch)]
+    while waiting:
+        branch, states, outside = waiting.pop()
+        for side, nodes in zip((branch.then, branch.other),
+                               in_sides(branch, states, outside, split), strict=True):  # fmt: skip
+            inner = [*outside, *topological(side, inside=False, known=outside)]
+            waiting += [(n, nodes[n], inner) for n in nodes if isinstance(n, Branch)]
+            for node, its in nodes.items():
+                found[node] = list(dict.fromkeys((*found.get(node, ()), *its)))
+    return found
+
+
+def in_sides(branch: Branch, states: Iterable[Leaf], outside: Sequence[Node], split: bool = False
+             ) -> tuple[dict[Node, list[Leaf]], dict[Node, list[Leaf]]]:  # fmt: skip
+    """For each side of a branch the nodes, other than those `outside`, that may overwrite states
+    which nothing needs after the branch.  A side that returns a state returns it as it is."""
+
+    def of_side(side: Sequence[Leaf]) -> dict[Node, list[Leaf]]:
+        nodes = topological(side, inside=False, known=outside)
+        order = [n for n in nodes if not isinstance(n, Input)]
+        return _overwriting(order, outside, [s for s in states if s not in side], set(), split)
+
+    states = list(states)
+    return of_side(branch.then), of_side(branch.other)
+
+
+def _overwriting(order: Sequence[Node], outside: Sequence[Node], states: Iterable[Leaf],
+                 before: Set[Node], split: bool) -> dict[Node, list[Leaf]]:  # fmt: skip
+    """Those of `order` that may overwrite states, unless they must run `before`."""
+    known = [*outside, *order]
+    used = {node: set(_used(node, known)) for node in order}
     needs = {node: {leaf.node for leaf in used[node]} for node in order}
     found: dict[Node, list[Leaf]] = {}
-    for leaf in (s.leaf() for s in loop.state if s.leaf() not in results):
+
+    def inside(branch: Node, leaf: Leaf) -> bool:
+        if not isinstance(branch, Branch):
+            return False
+        sides = in_sides(branch, [*found.get(branch, ()), leaf], known, split)
+        return any(leaf in its for side in sides for its in side.values())
+
+    for leaf in states:
         readers = [n for n in order if leaf in used[n]]
         writers = [n for n in readers if leaf in defaults_of(n)]
+        writers = writers or [n for n in readers if inside(n, leaf)]
         if len(writers) != 1 or writers[0] in before:
             continue
         (writer,) = writers
         others = {n for n in readers if n is not writer}
-        if not _reaches(others, writer, needs) and overwrites(writer, leaf, split):
+        if _reaches(others, writer, needs):
+            continue
+        if isinstance(writer, Branch) or overwrites(writer, leaf, split):
             found.setdefault(writer, []).append(leaf)
             needs[writer] |= others
     return found

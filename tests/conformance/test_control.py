@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.native import steps
 
 from .helpers import AT_ONCE, EXTENTS, assert_same, devices, not_in_parts, small, wide
 
@@ -815,3 +817,115 @@ def test_a_search_reads_nothing_behind_the_end(backend):
         assert [int(found(x, t)) for t in (-1.0, 2.5, 9.0)] == [0, 3, 5]
         found = td.jit(inside, backend=backend)
         np.testing.assert_array_equal(found(x, np.array([-1.0, 2.5, 9.0])), [0, 3, 5])
+
+
+def _row(a: Any, k: Any) -> Any:
+    """New elements that are no single expression: the update is no sequence."""
+    return a[(k * 7 + 1) % a.shape[0]] * 0.5 + td.cumsum(a[k % a.shape[0]]) * 0.001
+
+
+def _row_of_numpy(a: Any, k: int) -> Any:
+    return a[(k * 7 + 1) % len(a)] * 0.5 + np.cumsum(a[k % len(a)]) * 0.001
+
+
+def _set(a: Any, k: Any) -> Any:
+    return a.at[k % a.shape[0]].set(_row(a, k))
+
+
+def _set_of_numpy(a: Any, k: int) -> Any:
+    a = a.copy()
+    a[k % len(a)] = _row_of_numpy(a, k)
+    return a
+
+
+#: The body of a loop over two arrays, and the same on NumPy's.
+SIDES: dict[str, tuple[Any, Any]] = {
+    "one side": (
+        lambda k, a, b: (td.cond(k % 3 == 0, _set(a, k), a), b),
+        lambda k, a, b: (_set_of_numpy(a, k) if k % 3 == 0 else a, b),
+    ),
+    "both sides": (
+        lambda k, a, b: (td.cond(k % 3 == 0, _set(a, k), _set(a, k + 1)), b),
+        lambda k, a, b: (_set_of_numpy(a, k if k % 3 == 0 else k + 1), b),
+    ),
+    "two states": (
+        lambda k, a, b: td.cond(k % 2 == 0, (_set(a, k), b), (a, _set(b, k))),
+        lambda k, a, b: (_set_of_numpy(a, k), b) if k % 2 == 0 else (a, _set_of_numpy(b, k)),
+    ),
+    "exchanged": (
+        lambda k, a, b: td.cond(k % 3 == 0, (b, _set(a, k)), (a, b)),
+        lambda k, a, b: (b, _set_of_numpy(a, k)) if k % 3 == 0 else (a, b),
+    ),
+    "the old one is kept": (
+        lambda k, a, b: td.cond(k % 3 == 0, (_set(a, k), a), (a, b)),
+        lambda k, a, b: (_set_of_numpy(a, k), a) if k % 3 == 0 else (a, b),
+    ),
+    "the old one is kept elsewhere": (
+        lambda k, a, b: (td.cond(k % 3 == 0, _set(a, k), a), a),
+        lambda k, a, b: (_set_of_numpy(a, k) if k % 3 == 0 else a, a),
+    ),
+    "the same update in both": (
+        lambda k, a, b: td.cond(k % 3 == 0, (_set(a, k), b), (_set(a, k), a)),
+        lambda k, a, b: (_set_of_numpy(a, k), b if k % 3 == 0 else a),
+    ),
+    "read by another node": (
+        lambda k, a, b: (td.cond(k % 3 == 0, _set(a, k), a), b + td.cumsum(a, axis=0)),
+        lambda k, a, b: (_set_of_numpy(a, k) if k % 3 == 0 else a, b + np.cumsum(a, 0)),
+    ),
+    "read in the side": (
+        lambda k, a, b: td.cond(k % 3 == 0, (_set(a, k), td.cumsum(a * b, axis=0)), (a, b)),
+        lambda k, a, b: (_set_of_numpy(a, k), np.cumsum(a * b, 0)) if k % 3 == 0 else (a, b),
+    ),
+    "nested": (
+        lambda k, a, b: (
+            td.cond(k % 3 == 0, _set(a, k), td.cond(k % 3 == 1, a, _set(a, k + 2))), b),
+        lambda k, a, b: (a if k % 3 == 1 else _set_of_numpy(a, k + k % 3), b),
+    ),
+    "one after the other": (
+        lambda k, a, b: (td.cond(k % 3 == 0, _set(a, k), _set(_set(a, k), k + 2)), b),
+        lambda k, a, b: (
+            _set_of_numpy(a, k) if k % 3 == 0 else _set_of_numpy(_set_of_numpy(a, k), k + 2), b),
+    ),
+    "data decides": (
+        lambda k, a, b: (td.cond(td.the(td.sum(a)) > 12, _set(a, k), a + 0.5), b),
+        lambda k, a, b: (_set_of_numpy(a, k) if a.sum() > 12 else a + 0.5, b),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_sides_that_update_a_state(backend: str, name: str) -> None:
+    """A side may write into the state, if nothing needs the old one."""
+    body, of_numpy = SIDES[name]
+    first = np.random.default_rng(5).random((2, 5, 6))
+    a, b = first.copy()
+    for k in range(9):
+        a, b = of_numpy(k, a, b)
+    f = td.jit(lambda a, b: td.loop(0, 9, lambda k, s: body(k, *s), (a, b)), backend=backend)
+    given = first.copy()
+    for _ in range(3):
+        found = f(*given)
+        np.testing.assert_allclose(found[0], a, rtol=1e-12)
+        np.testing.assert_allclose(found[1], b, rtol=1e-12)
+        assert (given == first).all()
+
+
+def test_a_side_that_updates_a_state_copies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[Any] = []
+    made = steps.Copy
+
+    def counted(target: Any, source: Any) -> Any:
+        copied.append(target.shape)
+        return made(target, source)
+
+    monkeypatch.setattr(steps, "Copy", counted)
+    given = np.random.default_rng(5).random((2, 5, 6))
+    for name in ("one side", "both sides", "two states", "nested"):
+        body, _ = SIDES[name]
+        f = td.jit(
+            lambda a, b, body=body: td.loop(0, 9, lambda k, s: body(k, *s), (a, b)),
+            backend="native",
+        )
+        for _ in range(3):
+            f(*given)
+        assert f.lower(*given).executable.calls.replays.records and not copied, name
