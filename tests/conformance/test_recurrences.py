@@ -10,7 +10,15 @@ import pytest
 
 import treadle as td
 from treadle.dsl.analysis.updates import overwritable
-from treadle.dsl.graph import ArrayLoop, Input, Permute, Recurrence, Sequential, topological
+from treadle.dsl.graph import (
+    ArrayLoop,
+    Generate,
+    Input,
+    Permute,
+    Recurrence,
+    Sequential,
+    topological,
+)
 
 from .helpers import assert_same, generator, small
 
@@ -190,6 +198,67 @@ def test_one_kernel_where_elements_are_independent():
     for f in (lambda s, x: (td.roll(s, 1) + x, s), lambda s, x: (s + td.sum(x), s)):
         assert any(isinstance(n, ArrayLoop) for n in lowered(
             lambda x, f=f: td.scan(f, td.zeros(7), x), x))  # fmt: skip
+
+
+def filtered(s, x):
+    """A step whose elements and results are costly, and do not wait for each other."""
+    s = 0.5 * s + td.exp(td.sin(x))
+    return s, (td.exp(-s), td.sqrt(s), s)
+
+
+def by_numpy(s, x):
+    s = 0.5 * s + np.exp(np.sin(x))
+    return s, np.stack([np.exp(-s), np.sqrt(s), s])
+
+
+@pytest.mark.parametrize("n", [0, 1, 40, 300])
+def test_costly_elements_of_lone_walks(check, n):
+    cases = {}
+    for count, reverse in ((None, False), (None, True), (1, False), (3, True)):
+        shape = (n,) if count is None else (n, count)
+        x = small("float64", shape) / 4
+        first = np.zeros(shape[1:])
+        last, ys = steps(by_numpy, first, lambda k, x=x: x[k], n, reverse)
+        ys = np.moveaxis(ys, 1, 0) if n else np.zeros((3, *shape))
+        cases[f"{count} {reverse}"] = (
+            lambda x=x, first=first, reverse=reverse: td.scan(
+                filtered, td.zeros(first.shape) if first.ndim else 0.0, x, reverse=reverse
+            ),
+            (last, tuple(ys)),
+            16,
+        )
+    check(cases)
+
+
+def test_what_a_lone_walk_does_not_wait_for_is_computed_in_parallel():
+    x, table = np.linspace(-1.0, 1.0, 50), np.arange(50)
+    for split, f in (
+        ([Generate, Recurrence, Generate], lambda x: td.scan(filtered, 0.0, x)),
+        ([Generate, Recurrence], lambda x: td.scan(decay, 0.0, td.exp(x))),
+        ([Recurrence, Generate], lambda x: td.scan(lambda s, x: (s + x, td.exp(s)), 0.0, x)),
+        # Cheap ones hide behind the state, and of many walks each lane of a vector makes one.
+        ([Recurrence], lambda x: td.scan(decay, 0.0, 1.0 / (x + 3.0))),
+        ([Recurrence], lambda x: td.scan(decay, td.zeros(5), td.exp(x).reshape(10, 5))),
+        # What a step computes for the next one, what only some steps compute, and what is the
+        # same in all.
+        ([Recurrence], lambda x: td.scan(lambda s, x: (td.exp(-s) * x, s), 0.0, x)),
+        ([Recurrence], lambda x: td.scan(
+            lambda s, x: (s + td.cond(s > 2.0, td.exp(x), x), s), 0.0, x)),
+        ([Recurrence], lambda x: td.scan(lambda s, y: (s * td.exp(x[0]) + y, s), 0.0, x)),
+    ):  # fmt: skip
+        nodes = [n for n in lowered(f, x) if n.iteration_space()]  # not the last state
+        assert [type(n) for n in nodes if not isinstance(n, Input)] == split
+
+    def rows(x, table, count):
+        """Indices that may be outside, read only if there is an iteration."""
+
+        def row(k, total):
+            return td.scan(lambda s, t: (s + td.exp(x[t]), None), total, table)[0]
+
+        return td.loop(count, row, 0.0)
+
+    nodes = [n for n in lowered(rows, x, table, 0) if n.iteration_space()]
+    assert [type(n) for n in nodes if not isinstance(n, Input)] == [Recurrence]
 
 
 def table(row):

@@ -1,0 +1,196 @@
+"""split_walks: what the steps of a lone walk do not need one after the other leaves its kernel.
+
+    s, ys = scan(lambda s, x: (a·s + exp(x), log(s)), s₀, xs)
+        →   e = exp(xs)                 in parallel, in the lanes of vectors
+            for k: u[k] = s; s = a·s + e[k]
+            ys = log(u)                 in parallel
+
+A recurrence makes its steps in order, and a single walk makes them on one thread, element by
+element.  What its steps compute from other arrays alone, and what they compute of states only to
+store it, is taken out where a step would wait for it.  Many walks share vectors and threads
+already.  This runs after producers are inlined, so it finds them in the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from ..analysis.regions import regions
+from ..expr import (
+    Apply,
+    Const,
+    Expr,
+    Foreign,
+    Index,
+    Loop,
+    Var,
+    While,
+    rewrite,
+    walk,
+)
+from ..graph import Generate, Label, Leaf, Node, Recurrence, indices, topological
+from ..graphs.rebuild import Rebuilder
+from .base import Context
+from .cost import operations
+from .recurrence import is_unsafe
+
+#: Walks, if their number is a constant, that do not fill the lanes of a vector.
+FEW_WALKS = 4
+#: A step of a walk on a CPU waits for the step before it: so many additions are made meanwhile.
+#: Functions as costly as an exponential are not: 2 million steps of `s/2 + f(x)` take 2.3 ms with
+#: a division or 20 additions in f, 12 ms with an exponential, 4.6 if that is computed before.
+HIDDEN, FUNCTION = 64.0, 15.0
+
+
+def split_walks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """The graph with costly elements outside of the kernels of lone walks."""
+    order = list(topological(roots))
+    if not any(map(_is_lone, order)):
+        return list(roots)
+    region = regions(roots)
+    builder = Rebuilder()
+    for node in order:
+        made = builder.node(node)
+        if isinstance(made, Recurrence) and _is_lone(made):
+            _Split(made, bool(region[node]), context).put(node, builder)
+        elif made is not node:
+            builder.nodes[node] = made
+            if node in context.kept:
+                context.kept[made] = context.kept[node]
+    return [builder.leaf(r) for r in roots]
+
+
+def _is_lone(node: Node) -> bool:
+    if not isinstance(node, Recurrence):
+        return False
+    others = [int(n.value) if isinstance(n, Const) else None for n in node.others]
+    return None not in others and prod(n for n in others if n is not None) <= FEW_WALKS
+
+
+class _Split:
+    """A recurrence, what goes before it and what comes after it.
+
+    `inside`: the recurrence is computed in a loop over arrays, from whose body what goes before it
+    may be taken out; so this must not read or run what only an iteration may.
+    """
+
+    def __init__(self, node: Recurrence, inside: bool, context: Context) -> None:
+        self.node, self.inside, self.context = node, inside, context
+        self.free = _free(node)
+
+    def put(self, old: Node, builder: Rebuilder) -> None:
+        """Put the parts in the place of `old`."""
+        node, kept = self._without_early(), self.context.kept.get(old)
+        late = self._late(node)
+        if not late:
+            if node is not old:
+                builder.nodes[old] = node
+                if kept is not None:
+                    self.context.kept[node] = kept
+            return
+        stay = [k for k in range(len(node.collected)) if k not in late]
+        cuts = dict.fromkeys(e for found in late.values() for e in found)
+        stored = (*(node.collected[k] for k in stay), *cuts)
+        walked = node.with_(collected=stored)
+        memo: dict[Expr, Expr] = {e: self._here(walked, len(stay) + n) for n, e in enumerate(cuts)}
+        values = rewrite([node.collected[k] for k in late], lambda e: e, memo)
+        after = self._parallel(values, "results")
+        self.context.kept[walked] = "its results are known only when it has finished"
+        if kept is not None:
+            self.context.kept[after] = kept
+        for n, k in enumerate(stay):
+            builder.leaves[Leaf(old, k)] = Leaf(walked, n)
+        for n, k in enumerate(late):
+            builder.leaves[Leaf(old, k)] = Leaf(after, n)
+        for n in range(len(node.last)):
+            builder.leaves[Leaf(old, len(node.collected) + n)] = Leaf(walked, len(stored) + n)
+
+    def _here(self, node: Node, component: int) -> Expr:
+        return Leaf(node, component).at(*indices(len(self.node.shape)))
+
+    def _parallel(self, elements: tuple[Expr, ...], what: str) -> Generate:
+        label = Label(f"{self.node.label.operation} ({what})")
+        return Generate(self.node.shape, elements, label=label, where=self.node.where,
+                        checks=self.node.checks)  # fmt: skip
+
+    def _without_early(self) -> Recurrence:
+        """The recurrence reading what does not depend on its state."""
+        node = self.node
+        always = _always(node.per_element(), lambda e: bool(self.free[e]))
+        found = [e for e in always if self._is_early(e)]
+        if not found:
+            return node
+        before = self._parallel(tuple(found), "elements")
+        self.context.kept[before] = "one walk would compute its elements one after the other"
+        memo: dict[Expr, Expr] = {e: self._here(before, n) for n, e in enumerate(found)}
+        roots = rewrite(node.per_element(), lambda e: e, memo)
+        count = len(node.steps)
+        return node.with_(steps=roots[:count], collected=roots[count:])
+
+    def _is_early(self, e: Expr) -> bool:
+        if self.free[e] or e.type is None or not _is_costly(e, set()):
+            return False
+        if Index(self.node.axis) not in walk((e,)):  # computed once
+            return False
+        return not (self.inside and is_unsafe(self._parallel((e,), "")))
+
+    def _late(self, node: Recurrence) -> dict[int, list[Expr]]:
+        """What is collected and costly to compute from what a step computes anyway: the numbers of
+        the components, and what to store for each."""
+        computed, free = {*_always(node.steps), *node.state}, _free(node)
+        found: dict[int, list[Expr]] = {}
+        for k, e in enumerate(node.collected):
+            cuts = [c for c in _parts(e, computed) if free[c]]
+            if e not in computed and _is_costly(e, {*walk(cuts)}):
+                found[k] = cuts
+        return found
+
+
+def _free(node: Recurrence) -> dict[Expr, frozenset[Var]]:
+    """The variables of the state, and of loops around it, in each expression of a step."""
+    found: dict[Expr, frozenset[Var]] = {}
+    for e in walk(node.per_element()):
+        mine = {e} if isinstance(e, Var) else set[Var]()
+        mine.update(*(found[c] for c in (*e.args, *e.scoped)))
+        found[e] = frozenset(mine.difference(e.vars))
+    return found
+
+
+def _is_costly(e: Expr, computed: set[Expr]) -> bool:
+    """Whether a step waits for what it takes to compute this, but for what is `computed` already.
+    What is the same for all steps is computed before them."""
+    for part in walk((e,)):
+        if part in computed or not part.varies:
+            continue
+        slow = isinstance(part, Apply) and part.op.cost >= FUNCTION
+        if slow or isinstance(part, Loop | While | Foreign):
+            return True
+    return operations((e,)) - operations(computed) > HIDDEN
+
+
+def _always(roots: Sequence[Expr], into: Callable[[Expr], bool] | None = None) -> list[Expr]:
+    """What is evaluated wherever `roots` are, down to expressions for which `into` (if given) does
+    not hold."""
+    seen, stack = dict[Expr, None](), list(roots)
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen[e] = None
+            stack += e.args if into is None or into(e) else ()
+    return list(seen)
+
+
+def _parts(e: Expr, computed: set[Expr]) -> list[Expr]:
+    """The largest parts of an expression that are `computed` and are single values."""
+    seen, stack, found = set[Expr](), [e], list[Expr]()
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if e in computed and e.type is not None:
+            found.append(e)
+        else:
+            stack += (*e.args, *e.scoped)
+    return found
