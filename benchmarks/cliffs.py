@@ -521,6 +521,52 @@ def slices_of_the_state(small: int) -> Cliff:
     return Cliff({"": natural}, {"numba": peer}, p)
 
 
+@cliff
+def smoothing_of_costly_elements(small: int) -> Cliff:
+    """A scan of one number along what is computed from its elements, and a function of it."""
+    x = floats(4_000_000 // small**2)
+
+    def natural(x: Any) -> Any:
+        def step(s: Any, x: Any) -> Any:
+            s = 0.5 * s + td.exp(td.sin(x))
+            return s, td.log(s)
+
+        return td.scan(step, 0.0, x)[1]
+
+    @compiled
+    def peer(x: Any) -> Any:
+        out, s = np.empty_like(x), 0.0
+        for i in range(len(x)):
+            s = 0.5 * s + np.exp(np.sin(x[i]))
+            out[i] = np.log(s)
+        return out
+
+    return Cliff({"": natural}, {"numba": peer}, x)
+
+
+@cliff
+def short_segments_of_costly_elements(small: int) -> Cliff:
+    lengths = np.full(400_000 // small**2, 10)
+    x = floats(lengths.sum())
+
+    def natural(x: Any, lengths: Any) -> Any:
+        return td.fold_seg(lambda a, b: a + b, 0.0, td.exp(x), lengths)
+
+    def stored(x: Any, lengths: Any) -> Any:
+        return td.fold_seg(lambda a, b: a + b, 0.0, td.compute(td.exp(x)), lengths)
+
+    @compiled
+    def peer(x: Any, lengths: Any) -> Any:
+        out, at = np.zeros(len(lengths)), 0
+        for k in range(len(lengths)):
+            for i in range(at, at + lengths[k]):
+                out[k] += np.exp(x[i])
+            at += lengths[k]
+        return out
+
+    return Cliff({"": natural, "stored": stored}, {"numba": peer}, x, lengths)
+
+
 # --- elements one by one, scatters, products in loops --------------------------------------------
 
 

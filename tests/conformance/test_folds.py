@@ -262,6 +262,30 @@ def test_segmented_folds(check, label):
     check(cases)
 
 
+@pytest.mark.parametrize("label", ["short", "one is long", "all"])
+def test_segments_of_costly_elements(run, label):
+    """Those of a few short segments are computed in vectors, before they are combined."""
+    lengths = np.arange(300) % 9
+    lengths[64:128] = {"short": 4, "one is long": 4, "all": 65}[label]
+    lengths[70] += 5000 * (label == "one is long")
+    n = int(lengths.sum())
+    two = td.use(np.stack([np.linspace(-1, 1, n), np.linspace(3, 4, n)]))
+    index = generator("index").integers(0, n, n)
+
+    def doublings(x):
+        double = lambda s: (2.0 * s[0], s[1] + 1)
+        return td.while_loop(lambda s: s[0] < 20.0, double, (td.abs(x) + 1.0, 0))[1]
+
+    pairs = lambda x, y: (x[0] + y[0], td.maximum(x[1], y[1]))
+    for add, start, elements in (
+        (plus, 0, td.exp(two)),
+        (pairs, (0.0, 0.0), td.zip(td.sin(two), td.exp(two)[:, index])),
+        (plus, 0, td.map(doublings, two)),
+    ):
+        got = run(td.fold_seg(add, start, elements, lengths))
+        assert_same(got, run(td.fold_seg(add, start, td.compute(elements), lengths)))
+
+
 def test_segment_lengths_of_other_types_and_computed(check):
     a = small("float32", 12)
     lengths = np.array([5, 0, 7], "u1")

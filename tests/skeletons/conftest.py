@@ -19,7 +19,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {
         fold_along: {"BLOCK": 8, "LANE_BLOCK": 5, "LANE_UNITS": 3},
         fold_across: {"ACROSS_ROWS": 6, "ACROSS_COLUMNS": 4, "ACROSS_STEP": 3, "LANE_BLOCK": 5},
-        fold_seg: {"SEGMENTS": 2},
+        fold_seg: {"SEGMENTS": 2, "HELD": 8},
         scan: {"BLOCK": 16, "STAGE": 8, "GROUPED": 4, "ACROSS_COLUMNS": 5, "ACROSS_STEP": 3},
         permute: {"CHUNK_ELEMENTS": 16, "STAGE": 8, "COPIES": 3, "GATHER": 4},
         matmul: {"ROWS": 8, "COLUMNS": 6, "DEPTH": 5, "STRIP": 3, "TOGETHER": 2},

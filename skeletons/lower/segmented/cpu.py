@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.dsl.analysis.combines import SHORT_ROW, identities
-from treadle.dsl.expr import Expr, Index, Var
+from treadle.dsl.expr import Apply, Expr, Foreign, Index, Loop, Var, While, walk
 from treadle.dsl.graph import Combine, FoldSeg
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Load, Lowered
+from ...ir.kernel import Load, Lowered, Store
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder, LoweringContext
@@ -20,6 +20,16 @@ from ..visits import Visits
 
 #: Segments of a task.
 SEGMENTS = 64
+#: The elements of the segments of a task, all of them short, that are computed in vectors first.
+HELD = SEGMENTS * SHORT_ROW
+#: Functions as costly as an exponential take vectors; other elements cost less than to hold them.
+FUNCTION = 15.0
+
+
+def _is_costly(elements: Sequence[Expr]) -> bool:
+    return any(isinstance(e, While | Loop | Foreign)
+               or (isinstance(e, Apply) and e.varies and e.op.cost >= FUNCTION)
+               for e in walk(elements))  # fmt: skip
 
 
 def _fold_segment(into: Linearizer, combine: Combine, start: Expr, stop: Expr,
@@ -48,18 +58,27 @@ def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
     segments = builder.scalar(node.segments, "segments")
     into, task = builder.emitter(), Var("task", int64)
 
-    def fold_one(at_row: Sequence[Expr], segment: Expr) -> None:
+    def begin(segment: Expr, name: str) -> Expr:
+        return into.let(Load(offsets, builder.position(node.offsets, [segment])), name)
+
+    def computed(at_row: Sequence[Expr]) -> Elements:
         bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
 
         def element(inner: Linearizer, k: Expr) -> tuple[Expr, ...]:
             with inner.when_always({**bindings, Index(len(at_row)): k}):
                 return inner.emit(elements)
 
-        bounds = [builder.position(node.offsets, [at.add(segment, k)]) for k in (0, 1)]
-        start = into.let(Load(offsets, bounds[0]), "start")
-        stop = into.let(Load(offsets, bounds[1]), "stop")
+        return element
+
+    def fold_one(at_row: Sequence[Expr], segment: Expr, element: Elements) -> None:
+        start, stop = begin(segment, "start"), begin(at.add(segment, 1), "stop")
         total = _fold_segment(into, node.combine, start, stop, element)
         fold.finish(into, (*at_row, segment), total, at.subtract(stop, start))
+
+    def fold_all(at_row: Sequence[Expr], first: Expr, end: Expr, element: Elements) -> None:
+        with into.loop("segment", first, end) as segment:
+            builder.stays_below(segment, node.segments)
+            fold_one(at_row, segment, element)
 
     visits = Visits.of(builder, outer, [1 for _ in outer])
     if visits is not None:
@@ -68,14 +87,31 @@ def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
         with into.loop("number", *numbers) as number:
             exists, (*at_row, segment) = visits.at(into, number)
             with into.when(exists):
-                fold_one(at_row, segment)
+                fold_one(at_row, segment, computed(at_row))
         return builder.lowered(fold.kernel("", tasks, task, into, "segments, as the schedule says"))
     groups = builder.scalar(at.ceil_div(node.segments, SEGMENTS), "groups")
     rows = builder.scalar(at.product(node.outer), "rows")
     at_outer = tiling.coordinates(builder, into, at.floor_divide(task, groups), node.outer)
     first, end = tiling.block_range(into, "segment", at.remainder(task, groups), SEGMENTS, segments)
-    with into.loop("segment", first, end) as segment:
-        builder.stays_below(segment, node.segments)
-        fold_one(at_outer, segment)
-    kernel = fold.kernel("", at.multiply(rows, groups), task, into, f"{SEGMENTS} segments a task")
+    how = f"{SEGMENTS} segments a task"
+    if not _is_costly(elements):
+        fold_all(at_outer, first, end, computed(at_outer))
+    else:
+        how += f"; elements in vectors, up to {HELD} at a time"
+        held = builder.local("held", [e.type for e in elements], HELD)
+        base, last = begin(first, "base"), begin(end, "last")
+        few = into.let(at.less_equal(at.subtract(last, base), HELD), "few")
+        with into.when(few):
+            with into.loop("k", base, last, "vector") as k:
+                values = computed(at_outer)(into, k)
+                slot = at.subtract(k, base)
+                into.append(*(Store(b, slot, v) for b, v in zip(held, values, strict=True)))
+
+            def loaded(_: Linearizer, k: Expr) -> tuple[Expr, ...]:
+                return tuple(Load(b, at.subtract(k, base)) for b in held)
+
+            fold_all(at_outer, first, end, loaded)
+        with into.otherwise(few):
+            fold_all(at_outer, first, end, computed(at_outer))
+    kernel = fold.kernel("", at.multiply(rows, groups), task, into, how)
     return builder.lowered(kernel)

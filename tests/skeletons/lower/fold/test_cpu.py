@@ -186,6 +186,25 @@ def test_segments():
         assert np.array_equal(composed[:, :, s], folded((part, part + 1), (2, 1), 1))
 
 
+def test_costly_elements_of_short_segments_are_computed_in_vectors():
+    """Those of some segments together; of long segments as they are combined."""
+    x = data((3, 20)).astype("f8")
+    add = lambda x, y: x + y
+    segments = td.fold_seg(add, 0, td.exp(x / 100), LENGTHS)
+    offsets = np.concatenate([[0], np.cumsum(LENGTHS)])
+    want = [[np.exp(r[offsets[k] : offsets[k + 1]] / 100).sum() for k in range(6)] for r in x]
+    np.testing.assert_allclose(run_array(segments), want, rtol=1e-12)
+
+    def held(array):
+        (leaf,) = td.jit(lambda: array).lower().roots
+        (kernel,) = lower(leaf.node, LoweringContext()).kernels
+        found = [s for s in ir.statements(kernel.body) if isinstance(s, ir.For)]
+        return [s.kind for s in found].count("vector")
+
+    assert held(segments) == 1
+    assert held(td.fold_seg(add, 0, x / 100, LENGTHS)) == 0
+
+
 def test_no_segments():
     got = run_array(td.fold_seg(lambda x, y: x + y, 0, np.zeros(0), np.zeros(0, "i8")))
     assert got.shape == (0,)
