@@ -545,6 +545,22 @@ def smoothing_of_costly_elements(small: int) -> Cliff:
 
 
 @cliff
+def maxima_of_columns_of_costly_elements(small: int) -> Cliff:
+    x = floats(2048 // small, 2048 // small)
+
+    def terms(x: Any) -> Any:
+        return ((x * 3 + 1) * x + 2) * x + ((x + 1) * x + 5) * (x - 3)
+
+    def natural(x: Any) -> Any:
+        return td.max(terms(x), axis=0)
+
+    def stored(x: Any) -> Any:
+        return td.max(td.compute(terms(x)), axis=0)
+
+    return Cliff({"": natural, "stored": stored}, {"numpy": lambda x: terms(x).max(axis=0)}, x)
+
+
+@cliff
 def short_segments_of_costly_elements(small: int) -> Cliff:
     lengths = np.full(400_000 // small**2, 10)
     x = floats(lengths.sum())

@@ -397,9 +397,10 @@ class Along(RowFold):
 # -----------------------------------------------------------------------------------------------
 # Folds across columns, on a CPU: a vector of columns, each folded from top to bottom.
 
-#: If grouping cannot change the result, elements that cost more than COSTLY additions are folded in
-#: steps of COSTLY_STEP, which keeps the values read from a column in registers, and by narrower
-#: tasks.
+#: Elements that cost more than COSTLY additions are folded by narrower tasks and, if grouping
+#: cannot change the result, in steps of COSTLY_STEP, which keeps what a column gives to all of its
+#: elements in registers.  Not if they are read down the columns of an array: the loop would leave
+#: its rows after each vector (maxima of a polynomial of 2048² numbers: 26 ms, in short steps 3.4).
 COSTLY, COSTLY_STEP, COSTLY_COLUMNS = 8.0, 1024, 256
 #: Rows of a block, and columns of a task, where columns are folded side by side.
 ACROSS_ROWS, ACROSS_COLUMNS = 1024, 2048
@@ -491,7 +492,8 @@ class Across(RowFold):
         size = self.size
         sequential = self._is_sequential(into)
         exact = is_exact(self.node.combine)
-        height = COSTLY_STEP if exact and self.width < ACROSS_COLUMNS else ACROSS_STEP
+        narrow = self.width < ACROSS_COLUMNS
+        height = COSTLY_STEP if exact and narrow and not self._walks_down() else ACROSS_STEP
 
         def strip(step: Expr, stop: Expr, strip_cols: tuple[Expr, Expr], roots: Sequence[Expr],
                   whole: bool = False) -> None:  # fmt: skip
@@ -562,6 +564,21 @@ class Across(RowFold):
         if is_exact(self.node.combine) or self.node.label.operation == LEAVES:
             return FALSE
         return into.let(at.less(self.size.count, SHORT_ROW), "sequential")
+
+    def _walks_down(self) -> bool:
+        """Whether the next element of a column is in another row of an array than this one."""
+        rank = len(self.outer)
+        column, folded = Index(rank - 1), {Index(rank + k) for k in range(len(self.inner))}
+        for e in walk(self.node.elements):
+            if isinstance(e, Read) and e.args:
+                row = self.builder.row_axis(Leaf(e.node, e.component))
+                along = e.args[-1 if row is None else row]
+                moved = [a for a in e.args if a is not along]
+                moved += [x for x in walk((along,))
+                          if isinstance(x, Apply) and x.op.name == "multiply"]  # fmt: skip
+                if column in walk((along,)) and not folded.isdisjoint(walk(moved)):
+                    return True
+        return False
 
     def _is_unrolled(self) -> bool:
         """Whether the rows of a whole step are written out: what a row gives to all columns is

@@ -11,6 +11,7 @@ from treadle.dsl.analysis.combines import identities
 from treadle.dsl.expr import Index
 from treadle.dsl.scalar import Scalar
 from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.lower.fold import cpu
 from treadle.skeletons.lower.fold.rows import runs_across
 from treadle.skeletons.lower.lower import LoweringContext, lower
 
@@ -184,6 +185,31 @@ def test_segments():
     for s in range(6):
         part = x[:, offsets[s] : offsets[s + 1]]
         assert np.array_equal(composed[:, :, s], folded((part, part + 1), (2, 1), 1))
+
+
+def test_columns_that_lie_down_an_array_are_folded_in_short_steps(monkeypatch):
+    """Steps of many rows are for elements that have no rows in memory."""
+    monkeypatch.setattr(cpu, "COSTLY_COLUMNS", 2)
+    x = data((40, 30)).astype("f8")
+    poly = lambda v: ((v * 3 + 1) * v + 2) * v + ((v + 1) * v + 5) * (v - 3)
+
+    def step(array):
+        (leaf,) = td.jit(lambda: array).lower().roots
+        kernel = lower(leaf.node, LoweringContext()).kernels[0]
+        return max(s.step for s in ir.statements(kernel.body) if isinstance(s, ir.For))
+
+    points = td.use(x)
+    pairs = td.generate((40, 40), lambda j, k: poly(points[j, 0] - points[k, 0]))
+    assert step(td.max(pairs, axis=1)) == cpu.COSTLY_STEP
+    flat = td.use(x.ravel())
+    for array, axis in (
+        (poly(td.use(x)), 0),
+        (poly(flat.reshape((40, 30))), 0),
+        (poly(td.use(x).T), 1),
+    ):
+        assert step(td.max(array, axis=axis)) < cpu.COSTLY_STEP
+        want = poly(x).max(0)
+        np.testing.assert_allclose(run_array(td.max(array, axis=axis)), want, rtol=1e-12)
 
 
 def test_costly_elements_of_short_segments_are_computed_in_vectors():
