@@ -36,6 +36,7 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import (
     Combine,
     Fold,
+    FoldSeg,
     Generate,
     Input,
     Label,
@@ -221,6 +222,19 @@ def shape_of(node: Node) -> Shape:
             )
         case Library():
             return _rows_of(node)
+        case FoldSeg():
+            outer, p = tuple(range(len(node.outer))), len(node.outer)
+            scopes = [
+                _Scope(node.elements, (*outer, p)),
+                _Scope(node.epilogue, (*outer, p + 1)),
+                _Scope((node.offsets.at(Index(0)),), (p + 2,)),
+            ]
+            return Shape(
+                (*node.outer, node.extent, node.segments, node.offsets.shape[0]),
+                outer,
+                scopes,
+                [(*outer, p + 1) for _ in node.outputs],
+            )
     raise NoRule(f"there is no rule for {node.label} on blocks")
 
 
@@ -793,6 +807,20 @@ class Localiser:
                     for o, axes in zip(node.outs, self.shape.results, strict=True)
                 )
                 changes = {"arguments": tuple(rows), "outs": outs}
+            case FoldSeg():
+                outer = len(node.outer)
+                (offsets,) = many(2, self.shape.scopes[2].roots)
+                assert isinstance(offsets, Read)
+                changes = {
+                    "outer": sizes[:outer],
+                    "extent": sizes[outer],
+                    "segments": sizes[outer + 1],
+                    "offsets": Leaf(offsets.node, offsets.component),
+                    "elements": many(0, node.elements),
+                    "epilogue": many(1, node.epilogue),
+                    "combine": combine(node.combine),
+                    "init": init(node.init),
+                }
             case _:
                 raise NoRule(f"there is no rule for {node.label} on blocks")
         return type(node)(

@@ -31,6 +31,7 @@ from treadle.dsl.graph import (
     Barrier,
     Branch,
     Fold,
+    FoldSeg,
     Generate,
     Input,
     Label,
@@ -44,6 +45,7 @@ from treadle.dsl.graph import (
     Sequential,
     Shape,
     indices,
+    is_identity_read,
     topological,
 )
 from treadle.dsl.graphs.rebuild import Rebuilder
@@ -59,7 +61,7 @@ from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS, is_exact, runs_a
 from . import products, sorting
 from .compaction import Compactions, bounds, compacted, compactions, elements_of
 from .domain import Chunks, Known, Numbers, even, reads_of, whole_parts
-from .engine import BLOCK, Engine
+from .engine import BLOCK, MOST, Engine
 from .exchange import Exchange
 from .gather import Gatherer
 from .leaves import Leaves
@@ -67,6 +69,7 @@ from .localise import Blocks, NoRule, extents_of
 from .loops import LoopLocaliser
 from .memory import projected, require
 from .scans import Scans
+from .segmented import Segments
 from .stages import Either, Later, Plan, Repeat
 from .whole import inside, whole
 
@@ -196,6 +199,8 @@ class Planner(Scans):
                     self._scan(node)
                 elif isinstance(node, Recurrence):
                     self._recurrence(node)
+                elif isinstance(node, FoldSeg):
+                    self._segments(node)
                 elif isinstance(node, Permute):
                     self._permute(node)
                 elif isinstance(node, Library):
@@ -547,6 +552,46 @@ class Planner(Scans):
         blocks = self._local(total, free=within).blocks(self.program.params)
         stage = self._add(blocks, list(total.leaves))
         self._takes(stage, self.instead.get(node, node))
+
+    def _segments(self, node: FoldSeg) -> None:
+        """Folds of segments: blocks of rows, or of the segments of one row."""
+        if node.outer:
+            self._plain(node)
+            return
+        (extent,), (count,) = (extents_of((e,), self.known, node)
+                               for e in (node.extent, node.segments))  # fmt: skip
+        each = sum(e.type.numpy.itemsize for e in node.elements)
+        if not self.engine.dynamic or extent * each <= min(FEW, self.engine.allowed // 4):
+            raise NoRule(
+                "it has few elements"
+                if self.engine.dynamic
+                else "how many elements its segments have depends on what arrays hold"
+            )
+        made = Generate((node.extent,), node.elements, label=Label("elements"), where=node.where)
+        local = self._local(made, free=(0,))
+        sizes = self.engine.runs(local.axes[0].sizes, each)
+        if len(sizes) <= 1 or count <= 1:
+            raise NoRule("it has one block" if count > 1 else "it has one segment")
+        reads = [e for e in node.elements if isinstance(e, Read) and is_identity_read(e, 1)]
+        stored = [Leaf(e.node, e.component) for e in reads]
+        if len(stored) < len(node.elements) or any(
+            len(self.plan.chunks[leaf][0]) > MOST or leaf.shape != (node.extent,)
+            or self.plan.chunks[leaf] != self.plan.chunks[stored[0]] for leaf in stored
+        ):  # fmt: skip
+            self._add(self._local(made, {0: sizes}, (0,)).blocks(self.program.params),
+                      list(made.leaves))  # fmt: skip
+            stored = list(made.leaves)
+        parts = Segments(node, self.known, self.engine, self._results_of, self._constant)
+        blocks = parts.blocks(stored, self.plan.chunks[stored[0]][0], count)
+        if node.epilogue == node.results:
+            self._add(blocks, list(node.leaves))
+            return
+        folded = self._results_of(blocks)
+        at_segment = [leaf.at(Index(0)) for leaf in folded]
+        values: dict[Expr, Expr] = dict(zip(node.results, at_segment, strict=True))
+        after = Generate((node.segments,), substitute(node.epilogue, values), label=node.label,
+                         where=node.where)  # fmt: skip
+        self._as(after, node)
 
     # --- products ---
 

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from treadle.dsl.analysis.combines import identities
+from treadle.dsl.analysis.combines import identities, is_commutative
 from treadle.dsl.expr import (
     TRUE,
     Cond,
@@ -18,13 +18,14 @@ from treadle.dsl.expr import (
     Param,
     Proj,
     Read,
+    Var,
     constant,
     substitute,
 )
 from treadle.dsl.graph import (
+    Combine,
     Fold,
     Generate,
-    Input,
     Label,
     Leaf,
     Node,
@@ -33,7 +34,8 @@ from treadle.dsl.graph import (
     indices,
 )
 from treadle.dsl.node import result_variables
-from treadle.dsl.types import int64
+from treadle.dsl.scalar import apply_primitive
+from treadle.dsl.types import bool_, int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.ir.linearize import zero
 from treadle.skeletons.lower.fold.rows import PARTIALS, is_exact
@@ -99,7 +101,7 @@ class Scans(Rules):
             return f"the bits of {MANY_ROWS} rows or more are those of {GROUPED} steps together"
         if n <= BLOCK:
             return "a row is one block"
-        if identities(node.combine) is None:
+        if identities(node.combine) is None and is_commutative(node.combine):
             return "its function has no known neutral element"
         return None
 
@@ -218,8 +220,9 @@ class Scans(Rules):
         """A few long rows: the totals of the kernel's blocks, what comes before each, and the scan
         of chunks, of whole blocks, from there."""
         rank = len(node.shape)
-        neutral = identities(node.combine)
-        assert neutral is not None
+        start = node.init or identities(node.combine)
+        steps = node if start is not None else _lifted(node)
+        nothing = tuple(zero(e.type) for e in steps.elements)
         *rows, n = extents_of(node.shape, self.known, node)
         full, others = n // BLOCK, node.shape[:-1]
         if node.reverse:
@@ -238,14 +241,14 @@ class Scans(Rules):
         local = self._local(totals, {rank - 1: whole_parts(sizes, BLOCK)}, range(rank))
         self._add(local.blocks(self.program.params), list(totals.leaves))
         blocks = -(-n // BLOCK)
-        state = result_variables(node.elements)
-        here = indices(rank)
-        total: Sequence[Expr] = tuple(leaf.at(*here) for leaf in totals.leaves)
-        if blocks > full:
-            either = Cond(at.less(here[-1], full), tuple(total), neutral)
+        state = result_variables(steps.elements)
+        flags, here = len(state) - len(node.elements), indices(rank)
+        total: Sequence[Expr] = (*[TRUE] * flags, *(leaf.at(*here) for leaf in totals.leaves))
+        if blocks > full:  # (nothing follows the last one)
+            either = Cond(at.less(here[-1], full), tuple(total), nothing)
             total = tuple(Proj(either, k) for k in range(len(state)))
-        carries = Recurrence((*others, constant(blocks)), rank - 1, False, node.init or neutral,
-                             state, _combined(node, state, total), state, (),
+        carries = Recurrence((*others, constant(blocks)), rank - 1, False, start or nothing,
+                             state, _combined(steps, state, total), state, (),
                              label=Label("carries", node.label.name), where=node.where)  # fmt: skip
         self._plain(carries)
         ends = [-(-e // BLOCK) * BLOCK for e in edges(sizes)]
@@ -259,11 +262,12 @@ class Scans(Rules):
         numbers = [Param("row", int64) for _ in rows] + [Param("block", int64)]
         values = [a.start for a in axes[:-1]] + [begin // BLOCK]
         known, self.known = self.known, self.known.with_(dict(zip(numbers, values, strict=True)))
-        inclusive, parts = node.form == "inclusive", result_variables(node.elements)
-        again = Scan(node.shape, node.axis, node.elements, node.combine,
+        inclusive, parts = node.form == "inclusive", result_variables(steps.elements)
+        again = Scan(node.shape, node.axis, steps.elements, steps.combine,
                      tuple(c.at(*numbers) for c in carries.leaves),
                      "inclusive" if inclusive else "total", node.reverse,
-                     node.results if inclusive else parts, node.epilogue if inclusive else parts,
+                     steps.results if inclusive else parts,
+                     node.epilogue if inclusive else parts[flags:],
                      label=node.label, where=node.where)  # fmt: skip
         local = self._local(again, {**ones, rank - 1: chunks}, range(rank))
         made = local.blocks((*self.program.params, *numbers))
@@ -271,7 +275,7 @@ class Scans(Rules):
         for k, result in enumerate(made.results):
             cut = [a if a.is_cut else None for a in made.axes]
             result.axes = tuple(cut)
-            if k >= len(node.epilogue):  # the value after the last step of every block
+            if k >= len(again.epilogue):  # the value after the last step of every block
                 result.shape = (*result.shape, made.axes[-1].count)
                 result.axes = (*cut[:-1], made.axes[-1].counting())
                 result.added = 1
@@ -281,12 +285,13 @@ class Scans(Rules):
         found = self._results_of(made)
         index, at_k = list[Expr](here), here[-1]
         last = at.integer(0 if node.reverse else made.axes[-1].count - 1)
-        total = tuple(leaf.at(*here[:-1], last) for leaf in found[len(state) :])
+        count = len(parts) - flags
+        total = tuple(leaf.at(*here[:-1], last) for leaf in found[count + flags :])
         inside: Expr = TRUE
         if node.form == "exclusive":
             inside = at.less(0, at_k) if node.reverse else at.less(at_k, n)
             index[-1] = at.subtract(at_k, 1) if node.reverse else at_k
-        self._ends(node, inside, tuple(leaf.at(*index) for leaf in found[: len(state)]), total)
+        self._ends(node, inside, tuple(leaf.at(*index) for leaf in found[:count]), total)
         if node.form == "total":
             self._total(node, total)
 
@@ -302,17 +307,21 @@ class Scans(Rules):
         own = self._results_of(blocks)
         rank, count = len(node.shape), len(sizes)
         # The last (first) element of every block, and the scan of these.
-        ends = Input("ends", int64, (False,), kind="argument")
-        self.known = self.known.with_({Extent(ends, 0): count})
-        self.plan.constants[ends.leaf()] = (
-            np.cumsum(sizes) - 1 if not node.reverse else (np.cumsum((0, *sizes[:-1])))
-        )
-        self.plan.chunks[ends.leaf()] = ((count,),)
-        index = list[Expr](indices(rank))
-        index[node.axis] = ends.leaf().at(Index(node.axis))
-        shape = (*node.shape[: node.axis], Extent(ends, 0), *node.shape[node.axis + 1 :])
-        totals = Scan(shape, node.axis, tuple(leaf.at(*index) for leaf in own), node.combine, None,
-                      "inclusive", node.reverse, label=node.label, where=node.where)  # fmt: skip
+        index, end = list[Expr](indices(rank)), Param("end", int64)
+        index[node.axis] = end
+        shape = (*node.shape[: node.axis], constant(count), *node.shape[node.axis + 1 :])
+        ends = Generate(shape, tuple(leaf.at(*index) for leaf in own),
+                        label=Label("ends", node.label.name), where=node.where)  # fmt: skip
+        axis, every = blocks.axes[node.axis], {k: a.sizes for k, a in enumerate(blocks.axes)}
+        known = self.known
+        self.known = known.with_({end: axis.start if node.reverse else axis.stop - 1})
+        local = self._local(ends, every | {node.axis: (1,) * count}, free)
+        self._add(local.blocks((*self.program.params, end)), list(ends.leaves))
+        self.known = known
+        here = indices(rank)
+        totals = Scan(shape, node.axis, tuple(leaf.at(*here) for leaf in ends.leaves), node.combine,
+                      None, "inclusive", node.reverse, label=node.label,
+                      where=node.where)  # fmt: skip
         self._plain(totals)
         number = Param("block", int64)
         index[node.axis] = at.add(number, 1 if node.reverse else -1)
@@ -368,6 +377,20 @@ def _combined(node: Scan, total: Sequence[Expr], value: Sequence[Expr]) -> tuple
     both: dict[Expr, Expr] = dict(zip(node.combine.left, left, strict=True))
     both.update(zip(node.combine.right, right, strict=True))
     return substitute(node.combine.results, both)
+
+
+def _lifted(node: Scan) -> Scan:
+    """The same scan with a neutral element: elements have a flag, which is false for nothing."""
+    combine = node.combine
+    x, y = Var("left", bool_), Var("right", bool_)
+    both = Cond(y, combine.results, combine.left)
+    either = Cond(x, tuple(Proj(both, k) for k in range(len(combine.left))), combine.right)
+    flag = apply_primitive("logical_or", [x, y])
+    values = tuple(Proj(either, k) for k in range(len(combine.left)))
+    made = Combine((x, *combine.left), (y, *combine.right), (flag, *values))
+    return Scan(node.shape, node.axis, (TRUE, *node.elements), made, None, node.form, node.reverse,
+                (Var("flag", bool_), *node.results), node.epilogue, label=node.label,
+                where=node.where)  # fmt: skip
 
 
 def _as_recurrence(node: Scan) -> Recurrence:
