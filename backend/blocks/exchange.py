@@ -78,6 +78,38 @@ class Exchange:
         blocks.notes.append("every part of the result takes its elements from all chunks, in order")
         return blocks
 
+    def spread(
+        self,
+        stored: Sequence[Leaf],
+        source: Sequence[int],
+        shape: Sequence[int],
+        parts: Sequence[int],
+        exact: bool,
+    ) -> Blocks:
+        """The same of few elements: every part of the result takes its own of all of them."""
+        node, rank = self.node, len(shape)
+        along = Axis(shape[0], tuple(parts), 0, rank=1)
+        writer = Writer(self.engine, node, node.label.name)
+        here = tuple(Index(k) for k in range(len(source)))
+        given = [writer.all(x, *source) for x in stored]
+        valid, *where = (x.at(*here) for x in given[: rank + 1])
+        rest = [0] * (rank - 1)
+        before = [
+            writer.reads(x, [along.low, *rest], [along.high, *shape[1:]]) for x in node.defaults
+        ]
+        row = at.subtract(where[0], writer.number("first", along.low))
+        own = (row, *where[1:])
+        made = Permute(
+            given[0].shape, at.both(valid, *map(at.in_range, own, before[0].shape)), own,
+            tuple(v.at(*here) for v in given[rank + 1 :]), tuple(before), self._combine(writer),
+            label=Label(node.label.operation, node.label.name, None, not exact), where=node.where,
+        )  # fmt: skip
+        cut = (along, *[None] * (rank - 1))
+        results = [Result(tuple(shape), cut, x.type) for x in node.defaults]
+        blocks = writer.made(made.leaves, results, along)
+        blocks.notes.append("every part of the result takes its own of all elements")
+        return blocks
+
     def _runs(
         self,
         stored: Sequence[Leaf],

@@ -660,13 +660,15 @@ class Planner(Scans):
             for n, leaf in zip(results, node.defaults, strict=True)
         )
         exact = node.combine is not None and is_exact(node.combine)
-        if node.combine is None or not self._combines_per_block(node, exact) or size > SMALL:
+        most = min(SMALL, self.engine.allowed // 4)
+        if node.combine is None or not self._combines_per_block(node, exact) or size > most:
             self._exchanged(node, size, exact)
             return
         local = self._local(node)
         axes = [a for a in local.axes if a.is_cut]
         if not axes:
-            raise NoRule("its source is one block")
+            self._exchanged(node, size, exact)
+            return
         if any(a.before or a.after for a in axes):
             stored = self._elements(node)
             read = [leaf.at(*indices(len(node.domain))) for leaf in stored]
@@ -731,8 +733,11 @@ class Planner(Scans):
 
     def _exchanged(self, node: Permute, size: int, exact: bool) -> None:
         """A scatter in the order of its source, which is cut along its first axis."""
-        reason = "its result depends on the order of what it scatters" if not exact else (
-            f"what it scatters into has {in_bytes(size)}, more than {in_bytes(SMALL)}")  # fmt: skip
+        reason = "its result depends on the order of what it scatters"
+        if exact:
+            limit = min(SMALL, self.engine.allowed // 4)
+            why = f"more than {in_bytes(limit)}" if size > limit else "and its source is one block"
+            reason = f"what it scatters into has {in_bytes(size)}, {why}"
         source = extents_of(node.domain, self.known, node)
         each = sum(e.type.numpy.itemsize for e in node.values)
         if not self.engine.dynamic or prod(source) * each + size <= min(
@@ -742,14 +747,22 @@ class Planner(Scans):
         shape = extents_of(node.defaults[0].shape, self.known, node)
         if not prod(source) or not source or not shape or not prod(shape):
             raise NoRule(reason)
+        exchange = Exchange(node, self.known, self.engine, self._results_of, self._constant)
+        moved = prod(source) * sum(e.type.numpy.itemsize for e in node.per_element())
+        parts = self.plan.chunks[node.defaults[0]][0]
+        own = parts if len(parts) > 1 else self.engine.choose(shape, -(-size // prod(shape)))[0]
+        # Few elements: every part reads all of them, together less than twice what it writes.
+        few = moved <= min(SMALL, self.engine.allowed // 8) and moved * len(own) < 2 * size
+        if few and len(own) > 1:
+            stored = self._elements(node)
+            self._add(exchange.spread(stored, source, shape, own, exact), list(node.leaves))
+            return
         stored = self._elements(node, rows=True)
         each = prod(source[1:]) * sum(leaf.type.numpy.itemsize for leaf in stored)
         sizes = self.engine.runs(self.plan.chunks[stored[0]][0], each)
-        parts = self.plan.chunks[node.defaults[0]][0]
         if len(parts) == 1:
             parts = even(shape[0], len(sizes))
         parts = self.engine.runs(parts, size // max(shape[0], 1))
-        exchange = Exchange(node, self.known, self.engine, self._results_of, self._constant)
         self._add(exchange.blocks(stored, source, sizes, shape, parts, exact), list(node.leaves))
 
     def _instead(self, total: Fold, node: Fold) -> None:

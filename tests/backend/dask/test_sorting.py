@@ -3,6 +3,7 @@ of the array."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -124,3 +125,32 @@ def test_parts_read_little_more_than_they_have() -> None:
     parts, skipped = windows(np.concatenate(before, 1), ranks[:-1], ranks)
     sizes = (parts[..., 1] - parts[..., 0]).sum(axis=1)
     assert (skipped >= 0).all() and (sizes - skipped >= 10_000).all() and sizes.max() < 12_750
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("name", ["sums", "last", "integers", "rows"])
+def test_few_elements_into_a_large_array(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every part of the result takes its own; nothing of it is in one task."""
+    monkeypatch.setattr(plan, "FEW", 0)
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((5000, 3) if name == "rows" else 5000).astype(np.float32)
+    at = rng.integers(-3, 5003, 40)
+    v = rng.standard_normal(40).astype(np.float32)
+
+    def f(a: Any, at: Any, v: Any) -> Any:
+        if name == "integers":
+            return td.cast(a * 9, td.int32).at[at].max(td.cast(v * 30, td.int32))
+        if name == "rows":
+            return td.permute(lambda x, y: x + y, a, lambda k: (at[k], k % 3), v)
+        return a.at[at].add(v) if name == "sums" else a.at[at].set(v)
+
+    wanted = td.jit(f, backend="native")(a, at, v)
+    given = da.from_array(a, chunks=(700, 3) if name == "rows" else 700)
+    made = td.jit(f)(given, at, v)
+    assert made.chunks[0] == given.chunks[0]
+    assert made.compute(scheduler="sync").tobytes() == wanted.tobytes()
+    monkeypatch.undo()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = td.stream(f, a, at, v, memory="24 kB")
+    assert found.tobytes() == wanted.tobytes()
