@@ -18,6 +18,7 @@ from .errors import (
     ShapeError,
     TracingError,
     TreadleError,
+    instead_of_comparing,
     instead_of_math,
     user_facing,
     user_facing_methods,
@@ -269,7 +270,8 @@ class Array(Operators["Array"]):
             return bool(later.computed.one_number(self, "a truth value", bool))
         raise TracingError(
             "the truth value of an array is not known while a program is traced.",
-            hint="Write td.where(p, a, b) or td.cond(p, a, b) instead of if, td.while_loop(pred, "
+            hint=instead_of_comparing()
+            or "Write td.where(p, a, b) or td.cond(p, a, b) instead of if, td.while_loop(pred, "
             "body, init) instead of while, & | ~ instead of and, or, not.",
         )
 

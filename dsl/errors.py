@@ -261,16 +261,18 @@ def user_location() -> Location | None:
     return library and Location(library.f_code, library.f_lasti, library.f_lineno or 0)
 
 
-def calling_library() -> str | None:
+def calling_library() -> tuple[str, set[str]] | None:
     """The name of the package, other than NumPy, that the user's code called and that called
-    treadle; None if there is none."""
+    treadle, and those of its functions that are running; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
+    name, running = "", set()
     while frame is not None and _owner(frame) != _USER:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if _owner(frame) == _LIBRARY and package not in ("", "numpy"):
-            return package
+            name = name or package
+            running.add(frame.f_code.co_name)
         frame = frame.f_back
-    return None
+    return (name, running) if name else None
 
 
 def instead_of_math() -> str | None:
@@ -283,6 +285,24 @@ def instead_of_math() -> str | None:
         f"Write td.{found[1]}({found[2]}: math takes numbers, and there are no values while a "
         "program is traced."
     )
+
+
+#: Functions of Python's that compare, or test, what they are given.
+_COMPARING = {
+    "max": "Write td.maximum(a, b) instead of max(a, b); td.max(a) is that of an array's elements.",
+    "min": "Write td.minimum(a, b) instead of min(a, b); td.min(a) is that of an array's elements.",
+    "sorted": "Write td.sort(a) for an array; of two values td.minimum(a, b), td.maximum(a, b).",
+    "any": "Write td.any(a) for an array, p | q for several values.",
+    "all": "Write td.all(a) for an array, p & q for several values.",
+}
+_COMPARES = re.compile(rf"({'|'.join(_COMPARING)})\(").match
+
+
+def instead_of_comparing() -> str | None:
+    """A hint for the function of Python's that compares values in the user's code, else None."""
+    where = user_location()
+    found = where and _COMPARES(where.text())
+    return _COMPARING[found[1]] if found else None
 
 
 def at_membership() -> bool:
@@ -425,7 +445,11 @@ def out_of_range(
 ) -> IndexOutOfBounds:
     """The error of checked mode, the same on every backend."""
     if extent:
-        hint = f"Indices run from 0 to {extent - 1}; inside kernels they never count from the end."
+        hint = (
+            f"Indices run from 0 to {extent - 1}; inside kernels they never count from the end.  "
+            "td.cond(p, a[i], b) reads only where p holds; td.where(p, a[i], b) reads everywhere, "
+            "and so does p & (a[i] > 0) outside of a predicate of td.cond or td.while_loop."
+        )
     else:
         hint = "The axis is empty."
     return IndexOutOfBounds(

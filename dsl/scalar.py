@@ -15,6 +15,7 @@ from .errors import (
     ExponentError,
     TracingError,
     at_membership,
+    instead_of_comparing,
     instead_of_math,
     shown,
     user_facing_methods,
@@ -22,7 +23,14 @@ from .errors import (
 )
 from .expr import Const, Expr, Extent, Param, walk
 from .frontend.operators import Operators
-from .frontend.refusals import HINT_EXTENT, given_to_numpy, never_set, no_operand, refuse_grid
+from .frontend.refusals import (
+    HINT_EXTENT,
+    given_to_numpy,
+    hint_of_extent,
+    never_set,
+    no_operand,
+    refuse_grid,
+)
 from .frontend.tracing import Scope, Scoped, current_scope, is_tracing, reject_escaped
 from .node import Check
 from .primitives import TABLE, floating
@@ -177,7 +185,7 @@ class Scalar(Operators["Scalar"], Scoped):
         sized = bool(leaves) and all(isinstance(e, Extent) for e in leaves)
         raise self._no_value(
             "a Python `if`, `while`, `and`, `or`, `not` or bool()",
-            _HINT_EXTENTS if sized else _HINT_IF,
+            instead_of_comparing() or (_HINT_EXTENTS if sized else _HINT_IF),
         )
 
     def __int__(self) -> int:
@@ -243,7 +251,7 @@ class Scalar(Operators["Scalar"], Scoped):
             raise number_by_itself(self._expr)
         refuse_grid()
         if any(isinstance(e, Extent) for e in walk((self._expr,))):
-            raise self._no_value("NumPy", HINT_EXTENT)
+            raise self._no_value("NumPy", hint_of_extent())
         raise self._no_value(
             "a NumPy conversion",
             given_to_numpy(scalar=True)
@@ -551,12 +559,12 @@ def as_truth(e: Expr) -> Expr:
     return simplify.apply(TABLE["not_equal"], (as_strong(e), Const(0, e.type)), bool_)
 
 
-def as_index(value: Any, operation: str) -> Expr:
+def as_index(value: Any, operation: str, wanted: str = "an integer index") -> Expr:
     """An index or an extent: an integer scalar in int64."""
     e = lift(value, operation)
     if not e.type.is_integer:
         raise DTypeError(
-            f"{operation} needs an integer index, got {e.type}.",
+            f"{operation} needs {wanted}, got {e.type}.",
             hint="Convert it: td.cast(x, td.int64); floor division // keeps integers.",
         )
     return simplify.cast(e, int64)
@@ -567,7 +575,7 @@ def as_count(value: Any, operation: str) -> Expr:
     e = lift(value, operation)
     if e.type == uint64:
         e = simplify.apply(TABLE["minimum"], (as_strong(e), Const(int64.highest, uint64)), uint64)
-    return as_index(e, operation)
+    return as_index(e, operation, "an integer")
 
 
 # --- Exact comparisons of integers without a common integer type, as in NumPy 2 -------------------

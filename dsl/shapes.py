@@ -128,10 +128,21 @@ def show_shape(shape: Sequence[Expr]) -> str:
     return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
 
 
+#: What an extent consists of that is shown as an expression.
+_SHOWN = ("add", "subtract", "multiply", "floor_divide")
+
+
 def _show(extent: Expr) -> str:
-    """An extent that is not known, in the user's notation: `x.shape[0]`."""
+    """An extent that is not known, in the user's notation: `x.shape[0]`; `?` for one that is
+    computed in other ways than by arithmetic of such extents and of arguments."""
     text = repr(extent)
     for e in walk((extent,)):
+        if isinstance(e, ir.Apply):
+            e = e.args[0] if e.op.name == "cast" else e
+            if isinstance(e, ir.Apply) and e.op.name not in _SHOWN:
+                return "?"
+        elif not isinstance(e, ir.Extent | ir.Param | ir.Const):
+            return "?"
         if isinstance(e, ir.Extent):
             name = e.node.label.name or e.node.label.operation
             text = text.replace(f"%{e.node.uid}.", f"{name}.")

@@ -295,14 +295,17 @@ def cast(value: Expr, type_: ScalarType, weak: bool = False) -> Expr:
 
 
 def in_order(e: Expr) -> Expr:
-    """A truth value in which the second part of `p & q` is evaluated only where the first holds, if
-    it reads anything: a loop that ends at the end of an array reads nothing behind it."""
-    if not isinstance(e, Apply) or e.op.name not in ("logical_and", "bitwise_and"):
+    """A truth value in which the second part of `p & q` is evaluated only where the first holds,
+    and of `p | q` where it does not, if it reads anything: a loop that ends at the end of an array
+    reads nothing behind it."""
+    if not isinstance(e, Apply) or e.type is not bool_:
         return e
-    if e.type is not bool_ or not e.args[1].reads:
+    both = e.op.name in ("logical_and", "bitwise_and")
+    if not (both or e.op.name in ("logical_or", "bitwise_or")) or not e.args[1].reads:
         return e
     first, second = in_order(e.args[0]), in_order(e.args[1])
-    return Proj(Cond(first, (second,), (FALSE,)), 0)
+    sides = ((second,), (FALSE,)) if both else ((TRUE,), (second,))
+    return Proj(Cond(first, *sides), 0)
 
 
 def select(predicate: Expr, a: Expr, b: Expr) -> Expr:

@@ -341,6 +341,13 @@ class Structure:
             return dict(zip(self.names, parts, strict=True))
         return self.cls(parts) if self.cls in (tuple, list) else self.cls(*parts)
 
+    def outline(self) -> str:
+        """The nesting as a noun: `one value`, `(a, b)`."""
+        if self.is_leaf:
+            return "one value"
+        letters = [chr(ord("a") + k) if k < 26 else f"a{k}" for k in range(self.count)]
+        return str(self.build(letters)).replace("'", "")
+
     def describe(self, types: Sequence[ScalarType]) -> str:
         return str(self.build([t.name for t in types])).replace("'", "")
 

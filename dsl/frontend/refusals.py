@@ -18,6 +18,8 @@ from ..errors import (
     is_users,
     user_location,
 )
+from ..evaluator import public
+from .suggestions import counterpart
 
 T = TypeVar("T")
 
@@ -42,6 +44,12 @@ _MAKES_RANDOM = re.compile(r"(?:np|numpy)\.random\b|\w*rng\b").match
 #: Calls of NumPy's that make an array of a list, and statements that change an element.
 _MAKES_ARRAY = re.compile(r"(?:np|numpy)\.(?:as)?array\(\s*[\[(]").match
 _CONVERTS = re.compile(r"(?:np|numpy)\.(?:array|as(?:any|contiguous|fortran)?array)\(").match
+_CALLED = re.compile(r"(?:\w+\.)*(\w+)\(").match
+_SHAPES = re.compile(r"(?:np|numpy)\.(prod|sum|max|min)\([\w.]*\bshape\b").match
+#: Other functions of NumPy's of a count than those that the hint names.
+_CONSTRUCTS = re.compile(
+    r"(?:np|numpy)\.(?!(?:zeros|ones|full|arange|linspace|eye|empty)\()(\w+)\("
+).match
 _GRIDS = re.compile(r"(?:np|numpy)\.[mo]grid\[").match
 _JOINS = re.compile(r"(?:np|numpy)\.([rc])_\[").match
 _CHANGES = re.compile(r"(\w+)\[.*\]\s*[-+*]=").search
@@ -100,6 +108,21 @@ def instead_of(value: object) -> str | None:
 _ANY_ARRAY = "Pass a NumPy array (np.array(x) makes one), anything with DLPack, or a td.Array."
 
 
+def hint_of_extent() -> str:
+    """The hint where the user's line gives NumPy an extent."""
+    where = user_location()
+    found = where and _SHAPES(where.text())
+    if not found:
+        made = where and _CONSTRUCTS(where.text())
+        if not made or public(made[1]) is None:
+            return HINT_EXTENT
+        return f"Extents are run-time values; td.{made[1]} takes them."
+    instead = {"prod": "a.size, or math.prod(a.shape)", "sum": "sum(a.shape)"}.get(
+        found[1], f"td.{found[1]}imum(a.shape[0], a.shape[1])"
+    )
+    return f"Write {instead}."
+
+
 def refuse_grid() -> None:
     """Raise an error if the user's line is np.mgrid[…] or np.ogrid[…]: no TypeError, which those
     catch."""
@@ -112,17 +135,27 @@ def refuse_grid() -> None:
         )
 
 
+def _counterpart(where: Location | None, running: Collection[str]) -> str | None:
+    """What is written instead of the library's function, one of those `running`, that is called at
+    a place."""
+    called = where and _CALLED(where.text())
+    return counterpart(called[1]) if called and called[1] in running else None
+
+
 def given_to_numpy(scalar: bool) -> str | None:
     """A hint for the user's call that gives a traced scalar, or array, to NumPy or to a library
     that does; None if there is none for it in particular."""
-    library = calling_library()
-    if library is not None:
+    running, where = calling_library(), user_location()
+    if running is not None:
+        library, functions = running
         inside = "td.foreign(function, x)" if scalar else "td.foreign_array"
+        instead = _counterpart(where, functions)
+        outside = "call it outside of the compiled function, with what td.run returns."
+        outside = outside if instead is None else f"instead of it, {instead}."
         return (
-            f"{library} computes with values: call it outside of the compiled function, with what "
-            f"td.run returns.  {inside} calls a function of values in the program."
+            f"{library} computes with values: {outside}  {inside} calls a function of values in "
+            "the program."
         )
-    where = user_location()
     if where is None:
         return None
     if _MAKES_RANDOM(where.text()):
@@ -209,6 +242,14 @@ def of_structure(
             hint=_RANDOM if _MAKES_RANDOM(line.text()) else HINT_EXTENT,
             where=line,
         )
+    refused = line and _validated(error, line)
+    if line is not None and refused:
+        instead = _counterpart(line, (refused,))
+        return TracingError(
+            f"{line.text().partition('(')[0]} needs the value of what is traced: {error}.",
+            hint=HINT_EXTENT if instead is None else f"Instead: {instead}.",
+            where=line,
+        )
     if line is not None and "setting an array element with a sequence" in f"{error}":
         return TracingError(
             "an array of NumPy's cannot hold traced values.", hint=_LOCAL, where=line
@@ -230,6 +271,23 @@ def of_structure(
             where=line,
         )
     return error
+
+
+def _validated(error: Exception, line: Location) -> str:
+    """The function of NumPy's or SciPy's that was called at this line and refused an argument that
+    is traced, as no number of Python's; "" if there is none."""
+    step = error.__traceback__
+    while step is not None and not (step.tb_frame.f_code is line._code and is_users(step.tb_frame)):
+        step = step.tb_next
+    step = step and step.tb_next
+    if step is None or step.tb_next is not None:
+        return ""
+    frame = step.tb_frame
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    given = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    values = [frame.f_locals.get(name) for name in given]
+    traced = package in ("numpy", "scipy") and any(isinstance(v, later.Scalar) for v in values)
+    return frame.f_code.co_name if traced else ""
 
 
 def _line_of(error: Exception) -> tuple[Location | None, bool]:

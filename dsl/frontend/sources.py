@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,7 @@ def normalise_source(value: Any) -> Any:
         return value
     if type(value) in IN_PARTS:
         return value
-    if value is None or isinstance(value, str | dict | set):
+    if value is None or isinstance(value, str | Mapping | set):
         raise no_array(value, "use")
     if hasattr(value, "tocsr"):
         raise DTypeError(

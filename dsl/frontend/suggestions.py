@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import late_binding as later
 from ..errors import did_you_mean
+from ..evaluator import public
 
 _USE = "td.use(a) takes an array of NumPy, or of anything with DLPack; operations take them as well"
 _CAPTURED = "td.random has it, of a key: td.random.normal(td.random.key(0), (3, 4))"
@@ -705,6 +706,16 @@ _OF_NUMBERS = (
 )
 
 
+def counterpart(name: str) -> str | None:
+    """What is written for a library's function of this name; None if nothing is known."""
+    if public(name) is not None:
+        return f"td.{name}"
+    for package in ("linalg", "fft"):
+        if name in vars(public(package)):
+            return f"td.{package}.{name}"
+    return INSTEAD.get(name)
+
+
 def no_ufunc(
     ufunc: np.ufunc, method: str, given: Iterable[str], computable: bool
 ) -> tuple[str, str]:
@@ -712,7 +723,9 @@ def no_ufunc(
     name = ufunc.__name__
     if getattr(np, name, None) is not ufunc:
         special = getattr(sys.modules.get("scipy.special"), name, None) is ufunc
-        return f"{'scipy.special.' if special else 'the ufunc '}{name}", _OF_NUMBERS
+        instead = counterpart(name) if special else None
+        said = _OF_NUMBERS if instead is None else f"Instead: {instead}."
+        return f"{'scipy.special.' if special else 'the ufunc '}{name}", said
     if method != "__call__":
         return f"np.{name}.{method}", UFUNC_METHODS[method]
     word = next(iter(given), None)

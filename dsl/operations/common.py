@@ -390,8 +390,7 @@ def flatten_value(value: Any, structure: Structure, what: str, operation: str) -
     leaves, found = flatten(value, lambda v: False)
     if not found.same_nesting(structure):
         raise DTypeError(
-            f"{what} of {operation} has {len(leaves)} component(s), the elements have "
-            f"{structure.count}.",
+            f"{what} of {operation} is {found.outline()}, the elements are {structure.outline()}.",
             hint="It must have the same nesting as the elements.",
         )
     return leaves
@@ -481,7 +480,7 @@ def keep_type(
     if not found.same_nesting(structure):
         raise DTypeError(
             f"{what} must return the type of the {of}, {structure.describe(types)}, but returned "
-            f"{len(leaves)} component(s).",
+            f"{found.outline()}.",
             hint="Return a tuple of the same nesting.",
         )
     results = []

@@ -120,7 +120,8 @@ def _loop_predicate(pred: Function, state: Any, operation: str) -> Expr:
 def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
     """`then` if p else `else_`, for scalars or arrays: only the chosen side is evaluated.
 
-    Inside kernels, an index in the other side is neither read nor checked.
+    Inside kernels, an index in the other side is neither read nor checked; nor one in `q` of a
+    predicate `p & q` where `p` is false, or `p | q` where `p` is true.
 
     Parameters
         p: a boolean: of Python, a scalar or a rank-0 array.
@@ -145,8 +146,8 @@ def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
     right, other = flat(else_, "a side of cond", structure)
     if not structure.same_nesting(other):
         raise DTypeError(
-            f"the two sides of cond have different structure: {len(left)} against {len(right)} "
-            "components.",
+            f"the two sides of cond have different structure: {structure.outline()} against "
+            f"{other.outline()}.",
             hint="Both sides must have the same nesting.",
         )
     predicate = _predicate(p, "cond")
@@ -160,7 +161,8 @@ def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
     if isinstance(predicate, ir.Const):
         chosen = [pair[0 if bool(predicate.value) else 1] for pair in pairs]
         return structure.build([Scalar(e) for e in chosen])
-    node = ir.Cond(predicate, tuple(x for x, _ in pairs), tuple(y for _, y in pairs))
+    first, second = (tuple(side) for side in zip(*pairs, strict=True))
+    node = ir.Cond(simplify.in_order(predicate), first, second)
     return structure.build([Scalar(Proj(node, k)) for k in range(len(pairs))])
 
 
@@ -496,8 +498,8 @@ def _on_parts(
         leaves, found = flat(made, what, like)
         if not found.same_nesting(like):
             raise TracingError(
-                f"{what} must return the structure of the state ({like.count} component(s)), but "
-                f"returned {found.count}, or nested otherwise.",
+                f"{what} must return the structure of the state, {like.outline()}, but returned "
+                f"{found.outline()}.",
                 hint="Return lists of the lengths, and dicts of the keys, that the state has.",
             )
         return tuple(leaves)
@@ -788,8 +790,8 @@ def next_state(
         check_result(value, f"the body of {operation}", "the state, of several parts as a tuple")
     if not nesting.same_nesting(structure):
         raise DTypeError(
-            f"the body of {operation} must return the structure of the state "
-            f"({structure.count} component(s)), but returned {len(found)}.",
+            f"the body of {operation} must return the structure of the state, "
+            f"{structure.outline()}, but returned {nesting.outline()}.",
             hint="Return as many values as the state has, in a tuple of the same nesting.",
             where=where,
         )

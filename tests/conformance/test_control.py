@@ -447,7 +447,7 @@ def test_other_keys_than_the_state_has():
         td.iterate(2, lambda s: {"x": s["x"]}, {"x": np.ones(2), "y": 1.0})
     with pytest.raises(td.TracingError, match="a dict of 'x', but returned no dict"):
         td.iterate(2, lambda s: s["x"], {"x": np.ones(2)})
-    with pytest.raises(td.TracingError, match=r"structure of the state .2 component.*returned 3"):
+    with pytest.raises(td.TracingError, match=r"state, \(a, \[b\]\), but returned \(a, \[b, c\]\)"):
         td.iterate(2, lambda s: (s[0], [s[0], 1.0]), (np.ones(2), [1.0]))
     with pytest.raises(td.TracingError, match="the body of iterate returned None"):
         td.iterate(2, lambda s: None, [np.ones(2)])
@@ -929,3 +929,28 @@ def test_a_side_that_updates_a_state_copies_nothing(monkeypatch: pytest.MonkeyPa
         for _ in range(3):
             f(*given)
         assert f.lower(*given).executable.calls.replays.records and not copied, name
+
+
+def test_predicates_of_branches_read_nothing_that_an_earlier_part_decides(backend):
+    """`p & q` and `p | q` in a predicate of `cond`, nested and for indices that may be ignored."""
+    x, to = td.use(np.array([3.0, -1.0, 2.0])), np.arange(-2, 6)
+    both = lambda i: td.cond((i >= 0) & (i < 3) & (x[i] > 0), x[i], -9.0)
+    either = lambda i: td.cond((i < 0) | (i >= 3) | (x[i] > 0), 1, 0)
+    mixed = lambda i: td.cond((i >= 0) & ((i >= 3) | (x[i] < 0)), 1, 0)
+    target = lambda i: td.cond((i < 3) & (x[i] > 0), i, td.ignore)
+    f = td.jit(
+        lambda to: (
+            *(td.map(g, to) for g in (both, either, mixed)),
+            td.permute(td.overwrite, td.zeros(3, td.int64), target, to),
+        ),
+        backend=backend,
+    )
+    with td.config(check=True):
+        found = f(to)
+    assert_same(found[0], np.array([-9, -9, 3, -9, 2, -9, -9, -9.0]))
+    assert_same(found[1], np.array([1, 1, 1, 0, 1, 1, 1, 1]))
+    assert_same(found[2], np.array([0, 0, 0, 1, 0, 1, 1, 1]))
+    assert_same(found[3], np.array([-2, 0, 0]))
+    with td.config(check=True), pytest.raises(td.IndexOutOfBounds, match=r"td\.cond"):
+        td.jit(lambda to: td.map(lambda i: td.where((i < 3) & (x[i] > 0), 1, 0), to),
+               backend=backend)(to)  # fmt: skip

@@ -268,7 +268,39 @@ MISTAKES = [
     ("td.unique(a, fill_value=0)", TRACING, "no argument 'fill_value' | leave it out",
      "td.unique(a)"),
     ("run(lambda x, n: td.pad(x, n), m, -1)", SHAPE, "pad: a width is negative: -1. | a[1:-1]", ""),
-    ("run(lambda x, n: td.pad(x, n), m, 0.5)", DTYPE, "pad needs an integer index", ""),
+    ("run(lambda x, n: td.pad(x, n), m, 0.5)", DTYPE, "pad needs an integer, got", ""),
+    ("td.iterate(2.5, lambda s: s, A)", DTYPE, "iterate needs an integer, got float64",
+     "td.iterate(2, lambda s: s, A)"),
+    # Functions of Python's that compare, and NumPy's and SciPy's of what is traced.
+    ("run(lambda x: x[: min(x.shape)], m)", TRACING, "td.minimum(a, b)",
+     "run(lambda x: x[: td.minimum(*x.shape)], m)"),
+    ("run(lambda x: max(td.sum(x), 0), a)", TRACING, "td.maximum(a, b)",
+     "run(lambda x: td.maximum(td.sum(x), 0), a)"),
+    ("td.map(lambda x, y: sorted((x, y))[0], a, a)", TRACING, "td.sort(a)", ""),
+    ("run(lambda x: x if any(x > 1) else -x, a)", TRACING, "td.any(a)", ""),
+    ("run(lambda x: x / np.prod(x.shape), m)", TRACING, "math.prod(a.shape)",
+     "run(lambda x: x / math.prod(x.shape) + x.size, m)"),
+    ("run(lambda x: x / np.max(x.shape), m)", TRACING, "td.maximum(a.shape[0], a.shape[1])", ""),
+    ("run(lambda x: x * np.hanning(x.shape[0]), a)", TRACING, "td.hanning takes them",
+     "run(lambda x: x * td.hanning(x.shape[0]), a)"),
+    ("run(lambda x: np.fft.rfftfreq(x.shape[0], 0.1), a)", TRACING,
+     "np.fft.rfftfreq needs the value | n should be an integer | td.fft.rfftfreq",
+     "run(lambda x: td.fft.rfftfreq(x.shape[0], 0.1), a)"),
+    # Structures.
+    ("td.iterate(3, lambda s: (s,), A)", DTYPE, "state, one value, but returned (a,).", ""),
+    ("td.iterate(3, lambda s: ((s[0], s[1]),), (A, B))", DTYPE,
+     "state, (a, b), but returned ((a, b),).", "td.iterate(3, lambda s: (s[0], s[1]), (A, B))"),
+    ("td.cond(True, (1, 2), 3)", DTYPE, "(a, b) against one value", ""),
+    ("td.where(True, (1, (2, 3)), (1, 2))", TRACING, "(a, (b, c)) against (a, b)", ""),
+    # Extents that are no sum or product of others are not written out.
+    ("run(lambda x, y: x.at[:, 1:-1].set(y), m, m)", SHAPE,
+     "(y.shape[0], y.shape[1]) does not broadcast to the part (x.shape[0], ?): axis 1 has 4 "
+     "against 2", ""),
+    ("run(lambda x, y: x.at[:2].set(td.stack([y, y, y])), m, a)", SHAPE,
+     "(3, y.shape[0]) does not broadcast to the part (?, x.shape[1])", ""),
+    # Files and frames.
+    ("import io\nf = io.BytesIO()\nnp.savez(f, a=a)\nf.seek(0)\ntd.use(np.load(f))", TRACING,
+     "use needs an array, got NpzFile | x['name']", ""),
     ("td.matmul(M, M.T, scaling=A)", TRACING, "scaling= determines the program", ""),
     ("td.run(A, check=P)", TRACING, "run: check= determines the program", ""),
     ("with td.config(check=P):\n    pass", TRACING, "config: check= determines the program", ""),
@@ -540,6 +572,9 @@ def test_functions_of_other_packages_compute_outside():
     ndimage = pytest.importorskip("scipy.ndimage")
     with pytest.raises(td.TracingError, match=r"scipy computes with values(?s:.*)foreign_array"):
         td.jit(lambda x: ndimage.gaussian_filter(x, 2))(np.ones(9))
+    special = pytest.importorskip("scipy.special")
+    with pytest.raises(td.TracingError, match=r"values: instead of it, m = td\.max\(a\), then"):
+        td.jit(lambda x: special.logsumexp(x))(np.ones(9))
     stats = pytest.importorskip("scipy.stats")
     with pytest.raises(td.TracingError, match=r"scipy computes with values(?s:.*)td\.foreign\("):
         td.map(stats.norm.cdf, np.ones(9))
@@ -566,8 +601,12 @@ def test_ufuncs_of_others():
     with pytest.raises(td.TracingError, match=r"^the ufunc <lambda> does not(?s:.*)td\.foreign\("):
         td.jit(lambda x: square(x))(np.ones(3))
     np.testing.assert_array_equal(square(td.iota(3) * 1.0), [0, 1, 4])
-    with pytest.raises(td.TracingError, match=r"^scipy\.special\.jv does not(?s:.*)foreign_array"):
+    with pytest.raises(
+        td.TracingError, match=r"^scipy\.special\.jv does not(?s:.*)td\.foreign\(f, x\)"
+    ):
         td.jit(lambda x: special.jv(1, x))(np.ones(3))
+    with pytest.raises(td.TracingError, match=r"Instead: 1 / \(1 \+ td\.exp\(-x\)\)\."):
+        td.jit(lambda x: special.expit(x))(np.ones(3))
 
 
 def test_one_suggestion_for_a_missing_name():

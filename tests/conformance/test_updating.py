@@ -510,7 +510,7 @@ MISTAKES = {
     "the step of a slice must be a nonzero integer": lambda: td.update(A, slice(0, 3, 0), 0.0),
     "the literal 1.5 does not fit in int64": lambda: td.update(np.arange(3), 0, 1.5),
     "the literal 300 does not fit in uint8": lambda: td.use(np.zeros(3, "u1")).at[0].add(300),
-    "the new element of update has 1 component(s), the elements have 2": lambda: td.update(
+    "the new element of update is one value, the elements are (a, b)": lambda: td.update(
         PAIRS, 0, 1.0
     ),
     "the new element of update is a list": lambda: td.update(PAIRS, 0, [1.0, 2.0]),

@@ -14,6 +14,8 @@ from treadle.dsl.array import Array
 from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing
 from treadle.dsl.frontend.evaluation import known_array, values_of
 from treadle.dsl.frontend.refusals import called
+from treadle.dsl.frontend.sources import host_array
+from treadle.dsl.scalar import Scalar
 from treadle.dsl.text import byte_count
 
 from .arguments import mapped, signature, split_arguments
@@ -101,7 +103,9 @@ def _stand_in(value: Value, sources: list[Value]) -> Value:
             raise TracingError(f"stream reads arrays, no paths, got {value!r}.", hint=_OPENED)
         if isinstance(value, Iterator):
             raise TracingError(f"stream reads arrays, got {called(value)}.", hint=_PARTS)
-        return value
+        if not hasattr(value, "__array__") or isinstance(value, np.generic | Array | Scalar):
+            return value
+        value = host_array(value)  # of a data frame
     if not isinstance(value.dtype, np.dtype):
         raise DTypeError(f"stream takes arrays with a dtype of NumPy, got {value.dtype}.")
     sources.append(value)

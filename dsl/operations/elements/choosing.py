@@ -93,7 +93,7 @@ def choose_index(p: Expr, a: ArrayLike, b: ArrayLike, both: bool) -> MaybeIndex:
         return MaybeIndex(
             valid, tuple(simplify.select(p, u, v) for u, v in zip(left, right, strict=True))
         )
-    node = Cond(p, (x.valid, *left), (y.valid, *right))
+    node = Cond(simplify.in_order(p), (x.valid, *left), (y.valid, *right))
     return MaybeIndex(Proj(node, 0), tuple(Proj(node, k + 1) for k in range(rank)))
 
 
@@ -145,7 +145,7 @@ def _where_tuples(p: ArrayLike, a: Element, b: Element) -> Element:
     if not structure.same_nesting(other):
         raise TracingError(
             "the two sides of where have different structure: "
-            f"{len(left)} against {len(right)} components.",
+            f"{structure.outline()} against {other.outline()}.",
             hint="Both sides must be tuples of the same nesting.",
         )
     return structure.build([where(p, x, y) for x, y in zip(left, right, strict=True)])

@@ -130,7 +130,7 @@ def _scan(f: Function, first: Sequence[object], structure: Structure, xs: Elemen
     if not same.same_nesting(structure):
         raise TracingError(
             "the function of scan must return the state with the structure of its initial value: "
-            f"{structure.count} component(s), not {same.count}.",
+            f"{structure.outline()}, not {same.outline()}.",
             hint="Return the new state first, with every component of the old one.",
             where=where,
         )

@@ -366,3 +366,13 @@ def test_a_file_that_is_too_short_is_an_error(tmp_path: Path, plate: np.ndarray)
     with pytest.raises(td.StorageError, match="ends before the array"):
         file.read(None, [])
     file.close()
+
+
+def test_data_frames_are_read_as_arrays():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": [1.0, 2.0, 3.0], "y": [4, 5, 6]})
+    means = td.stream(lambda a, b: (td.mean(a, axis=0), td.sum(b["y"])), frame, {"y": frame["y"]})
+    np.testing.assert_array_equal(means[0], [2, 5])
+    assert means[1] == 15
+    with pytest.raises(td.DTypeError, match="dtype object"):
+        td.stream(lambda a: a, pandas.DataFrame({"x": ["one", "two"]}))
