@@ -1,4 +1,5 @@
-"""A warning for random numbers that a traced function draws: they become constants of its program.
+"""Warnings for what Python does while a function is traced, and not in each call: random numbers
+that it draws become constants of the program, and loops are unrolled.
 
 Python's and NumPy's generators have hidden states, so drawing is told by the states of those that
 the function can reach by a name: the modules' own, and what it captures.
@@ -12,10 +13,14 @@ import re
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+
+from ..errors import Location
+from ..graph import Input
+from ..node import Leaf, topological
 
 #: How a line that draws is recognised.
 _DRAWS = re.compile(r"\brandom\b|\brng\b|\brand\w*\(")
@@ -23,6 +28,34 @@ _DRAWS = re.compile(r"\brandom\b|\brng\b|\brand\w*\(")
 
 class RandomConstantWarning(UserWarning):
     """Random numbers that are the same in every call of a compiled function."""
+
+
+class UnrolledLoopWarning(UserWarning):
+    """A Python loop that makes so many kernels that compiling them takes long."""
+
+
+#: From how many kernels of the same operation on, which take seconds to compile.
+UNROLLED = 100
+
+
+def warn_of_unrolled(name: str, roots: Sequence[Leaf]) -> None:
+    """Warn if a program, after fusion, has many kernels that one place of the user's code made."""
+    made: dict[object, list[Location]] = {}
+    for node in topological(roots):
+        if node.where is not None and not isinstance(node, Input):
+            made.setdefault(node.where.place(), []).append(node.where)
+    most = max(made.values(), key=len, default=[])
+    if len(most) < UNROLLED:
+        return
+    warnings.warn_explicit(
+        f"the program of {name!r} has {len(most)} kernels for the same operation: a Python loop is "
+        "unrolled while a function is traced, and every iteration is compiled.  td.loop(n, lambda "
+        "k, state: …, init), td.iterate(n, lambda state: …, init) and td.scan(lambda state, x: …, "
+        "init, xs) compile one iteration, for any number of them.",
+        UnrolledLoopWarning,
+        most[0].file,
+        most[0].line,
+    )
 
 
 @contextmanager

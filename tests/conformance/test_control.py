@@ -451,7 +451,7 @@ def test_other_keys_than_the_state_has():
         td.iterate(2, lambda s: (s[0], [s[0], 1.0]), (np.ones(2), [1.0]))
     with pytest.raises(td.TracingError, match="the body of iterate returned None"):
         td.iterate(2, lambda s: None, [np.ones(2)])
-    with pytest.raises(td.TracingError, match=r"state, \[\[a, b\], c\], but returned \[a, \[b, c\]\]"):
+    with pytest.raises(td.TracingError, match=r"\[\[a, b\], c\], but returned \[a, \[b, c\]\]"):
         td.iterate(2, lambda s: [s[0][0], [s[0][1], s[1]]], [[1.0, 2.0], 3.0])
     with pytest.raises(td.TracingError, match="must return 'relu' unchanged, but returned a str"):
         td.iterate(2, lambda s: [s[0], "tanh"], [np.ones(2), "relu"])

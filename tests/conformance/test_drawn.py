@@ -1,7 +1,9 @@
-"""Random numbers of Python and NumPy that a compiled function draws are constants: a warning."""
+"""What Python does while a function is traced: it draws random numbers, which are constants, and
+unrolls loops; warnings say so."""
 
 from __future__ import annotations
 
+import linecache
 import random
 import warnings
 from collections.abc import Callable
@@ -73,3 +75,21 @@ def test_a_function_of_others_that_draws() -> None:
             return a + by_another() + (random is not None)
 
         td.jit(random_walk)(x)
+
+
+def test_a_long_loop_of_pythons_is_unrolled_with_a_warning():
+    def smoothed(u, n):
+        for _ in range(n):
+            u = td.roll(u, 1) / 2 + u / 3 + td.roll(u, -1) / 6
+        return u
+
+    u = np.arange(8.0)
+    with pytest.warns(UserWarning, match=r"(?s)has 1\d\d kernels.*td\.iterate") as found:
+        td.jit(lambda u: smoothed(u, 130)).lower(u)
+    assert found[0].filename == __file__
+    assert "td.roll(u, 1)" in linecache.getline(__file__, found[0].lineno)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        td.jit(lambda u: smoothed(u, 30)).lower(u)
+        td.jit(lambda u: sum(td.sin(u) * k for k in range(300))).lower(u)  # one kernel
+        td.jit(lambda u: td.iterate(300, lambda u: smoothed(u, 1), u)).lower(u)

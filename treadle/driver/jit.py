@@ -33,7 +33,7 @@ from treadle.dsl.errors import (
 )
 from treadle.dsl.expr import Param
 from treadle.dsl.frontend.call_cache import fresh, fresh_together
-from treadle.dsl.frontend.drawn import watching
+from treadle.dsl.frontend.drawn import warn_of_unrolled, watching
 from treadle.dsl.frontend.refusals import called, of_structure
 from treadle.dsl.frontend.sources import is_lazy
 from treadle.dsl.frontend.suggestions import COMPILED
@@ -370,6 +370,7 @@ class Jit(Generic[P, R, S]):
             self._overrides,
             self._devices,
         )
+        warn_of_unrolled(program.name, program.roots)
         program.names = tuple(names)
         program.example_shapes = shapes_of(flat)
         self._here().keep(key, flat, program, specialised)
