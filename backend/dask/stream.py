@@ -105,7 +105,7 @@ def _too_large(error: MemoryLimitExceeded, memory: int) -> MemoryLimitExceeded:
         "is for what is computed: one block is read and one is written at the same time.",
         hint=f"Write memory={in_bytes(BLOCKS_IN_MEMORY * error.needed)!r} or more, if the machine "
         "has it; or call it for parts that do not depend on each other: rows, out[k : k + n] = f(x["
-        "k : k + n]), but for a scan, sort or sum along the first axis columns, out[:, k : k + n] = "
+        "k : k + n]), but for a scan or a sort along the first axis columns, out[:, k : k + n] = "
         "f(x[:, k : k + n]).  The page on arrays larger than memory says what is computed in "
         "blocks.",
         where=error.where,
