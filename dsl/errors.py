@@ -7,6 +7,7 @@ with a caret, and a hint.
 
 from __future__ import annotations
 
+import ast
 import dis
 import functools
 import inspect
@@ -298,10 +299,22 @@ _COMPARING = {
 _COMPARES = re.compile(rf"({'|'.join(_COMPARING)})\(").match
 
 
+def _is_chained(text: str) -> bool:
+    """Whether an expression is several comparisons, `a < x < b`."""
+    try:
+        found = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return False
+    return isinstance(found, ast.Compare) and len(found.ops) > 1
+
+
 def instead_of_comparing() -> str | None:
     """A hint for the function of Python's that compares values in the user's code, else None."""
     where = user_location()
-    found = where and _COMPARES(where.text())
+    text = "" if where is None else where.text()
+    found = _COMPARES(text)
+    if not found and _is_chained(text):
+        return "Write (a < x) & (x < b) instead of a < x < b."
     return _COMPARING[found[1]] if found else None
 
 

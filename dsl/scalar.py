@@ -65,7 +65,7 @@ _HINT_HASH = (
 
 _HINT_ARGUMENT = (
     "Put values that determine the program into a closure, one program per value: "
-    "td.jit(lambda a: f(a, {}=…))."
+    "td.jit(lambda a: f(a, {}))."
 )
 #: NumPy's functions of a count, which td has for run-time values.
 _COUNTED = re.compile(r"(?:np|numpy)\.(arange|linspace|zeros|ones|full|eye|identity|tri)\(").match
@@ -319,10 +319,12 @@ def run_time_argument(value: Any, what: str, hint: str = "") -> TracingError | N
     where = user_location()
     if made := where and _COUNTED(where.text()):
         hint = f"td.{made[1]} takes it.\n{hint}"
+    first = names.split(", ")[0]
+    given = f"{first}=…" if first.isidentifier() else "…"
     which = "an argument" if len(leaves) == 1 else "arguments"
     return TracingError(
         f"{what} needs the value of {names}, {which} of the compiled function: a run-time value.",
-        hint=f"{_HINT_ARGUMENT.format(names.split(', ')[0])}\n{hint}".rstrip(),
+        hint=f"{_HINT_ARGUMENT.format(given)}\n{hint}".rstrip(),
     )
 
 

@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overloa
 import numpy as np
 
 from .. import late_binding as later
-from ..errors import TracingError, did_you_mean, no_attribute, user_facing, user_facing_methods
+from ..errors import (
+    TracingError,
+    did_you_mean,
+    no_attribute,
+    user_facing,
+    user_facing_methods,
+    user_location,
+)
 from ..evaluator import public
 from ..types import fields_of, is_composite, kind_of_literal
 from . import suggestions
-from .refusals import never_set, no_operand
+from .refusals import functional_update, never_set, no_operand
 from .standard import require_order
 from .tracing import enclosing_kernel
 
@@ -362,14 +369,17 @@ class Operators(Generic[V]):
             raise missing_attribute(self, name)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise self._unchanged("td.update(a, index, new); for += a.at[index].add(new)")
+        where = user_location()
+        raise self._unchanged(
+            "td.update(a, index, new); for += a.at[index].add(new)", functional_update(where)
+        )
 
     def __delitem__(self, index: Any) -> None:
         raise self._unchanged("td.concatenate([a[:k], a[k + 1:]])")
 
-    def _unchanged(self, instead: str) -> TracingError:
+    def _unchanged(self, instead: str, statement: str | None = None) -> TracingError:
         outer = enclosing_kernel()
-        hint = f"Make a new one: a = {instead}."
+        hint = f"Make a new one: {statement or f'a = {instead}'}."
         if outer is not None:
             hint = (
                 f"Return the element's value from the function of {outer[0]}: it computes one "

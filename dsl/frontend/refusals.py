@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import numbers
 import re
@@ -53,6 +54,7 @@ _CONSTRUCTS = re.compile(
 _GRIDS = re.compile(r"(?:np|numpy)\.[mo]grid\[").match
 _JOINS = re.compile(r"(?:np|numpy)\.([rc])_\[").match
 _CHANGES = re.compile(r"(\w+)\[.*\]\s*[-+*]=").search
+_CHANGES_BY = {ast.Add: "add", ast.Sub: "add", ast.Mult: "multiply"}
 #: Where an array of NumPy's would hold values of a thread's.
 _LOCAL = (
     "A few values of a thread's own are a list of Python's: p = [0.0] * 3, p[0] = x.  Arrays are "
@@ -87,6 +89,8 @@ def instead_of(value: object) -> str | None:
         return "np.array(x) makes an array of it."
     if isinstance(value, str | bytes | bytearray):
         return "Text is compared in Python, before the call; encode words as numbers in arrays."
+    if isinstance(value, slice):
+        return "Give its bounds, which may be numbers of the run: x[start:stop]."
     if isinstance(value, range):
         return "td.arange(start, stop, step) is the array of these numbers."
     if isinstance(value, Mapping):
@@ -163,7 +167,7 @@ def given_to_numpy(scalar: bool) -> str | None:
     if _MAKES_ARRAY(where.text()):
         return _LOCAL if scalar else "td.stack([x, y]), or td.array([x, y]), is the array of both."
     if not scalar and _CONVERTS(where.text()):
-        return "Leave it out: it is an array already; td.asarray(x) takes lists, too."
+        return "td.asarray(x) takes arrays and lists of them; leave it out where x is an array."
     if joins := _JOINS(where.text()):
         return (
             "td.concatenate([a, b]) is np.r_[a, b]; a number is td.stack([x])."
@@ -229,10 +233,11 @@ def returned(value: object, whose: str, wanted: str) -> TracingError:
 
 
 def of_structure(
-    error: TypeError | ValueError, arguments: Sequence[object]
+    error: TypeError | ValueError, arguments: Sequence[object], of_numbers: bool = False
 ) -> TypeError | ValueError:
-    """The error for a user's function that computes with a list, tuple or dict argument as if it
-    were an array or a number, or gives NumPy what is traced; other errors unchanged."""
+    """The error for a user's function, of arrays or `of_numbers`, that computes with a list, tuple
+    or dict argument as if it were an array or a number, or gives NumPy what is traced; other errors
+    unchanged."""
     if isinstance(error, TreadleError):
         return error
     line, innermost = _line_of(error)
@@ -251,8 +256,14 @@ def of_structure(
             where=line,
         )
     if line is not None and "setting an array element with a sequence" in f"{error}":
+        update = None if of_numbers else functional_update(line)
         return TracingError(
-            "an array of NumPy's cannot hold traced values.", hint=_LOCAL, where=line
+            "an array of NumPy's cannot hold traced values.",
+            hint=_LOCAL
+            if update is None
+            else f"Make it by td.zeros(…), and then {update}; or all "
+            "elements at once: td.generate, td.stack([x, y]).",
+            where=line,
         )
     for argument in arguments:
         kind = type(argument).__name__
@@ -271,6 +282,34 @@ def of_structure(
             where=line,
         )
     return error
+
+
+def functional_update(where: Location | None) -> str | None:
+    """The statement at a place that changes elements of an array, `a[i] += x`, as one that makes a
+    new array, `a = a.at[i].add(x)`; None if it is not a simple one on one line."""
+    if where is None:
+        return None
+    try:
+        statements = ast.parse(where.source().strip())
+        wanted = ast.unparse(ast.parse(where.text(), mode="eval"))
+    except (SyntaxError, ValueError):
+        return None
+    for node in ast.walk(statements):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target, change = node.targets[0], "set"
+        elif isinstance(node, ast.AugAssign):
+            target, change = node.target, _CHANGES_BY.get(type(node.op), "")
+        else:
+            continue
+        if not (change and isinstance(target, ast.Subscript) and ast.unparse(target) == wanted):
+            continue
+        array = ast.unparse(target.value)
+        if not isinstance(target.value, ast.Name | ast.Attribute):
+            return None
+        new, negated = ast.unparse(node.value), isinstance(getattr(node, "op", None), ast.Sub)
+        new = f"-({new})" if negated else new
+        return f"{array} = {array}.at{wanted.removeprefix(array)}.{change}({new})"
+    return None
 
 
 def _validated(error: Exception, line: Location) -> str:

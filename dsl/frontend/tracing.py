@@ -285,7 +285,7 @@ def call_scalar_function(
         except (TypeError, ValueError) as error:
             inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
             if inside or isinstance(error, TracingError | ValueError):
-                found = of_structure(error, arguments)
+                found = of_structure(error, arguments, of_numbers=True)
                 if found is error:
                     raise
                 raise found from None

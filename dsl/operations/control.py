@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
+from enum import Enum
 from typing import Any, TypeVar, cast as cast_type
 
 import numpy as np
@@ -460,9 +461,13 @@ def flat(value: Any, what: str, like: Structure | None = None) -> tuple[list[Any
 
 
 def is_constant(value: Any) -> bool:
-    """Whether a value is no part of a state that changes: text, a type or a function."""
-    return isinstance(value, str | np.dtype | type | ScalarType) or (
-        callable(value) and not is_composite(value) and not isinstance(value, Array | Scalar)
+    """Whether a value is no part of a state that changes: text, a member of an enumeration, a type
+    or a function."""
+    named = isinstance(value, Enum) and not isinstance(value, int | float)
+    return (
+        named
+        or isinstance(value, str | np.dtype | type | ScalarType)
+        or (callable(value) and not is_composite(value) and not isinstance(value, Array | Scalar))
     )
 
 

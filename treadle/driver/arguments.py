@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,8 +77,9 @@ def mapped(a: Value, leaf: Callable[[Value], Value]) -> Value:
 
 
 def is_constant(a: Value) -> bool:
-    """Whether an argument is a part of the program: text, a type, a function, None."""
-    return a is None or isinstance(a, str | np.dtype) or callable(a)
+    """Whether an argument is a part of the program: text, a member of an enumeration, a type, a
+    function, None."""
+    return a is None or isinstance(a, str | Enum | np.dtype) or callable(a)
 
 
 def signature(args: Sequence[Value]) -> tuple[list[Any], Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import pickle
 import subprocess
 import sys
@@ -138,3 +139,18 @@ def test_arrays_of_treadle_in_structures():
     np.testing.assert_array_equal(twice(X), 3 * X)
     total = td.the(td.use(np.array(2.0)))  # a scalar outside of functions has a value
     np.testing.assert_array_equal(np.asarray(f({"sum": X, "n": total}, X)["n"]), 3)
+
+
+class Rule(enum.Enum):
+    SUM = 1
+    MOST = 2
+
+
+@pytest.mark.parametrize("backend", ["reference", "native"])
+def test_members_of_enumerations_are_constants(backend):
+    """Each traces a program of its own, as text does; so they may be parts of a loop's state."""
+    f = td.jit(lambda x, rule: td.sum(x) if rule is Rule.SUM else td.max(x), backend=backend)
+    for _ in range(3):
+        assert [float(f(X, rule)) for rule in (Rule.SUM, Rule.MOST)] == [15, 5]
+    last = td.jit(lambda x, s: td.iterate(3, lambda s: {**s, "x": s["x"] + 1}, {**s, "x": x})["x"])
+    assert last(1.0, {"rule": Rule.SUM}) == 4
