@@ -18,8 +18,6 @@ from .errors import (
     ShapeError,
     TracingError,
     TreadleError,
-    instead_of_comparing,
-    instead_of_math,
     user_facing,
     user_facing_methods,
     user_location,
@@ -27,7 +25,7 @@ from .errors import (
 from .evaluator import evaluator, public
 from .expr import Const, Expr, Read
 from .frontend.operators import Operators
-from .frontend.refusals import never_set
+from .frontend.refusals import instead_of_comparing, instead_of_math, never_set
 from .frontend.standard import MOST_AXES, current_device, require_device, require_version
 from .frontend.tracing import (
     enclosing_kernel,

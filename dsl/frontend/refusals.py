@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import numbers
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -125,6 +126,48 @@ def hint_of_extent() -> str:
         found[1], f"td.{found[1]}imum(a.shape[0], a.shape[1])"
     )
     return f"Write {instead}."
+
+
+def instead_of_math() -> str | None:
+    """A hint for the function of Python's `math` that the user's code is calling, else None."""
+    where = user_location()
+    found = where and re.match(r"(?:math\.)?(\w+)\((.*)", where.text())
+    if not found or not hasattr(math, found[1]) or public(found[1]) is None:
+        return None
+    return (
+        f"Write td.{found[1]}({found[2]}: math takes numbers, and there are no values while a "
+        "program is traced."
+    )
+
+
+#: Functions of Python's that compare, or test, what they are given.
+_COMPARING = {
+    "max": "Write td.maximum(a, b) instead of max(a, b); td.max(a) is that of an array's elements.",
+    "min": "Write td.minimum(a, b) instead of min(a, b); td.min(a) is that of an array's elements.",
+    "sorted": "Write td.sort(a) for an array; of two values td.minimum(a, b), td.maximum(a, b).",
+    "any": "Write td.any(a) for an array, p | q for several values.",
+    "all": "Write td.all(a) for an array, p & q for several values.",
+}
+_COMPARES = re.compile(rf"({'|'.join(_COMPARING)})\(").match
+
+
+def _is_chained(text: str) -> bool:
+    """Whether an expression is several comparisons, `a < x < b`."""
+    try:
+        found = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return False
+    return isinstance(found, ast.Compare) and len(found.ops) > 1
+
+
+def instead_of_comparing() -> str | None:
+    """A hint for the function of Python's that compares values in the user's code, else None."""
+    where = user_location()
+    text = "" if where is None else where.text()
+    found = _COMPARES(text)
+    if not found and _is_chained(text):
+        return "Write (a < x) & (x < b) instead of a < x < b."
+    return _COMPARING[found[1]] if found else None
 
 
 def refuse_grid() -> None:
