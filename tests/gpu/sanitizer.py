@@ -136,6 +136,15 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
     )
     half = rng.random((2048, 136)).astype("f2")
     yield "tile engine, float16", lambda: td.maximum(td.matmul(half, half.T) + half[:, 0], 1)
+    wide = rng.random((2048, 328)).astype("f4")
+    yield (
+        "tile engine, tf32",
+        lambda: td.maximum(td.matmul(wide, wide.T, precision="tf32") + wide[:, 0], 1),
+    )
+    yield (
+        "tile engine, tf32, in registers",
+        lambda: td.maximum(td.matmul(wide, 2 * td.use(wide[:328]), precision="tf32") + 1, 9),
+    )
     for kind in ("f2", "f4", "c8"):
         for size in (3, 8, 13, 32, 60):
             many = rng.random((70, size, size)).astype(kind)
