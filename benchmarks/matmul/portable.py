@@ -57,7 +57,7 @@ def half(name: str, columns: int, step: int, stages: int) -> str:
 FLOATS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "Float32Portable": (("owner", "split", "atomic"), ("owner", "persistent", "atomic")),
 }
-OF_HALVES = tuple(name for name, form in FORMS.items() if form.copies)
+OF_HALVES = tuple(name for name, form in FORMS.items() if form.copies and form.itemsize == 2)
 HALVES = (
     *OF_HALVES,
     half("Float16 256, 4 of 32", 256, 32, 4),

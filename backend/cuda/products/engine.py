@@ -176,7 +176,8 @@ class Engine(Launching):
         is computed if that is zero."""
         form = FORMS[arithmetic]
         if form.maps or form.copies:
-            (rounded if form.precision else halves).multiply(self, out, a, b, form, fused)
+            by = rounded if form.maps and form.precision else halves
+            by.multiply(self, out, a, b, form, fused)
             return
         if form.planes:
             self._by_images(out, a, b, (a.rows, b.cols, a.cols), form, STANDARD, fused)

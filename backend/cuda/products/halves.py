@@ -1,5 +1,5 @@
-"""Products of 16-bit floats on tensor cores (engines/half_engine.cuh): tiles by tensor maps, or by
-copies of sixteen bytes."""
+"""Products on tensor cores by engines/half_engine.cuh, of 16-bit floats, and in tf32 on GPUs
+without wgmma: tiles by tensor maps, or by copies of sixteen bytes."""
 
 from __future__ import annotations
 
