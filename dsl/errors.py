@@ -107,6 +107,12 @@ def _is_generated(code: CodeType) -> bool:
 _MARIMO = re.compile(r"__marimo__cell_(\w+?)_\.py$")
 
 
+def _line(file: str, number: int) -> str:
+    """A line of a source file as it is now: a module may have been edited and reloaded."""
+    linecache.checkcache(file)
+    return linecache.getline(file, number)
+
+
 def _cell(file: str) -> str | None:
     """The number (marimo: the name) of the notebook cell whose code has this artificial file name,
     else None."""
@@ -153,7 +159,7 @@ class Location:
         return f"{name}:{self.line}" if self.line else name
 
     def source(self) -> str:
-        return linecache.getline(self.file, self.line).rstrip("\n")
+        return _line(self.file, self.line).rstrip("\n")
 
     def columns(self) -> tuple[int, int] | None:
         """Start and end (exclusive) of the expression on its line, in characters."""
@@ -164,7 +170,7 @@ class Location:
         line, end_line, start, end = positions[index]
         if line is None or start is None or end is None:
             return None
-        text = linecache.getline(self.file, line)
+        text = _line(self.file, line)
         # Columns are UTF-8 byte offsets.
         raw = text.encode()
         first = len(raw[:start].decode(errors="ignore"))

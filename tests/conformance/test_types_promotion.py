@@ -575,6 +575,20 @@ def test_comparisons_with_nan(check):
     )
 
 
+def test_comparisons_with_integers_beyond_all_types(check):
+    """A Python integer of more than 64 bits compares exactly, as in NumPy."""
+    cases = {}
+    for a in (np.array([0, 1, 2**64 - 1], "u8"), np.array([-(2**63), 0, 2**63 - 1], "i8"),
+              np.array([-np.inf, 0, 2.0**64, 3e38, np.inf, np.nan], "f4"),
+              np.array([0, 255], "u1")):  # fmt: skip
+        for value in (2**64, -(2**63) - 1, 10**30, -(10**30)):
+            for name, f in COMPARISONS.items():
+                text = f"{a.dtype} {name} {value}"
+                cases[text] = (lambda f=f, a=a, v=value: f(td.use(a), v), f(a, value))
+                cases[f"mirrored {text}"] = (lambda f=f, a=a, v=value: f(v, td.use(a)), f(value, a))
+    check(cases)
+
+
 def test_mixed_sign_comparisons(check):
     """Signed integers beside uint64 compare as numbers, every bit of them, as NumPy 2 does."""
     a = np.array([-(2**63), -1, 0, 1, 2**53 + 1, 2**63 - 2, 2**63 - 1], "i8")

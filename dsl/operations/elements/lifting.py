@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, cast as cast_type
@@ -49,9 +50,24 @@ def _arrays_among(values: tuple[Any, ...]) -> bool:
 def elementwise(name: str, *operands: Any) -> Any:
     """Apply the primitive `name`: an Array if any operand is an array, otherwise a Scalar.  Tuples
     are compared lexicographically."""
-    if name in COMPARISONS and any(map(_has_components, operands)):
-        return _lexicographic(name, *operands)
+    if name in COMPARISONS:
+        if any(map(_has_components, operands)):
+            return _lexicographic(name, *operands)
+        x, y = operands
+        operands = _comparable(x, y, name), _comparable(y, x, name)
     return lifted(lambda values: apply_primitive(name, values), name, operands)
+
+
+def _comparable(value: Any, other: Any, name: str) -> Any:
+    """An integer beyond all integer types as a float that compares with another operand as it
+    does."""
+    if type(value) is not int or -(1 << 63) <= value < 1 << 64:
+        return value
+    kind = other.dtype if isinstance(other, Scalar) else as_array(other, name).types[0]
+    try:
+        return float(value) if kind.is_inexact else math.inf if value > 0 else -math.inf
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _has_components(value: Any) -> bool:

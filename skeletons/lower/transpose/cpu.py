@@ -43,6 +43,9 @@ WORTH_HOLDING = 48
 TOGETHER = 16
 #: … unless elements cost more than this.
 CHEAP = 32.0
+#: Elements that read more are not staged: so many tiles are too small to gain, and each read is a
+#: square transposed by code of its own.
+MOST_READS = 8
 
 Ranges = Mapping[int, tuple[Expr, Expr]]
 
@@ -70,7 +73,7 @@ class _Tiles:
         reads = [self._staged(roots) for roots in self._parts_of(node.elements)]
         most = max(reads, key=lambda found: sum(e.type.bytes for e in found))
         self.staged: tuple[Buffer, ...] = ()
-        if not most:
+        if not most or len(most) > MOST_READS:
             return
         self.width, self.length = sides([e.type.bytes for e in most])
         self.together = TOGETHER if element_cost(node.elements) <= CHEAP else 1

@@ -84,6 +84,12 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
                   (rng.random(9000),)),
     "positions": (lambda x: (td.cumsum(x > 0.5), x[x > 0.5]), (rng.random(9000),)),
     "complex": (lambda x: (x + 1j)[x > 0.5], (rng.random(5000),)),
+    "a mask that holds": (lambda x: (x[td.ones(x.shape, bool)], td.nonzero(td.ones(x.shape))[0]),
+                          (rng.random(5000),)),
+    "a mask that does not": (lambda x: (x[(x * 0).astype(bool) & False], td.filter(
+        lambda e: False, x)[0]), (rng.random(5000),)),
+    "a comparison that the type decides": (lambda x: (x[x < 300], x[x > -1], x[x > 300]),
+                                           (rng.integers(0, 99, 5000).astype("u1"),)),
     "halves": (lambda x: x.astype(td.float16)[x > 0.5], (rng.random(5000),)),
 }  # fmt: skip
 
