@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from .. import simplify
 from ..errors import GradientError
 from ..expr import (
@@ -143,6 +145,8 @@ def settled(cotangent: Cotangent) -> Expr:
 
 def _under(mask: Mask, value: Expr, other: Expr) -> Expr:
     if mask and mask[0].given is not None:
+        if len(mask) == 1 and _multiple(value, mask[0].given):
+            return value
         return simplify.select(mask[0].holds, _under(mask[1:], value, other), other)
     if any(c.guarding for c in mask):
         for condition in mask[::-1]:
@@ -154,6 +158,20 @@ def _under(mask: Mask, value: Expr, other: Expr) -> Expr:
     for condition in mask[1:]:
         p = both(p, condition.holds)
     return simplify.select(p, value, other)
+
+
+def _multiple(e: Expr, g: Expr) -> bool:
+    """Whether an expression is `g` times a finite constant, and so is 0 where `g` is."""
+    while e is not g:
+        if not isinstance(e, Apply) or e.op.name not in ("negative", "multiply", "true_divide"):
+            return False
+        first, *rest = e.args
+        if e.op.name == "multiply" and isinstance(first, Const):
+            first, rest = rest[0], [first]
+        if not all(isinstance(c, Const) and np.isfinite(c.value) and c.value for c in rest):
+            return False
+        e = first
+    return True
 
 
 def _negates(p: Expr, q: Expr) -> bool:

@@ -38,6 +38,7 @@ from ..shapes import on_host
 from ..simplify import select
 from ..types import ScalarType, int64
 from .arguments import Substitution, constant_leaf
+from .contractions import contracted
 from .expressions import add, guarded, zero
 from .forward import Forward, forward_rule, tangent_of
 from .reads import stored, summed
@@ -306,6 +307,7 @@ class _Adjoint:
                 e = add(e, element)
             self.new.append(Generate(total.shape, (e,), label=label, where=where).leaf())
         self.replaced = inner.replaced
+        self.new = contracted(self.new, inner.replaced.values(), inner.nodes)
         used = set(topological(self.new))
         #: The states that it reads.
         self.kept = [k for k, s in enumerate(loop.state) if s in used]

@@ -39,7 +39,7 @@ from .expressions import (
 #: Borders of stencils with greater offsets are scattered.
 _WIDEST_BORDER = 4
 #: More expensive cotangents are materialised before several elements read them.
-_CHEAP = 24.0
+CHEAP = 24.0
 #: Expressions of more operations are not taken for a common factor.
 _LONGEST_FACTOR = 8
 
@@ -153,7 +153,8 @@ def summed(shape: Shape, inner: Shape, element: Expr, label: Label, where: Locat
     return node.leaf()
 
 
-def _cost(e: Expr) -> float:
+def cost(e: Expr) -> float:
+    """How many additions an element takes."""
     return sum(x.op.cost for x in walk((e,)) if isinstance(x, Apply))
 
 
@@ -165,7 +166,7 @@ def factored(e: Expr) -> tuple[Expr, Expr | None]:
     while isinstance(x, Read) and type(x.node) is Generate and len(x.node.elements) == 1:
         node, rank = x.node, len(x.node.shape)
         inner, found = _product(node.elements[0])
-        if found is None or not rank or not is_identity_read(x, rank) or _cost(inner) > _CHEAP:
+        if found is None or not rank or not is_identity_read(x, rank) or cost(inner) > CHEAP:
             break
         x = stored(node.shape, inner, node.label, node.where).at(*indices(rank))
         c = found if c is None else apply_primitive("multiply", [found, c])
@@ -253,7 +254,7 @@ class Scatterer:
 
     def _stored(self, cotangent: Cotangent) -> Cotangent:
         """The cotangent, materialised if it is expensive to compute at another index."""
-        if _cost(cotangent.value) <= _CHEAP:
+        if cost(cotangent.value) <= CHEAP:
             return cotangent
         made = Generate(self.domain, (settled(cotangent),), label=self.label, where=self.where)
         return Cotangent((), made.leaf().at(*indices(len(self.domain))))

@@ -33,6 +33,7 @@ from ..graphs.relations import checks_before
 from ..passes.extents import equal_extents
 from . import reads
 from .arguments import constant_leaf
+from .contractions import contracted
 from .expressions import (
     Active,
     Cotangent,
@@ -181,7 +182,7 @@ def pulled(
             reverse.give(root, seed)
     reverse.run()
     found = [reverse.bar(t) or constant_leaf(0, t, "no gradient") for t in targets]
-    return found, reverse.replaced
+    return contracted(found, reverse.replaced.values(), reverse.nodes), reverse.replaced
 
 
 def adjoint(node: Node) -> Label:

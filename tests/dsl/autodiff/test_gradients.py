@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl.expr import Apply, walk
+from treadle.dsl.graph import topological
 
 from .helpers import BACKENDS, assert_gradient
 
@@ -455,6 +457,9 @@ TIES, KNOTS = np.array([1.0, 3.0, 3.0, 2.0, 1.0]), np.arange(4.0)
         (lambda x: td.sum(td.cummax(x)), TIES, [1, 4, 0, 0, 0]),
         (lambda x: td.sum(td.zeros(2).at[[0, 1, 1, 1, 0]].max(x)), TIES, [1, 1, 0, 0, 0]),
         (lambda x: td.sum(td.full(2, 3.0).at[[0, 1, 1, 1, 0]].max(x)), TIES, [0, 0, 0, 0, 0]),
+        (lambda x: td.sum(td.clip(x, 0.0, 1.0)), [-1.0, 0.0, 1.0, 2.0], [0, 1, 1, 0]),
+        (td.median, [1.0, 1.0, 1.0], [1, 0, 0]),
+        (lambda x: td.linalg.norm(x, ord=1), [0.0, -1.0], [0, -1]),
         (td.prod, [0.0, 2.0, 3.0], [6, 0, 0]),
         (td.linalg.norm, [0.0, 0.0], [0, 0]),
         (td.std, [2.0, 2.0], [0, 0]),
@@ -738,6 +743,17 @@ def test_cotangents_with_the_same_factor_are_multiplied_once():
     g = c * np.sin(X)
     back = sum(np.roll(g, *by) for by in ((1, 0), (-1, 0), (1, 1), (-1, 1))) * 0.25
     np.testing.assert_allclose(found, c * (near - X) * np.cos(X) + back - g, rtol=1e-13)
+
+
+def test_cotangents_that_are_passed_on_are_not_compared_with_zero():
+    gradient = td.grad(lambda x: td.sum(td.exp(-td.sqrt(2 * td.exp(x).T))))(td.use(X))
+    compared = [
+        e
+        for node in topological(gradient._leaves)
+        for e in walk(node.bodies())
+        if isinstance(e, Apply) and e.op.name == "not_equal"
+    ]
+    assert len(compared) == 3  # where exp, sqrt and exp are differentiated
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

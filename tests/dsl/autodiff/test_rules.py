@@ -99,6 +99,13 @@ def test_complex_sign_is_refused():
         (lambda x: td.maximum(x, 0.0), 0.0, 1.0),
         (lambda x: td.maximum(0.0, x), 0.0, 1.0),  # a constant is the right operand
         (lambda x: td.minimum(x, 0.0), 0.0, 1.0),
+        (lambda x: td.fmax(x, 0.0), 0.0, 1.0),
+        (lambda x: td.fmin(0.0, x), 0.0, 1.0),
+        (lambda x: td.copysign(x, 1.0), 0.0, 1.0),
+        (lambda x: td.copysign(x, -1.0), 0.0, -1.0),
+        (lambda x: td.logaddexp(x, -np.inf), -np.inf, 1.0),
+        (lambda x: td.where(x < 1, x, td.sqrt(x - 1)), 0.5, 1.0),
+        (lambda x: td.angle(td.complex_(x, 0.0)), 0.0, 0.0),
         (lambda x: td.hypot(x, 0.0), 0.0, 0.0),
         (lambda x: td.sqrt(x), 0.0, np.inf),
         (lambda x: td.sign(x), 1.0, 0.0),
