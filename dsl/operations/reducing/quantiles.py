@@ -253,7 +253,8 @@ def _chosen(rows: Array, length: int, share: float, method: str) -> Array:
     def of_row(*elements: Any) -> Any:
         row = list(elements)
         for i, k in _comparisons(length):
-            row[i], row[k] = minimum(row[i], row[k]), maximum(row[i], row[k])
+            # Of equal elements the left operand has the derivative: here each has that of one.
+            row[i], row[k] = minimum(row[i], row[k]), maximum(row[k], row[i])
         return _between(row[low], row[high], between, method)
 
     return map_(of_row, *(rows[..., k] for k in range(length)))

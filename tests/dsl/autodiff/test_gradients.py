@@ -458,7 +458,7 @@ TIES, KNOTS = np.array([1.0, 3.0, 3.0, 2.0, 1.0]), np.arange(4.0)
         (lambda x: td.sum(td.zeros(2).at[[0, 1, 1, 1, 0]].max(x)), TIES, [1, 1, 0, 0, 0]),
         (lambda x: td.sum(td.full(2, 3.0).at[[0, 1, 1, 1, 0]].max(x)), TIES, [0, 0, 0, 0, 0]),
         (lambda x: td.sum(td.clip(x, 0.0, 1.0)), [-1.0, 0.0, 1.0, 2.0], [0, 1, 1, 0]),
-        (td.median, [1.0, 1.0, 1.0], [1, 0, 0]),
+        (td.median, [1.0, 1.0, 1.0], [0, 1, 0]),
         (lambda x: td.linalg.norm(x, ord=1), [0.0, -1.0], [0, -1]),
         (td.prod, [0.0, 2.0, 3.0], [6, 0, 0]),
         (td.linalg.norm, [0.0, 0.0], [0, 0]),
@@ -472,6 +472,19 @@ def test_points_without_a_derivative(f, at, expected):
     np.testing.assert_array_equal(td.run(td.grad(f)(at)), expected)
     along = [td.run(td.jvp(f, (at,), (e,))[1]) for e in np.eye(len(at))]
     np.testing.assert_array_equal(along, expected)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6, 25, 26])
+def test_quantiles_of_equal_elements_are_of_different_ones(n):
+    """Sorted rows, and short ones that pass a network of comparisons."""
+    x, middle = np.ones(n), np.zeros(n)
+    middle[[(n - 1) // 2, n // 2]] = 0.5 if n % 2 == 0 else 1
+    for gradient in (td.grad(td.median), td.jit(td.grad(td.median), backend="reference")):
+        np.testing.assert_array_equal(td.run(gradient(x), backend="reference"), middle)
+    share = td.run(td.grad(lambda v: td.quantile(v, 0.4))(x), backend="reference")
+    at = 0.4 * (n - 1)
+    np.testing.assert_allclose(share[int(at)], 1 - at % 1)
+    np.testing.assert_allclose(share.sum(), 1)
 
 
 def test_a_constant_from_outside_is_constant():
