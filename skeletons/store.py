@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import platform
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +85,8 @@ MAKERS = {
 
 def machine(backend: str = "native") -> list[Any]:
     """The properties of this host that timings depend on: processor, cores, versions."""
+    from importlib import metadata  # takes longer to load than the rest of a first call's modules
+
     versions = []
     for package in MAKERS.get(backend, ("numpy", "llvmlite")):
         with contextlib.suppress(metadata.PackageNotFoundError):

@@ -2,7 +2,8 @@
 that it draws become constants of the program, and loops are unrolled.
 
 Python's and NumPy's generators have hidden states, so drawing is told by the states of those that
-the function can reach by a name: the modules' own, and what it captures.
+the function can reach by a name: the modules' own, and what it captures.  NumPy's module is not
+loaded for that: nobody has drawn from it before it is.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import inspect
 import random
 import re
+import sys
 import threading
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +66,7 @@ def watching(function: Callable[..., object]) -> Iterator[None]:
     """Warn if the function, traced inside, draws random numbers.  (Not if it sets a seed: they are
     the same in every call of the plain function, too.)"""
     codes = list(_codes(getattr(function, "__code__", None)))
-    captured = [g for g in _reached(function, codes) if isinstance(g, _GENERATORS)]
+    captured = [g for g in _reached(function, codes) if _is_generator(g)]
     before = [_state(g) for g in captured]
     common = _common()
     yield
@@ -75,7 +78,16 @@ def watching(function: Callable[..., object]) -> Iterator[None]:
         _warn(function, codes)
 
 
-_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
+def _of_numpy() -> Any:
+    """`numpy.random`, if it is loaded."""
+    return sys.modules.get("numpy.random")
+
+
+def _is_generator(value: object) -> bool:
+    if isinstance(value, random.Random):
+        return True
+    module = _of_numpy()
+    return module is not None and isinstance(value, module.Generator | module.RandomState)
 
 
 def _codes(code: types.CodeType | None) -> Iterator[types.CodeType]:
@@ -102,18 +114,23 @@ def _reached(function: Callable[..., object], codes: list[types.CodeType]) -> It
 def _state(generator: object) -> object:
     if isinstance(generator, random.Random):
         return generator.getstate()
-    if isinstance(generator, np.random.RandomState):
+    module: Any = _of_numpy()
+    if isinstance(generator, module.RandomState):
         return generator.get_state(legacy=False)
-    return generator.bit_generator.state if isinstance(generator, np.random.Generator) else None
+    return generator.bit_generator.state if isinstance(generator, module.Generator) else None
 
 
 def _common() -> tuple[object, object]:
-    """The states of Python's and NumPy's generators."""
-    return random.getstate(), np.random.get_state(legacy=False)
+    """The states of Python's and NumPy's generators; None for NumPy's before it is loaded."""
+    module = _of_numpy()
+    return random.getstate(), None if module is None else module.get_state(legacy=False)
 
 
 def _differ(now: object, before: object) -> bool:
     """Whether two states differ: nested tuples of numbers, or dicts, perhaps with arrays."""
+    if before is None and isinstance(now, dict):  # NumPy's, loaded in the meantime
+        fresh = _of_numpy().RandomState().get_state(legacy=False)
+        return bool(now["state"]["pos"] != fresh["state"]["pos"])
     if isinstance(before, dict) and isinstance(now, dict):
         return any(_differ(now[k], before[k]) for k in before)
     if isinstance(before, np.ndarray) and isinstance(now, np.ndarray):

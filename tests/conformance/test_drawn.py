@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import linecache
 import random
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -93,3 +95,24 @@ def test_a_long_loop_of_pythons_is_unrolled_with_a_warning():
         td.jit(lambda u: smoothed(u, 30)).lower(u)
         td.jit(lambda u: sum(td.sin(u) * k for k in range(300))).lower(u)  # one kernel
         td.jit(lambda u: td.iterate(300, lambda u: smoothed(u, 1), u)).lower(u)
+
+
+@pytest.mark.parametrize(
+    "body", ["np.random.rand()", "drawn_by_another()", "0.0 * bool(np.random)"]
+)
+def test_numpys_generators_are_loaded_by_who_draws(body: str) -> None:
+    """A process that draws nothing does not load them, nor what tells the versions of packages."""
+    text = (
+        "import sys, warnings, numpy as np, treadle as td\n"
+        "f = td.jit(lambda a: td.sum(a * 2), backend='native')\n"
+        "assert f(np.arange(3.0)) == 6 and float(td.sum(td.use(np.arange(4)))) == 6\n"
+        "assert not {'numpy.random', 'importlib.metadata', 'socket'} & set(sys.modules)\n"
+        "def drawn_by_another(): return np.random.rand()\n"
+        "with warnings.catch_warnings(record=True) as found:\n"
+        "    warnings.simplefilter('always')\n"
+        f"    td.jit(lambda a: a + {body}, backend='native')(np.arange(3.0))\n"
+        "print(len(found))\n"
+    )
+    made = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    assert int(made.stdout) == ("bool" not in body)
