@@ -35,7 +35,8 @@ class Expr:
     """Base class of scalar expressions.  `type` is None for expressions with several results;
     `varies`: it contains an index or a variable; `reads`: it reads an element of an array."""
 
-    __slots__ = ("__weakref__", "args", "reads", "scoped", "type", "varies", "vars", "weak")
+    __slots__ = ("__weakref__", "args", "below", "reads", "scoped", "type", "varies", "vars",
+                 "weak")  # fmt: skip
     type: ScalarType
     weak: bool
     varies: bool
@@ -43,6 +44,9 @@ class Expr:
     args: tuple[Expr, ...]
     scoped: tuple[Expr, ...]
     vars: tuple[Var, ...]
+    #: What `walk` has found below a small expression, None before.  (With the expression itself it
+    #: would be a cycle of references.)
+    below: tuple[Expr, ...] | None
 
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
         """The same expression with other children."""
@@ -62,7 +66,7 @@ def new(
 ) -> E:
     """An unpublished expression, whose class sets the remaining fields."""
     e = object.__new__(cls)
-    e.type, e.args, e.scoped, e.vars, e.weak = type_, args, scoped, vars_, weak
+    e.type, e.args, e.scoped, e.vars, e.weak, e.below = type_, args, scoped, vars_, weak, None
     varies = reads = False
     for child in args + scoped if scoped else args:
         varies = varies or child.varies
@@ -376,8 +380,24 @@ def conjuncts(e: Expr) -> list[Expr]:
 # --- traversal (iterative: programs may be a thousand operations deep) -----------------------
 
 
+#: The expressions below one that keeps them: most are walked again and again.
+MOST_BELOW = 200
+
+
 def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> list[Expr]:
     """Every expression once, children first; descends where `into` (if given) holds."""
+    if into is not None or type(roots) is not tuple or len(roots) != 1:
+        return _walked(roots, into)
+    (root,) = roots
+    if root.below is not None:
+        return [*root.below, root]
+    found = _walked(roots, None)
+    if len(found) <= MOST_BELOW:
+        root.below = tuple(found[:-1])
+    return found
+
+
+def _walked(roots: Iterable[Expr], into: Callable[[Expr], bool] | None) -> list[Expr]:
     seen: set[Expr] = set()
     found: list[Expr] = []
     stack: list[Expr | None] = list(roots)

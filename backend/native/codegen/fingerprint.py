@@ -46,7 +46,7 @@ class _Writer:
         found = self.numbers.get(e)
         if found is not None:
             return found
-        for node in walk((e,)):
+        for node in walk((e,), lambda x: x not in self.numbers):
             if node not in self.numbers:
                 text = self._node(node)
                 self.numbers[node] = len(self.numbers)
