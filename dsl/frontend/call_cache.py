@@ -154,7 +154,7 @@ class CachedCall:
 class DeferredCall:
     """A call that need not have been traced, with its data and that of the calls that it reads."""
 
-    __slots__ = ("args", "cached", "computed", "data", "depth", "kwargs", "numbers", "places",
+    __slots__ = ("_places", "args", "cached", "computed", "data", "depth", "kwargs", "numbers",
                  "results", "sources", "traced", "values", "where")  # fmt: skip
 
     def __init__(self, cached: CachedCall, args: Sequence[object], kwargs: Mapping[str, object],
@@ -166,19 +166,23 @@ class DeferredCall:
         self.numbers: Sequence[Number] = read.numbers
         self.depth = read.depth + 1
         self.where = user_location()
-        #: Where this call and those that it reads are in the user's code.
-        self.places: frozenset[Hashable] = frozenset([self.where and self.where.place()]).union(
-            *(call.places for call, _ in _pending_in((*args, *kwargs.values())))
-        )
         self.results: list[Array] | None = None
         self.values: Sequence[object] | None = None
         #: Whether the arrays have been given their nodes, and whether an evaluation has computed
         #: them on its way.
         self.traced = self.computed = False
+        self._places: frozenset[Hashable] | None = None
+
+    def places(self) -> frozenset[Hashable]:
+        """Where this call and those that it reads are in the user's code (as deep as a chain)."""
+        if self._places is None:
+            inside = [call.places() for call, _ in _pending_in((*self.args, *self.kwargs.values()))]
+            self._places = frozenset([self.where and self.where.place()]).union(*inside)
+        return self._places
 
     def release(self) -> None:
         """Release what the call has read, once there are values."""
-        self.args, self.kwargs, self.places = (), {}, frozenset()
+        self.args, self.kwargs, self._places = (), {}, frozenset()
         self.sources = self.data = self.numbers = ()
 
 
@@ -192,7 +196,7 @@ class _Read:
         self.data: list[HostArray] = []
         self.numbers: list[Number] = []
         #: The types of the arrays, and whether there are integers that could have been numbers.
-        self.types: set[ScalarType] = set()
+        self.types: list[ScalarType] = []
         self.literals = False
         self.depth = 0
 
@@ -222,7 +226,7 @@ class _Read:
 
     def of_call(self, call: DeferredCall, k: int) -> Hashable:
         """The signature of a result of a deferred call."""
-        self.types.add(call.cached.types[k])
+        self.types.append(call.cached.types[k])
         self.depth = max(self.depth, call.depth)
         data = map(self.position, call.sources, call.data)
         return (call.cached, k, *data, *map(self.number, call.numbers))
@@ -521,7 +525,7 @@ def _part(a: object, read: _Read, numbers: Numbers) -> Hashable | None:
     if (source := _data_of(a)) is not None:
         count = len(read.data)
         position = read.position(source, source.view())
-        read.types.add(as_type(source.dtype))
+        read.types.append(as_type(source.dtype))
         return (kind, position) if position < count else (kind, source.dtype, source.shape)
     if _is_number(a, numbers):
         return kind, read.number(a)
@@ -618,7 +622,7 @@ def _come_round(args: Sequence[object]) -> bool:
     loop.  Whether there were any."""
     where = user_location()
     place = where and where.place()
-    state = [a for call, a in _pending_in(args) if call.values is None and place in call.places]
+    state = [a for call, a in _pending_in(args) if call.values is None and place in call.places()]
     for a in state:
         with suppress(TreadleError):  # raised where the array is looked at
             later.computed.values_of(a, "a loop")
