@@ -62,7 +62,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("unroll_short", unroll_short),  # Σ over 3 coordinates is an expression
     ("fuse_shared", fuse_shared),  # Σ w·u and Σ w·v of a computed w
     ("fuse_vertical", fuse_vertical),  # producers into consumers
-    ("split_walks", split_walks),  # of a lone walk, what does not depend on its state
+    ("split_walks", split_walks),  # of a walk, what does not depend on its state
     ("recognise_compaction", recognise_compaction),  # a[mask] without all positions
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
     ("fuse_updates", fuse_updates),  # g[i] += x; g[j] += y

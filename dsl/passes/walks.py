@@ -1,4 +1,4 @@
-"""split_walks: what the steps of a lone walk do not need one after the other leaves its kernel.
+"""split_walks: what the steps of a walk do not need one after the other leaves its kernel.
 
     s, ys = scan(lambda s, x: (a·s + exp(x), log(s)), s₀, xs)
         →   e = exp(xs)                 in parallel, in the lanes of vectors
@@ -8,7 +8,9 @@
 A recurrence makes its steps in order, and a single walk makes them on one thread, element by
 element.  What its steps compute from other arrays alone, and what they compute of states only to
 store it, is taken out where a step would wait for it.  Many walks share vectors and threads
-already.  This runs after producers are inlined, so it finds them in the steps.
+already, but on a CPU not those along rows: vectors of walks would gather what they read, so steps
+that are cheap without such parts are made walk by walk.  This runs after producers are inlined, so
+it finds them in the steps.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from ..expr import (
     Foreign,
     Index,
     Loop,
+    Read,
     Var,
     While,
     rewrite,
@@ -46,13 +49,13 @@ HIDDEN, FUNCTION = 64.0, 15.0
 def split_walks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with costly elements outside of the kernels of lone walks."""
     order = list(topological(roots))
-    if not any(map(_is_lone, order)):
+    if not any(isinstance(node, Recurrence) for node in order):
         return list(roots)
-    region = regions(roots)
+    region, cpu = regions(roots), not context.target.gpu
     builder = Rebuilder()
     for node in order:
         made = builder.node(node)
-        if isinstance(made, Recurrence) and _is_lone(made):
+        if isinstance(made, Recurrence) and (_is_lone(made) or (cpu and _goes_along_rows(made))):
             _Split(made, bool(region[node]), context).put(node, builder)
         elif made is not node:
             builder.nodes[node] = made
@@ -61,11 +64,19 @@ def split_walks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return [builder.leaf(r) for r in roots]
 
 
-def _is_lone(node: Node) -> bool:
-    if not isinstance(node, Recurrence):
-        return False
+def _is_lone(node: Recurrence) -> bool:
+    """Whether there is a single walk, or a few."""
     others = [int(n.value) if isinstance(n, Const) else None for n in node.others]
     return None not in others and prod(n for n in others if n is not None) <= FEW_WALKS
+
+
+def _goes_along_rows(node: Recurrence) -> bool:
+    """Whether the steps read along the rows of arrays, as far as these are dense."""
+    last = Index(len(node.shape) - 1)
+    if node.axis != last.axis:
+        return False
+    rows = [e.args[-1] for e in walk(node.per_element()) if isinstance(e, Read) and e.args]
+    return all(last in walk((row,)) or not row.varies for row in rows)
 
 
 class _Split:
@@ -83,6 +94,9 @@ class _Split:
         """Put the parts in the place of `old`."""
         node, kept = self._without_early(), self.context.kept.get(old)
         late = self._late(node)
+        rest = (*node.steps, *(e for k, e in enumerate(node.collected) if k not in late))
+        if not _is_lone(node) and any(_is_costly(e, set()) for e in rest):
+            node, late = self.node, {}  # vectors of walks compute what remains
         if not late:
             if node is not old:
                 builder.nodes[old] = node

@@ -214,15 +214,23 @@ def by_numpy(s, x):
 @pytest.mark.parametrize("n", [0, 1, 40, 300])
 def test_costly_elements_of_lone_walks(check, n):
     cases = {}
-    for count, reverse in ((None, False), (None, True), (1, False), (3, True)):
+    for count, reverse, axis in (
+        (None, False, 0), (None, True, 0), (1, False, 0), (3, True, 0), (9, False, 1), (9, True, 1),
+    ):  # fmt: skip
         shape = (n,) if count is None else (n, count)
         x = small("float64", shape) / 4
         first = np.zeros(shape[1:])
         last, ys = steps(by_numpy, first, lambda k, x=x: x[k], n, reverse)
         ys = np.moveaxis(ys, 1, 0) if n else np.zeros((3, *shape))
-        cases[f"{count} {reverse}"] = (
-            lambda x=x, first=first, reverse=reverse: td.scan(
-                filtered, td.zeros(first.shape) if first.ndim else 0.0, x, reverse=reverse
+        if axis:
+            x, ys = np.ascontiguousarray(x.T), ys.transpose(0, 2, 1)
+        cases[f"{count} {reverse} {axis}"] = (
+            lambda x=x, first=first, reverse=reverse, axis=axis: td.scan(
+                filtered,
+                td.zeros(first.shape) if first.ndim else 0.0,
+                x,
+                reverse=reverse,
+                axis=axis,
             ),
             (last, tuple(ys)),
             16,
@@ -239,6 +247,11 @@ def test_what_a_lone_walk_does_not_wait_for_is_computed_in_parallel():
         # Cheap ones hide behind the state, and of many walks each lane of a vector makes one.
         ([Recurrence], lambda x: td.scan(decay, 0.0, 1.0 / (x + 3.0))),
         ([Recurrence], lambda x: td.scan(decay, td.zeros(5), td.exp(x).reshape(10, 5))),
+        # Walks along the rows of a CPU's memory are made one by one.
+        ([Generate, Recurrence], lambda x: td.scan(
+            decay, td.zeros(5), td.exp(x).reshape(5, 10), axis=1)),
+        ([Recurrence], lambda x: td.scan(
+            lambda s, x: (td.exp(s) * td.exp(x), s), td.zeros(5), x.reshape(5, 10), axis=1)),
         # What a step computes for the next one, what only some steps compute, and what is the
         # same in all.
         ([Recurrence], lambda x: td.scan(lambda s, x: (td.exp(-s) * x, s), 0.0, x)),
