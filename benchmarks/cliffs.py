@@ -561,6 +561,20 @@ def maxima_of_columns_of_costly_elements(small: int) -> Cliff:
 
 
 @cliff
+def argmax_of_rows_of_costly_elements(small: int) -> Cliff:
+    x = floats(1024 // small, 1024 // small)
+
+    def natural(x: Any) -> Any:
+        return td.argmax(td.exp(td.sin(x)), axis=1)
+
+    def stored(x: Any) -> Any:
+        return td.argmax(td.compute(td.exp(td.sin(x))), axis=1)
+
+    peer = {"numpy": lambda x: np.argmax(np.exp(np.sin(x)), axis=1)}
+    return Cliff({"": natural, "stored": stored}, peer, x)
+
+
+@cliff
 def short_segments_of_costly_elements(small: int) -> Cliff:
     lengths = np.full(400_000 // small**2, 10)
     x = floats(lengths.sum())

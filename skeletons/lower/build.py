@@ -526,6 +526,19 @@ def element_cost(roots: Iterable[Expr]) -> float:
     return total
 
 
+#: The cost of an exponential: a vector takes hardly longer than one element.
+FUNCTION = 15.0
+
+
+def takes_vectors(roots: Iterable[Expr]) -> bool:
+    """Whether elements are so costly that it pays to compute some of them in vectors and to hold
+    them, where they would be computed one by one or again: those with loops, or with functions as
+    costly as an exponential."""
+    return any(isinstance(e, While | Loop | Foreign)
+               or (isinstance(e, Apply) and e.varies and e.op.cost >= FUNCTION)
+               for e in walk(roots))  # fmt: skip
+
+
 def flop_count(roots: Iterable[Expr]) -> float:
     """The number of arithmetic operations per element, index arithmetic excluded."""
     return sum(e.op.cost for e in walk(roots) if isinstance(e, Apply) and e.type.name != "int64")

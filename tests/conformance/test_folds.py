@@ -262,6 +262,22 @@ def test_segmented_folds(check, label):
     check(cases)
 
 
+@pytest.mark.parametrize("n", [1, 63, 64, 200, 8192, 8193])
+def test_arguments_of_costly_elements(run, n):
+    """Rows of one block hold their elements: the first of equal ones is found, or the first NaN."""
+    a = np.round(np.sin(np.arange(3.0 * n)), 1).reshape(3, n)
+    a[1, n // 2 :: 7] = np.nan
+    near = lambda w: td.exp(w[0, -1] - w[0, 1])
+    for f in (
+        lambda a: td.exp(a),
+        lambda a: td.stencil(near, a),
+        lambda a: td.exp(a).reshape(3, -1),
+    ):
+        for fold in (td.argmax, td.argmin, td.nanargmax):
+            got = run(fold(f(td.use(a)), axis=1))
+            assert_same(got, run(fold(td.compute(f(td.use(a))), axis=1)))
+
+
 @pytest.mark.parametrize("label", ["short", "one is long", "all"])
 def test_segments_of_costly_elements(run, label):
     """Those of a few short segments are computed in vectors, before they are combined."""

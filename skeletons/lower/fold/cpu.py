@@ -38,7 +38,7 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Assign, Buffer, Fetch, If, Kernel, Load, Lowered, Publish, Store
 from ...ir.linearize import Linearizer, zero
 from .. import tiling, transform
-from ..build import Builder, LoweringContext, element_cost
+from ..build import Builder, LoweringContext, element_cost, takes_vectors
 from ..combining import (
     Elements,
     accumulate,
@@ -668,14 +668,55 @@ class ArgumentFold(Along):
         return _absorbing(self.extreme)
 
     def one(self, into: Linearizer, row: Expr, block: Expr, at_row: Sequence[Expr]) -> None:
-        (best,) = self.unless_decided(into, row, block, lambda: (self._best(into, at_row, block),))
         alone = at.equal(self.blocks, 1)
+        if self._are_held():
+            with into.when(alone):
+                self.finish(into, at_row, self._best_of_held(into, at_row), self.count)
+            with into.otherwise(alone):
+                self._put_best(into, row, block, at_row)
+            return
+        best = self._put_best(into, row, block, at_row, at.negate(alone))
         with into.when(alone):
             index = self._first_index(into, at_row, block, best)
             self.finish(into, at_row, (best, index), self.count)
-        with into.otherwise(alone):
-            where = at.add(at.multiply(row, self.blocks), block)
+
+    def _put_best(self, into: Linearizer, row: Expr, block: Expr, at_row: Sequence[Expr],
+                  when: Expr = TRUE) -> Var:  # fmt: skip
+        """The extreme of a block, stored as a partial result."""
+        (best,) = self.unless_decided(into, row, block, lambda: (self._best(into, at_row, block),))
+        where = at.add(at.multiply(row, self.blocks), block)
+        with into.when(when):
             into.append(Store(self.scratch[0], where, best))
+        return best
+
+    def _are_held(self) -> bool:
+        """Whether the elements of a row of one block are held, not computed again in the search."""
+        one = self.single_row and bool(self.inner) and bool(self.outer)
+        return one and not self.builder.context.check and takes_vectors(self.elements)
+
+    def _best_of_held(self, into: Linearizer, at_row: Sequence[Expr]) -> tuple[Var, ...]:
+        """The extreme of a row, and its first index."""
+        held = self.builder.local("held", [e.type for e in self.elements], self.block)
+        roots = self.elements if self.linear is None else self.linear
+        last = self.position if self.linear is not None else Index(len(self.outer))
+        with into.loop("k", 0, self.count, "vector") as k:
+            if self.linear is None:
+                self.builder.stays_below(k, self.inner[-1])
+            with into.when_always({**{Index(n): c for n, c in enumerate(at_row)}, last: k}):
+                values = self._near_the_ends(into, k) if self.linear is None else into.emit(roots)
+            into.append(*(Store(b, k, v) for b, v in zip(held, values, strict=True)))
+
+        def value(_: Linearizer, k: Expr) -> tuple[Expr, ...]:
+            return (Load(held[0], k),)
+
+        zero_ = at.integer(0)
+        (best,) = fold_range(into, self.extreme, zero_, self.count, value)
+
+        def position(inner: Linearizer, k: Expr) -> tuple[Expr, ...]:
+            is_best = self._is(inner.let(Load(held[0], k), "value"), best)
+            return (inner.let(select(is_best, Load(held[1], k), _NEVER), "position"),)
+
+        return best, fold_range(into, _FIRST, zero_, self.count, position)[0]
 
     def whole(self, into: Linearizer, at_row: Sequence[Expr], partial: Elements
               ) -> tuple[Var, ...]:  # fmt: skip

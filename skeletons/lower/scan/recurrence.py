@@ -22,7 +22,7 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Load, Lowered, Store
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
-from ..build import Builder, LoweringContext, element_cost
+from ..build import FUNCTION, Builder, LoweringContext, element_cost
 from ..combining import Values, assign, copied, declare
 from ..gpu.common import Threads
 
@@ -32,7 +32,7 @@ STRIP, STEPS = 64, 16
 TOGETHER, TASK_STEPS = 4, 1 << 14
 #: The cost of a step in additions up to which vectors gain nothing along the last axis; steps with
 #: functions as costly as an exponential are made in vectors.
-CHEAP_STEP, FUNCTION = 64.0, 15.0
+CHEAP_STEP = 64.0
 #: Threads of a block of a GPU.
 THREADS = 64
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.dsl.analysis.combines import SHORT_ROW, identities
-from treadle.dsl.expr import Apply, Expr, Foreign, Index, Loop, Var, While, walk
+from treadle.dsl.expr import Expr, Index, Var
 from treadle.dsl.graph import Combine, FoldSeg
 from treadle.dsl.types import int64
 
@@ -13,7 +13,7 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Load, Lowered, Store
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
-from ..build import Builder, LoweringContext
+from ..build import Builder, LoweringContext, takes_vectors
 from ..combining import Elements, accumulate, declare, fold_range, reduce_range
 from ..fold.rows import RowFold
 from ..visits import Visits
@@ -22,14 +22,6 @@ from ..visits import Visits
 SEGMENTS = 64
 #: The elements of the segments of a task, all of them short, that are computed in vectors first.
 HELD = SEGMENTS * SHORT_ROW
-#: Functions as costly as an exponential take vectors; other elements cost less than to hold them.
-FUNCTION = 15.0
-
-
-def _is_costly(elements: Sequence[Expr]) -> bool:
-    return any(isinstance(e, While | Loop | Foreign)
-               or (isinstance(e, Apply) and e.varies and e.op.cost >= FUNCTION)
-               for e in walk(elements))  # fmt: skip
 
 
 def _fold_segment(into: Linearizer, combine: Combine, start: Expr, stop: Expr,
@@ -94,7 +86,7 @@ def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
     at_outer = tiling.coordinates(builder, into, at.floor_divide(task, groups), node.outer)
     first, end = tiling.block_range(into, "segment", at.remainder(task, groups), SEGMENTS, segments)
     how = f"{SEGMENTS} segments a task"
-    if not _is_costly(elements):
+    if not takes_vectors(elements):
         fold_all(at_outer, first, end, computed(at_outer))
     else:
         how += f"; elements in vectors, up to {HELD} at a time"

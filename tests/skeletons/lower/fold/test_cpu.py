@@ -212,6 +212,24 @@ def test_columns_that_lie_down_an_array_are_folded_in_short_steps(monkeypatch):
         np.testing.assert_allclose(run_array(td.max(array, axis=axis)), want, rtol=1e-12)
 
 
+def test_costly_elements_are_computed_once_for_their_argument():
+    x = data((6, 70)).astype("f8")
+    for values in (x, np.where(x == x.max(), np.nan, x)):
+        elements = td.exp(td.use(values) / 10)
+        want = np.argmax(np.exp(values / 10), axis=1)
+        assert np.array_equal(run_array(td.argmax(elements, axis=1)), want)
+
+    def held(array):
+        (leaf,) = td.jit(lambda: array).lower().roots
+        kernel = lower(leaf.node, LoweringContext()).kernels[0]
+        return any(
+            isinstance(s, ir.Store) and s.buffer.role == "local" for s in ir.statements(kernel.body)
+        )
+
+    assert held(td.argmax(td.exp(td.use(x)), axis=1))
+    assert not held(td.argmax(td.use(x) * 2, axis=1))
+
+
 def test_costly_elements_of_short_segments_are_computed_in_vectors():
     """Those of some segments together; of long segments as they are combined."""
     x = data((3, 20)).astype("f8")
