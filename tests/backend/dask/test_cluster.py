@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.blocks import plan, tasks
+from treadle.backend.blocks import plan, scans, tasks
 
 from .test_arrays import PROGRAMS, chunked, da, dask, flat, matrix
 from .test_loops import STEERED, smooth
@@ -143,3 +143,49 @@ def test_the_dashboard_shows_names_of_functions_and_operations(client: Any) -> N
     v = td.jit(heat)(da.from_array(matrix((400, 300)), chunks=(50, 300)), 100)
     own = {distributed.utils.key_split(key) for key in v.dask.to_dict()}
     assert {name for name in own if not name.startswith("array")} == {"heat-iterate"}, own
+
+
+def test_retries_are_those_of_the_engine(client: Any) -> None:
+    """`dask.annotate` reaches the tasks of a call, also those that it computes at once."""
+    a = da.from_array(matrix((60, 40)), chunks=(20, 40))
+    with dask.annotate(retries=3):
+        made = td.jit(lambda a: td.cumsum(td.stencil(smooth, a, boundary=td.clamp), axis=0))(a)
+    own = [layer for name, layer in made.dask.layers.items() if not name.startswith("array")]
+    assert own and all(layer.annotations == {"retries": 3} for layer in own)
+
+
+def test_a_loop_in_parts_has_the_bits_of_one_call(client: Any, tmp_path: Any) -> None:
+    pytest.importorskip("zarr")
+    a = matrix((200, 100))
+    u = da.from_array(a, chunks=(50, 100))
+    for k in range(3):
+        td.jit(heat)(u, 20).to_zarr(str(tmp_path / f"{k}.zarr"))
+        u = da.from_zarr(str(tmp_path / f"{k}.zarr"))
+    assert u.compute().tobytes() == td.jit(heat, backend="native")(a, 60).tobytes()
+
+
+#: What is computed by tasks that read each other's results, or parts of chunks that data tell.
+CHAINED = {
+    "columns": lambda a: td.cumsum(a, axis=0),
+    "a row": lambda a: td.cumsum(td.reshape(a, (a.shape[0] * a.shape[1],))),
+    "a recurrence": lambda a: td.scan(
+        lambda s, v: (s * np.float32(0.5) + v, s - v), a[0], a)[1],
+    "segments": lambda a: td.fold_seg(
+        td.add, 0.0, a[:, 0], td.fill(a.shape[0] // 2, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CHAINED)
+def test_a_worker_that_dies_where_blocks_go_on_from_others(
+    name: str, client: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(plan, "FEW", 0)
+    monkeypatch.setattr(scans, "ALONE", 0)
+    client.wait_for_workers(2, timeout=60)
+    a = matrix((4000, 200))
+    held = td.jit(CHAINED[name])(da.from_array(a, chunks=(100, 100)) + 0).persist()
+    distributed.wait([], timeout=1)
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    assert held.compute().tobytes() == td.jit(CHAINED[name], backend="native")(a).tobytes()
+    client.wait_for_workers(2, timeout=60)

@@ -101,7 +101,7 @@ def test_what_is_selected_of_a_file_fits_in_memory() -> None:
     assert stream.total > 3 * 8, "the plan grows"
     with pytest.raises(td.ShapeError, match="no out can have them"):
         td.stream(lambda a: a[a > 0.5], a, out=np.empty(5, np.float32))
-    with pytest.raises(td.MemoryLimitExceeded, match=r"a block of offsets.*memory="):
+    with pytest.raises(td.MemoryLimitExceeded, match=r"a block of segments.*memory="):
         td.stream(lambda a: td.repeat(a[:, 0], td.cast(a[:, 1], td.int64)), a, memory=20_000)
 
 
