@@ -93,9 +93,16 @@ class _Machine:
         chunks = [self.plan.chunks[b.leaf] for b in blocks.buffers]
         strips: dict[tuple[Leaf, tuple[int, ...]], _Made] = {}
         ahead: deque[tuple[Task, list[_Sent], int]] = deque()
-        for task in tasks(blocks, chunks):
+        most, order = len(self.free), tasks(blocks, chunks)
+        read = {b.leaf for b in blocks.buffers}
+        own = [r for x, r in zip(stage.leaves, blocks.results, strict=True) if x in read]
+        if own and (axis := own[0].axes[-1]) is not None and axis.dimension is not None:
+            # Blocks go on where others ended: those beside each other, then the next ones.
+            dimension, sign = axis.dimension, -1 if blocks.backwards else 1
+            most, order = 0, iter(sorted(order, key=lambda t: sign * t.position[dimension]))
+        for task in order:
             ahead.append((task, *self._read(blocks, chunks, task, strips)))
-            if len(ahead) > len(self.free):
+            if len(ahead) > most:
                 self._run(stage, *ahead.popleft())
         while ahead:
             self._run(stage, *ahead.popleft())

@@ -84,6 +84,19 @@ SCANS: dict[str, F] = {
     "from the end, with a first value": lambda a: td.scanr(td.add, 0.5, a),
     "with a first value": lambda a: td.scanl(td.add, 0.5, a),
     "and the total": lambda a: td.scanl_total(td.add, 0.5, a),
+    "columns from the end": lambda a: td.scanr1(td.add, a, 0),
+    "columns, with a first value": lambda a: td.scanl(td.add, 0.5, a, 0),
+    "columns from the end, with one": lambda a: td.scanr(td.add, 0.5, a, 0),
+    "columns and their total": lambda a: td.scanl_total(td.add, 0.5, a, 0),
+    "columns from the end and their total": lambda a: td.scanr_total(td.add, 0.5, a, 0),
+    "columns without a neutral element": lambda a: td.scanr1(last, a, 0),
+    "integers of columns and their total": lambda a: td.scanr_total(
+        td.add, 3, td.cast(a * 99, td.int32), 0
+    ),
+    "a recurrence from the end": lambda a: td.scan(
+        lambda s, v: (s * np.float32(0.5) + v, s - v),
+        td.zeros(a.shape[1:], dtype=td.float32), a, reverse=True,
+    ),
     "of columns": lambda a: td.cumsum(a.T, axis=0),
     "without a neutral element": lambda a: td.scanl1(last, a),
     "without one, with a first value": lambda a: td.scanl(last, 0.25, a),

@@ -75,3 +75,18 @@ def test_parts_of_chunks_are_tasks_of_their_own(monkeypatch: Any) -> None:
         layers = graph.every_array(plan, [given], "f")[plan.roots[0]].dask.to_dict()
         made = [k for k in layers if isinstance(k, tuple) and k[0].startswith("f-")]
         assert simulated(plan, 1, paid, lambda blocks, n: 0.0) == len(made)
+
+
+@pytest.mark.parametrize("f", [lambda a: td.cumsum(a, axis=0), lambda a: td.scanr1(td.add, a, 0)])
+def test_blocks_that_go_on_from_others_wait_for_them(f: Any) -> None:
+    """Those beside each other run at the same time, whatever the order of the grid."""
+
+    def seconds(chunks: tuple[int, int], workers: int) -> float:
+        a = da.zeros((800, 800), chunks=chunks, dtype="float32")
+        plan = td.jit(f).lower(a).executable.plan([a], ())
+        return simulated(plan, workers, FREE, lambda blocks, n: 1.0)
+
+    assert seconds((100, 800), 8) == pytest.approx(8)
+    assert seconds((100, 100), 8) == pytest.approx(8)
+    assert seconds((100, 100), 4) == pytest.approx(16)
+    assert seconds((800, 100), 8) == pytest.approx(1)
