@@ -10,8 +10,8 @@ results compute themselves like other arrays.
 The signature of an argument that such a call returned is that call and its data, so a chain,
 `td.sqrt(a * 2 + 1)`, has one cached program, in which everything is fused.  Operators take floats,
 and NumPy's scalars, as run-time numbers; integers, too, once a few calls differed only in them, as
-well as the positions of `a[k]` and of `a[k : k + n]`.  Whatever else reads a deferred array has the
-call traced.
+well as the positions of `a[k]`, `a[k : k + n]` and `a.at[k]`.  Whatever else reads a deferred array
+has the call traced.
 
 Where the chain of a Python loop's state comes round to the line of an earlier operation of it, the
 state is computed: each iteration runs the same few programs, whether its result is looked at or
@@ -28,6 +28,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import EllipsisType, FunctionType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,14 +38,15 @@ from ..array import Array
 from ..errors import TreadleError, standing_at, user_location
 from ..evaluator import evaluator
 from ..expr import Param
-from ..graph import Input, known
+from ..graph import Input, known, topological
+from ..node import Node
 from ..process import locks
 from ..process.configuration import Settings, refresh_settings, settings
 from ..scalar import Scalar
 from ..types import DEFAULT_OF_KIND, ScalarType, as_type, kind_of_literal
 from . import functions, held
 from .operators import Operators
-from .sources import use
+from .sources import IN_PARTS, is_lazy, use
 from .tracing import is_tracing, outside
 
 if TYPE_CHECKING:
@@ -232,8 +234,8 @@ class _Read:
         return (call.cached, k, *data, *map(self.number, call.numbers))
 
 
-class _Literals:
-    """The integers that calls of the same signature otherwise have had."""
+class Literals:
+    """The integers, or other numbers, that calls of the same signature otherwise have had."""
 
     def __init__(self) -> None:
         self.seen: dict[Hashable, set[Hashable]] = {}
@@ -258,7 +260,7 @@ class CallCache:
 
     def __init__(self, function: Callable[..., object], numbers: Numbers = "none") -> None:
         self.function, self.numbers = function, numbers
-        self.literals = _Literals()
+        self.literals = Literals()
         #: False if calls of a signature are not cached.
         self.known: dict[Hashable, CachedCall | Literal[False]] = {}
 
@@ -377,14 +379,38 @@ def _slice(array: Array, index: Indexing) -> Array:
     return later.slice_array(array, index)
 
 
-def _read_window(array: Array, axes: WindowAxes, *starts: int) -> Array:
-    return later.read_window(array, axes, starts)
+def _read_window(array: Array, axes: WindowAxes, *starts: int | Scalar) -> Array:
+    """Positions that vary are data, if they are no run-time numbers: where the call is traced, the
+    programs of a loop's iterations are one."""
+    if not reads_whole(array):
+        return later.read_window(array, axes, starts)
+    at = [use(np.array(k))._scalar_at(()) if type(k) is int else k for k in starts]
+    return later.read_window(array, axes, at)
+
+
+#: Nodes for which `reads_whole` holds.
+_whole: WeakSet[Node] = WeakSet()
+
+
+def reads_whole(array: Array) -> bool:
+    """Whether what an array consists of is in one piece: of the blocks of others only those are
+    read that positions known in advance need."""
+    nodes = [leaf.node for leaf in array._leaves]
+    with _making:
+        for node in topological(array._leaves, known=_whole):
+            source = node.source if isinstance(node, Input) else None
+            if is_lazy(source) or type(source) in IN_PARTS:
+                return False
+        if len(_whole) > CALLS:
+            _whole.clear()
+        _whole.update(nodes)
+    return True
 
 
 _slices = CallCache(_slice)
 #: Slices of the same extents at positions that vary, and the positions of other slices.
 _windows = CallCache(_read_window, "all")
-_positions = _Literals()
+_positions = Literals()
 
 
 @lru_cache(maxsize=1024)

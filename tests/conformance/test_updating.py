@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.driver.expressions import _programs
 
 from .helpers import DTYPES, assert_same, generator, small, td_dtype, to_host
 
@@ -634,3 +635,48 @@ def test_a_mask_takes_the_elements_of_what_is_chosen(backend):
     square, mask = rng.normal(size=(3, 3)), rng.random((3, 3)) < 0.5
     found = td.jit(lambda a, m: a.at[m].add(-a[m]), backend=backend)(square, mask)
     assert_same(found, np.where(mask, 0.0, square))
+
+
+def test_positions_and_numbers_that_vary_are_data(backend):
+    """Updates of a Python loop, outside of compiled functions, differ in their numbers only: they
+    are those of NumPy, and run a few programs."""
+    rng = np.random.default_rng(3)
+    before = len(_programs)
+    for dtype, last in (("float32", ()), ("int16", ()), ("float64", (slice(1, None, 2),))):
+        start = np.zeros((6, 5), dtype)
+        found, expected = td.use(start), start.copy()
+        for step in range(24):
+            row, column = (int(k) for k in rng.integers(-5, 5, 2))
+            index = (row, *last) if last else (row, column)
+            new = int(rng.integers(-9, 9)) if dtype == "int16" else float(rng.standard_normal())
+            change = ("set", "add", "max")[step % 3]
+            with td.config(backend=backend):
+                found = td.use(td.run(getattr(found.at[index], change)(new)))
+            if change == "set":
+                expected[index] = new
+            elif change == "add":
+                expected[index] += np.asarray(new).astype(dtype)
+            else:
+                expected[index] = np.maximum(expected[index], np.asarray(new).astype(dtype))
+            np.testing.assert_array_equal(np.asarray(found), expected)
+    assert len(_programs) - before <= 3 * 3 * 4 + 4
+    a = td.use(np.zeros(4, np.uint8))
+    for k in range(8):
+        with pytest.raises(td.IndexOutOfBounds):
+            td.run(a.at[k + 4].set(1), backend=backend)
+        with pytest.raises(td.DTypeError):
+            td.run(a.at[k % 4].set(k + 256), backend=backend)
+
+
+def test_a_loop_that_reads_and_updates_elements(backend):
+    expected = np.zeros(24)
+    with td.config(backend=backend):
+        a = td.zeros(24).at[0].set(1.0)
+        expected[0] = 1
+        before = len(_programs)
+        for k in range(1, 24):
+            a = a.at[k].set(a[k - 1] * 1.5 + 2.0)
+            expected[k] = expected[k - 1] * 1.5 + 2
+            assert float(a[k]) == expected[k]
+        np.testing.assert_array_equal(np.asarray(a), expected)
+    assert len(_programs) - before < 18

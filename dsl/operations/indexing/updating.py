@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from ... import late_binding as later, simplify
 from ...annotations import ArrayLike, Element, Function, Indexing
 from ...array import Array, require_scalars
@@ -23,17 +25,17 @@ from ...errors import (
     user_location,
 )
 from ...expr import TRUE, Expr, Read, constant, substitute, walk
-from ...frontend.call_cache import CallCache
+from ...frontend.call_cache import CallCache, Literals, reads_whole
 from ...frontend.refusals import never_set
 from ...frontend.sources import as_array, is_arraylike
 from ...frontend.suggestions import AT_METHODS
-from ...frontend.tracing import forbid_nesting
+from ...frontend.tracing import forbid_nesting, is_tracing
 from ...graph import Check, Combine, Generate, Label, Permute, Shape, indices, known
 from ...scalar import Scalar, apply_primitive, fit_weak, lift, yields
 from ...shapes import same_shape, show_shape, stretch_checks, stretched
 from ...types import flatten
 from ..common import combining_method, flatten_value, method, operation, trace_combine
-from .parts import part_of, unwrapped
+from .parts import index_parts, part_of, unwrapped
 
 __all__ = ["update"]
 
@@ -177,6 +179,8 @@ def _updated(a: Any, index: Indexing, new: Element, called: str,
     if function is not None:
         combine = trace_combine(function, array.structure, array.types, called, where)
     index = unwrapped(index)
+    if not is_tracing():
+        index, new = _as_data(array, index, new, called)
     mask = _mask(index)
     if mask is not None and not _of_chosen(new, array, mask):
         return _chosen(array, mask, new, called, combine)
@@ -186,6 +190,48 @@ def _updated(a: Any, index: Indexing, new: Element, called: str,
     node = Permute(part.shape, TRUE, part.target, values, array._leaves, combine, label=label,
                    where=where, checks=(*part.checks, *checks))  # fmt: skip
     return Array(node.leaves, array.structure, array._shape)
+
+
+#: The positions and new numbers of updates outside of compiled functions.
+_seen = Literals()
+
+
+def _as_data(array: Array, index: Indexing, new: Element, called: str) -> tuple[Indexing, Element]:
+    """The same index and new element, with data in place of their Python numbers if a few calls
+    differed only in these: the iterations of a Python loop, `a = a.at[k].set(x)`, then run one
+    program."""
+    parts = index if isinstance(index, tuple) else (index,)
+    extents = [known(e) for e in array._shape]
+    if not array.structure.is_leaf or None in extents or not all(map(_is_plain, parts)):
+        return index, new
+    (t,), numbers = array.types, [p for p in parts if type(p) is int]
+    whole = type(new) is int and t.is_integer and t.lowest <= new <= t.highest
+    if whole or (t.is_float and isinstance(new, int | float) and type(new) is not bool):
+        numbers.append(new)
+    family = called, t, tuple(extents), tuple("k" if type(p) is int else repr(p) for p in parts)
+    varies = numbers and _seen.vary((*family, len(numbers)), tuple(numbers))
+    if not varies or not reads_whole(array):
+        return index, new
+    made: list[Any] = []
+    axis = 0
+    for part in index_parts(index, array.ndim):
+        if type(part) is int:
+            n = int(extents[axis])
+            if not -n <= part < n:
+                return index, new  # an error, of numbers
+            part = as_array(np.array(part % n), called)
+        made.append(part)
+        axis += part is not None
+    if len(numbers) > sum(type(p) is int for p in parts):
+        new = np.asarray(new).astype(t.numpy)
+    return tuple(made), new
+
+
+def _is_plain(part: object) -> bool:
+    """Whether a part of an index is made of Python numbers."""
+    if isinstance(part, slice):
+        return all(type(e) in (int, type(None)) for e in (part.start, part.stop, part.step))
+    return type(part) is int or part is None or part is Ellipsis
 
 
 # --- the new elements ------------------------------------------------------------------------
