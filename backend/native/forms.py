@@ -33,9 +33,9 @@ MOST_SMALL = 4
 #: faster than a loop, and LLVM takes long to assign their registers.
 MOST_OPERATIONS = 512
 
-#: An extent, the largest size that gets a kernel of its own, the operations of an iteration, and
-#: the slot and axis that have its value.
-_Count = tuple[Extent, int, int, int, int]
+#: An extent, the largest size that gets a kernel of its own, the operations of an iteration, the
+#: slot and axis that have its value, and extents that must be constants, too, for it to be one.
+_Count = tuple[Extent, int, int, int, int, frozenset[Extent]]
 
 
 class NativeForms(Forms):
@@ -71,7 +71,9 @@ class NativeForms(Forms):
                 return Form(loops, tuple(constants))
         sizes: list[tuple[Expr, int]] = []
         iterations = 1
-        for extent, most, operations, slot, axis in self._counts(loops):
+        for extent, most, operations, slot, axis, inner in self._counts(loops):
+            if not inner.issubset(e for e, _ in sizes):
+                continue
             n = run.slots[slot].shape[axis]
             total = n * iterations
             if 0 < n <= most and total <= MOST_ITERATIONS and total * operations <= MOST_OPERATIONS:
@@ -95,12 +97,17 @@ class NativeForms(Forms):
             }  # fmt: skip
             made = self.short.of(self.node, loops)
             extents = counting_extents(made)
-            for narrow, limit in _narrow_extents(made).items():
+            narrow_extents = _narrow_extents(made)
+            for narrow, limit in narrow_extents.items():
                 if narrow not in extents:
                     extents[narrow], most[narrow] = 0, limit
+            around_it = _around_narrow(made) if narrow_extents else {}
+            for outer in around_it:
+                if outer not in extents:
+                    extents[outer], most[outer] = 0, NARROW
             found = [
                 (e, most.get(e, MOST_ITERATIONS), operations, self.owner.slot_of(Leaf(e.node, 0)),
-                 e.axis)
+                 e.axis, around_it.get(e, frozenset()) if not operations else frozenset())
                 for e, operations in extents.items()
             ]  # fmt: skip
             self._counting[loops] = found
@@ -162,6 +169,21 @@ def _narrow_extents(node: Node) -> dict[Extent, int]:
             across, along = (lanes in walk((a,)) for a in e.args[-2:])
             if across and not along:
                 found.setdefault(width[0], NARROW)
+    return found
+
+
+def _around_narrow(node: Node) -> dict[Extent, frozenset[Extent]]:
+    """The extents of axes before the last one of a map, and those of the axes behind: rows may have
+    several axes, if all are short."""
+    found: dict[Extent, frozenset[Extent]] = {}
+    if not isinstance(node, Generate):
+        return found
+    behind = frozenset[Extent]()
+    for e in reversed(node.shape[1:]):
+        own = {x for x in walk((e,)) if isinstance(x, Extent)}
+        if behind and len(own) == 1 and not own & behind:
+            found.update(dict.fromkeys(own, behind))
+        behind |= own
     return found
 
 

@@ -33,7 +33,15 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Generate, Leaf
-from treadle.dsl.passes.rows import NARROW, most_narrow, row_axes, row_members
+from treadle.dsl.passes.cost import operations
+from treadle.dsl.passes.rows import (
+    LITTLE,
+    LONGEST,
+    NARROW,
+    most_narrow,
+    row_axes,
+    row_members,
+)
 from treadle.dsl.types import bool_, int64
 
 from ...ir import arithmetic as at
@@ -101,8 +109,9 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
         if row is not None:
             tasks = _one_row(builder, node, outs, row, p, task, into)
             return builder.lowered(_kernel(builder, node, tasks, task, into, collapsed=True))
-    if plan is None and _is_narrow(builder, node, outs):
-        tasks = _narrow_rows(builder, node, outs, rank - 1, task, into)
+    narrow = _narrow_axes(builder, node) if plan is None else None
+    if narrow is not None:
+        tasks = _narrow_rows(builder, node, outs, narrow, task, into)
         return builder.lowered(_kernel(builder, node, tasks, task, into))
     if plan is None and (merged := _Merged.of(builder, node, outs)) is not None:
         tasks = merged.emit(task, into)
@@ -240,14 +249,23 @@ def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer], roots: Se
     return builder.scalar(at.ceil_div(size, elements), "blocks")
 
 
-def _is_narrow(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> bool:
-    """Whether rows of results are known to be short and may be numerous."""
-    if len(node.shape) < 2 or builder.context.check or transform.has_boundary(node.elements):
-        return False
-    rows = builder.root(node.shape[-2])
-    if isinstance(rows, Const) and int(rows.value) <= NARROW:
-        return False
-    return is_short(builder, node.shape[-1], most_narrow(node.elements, len(node.shape)))
+def _narrow_axes(builder: Builder, node: Generate) -> int | None:
+    """The number of axes before those of a row, if rows of results are known to be short and may be
+    numerous; None otherwise.  The axes of a row are as many as it takes until one may be long."""
+    shape, axes = node.shape, len(node.shape) - 1
+    if axes < 1 or builder.context.check or transform.has_boundary(node.elements):
+        return None
+    if not is_short(builder, shape[-1], most_narrow(node.elements, axes + 1)):
+        return None
+    size, work = builder.root(shape[-1]), max(operations(node.elements), 1.0)
+    assert isinstance(size, Const)
+    elements = int(size.value)
+    while isinstance(rows := builder.root(shape[axes - 1]), Const) and int(rows.value) <= NARROW:
+        elements *= int(rows.value)
+        if axes == 1 or elements > LONGEST or elements * work > LITTLE:
+            return None
+        axes -= 1
+    return axes
 
 
 def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], axes: int, task: Var,

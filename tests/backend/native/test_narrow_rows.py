@@ -199,3 +199,47 @@ def test_matrices_put_together_from_columns(d):
         want[:, 0] += a[:, -1]
         want[:, -1] += a[:, 0]
         np.testing.assert_allclose(gradient(a, w), want, rtol=1e-13)
+
+
+def constants(f, *args):
+    """The extents that are constants in the kernels for these arguments."""
+    program = td.jit(f, backend="native").lower(*args)
+    program(*args)
+    steps = program.executable.kernel_steps
+    return sorted(n for s in steps for _, form, _ in s.variants for _, n in form.sizes)
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("type_", ["f4", "f8", "i2", "c8"])
+@pytest.mark.parametrize("short", [(4, 4), (2, 2, 2), (1, 5), (8, 8), (3, 9), (4, 2, 3)])
+def test_rows_of_several_short_axes(type_, short):
+    """Matrices with one of their elements, or with a matrix of their own shape, each."""
+    corner = (slice(None), *(slice(0, 1) for _ in short))
+    plus = td.jit(lambda a, b: a * b[None] + a[corner], backend="native")
+    turned = td.jit(lambda a: a + td.swapaxes(a, -1, -2), backend="native")
+    for n in COUNTS:
+        a, b = rows(n, int(np.prod(short)), type_).reshape(n, *short), rows(*short[-2:], type_)
+        b = np.broadcast_to(b, short).copy()
+        with np.errstate(over="ignore"):
+            assert np.allclose(plus(a, b), a * b[None] + a[corner], rtol=1e-5)
+        if short[-1] == short[-2]:
+            assert np.array_equal(turned(a), a + np.swapaxes(a, -1, -2))
+
+
+def test_short_axes_are_constants_together():
+    def plus(a):
+        return a + a[:, :1, :1]
+
+    assert constants(plus, rows(30, 16, "f8").reshape(30, 4, 4)) == [4, 4]
+    assert constants(plus, rows(10, 70 * 4, "f8").reshape(10, 70, 4)) == [4]
+    assert constants(plus, rows(10, 70 * 4, "f8").reshape(10, 4, 70)) == []
+    assert constants(plus, rows(10, 120, "f8").reshape(10, 10, 12)) == []
+
+
+def test_extents_that_change_from_short_to_long():
+    """One program, whatever is short: each call has the kernel for its extents."""
+    f = td.jit(lambda a: a * 2 + a[:, :1, :1], backend="native")
+    for shape in [(50, 4, 4), (50, 4, 200), (50, 200, 4), (3, 4, 4), (50, 1, 4), (0, 4, 4),
+                  (50, 4, 1), (2, 2, 2), (50, 8, 8), (50, 3, 2)]:  # fmt: skip
+        a = rows(shape[0], shape[1] * shape[2], "f8").reshape(shape)
+        assert np.array_equal(f(a), a * 2 + a[:, :1, :1]), shape
