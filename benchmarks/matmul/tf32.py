@@ -256,8 +256,9 @@ def compiled(engine: Engine) -> None:
 
     def one(case: tuple[str, str, Fused | None]) -> None:
         name, how, fused = case
+        cp.cuda.runtime.setDevice(0)  # binds the context to this thread
         p, q = (matrix(x.T if h == "t" else x) for h in how)
-        with suppress(KeyError), cp.cuda.Device(0):
+        with suppress(KeyError):
             engine.standard(matrix(cp.empty_like(x)), p, q, "owner", name, fused)
 
     one(cases[0])

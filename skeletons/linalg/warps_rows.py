@@ -30,7 +30,7 @@ from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.types import float64, int32, int64, uint32
 
 from ..ir import arithmetic as at
-from ..ir.kernel import Collective, Load, Store
+from ..ir.kernel import Assign, Collective, Load, Store
 from ..ir.linearize import Linearizer
 from ..lower import tiling
 from ..lower.build import Builder
@@ -144,16 +144,9 @@ class Rows(Warps):
             one = at.both(f, at.negate(apply_primitive("less", [x, best])))
             could.append(into.let(at.both(one, at.negate(at.either(*could))) if could else one,
                                   "largest"))  # fmt: skip
+        group = self._those(into, at.either(*could))
         if place is not None:
-            (here,) = could
-            own_place = into.let(at.select(here, place, at.integer(WARP)), "own_place")
-            lowest = self.among_lanes(into, own_place, at.minimum)
-            could = [into.let(at.both(here, at.equal(own_place, lowest)), "lowest")]
-        chosen = Var("chosen", uint32)
-        into.append(Collective(chosen, "ballot", (at.either(*could),)))
-        group = (
-            chosen if self.lanes == WARP else apply_primitive("bitwise_and", [chosen, self.group])
-        )
+            group = self._first_of(into, group, could[0], place)
         lane = into.let(simplify.cast(apply_primitive("ctz", [group]), int64), "pivot")
         number = at.subtract(lane, self.first)
         if len(could) > 1:
@@ -164,6 +157,29 @@ class Rows(Warps):
             number = simplify.cast(self.shuffled(into, mine, lane), int64)
         none = at.negate(apply_primitive("greater", [best, Const(0.0, best.type)]))
         return lane, could, into.let(number, "pivot_row"), into.let(none, "none")
+
+    def _those(self, into: Linearizer, condition: Expr) -> Expr:
+        """The lanes of the same matrix for which a condition holds, as bits."""
+        chosen = Var("chosen", uint32)
+        into.append(Collective(chosen, "ballot", (condition,)))
+        if self.lanes == WARP:
+            return chosen
+        return into.let(apply_primitive("bitwise_and", [chosen, self.group]), "those")
+
+    def _first_of(self, into: Linearizer, group: Expr, here: Expr, place: Expr) -> Expr:
+        """Of several lanes the one of the lowest `place`; `here`: whether this is one of them."""
+        none = Const(0, uint32)
+        rest = apply_primitive("bitwise_and", [group, apply_primitive(
+            "subtract", [group, Const(1, uint32)])])  # fmt: skip
+        tied = Var("tied", uint32)
+        into.append(Collective(tied, "ballot", (apply_primitive("not_equal", [rest, none]),)))
+        found = into.declare(group, "found")
+        with into.when(apply_primitive("not_equal", [tied, none])):  # the same for all lanes
+            own = into.let(at.select(here, place, at.integer(WARP)), "own_place")
+            lowest = self.among_lanes(into, own, at.minimum)
+            first = at.both(here, at.equal(own, lowest))
+            into.append(Assign(found, self._those(into, first)))
+        return found
 
     def _solve(self, into: Linearizer, member: Expr) -> Expr:
         n, node, columns = self.n, self.node, self.columns
@@ -227,7 +243,8 @@ class Rows(Warps):
             a, (used, place, mine) = state[:n], state[n:]
             pivot, *_ = self._pivot(into, [a[0]], [used], place)
             here = into.let(at.equal(self.lane, pivot), "here")
-            taken = self.shuffled(into, place, pivot)
+            narrow = into.let(simplify.cast(place, uint32), "narrow")
+            taken = into.let(simplify.cast(self.shuffled(into, narrow, pivot), int64), "taken")
             mine = into.let(at.select(at.equal(self.own, k), taken, mine), "mine")
             moved = at.select(at.equal(place, k), taken, place)
             place = into.let(at.select(here, k, moved), "place")
