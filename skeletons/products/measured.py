@@ -57,17 +57,6 @@ MEASURED: dict[tuple[str, str], Table] = {
     for arithmetic, table in times.items()
 }
 """By device and arithmetic, then variant ("standard split", "two levels atomic"), then extent."""
-#: Engines that were not timed, by those that read as many bytes and multiply as many clocks in a
-#: stage: taken to be as far from the library's rate.
-LIKE = {"Float32Tf32": "Float16", "Float32Tf32Square": "Float16Square"}
-#: Those whose times are not measured.
-MODELLED = {a for a in LIKE if "standard owner" not in MEASURED[H200.name, a]}
-for _name in MODELLED:
-    _mine, _like = (MEASURED[H200.name, a] for a in (_name, LIKE[_name]))
-    _mine["standard owner"] = {
-        n: ms * _like["standard owner"][n] / _like["library"][n]
-        for n, ms in _mine["library"].items() if n in _like["library"]
-    }  # fmt: skip
 
 
 def raw(on: Machine, cost: EngineCost, variant: str, size: Size) -> float:
@@ -145,7 +134,7 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
         return replace(on, fma=on.processors * on.clock * on.tensor), replace(
             HOPPER_HALF, shape=tile
         )
-    if arithmetic in LIKE:
+    if arithmetic.startswith("Float32Tf32") and "x3" not in arithmetic:
         tile = (128, 128 if "Square" in arithmetic else 256, 32)
         return replace(on, fma=on.processors * on.clock * on.tensor / 2), replace(
             HOPPER_TF32, shape=tile

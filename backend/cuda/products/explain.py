@@ -9,7 +9,7 @@ from treadle.dsl.graph import Matmul
 from treadle.dsl.text import duration
 from treadle.skeletons.products import STRASSEN, BilinearAlgorithm, algorithm_of
 from treadle.skeletons.products.error import SPLITS, TF32, error_in_words
-from treadle.skeletons.products.measured import LIKE, MODELLED, exact, levels_of
+from treadle.skeletons.products.measured import exact, levels_of
 from treadle.skeletons.products.model import H200
 from treadle.skeletons.products.small import on_gpu, on_tensor_cores, staged
 
@@ -122,12 +122,9 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
     return found | decision.why
 
 
-def _origin(device: Any, arithmetic: str | None = None) -> str:
-    """Where predictions come from; `arithmetic`: of the engine."""
+def _origin(device: Any) -> str:
+    """Where predictions come from."""
     if features(device.arch) >= HOPPER:
-        if arithmetic in MODELLED:
-            return (f"(measured on an {H200.name}, interpolated; the engine's by the model, "
-                    f"from {LIKE[arithmetic]}'s)")  # fmt: skip
         return f"(measured on an {H200.name}, interpolated)"
     return (f"(measured on an {H200.name}, interpolated, and scaled to {device.multiprocessors} "
             f"multiprocessors of {device.arch})")  # fmt: skip
@@ -140,8 +137,7 @@ def _compared(decision: Decision, device: Any, form: Form | None) -> dict[str, s
         return {}
     (_, mine), *others = decision.prices
     times = "; ".join([duration(mine), *(f"{name} {duration(s)}" for name, s in others)])
-    of = None if form is None else form.arithmetic
-    return {"predicted": f"{times} {_origin(device, of)}"}
+    return {"predicted": f"{times} {_origin(device)}"}
 
 
 def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], options: Any
@@ -194,7 +190,7 @@ def _library_seconds(engine: Engine | None, arithmetic: str | None, size: tuple[
     if found:
         text += f"; the tile engine {duration(min(found.values()))}"
     assert engine is not None
-    return {"predicted": f"{text} {_origin(engine.device, arithmetic)}"}
+    return {"predicted": f"{text} {_origin(engine.device)}"}
 
 
 def _seconds(engine: Engine, arithmetic: str, size: tuple[int, int, int], levels: int,
@@ -209,4 +205,4 @@ def _seconds(engine: Engine, arithmetic: str, size: tuple[int, int, int], levels
     why = f"{best / mine:.2f} times as fast as the best standard product" if levels else (
         f"{'without the engine' if exact(arithmetic) else 'the library'} "
         f"{duration(others['library'])}")  # fmt: skip
-    return {"predicted": f"{duration(mine)}; {why} {_origin(engine.device, arithmetic)}"}
+    return {"predicted": f"{duration(mine)}; {why} {_origin(engine.device)}"}

@@ -43,9 +43,11 @@ UNSURE = 1.05
 #: Seconds in which the host issues the launches of a product from tile images (measured).
 ISSUED = 9e-5
 #: Arithmetics of tensor maps, and of lines that are copied, whose engine computes plain products
-#: too, where it is predicted to be faster than the library.  None was measured to be: the engines
-#: of 16-bit floats are as fast as the library at best, which takes strides and leading axes.
-PLAIN: frozenset[str] = frozenset()
+#: too, where it is predicted to be faster than the library.  (The engines of 16-bit floats are as
+#: fast as the library at best, which takes strides and leading axes.)
+PLAIN = frozenset(("Float32Tf32", "Float32Tf32Square"))
+#: … of at least as many multiplications as the smallest of the measured ones.
+LEAST_PLAIN = 1024**3
 #: The least extent for which an engine computes a named algorithm, if no execution is named.
 LEAST = 64
 
@@ -127,6 +129,8 @@ def standard_way(engine: Engine, form: Form, size: tuple[int, int, int], options
     if (form.maps or form.copies) and form.arithmetic not in PLAIN:
         return None
     m, k, n = size
+    if form.arithmetic in PLAIN and m * k * n < LEAST_PLAIN:
+        return None
     found = predicted(engine, form.arithmetic, size, fast=False, deterministic=True)
     if not found:
         return engine.standard_mode(m, n, k, False, form.arithmetic)

@@ -130,10 +130,15 @@ template <Element E> __device__ __forceinline__ void unpacked(u32 v, float &low,
 __device__ __forceinline__ void sts128(u32 at, const u32 (&v)[4]) {
     asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
 }
-// A tf32 (in a word, its last thirteen bits zero), rounded to nearest, ties away from zero.
+// A tf32 (in a word, its last thirteen bits zero), rounded to nearest, ties to even, as tensor maps and cuBLAS do.
 __device__ __forceinline__ u32 rounded(float x) {
     u32 v;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(v) : "f"(x));
+#if __CUDA_ARCH__ >= 900
+    asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(v) : "f"(x));
+#else
+    const u32 bits = __float_as_int(x);
+    v = fabsf(x) <= 3.402823466e38f ? (bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000 : x == x ? bits : 0x7FFFE000;
+#endif
     return v;
 }
 __device__ __forceinline__ void lds64(u32 &a, u32 &b, u32 at) { asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(a), "=r"(b) : "r"(at) : "memory"); }

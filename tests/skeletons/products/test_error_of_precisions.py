@@ -83,8 +83,10 @@ def _in_tf32(a: Any, b: Any) -> Any:
     """The product of operands rounded to tf32, as Hopper's tensor cores add: eight products and the
     sum are aligned to the largest exponent, cut to 25 bits behind its point, and summed; the sum is
     rounded toward zero (tests/backend/cuda/products/emulation/tensor.h)."""
-    x, y = (((v.view("u4") + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view("f4").astype("f8")
-            for v in (a, b))  # fmt: skip
+    half = np.uint32(0xFFF)
+    bits = (v.view("u4") for v in (a, b))
+    x, y = (((u + half + (u >> 13 & 1)) & np.uint32(0xFFFFE000)).view("f4").astype("f8")
+            for u in bits)  # fmt: skip
     total = np.zeros((a.shape[0], b.shape[1]))
     for k in range(0, a.shape[1], 8):
         p, q = x[:, k : k + 8, None], y[None, k : k + 8]

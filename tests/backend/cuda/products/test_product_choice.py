@@ -401,11 +401,8 @@ def tf32(function: Any, size: tuple[int, int, int], arch: str = "sm_90a", count:
     return made, describe(node, size, device, count=count)
 
 
-def test_tf32_is_the_library_s_unless_something_is_fused() -> None:
+def test_tf32_with_an_epilogue() -> None:
     for n in (40, 512, 2048, 8192, 16384):
-        made, shown = tf32(lambda p, a, b: p(a, b), (n, n, n))
-        assert (made.by, made.way) == ("library", None)
-        assert "11 significant bits" in shown["precision"] and "error" in shown
         made, shown = tf32(lambda p, a, b: td.maximum(p(a, b) + 1, 0), (n, n, n))
         assert (made.by == "engine") == (n >= 2048), (n, made)
         assert "11 significant bits" in shown["precision"] and "error" in shown
@@ -418,16 +415,16 @@ def test_tf32_is_the_library_s_unless_something_is_fused() -> None:
             assert made.separate == {"epilogue"}
 
 
-def test_plain_tf32_by_the_engine_is_one_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then where it is predicted to be faster than the library."""
+def test_plain_tf32_is_the_engine_s_where_that_is_faster() -> None:
     names = {name for name, form in ENGINES.items() if form.precision == "tf32" and form.maps}
-    monkeypatch.setattr(product_ways, "PLAIN", frozenset(names))
-    for n in (2048, 4096, 8192, 16384):
+    for n in (40, 512, 1000, 2048, 4096, 8192, 16384):
         times = {name: product_ways.predicted(H200, name, (n,) * 3, fast=False, deterministic=True)
                  for name in names}  # fmt: skip
         faster = min(t["standard owner"] for t in times.values()) < times[min(names)]["library"]
+        faster = faster and n >= 1024  # smaller ones were not measured
         made, shown = tf32(lambda p, a, b: p(a, b), (n,) * 3)
-        assert made.by == ("engine" if faster else "library")
+        assert made.by == ("engine" if faster else "library"), n
+        assert "11 significant bits" in shown["precision"] and "error" in shown
         assert ("tf32 on tensor cores" in shown["algorithm"]) == faster
 
 
@@ -473,7 +470,7 @@ def test_tf32_elsewhere() -> None:
     assert made.by == "library" and "11 significant bits" in shown["precision"]
     with td.precision(fast=True):
         node, made = chosen(multiplied(precision="tf32"), (16384,) * 3)
-    assert made.by == "library" and "levels" not in describe(node, (16384,) * 3)["algorithm"]
+    assert "levels" not in describe(node, (16384,) * 3)["algorithm"]
     assert product_ways.alternatives(product_ways.Measured(), node, (16384,) * 3) == []
     for more in ({"algorithm": "strassen"}, {"algorithm": "winograd", "levels": 2},
                  {"algorithm": STRASSEN}):  # fmt: skip

@@ -130,9 +130,9 @@ def test_every_shape(name: str, how: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def to_tf32(x: Any) -> Any:
-    """Rounded to eleven significant bits, to nearest, ties away from zero."""
+    """Rounded to eleven significant bits, to nearest, ties to even."""
     bits = np.asarray(x, "f4").view("u4")
-    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view("f4")
+    return ((bits + np.uint32(0xFFF) + (bits >> 13 & 1)) & np.uint32(0xFFFFE000)).view("f4")
 
 
 @emulated

@@ -103,7 +103,7 @@ inline void bulk_stored() { grid::copies_done(); }
 struct alignas(64) TensorMap { u64 opaque[16]; };
 inline u32 rounded(float x) {
     const u32 bits = (u32)__float_as_int(x);
-    return std::isfinite(x) ? (bits + 0x1000) & 0xFFFFE000 : std::isnan(x) ? 0x7FFFE000 : bits;
+    return std::isfinite(x) ? (bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000 : std::isnan(x) ? 0x7FFFE000 : bits;
 }
 inline void box_load(u32 to, const TensorMap &map, int x, int y, u32 bar) {
     const u64(&w)[16] = map.opaque;
