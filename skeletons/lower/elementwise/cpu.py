@@ -262,7 +262,7 @@ def _narrow_axes(builder: Builder, node: Generate) -> int | None:
     elements = int(size.value)
     while isinstance(rows := builder.root(shape[axes - 1]), Const) and int(rows.value) <= NARROW:
         elements *= int(rows.value)
-        if axes == 1 or elements > LONGEST or elements * work > LITTLE:
+        if axes == 1 or not 0 < elements <= LONGEST or elements * work > LITTLE:
             return None
         axes -= 1
     return axes

@@ -243,3 +243,13 @@ def test_extents_that_change_from_short_to_long():
                   (50, 4, 1), (2, 2, 2), (50, 8, 8), (50, 3, 2)]:  # fmt: skip
         a = rows(shape[0], shape[1] * shape[2], "f8").reshape(shape)
         assert np.array_equal(f(a), a * 2 + a[:, :1, :1]), shape
+
+
+def test_no_elements_between_short_axes():
+    a = rows(3, 4, "f8")
+    for made, shape in (
+        (td.replicate(a, 0, axis=1), (3, 0, 4)),
+        (td.replicate(a, 0, axis=0) * 2, (0, 3, 4)),
+        (td.replicate(td.replicate(a, 2, axis=1), 0, axis=1), (3, 0, 2, 4)),
+    ):
+        assert np.asarray(td.run(made, backend="native")).shape == shape
