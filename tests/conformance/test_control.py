@@ -954,3 +954,30 @@ def test_predicates_of_branches_read_nothing_that_an_earlier_part_decides(backen
     with td.config(check=True), pytest.raises(td.IndexOutOfBounds, match=r"td\.cond"):
         td.jit(lambda to: td.map(lambda i: td.where((i < 3) & (x[i] > 0), 1, 0), to),
                backend=backend)(to)  # fmt: skip
+
+
+def test_a_slice_of_one_element_at_a_counter_broadcasts(backend: str) -> None:
+    """`d[:, k:k + 1]` has extent 1 as written, of loops' counters too; if there is no element k,
+    the message says so."""
+    d = np.random.default_rng(1).random((5, 5))
+    wanted = d.copy()
+    for k in range(5):
+        wanted = np.minimum(wanted, wanted[:, k : k + 1] + wanted[k : k + 1])
+    shortest = td.jit(
+        lambda d: td.loop(5, lambda k, d: td.minimum(d, d[:, k : k + 1] + d[k : k + 1]), d),
+        backend=backend,
+    )
+    np.testing.assert_array_equal(shortest(d), wanted)
+    v = np.arange(6.0)
+    for first, message in ((1, ""), (0, "empty")):  # v[-1:0] is empty
+        f = td.jit(
+            lambda v, first=first: td.loop(
+                first, first + 3, lambda k, s: s + v[k - 1 : k], td.zeros(6)
+            ),
+            backend=backend,
+        )
+        if message:
+            with pytest.raises(td.ShapeError, match=message):
+                f(v)
+        else:
+            np.testing.assert_array_equal(f(v), np.full(6, v[:3].sum()))

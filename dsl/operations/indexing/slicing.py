@@ -10,7 +10,7 @@ from ...analysis.bounds import bounds, is_counter
 from ...analysis.polynomial import polynomial
 from ...array import Array
 from ...errors import ShapeError, TracingError
-from ...expr import Apply, Const, Expr, Extent, Param, constant, walk
+from ...expr import Apply, Const, Expr, Extent, Param, Read, Var, constant, substitute, walk
 from ...graph import Check
 from ...scalar import Scalar, apply_primitive, as_count
 from ...shapes import on_host, require
@@ -55,6 +55,9 @@ def _single(s: slice, n: Expr) -> bool:
         return False  # if k = -1, a[-7:k] of 5 rows is a[-7:-1]: four rows
     if any(e.type != int64 for e in walk((low, high))):
         return False  # k + 1 in a narrow type may overflow
+    # The counter of a loop is read; it is the same number on both sides.
+    reads = {e: Var("k", int64) for e in walk((low, high)) if isinstance(e, Read)}
+    low, high = substitute((low, high), reads)
     low, high = (plus(n, e) if _counts_from_end(e) else e for e in (low, high))
     after = polynomial(plus(low, constant(1)))
     return after is not None and after == polynomial(high)
