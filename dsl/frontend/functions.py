@@ -63,7 +63,7 @@ def key_of(function: FunctionType, nested: int = 0) -> Hashable | None:
     return function.__code__, *used
 
 
-def _reached(function: FunctionType, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+def _reached(function: FunctionType, names: tuple[str, ...]) -> Iterator[tuple[str, object]]:
     """What the function refers to, and its defaults; the values of cells that are empty are
     not known."""
     outside, own = function.__globals__, vars(builtins)

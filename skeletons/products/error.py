@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treadle.dsl.annotations import ArrayLike
 from treadle.dsl.array import Array
@@ -66,7 +67,7 @@ class Split:
         """The error of an element over the unit roundoff and max|a| max|b|, at most."""
         return k * (self.bound * 2**24 + k / self.chunk)
 
-    def usual(self, k: float) -> Any:
+    def usual(self, k: float) -> NDArray[np.float64]:
         """As `typical_factors` of a standard product."""
         chunks = math.ceil(k / self.chunk)
         each, r = (self.typical / ROUNDING * 2**24) ** 2, k / chunks
@@ -90,7 +91,7 @@ class Rounded(Split):
     def most(self, k: int) -> float:
         return k * (self.bound * 2**24 + k / self.chunk * 2**3.4)
 
-    def usual(self, k: float) -> Any:
+    def usual(self, k: float) -> NDArray[np.float64]:
         each = 2 * 2.0**26
         scattered = k * each + (self.SCATTERED / ROUNDING) ** 2 * k**3
         lost = (self.LOST / ROUNDING * k * k / self.chunk) ** 2

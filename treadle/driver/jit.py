@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import FunctionType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -185,7 +186,9 @@ def _named(module: str, path: str) -> object:
     return found
 
 
-def _found_or_made(module: str, path: str, function: Any, *made: Any) -> Jit[..., Any, Any]:
+def _found_or_made(
+    module: str, path: str, function: FunctionType, *made: Any
+) -> Jit[..., object, object]:
     """The compiled function of this name, if it is of this function, else a new one."""
     found = _named(module, path)
     if isinstance(found, Jit) and found._function is function:

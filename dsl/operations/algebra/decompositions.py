@@ -257,8 +257,8 @@ class _Pivots(NamedTuple):
     """Of LU decompositions: the diagonals of U, whether the number of exchanges is odd, and whether
     a kernel of their own computes them."""
 
-    diagonal: Sequence[Any]
-    odd: Any
+    diagonal: Sequence[Scalar]
+    odd: Scalar | None
     checks: tuple[Check, ...]
     by_kernel: bool
 
@@ -278,7 +278,7 @@ def _pivots(array: Array, t: ScalarType, of: str, checks: tuple[Check, ...]) -> 
     factors, exchanged = _by_library("lu", (), [array], t, outs, checks)
     here, n = indices(len(batch)), int(rows.value)
     diagonal = [Scalar(factors._element((*here, constant(k), constant(k)))[0]) for k in range(n)]
-    odd: Any = None
+    odd: Scalar | None = None
     for k in range(n - 1):
         moved = Scalar(exchanged._element((*here, constant(k)))[0]) != k
         odd = moved if odd is None else odd ^ moved

@@ -403,7 +403,7 @@ def no_fast_product(what: str, algorithm: Any, t: ScalarType, standard: str) -> 
     )
 
 
-def no_fast_tf32(what: str, algorithm: Any, standard: str) -> TracingError:
+def no_fast_tf32(what: str, algorithm: object, standard: str) -> TracingError:
     """The error for a fast product in tf32; `standard`: the standard one, as written."""
     return TracingError(
         f"{what}: {getattr(algorithm, 'name', algorithm)!r} adds blocks of the operands and of the "

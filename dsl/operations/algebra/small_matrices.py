@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...annotations import Element
 from ...scalar import Scalar
 from ...types import ScalarType, int32
 from ..control import loop
@@ -37,7 +38,7 @@ class Lu:
     singular: Any
 
     @property
-    def diagonal(self) -> list[Any]:
+    def diagonal(self) -> list[Scalar]:
         return [row[k] for k, row in enumerate(self.rows)]
 
 
@@ -99,7 +100,7 @@ def lu(a: Matrix, right_sides: Matrix | None = None) -> Lu:
     return Lu(rows, pivots, odd, singular)
 
 
-def det(diagonal: Sequence[Any], odd: Any) -> Any:
+def det(diagonal: Sequence[Scalar], odd: Scalar | None) -> Element:
     """The determinant: the product of the pivots, in order, negative after an odd number of
     exchanges (None: none)."""
     product = diagonal[0]
@@ -108,7 +109,9 @@ def det(diagonal: Sequence[Any], odd: Any) -> Any:
     return product if odd is None else f.where(odd, -product, product)
 
 
-def slogdet(diagonal: Sequence[Any], odd: Any, real: ScalarType) -> tuple[Any, Any]:
+def slogdet(
+    diagonal: Sequence[Scalar], odd: Scalar | None, real: ScalarType
+) -> tuple[Element, Element]:
     """The determinant's sign (or phase) and the logarithm of its absolute value."""
     sign: Any = None
     logarithm: Any = None

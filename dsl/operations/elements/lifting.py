@@ -58,7 +58,7 @@ def elementwise(name: str, *operands: Any) -> Any:
     return lifted(lambda values: apply_primitive(name, values), name, operands)
 
 
-def _comparable(value: Any, other: Any, name: str) -> Any:
+def _comparable(value: ArrayLike, other: ArrayLike, name: str) -> ArrayLike:
     """An integer beyond all integer types as a float that compares with another operand as it
     does."""
     if type(value) is not int or -(1 << 63) <= value < 1 << 64:

@@ -56,7 +56,7 @@ def _single(s: slice, n: Expr) -> bool:
     if any(e.type != int64 for e in walk((low, high))):
         return False  # k + 1 in a narrow type may overflow
     # The counter of a loop is read; it is the same number on both sides.
-    reads = {e: Var("k", int64) for e in walk((low, high)) if isinstance(e, Read)}
+    reads: dict[Expr, Expr] = {e: Var("k", int64) for e in walk((low, high)) if isinstance(e, Read)}
     low, high = substitute((low, high), reads)
     low, high = (plus(n, e) if _counts_from_end(e) else e for e in (low, high))
     after = polynomial(plus(low, constant(1)))
