@@ -40,9 +40,14 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 NAMES = tuple(name for name, form in FORMS.items() if form.precision == "tf32" and form.maps)
 PORTABLE = tuple(n for n, form in FORMS.items() if form.precision == "tf32" and form.copies)
 MORE = ("Float32Tf32 192", "Float32Tf32 in groups of 16", "Float32Tf32 in groups of 4")
-FORMS[MORE[0]] = tf32_form(MORE[0], 192)
-for _name, _group in zip(MORE[1:], (16, 4), strict=True):
-    FORMS[_name] = replace(FORMS[NAMES[0]], arithmetic=_name, group=_group)
+
+
+def add_forms() -> None:
+    """Forms for this script alone."""
+    FORMS[MORE[0]] = tf32_form(MORE[0], 192)
+    for name, group in zip(MORE[1:], (16, 4), strict=True):
+        FORMS[name] = replace(FORMS[NAMES[0]], arithmetic=name, group=group)
+
 LAYOUTS = ("nn", "nt", "tt", "tn")
 SHAPES = ((1, 1, 1), (7, 9, 130), (128, 64, 256), (129, 65, 257), (300, 1000, 200), (64, 4097, 17),
           (1000, 32, 1000), (513, 127, 1), (2048, 512, 2304))  # fmt: skip
@@ -358,6 +363,7 @@ def page(data: dict[str, Any]) -> str:
 
 
 def main() -> None:
+    add_forms()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--portable", action="store_true")

@@ -467,7 +467,7 @@ def test_functions_of_what_can_change_are_traced_in_each_call() -> None:
         return a
 
     def printing(a: Any) -> Any:
-        print(a, file=open(os.devnull, "w"))  # noqa: SIM115
+        print(a, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         return a
 
     def importing(a: Any) -> Any:

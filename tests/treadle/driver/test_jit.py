@@ -60,7 +60,7 @@ def test_functions_of_a_script_are_sent_by_value(tmp_path):
     """As joblib and dask send them to processes that have another `__main__`."""
     pytest.importorskip("cloudpickle")
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
+    script.write_text(SCRIPT, encoding="utf-8")
     made = subprocess.run([sys.executable, script], capture_output=True, check=True)
     outer, less = pickle.loads(made.stdout)
     assert outer.__qualname__ == "outer" and repr(outer) == "<treadle.jit of outer>"

@@ -416,7 +416,7 @@ def test_tf32_with_an_epilogue() -> None:
 
 
 def test_plain_tf32_is_the_engine_s_where_that_is_faster() -> None:
-    names = {name for name, form in ENGINES.items() if form.precision == "tf32" and form.maps}
+    names = product_ways.PLAIN
     for n in (40, 512, 1000, 2048, 4096, 8192, 16384):
         times = {name: product_ways.predicted(H200, name, (n,) * 3, fast=False, deterministic=True)
                  for name in names}  # fmt: skip
