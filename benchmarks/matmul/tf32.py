@@ -48,6 +48,7 @@ def add_forms() -> None:
     for name, group in zip(MORE[1:], (16, 4), strict=True):
         FORMS[name] = replace(FORMS[NAMES[0]], arithmetic=name, group=group)
 
+
 LAYOUTS = ("nn", "nt", "tt", "tn")
 SHAPES = ((1, 1, 1), (7, 9, 130), (128, 64, 256), (129, 65, 257), (300, 1000, 200), (64, 4097, 17),
           (1000, 32, 1000), (513, 127, 1), (2048, 512, 2304))  # fmt: skip
