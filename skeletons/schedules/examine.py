@@ -17,6 +17,8 @@ from .orders import Order
 # Cells that a drawing shows along each axis, and planes if there are more than two axes.
 _DRAWN = 24
 _PLANES = 4
+# Elements of what is drawn, at most.
+_MOST = 1 << 24
 
 
 @user_facing_maker
@@ -181,7 +183,7 @@ def pieces_of_a_warp(order: Order) -> int:
 def draw(order: Order, shape: Sequence[int]) -> str:
     """A small picture: each element shows when it is visited, or -1 if it never is. If the order is
     not a bijection, a line below says why. Large extents are cut off. Raises ``ScheduleError`` if
-    coordinates lie outside ``shape``.
+    coordinates lie outside ``shape``, and for more than 16,777,216 elements.
 
     Parameters
         order: an order.
@@ -195,6 +197,11 @@ def draw(order: Order, shape: Sequence[int]) -> str:
     3 2 7 6
     """
     order, extents = order_alone(order), extents_of(shape)
+    if (size := math.prod(extents)) > _MOST:
+        raise ScheduleError(
+            f"draw evaluates an order at every element: {size:,} are too many (at most {_MOST:,}).",
+            hint="Draw a smaller array, such as (16, 64): the order is the same.",
+        )
     points = evaluate(order, extents)
     outside = np.flatnonzero(((points < 0) | (points >= extents)).any(axis=1))
     if len(outside):

@@ -177,3 +177,15 @@ def test_what_jit_returned_is_fed_back() -> None:
     total = td.jit(lambda b: td.map(lambda p: p.low.x + p.low.y + p.high, b))
     assert total(made).tolist() == [1.0, 5.0, 9.0]
     assert td.run(td.map(lambda p: p.low.y, td.use(made))).tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("sizes", [(0, 33, 5), (4, 3, 0), (0, 3, 0), (2, 0, 3)])
+def test_batches_of_empty_products(backend: str, sizes: tuple[int, int, int]) -> None:
+    m, k, n = sizes
+    a, b = np.zeros((2, m, k), complex), np.zeros((2, k, n), complex)
+    turned = td.jit(lambda a, b: td.einsum("...mk,...kj->...jm", a, b), backend=backend)
+    plain = td.jit(lambda a, b: a @ b, backend=backend)
+    for _ in range(4):  # recorded, and replayed
+        assert np.asarray(turned(a, b)).shape == (2, n, m)
+        for right in (b, b[:1], np.broadcast_to(b[0], b.shape)):
+            np.testing.assert_array_equal(plain(a, right), a @ right)

@@ -344,3 +344,8 @@ def test_pieces_of_rows_are_what_their_ends_say() -> None:
             if alike and piece != between:
                 wrong.append((order, shape, begin))
     assert not wrong, wrong[:3]
+
+
+def test_what_is_too_large_is_not_drawn() -> None:
+    with pytest.raises(td.ScheduleError, match="2,199,023,255,552 are too many"):
+        td.schedule.draw(td.schedule.ZigZag(2), (2, 1 << 40))
