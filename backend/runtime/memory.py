@@ -81,7 +81,8 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
     A batch of matrices times the same matrix is one product: their rows follow each other.
     """
     require_memory(BLAS, "for the library of matrix products")
-    if a.ndim > 2 and a.size and b.shape[-1] and a.flags.c_contiguous and _is_one_matrix(b, a.shape[:-2]):
+    filled = a.size and b.shape[-1] and a.flags.c_contiguous
+    if a.ndim > 2 and filled and _is_one_matrix(b, a.shape[:-2]):
         one = b[(0,) * (b.ndim - 2)]
         shape = (*a.shape[:-1], b.shape[-1])
         rows = None if out is None else out.reshape(-1, b.shape[-1])

@@ -27,6 +27,7 @@ from treadle.skeletons.schedules import (
     Tile,
     ZigZag,
     arithmetic,
+    draw,
     evaluate,
     inverse_table,
     padding,
@@ -347,5 +348,5 @@ def test_pieces_of_rows_are_what_their_ends_say() -> None:
 
 
 def test_what_is_too_large_is_not_drawn() -> None:
-    with pytest.raises(td.ScheduleError, match="2,199,023,255,552 are too many"):
-        td.schedule.draw(td.schedule.ZigZag(2), (2, 1 << 40))
+    with pytest.raises(ScheduleError, match="2,199,023,255,552 are too many"):
+        draw(ZigZag(2), (2, 1 << 40))
