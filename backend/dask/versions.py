@@ -7,9 +7,11 @@ each, before any task.
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -52,6 +54,20 @@ def current_client() -> Any:
         return None
 
 
+def _in_a_thread() -> Callable[[], Awaitable[dict[str, str]]]:
+    """`environment` in a thread of a worker: importing treadle would keep its event loop from what
+    else happens, such as an interrupt.  (A function in a function is sent by value.)"""
+
+    def answer() -> dict[str, str]:
+        found: dict[str, str] = importlib.import_module(__name__).environment()
+        return found
+
+    async def ask() -> dict[str, str]:
+        return await asyncio.get_running_loop().run_in_executor(None, answer)
+
+    return ask
+
+
 def check_workers() -> None:
     """`DistributionError` if a worker of the current client has other versions than this process;
     a warning if it has another processor."""
@@ -62,7 +78,7 @@ def check_workers() -> None:
     new = [w for w in client.scheduler_info(n_workers=-1)["workers"] if w not in asked]
     if not new:
         return
-    answers = client.run(environment, workers=new, on_error="return")
+    answers = client.run(_in_a_thread(), workers=new, on_error="return")
     # (A worker that is lost meanwhile has no say: its tasks go to others.)
     own = environment()
     found = {w: _of(answer, own) for w, answer in answers.items()
