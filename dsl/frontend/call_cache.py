@@ -23,11 +23,11 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import EllipsisType, FunctionType
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard, TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -234,6 +234,15 @@ class _Read:
         return (call.cached, k, *data, *map(self.number, call.numbers))
 
 
+Value = TypeVar("Value")
+
+
+def _drop_one(entries: MutableMapping[Hashable, Value]) -> None:
+    """Drop the oldest entry, or none if other threads change them at this moment."""
+    with suppress(RuntimeError, StopIteration):
+        entries.pop(next(iter(entries)), None)
+
+
 class Literals:
     """The integers, or other numbers, that calls of the same signature otherwise have had."""
 
@@ -244,7 +253,7 @@ class Literals:
         """Whether these follow `MOST_LITERALS` others."""
         seen = self.seen.pop(family, set())
         if len(self.seen) >= CALLS:
-            self.seen.pop(next(iter(self.seen)), None)
+            _drop_one(self.seen)
         self.seen[family] = seen
         if len(seen) < MOST_LITERALS:
             seen.add(literals)
@@ -300,7 +309,7 @@ class CallCache:
             else:
                 found = self._second(cached, key, args, kwargs)
             if cached is None and len(self.known) >= CALLS:
-                self.known.pop(next(iter(self.known)), None)
+                _drop_one(self.known)
             self.known[key] = found or False
         if found:
             call = DeferredCall(found, args, kwargs, read)
