@@ -15,7 +15,8 @@ LARGEST, COLUMNS = 32, 8
 COLUMN_BYTES = 256
 ELIMINATIONS = ("linalg.inv", "linalg.solve", "linalg.cholesky", "linalg.lu")
 ORTHOGONAL = ("linalg.qr", "linalg.eigh")
-#: Sweeps of Jacobi's method at most; matrices of 32 rows need 5 (float32) to 9 (float64).
+#: Sweeps of Jacobi's method at most.  Of 300 random matrices of 32 rows, none needed more than 8 in
+#: float32 and 9 in float64, with the last one, in which no rotation acts.
 SWEEPS = 16
 
 

@@ -68,13 +68,12 @@ class Warps:
         given, first = node.arguments[0], node.outs[0].shape
         self.type, self.batch = given.type, first[: len(first) - self.result_axes]
         self.m, self.n = (number(e) for e in given.shape[-2:])
-        self.lanes, self.threads, self.aligned = self.fewest(max(self.m, self.n)), THREADS, []
+        self.lanes, self.threads = self.fewest(max(self.m, self.n)), THREADS
+        self.aligned: list[Buffer] = []
 
     @staticmethod
     def fewest(count: int) -> int:
         return next(w for w in (8, 16, WARP) if w >= count)
-
-    aligned: list[Buffer]
 
     def compute(self, into: Linearizer, grid: Threads, count: Expr, member: Expr) -> None:
         """What a thread does: `member` is the number of its matrix in the block, `count` the number
