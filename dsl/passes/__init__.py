@@ -39,7 +39,7 @@ from .sequences import recognise_sequence
 from .short_axes import unroll_short
 from .short_folds import fold_windows
 from .store_first import store_first
-from .tested import drop_tested
+from .tested import drop_marks
 from .unread import drop_unread
 from .updates import fuse_updates
 from .vertical import fuse_vertical
@@ -50,7 +50,7 @@ Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("unify_extents", unify_extents),  # equal extents become one
-    ("drop_tested", drop_tested),  # also(0, x[i]) → 0, unless indices are tested
+    ("drop_marks", drop_marks),  # stop(x) → x; also(0, x[i]) → 0, unless indices are tested
     ("recognise_counted", recognise_counted),  # while k < n: k += 1 → a counted loop
     ("dense_updates", dense_updates),  # a[1:] = b: where(1 <= i, b[i - 1], a[i])
     ("single_pass_arguments", single_pass_arguments),  # argmax in one pass

@@ -1,4 +1,7 @@
-"""Index tests of checked programs, which cover every operation as written.
+"""Operations that kernels do not compute: `stop`, the end of derivatives, and `also`, the index
+tests of checked programs.
+
+Index tests cover every operation as written.
 
 A read out of range is an error even if the element does not affect a result: in an unused
 component, before a slice, in an operand of `x * 0`.  So a checked program computes a producer in
@@ -8,21 +11,23 @@ full if its reader would skip some of its indices, and keeps the reads left over
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from ..analysis.polynomial import always_inside
 from ..expr import Apply, Expr, Index, Read, primitive, walk
 from ..graph import Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
 from ..graphs.rebuild import Rebuilder
+from ..primitives import Primitive
 from .base import Context
 
 
-def drop_tested(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """`also(x, y)` → `x`, in unchecked programs."""
+def drop_marks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """`stop(x)` → `x` and, in unchecked programs, `also(x, y)` → `x`."""
     order = list(topological(roots))
-    if context.settings.check or not _has_tested(order):
+    marks = {_STOP} if context.settings.check else {_STOP, _ALSO}
+    if not _has_marks(order, marks):
         return list(roots)
-    builder = _Dropping()
+    builder = _Dropping(marks)
     for node in order:
         made = builder.node(node)
         if made is not node:
@@ -32,22 +37,26 @@ def drop_tested(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return [builder.leaf(r) for r in roots]
 
 
-_ALSO = primitive("also")
+_ALSO, _STOP = primitive("also"), primitive("stop")
 
 
-def _has_tested(nodes: Iterable[Node]) -> bool:
+def _has_marks(nodes: Iterable[Node], marks: Set[Primitive]) -> bool:
     everything: list[Expr] = []
     for node in nodes:
         everything += node.expressions()
         for check in node.checks:
             everything += (check.left, check.right)
     # Every program incurs the cost of this test.
-    return any(True for e in walk(everything) if type(e) is Apply and e.op is _ALSO)
+    return any(True for e in walk(everything) if type(e) is Apply and e.op in marks)
 
 
 class _Dropping(Rebuilder):
+    def __init__(self, marks: Set[Primitive]) -> None:
+        super().__init__()
+        self.marks = marks
+
     def _read(self, e: Expr) -> Expr:
-        return e.args[0] if isinstance(e, Apply) and e.op is _ALSO else super()._read(e)
+        return e.args[0] if isinstance(e, Apply) and e.op in self.marks else super()._read(e)
 
     def node(self, node: Node) -> Node:
         return super().node(node) if isinstance(node, Input) else self.over(node, self)

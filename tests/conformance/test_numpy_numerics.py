@@ -210,3 +210,19 @@ def test_places_of_convolutions_of_any_extent(backend):
 def test_mistakes(make, error, says):
     with pytest.raises(error, match=says):
         make()
+
+
+@pytest.mark.parametrize("kind", ["int8", "float16", "float64", "complex64", "bool"])
+def test_many_differences_and_derivatives(kind):
+    """Orders that would be too many operations, written one after the other."""
+    rng = np.random.default_rng(5)
+    a = (rng.normal(size=(3, 40)) * 20).astype(kind)
+    for n in (31, 33, 39, 40, 1000):
+        got = td.run(td.diff(a, n), backend="native")
+        np.testing.assert_array_equal(got, np.diff(a, n))
+        assert got.dtype == np.diff(a, n).dtype
+    for m in (2, 5, 39, 40, 100):
+        got = td.run(td.polyder(a[0], m), backend="native")
+        np.testing.assert_array_equal(got, np.polyder(a[0], m))
+    found = td.run(td.polyint(a[0, :5].astype("float64"), 100, 2.0), backend="native")
+    np.testing.assert_allclose(found, np.polyint(a[0, :5].astype("float64"), 100, 2.0), rtol=1e-12)

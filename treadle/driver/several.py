@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 def gpus(devices: int | Sequence[int], backend: str | None = "cuda") -> tuple[int, ...]:
     """The numbers of the GPUs that `devices` asks for."""
     if backend is None or not target_of(backend).several:
+        other = "" if backend is None else f", not {backend!r}"
         raise BackendUnavailable(
-            f"devices= is for several GPUs, and the backend is {backend!r}.",
+            f'devices= is for several GPUs: it needs backend="cuda"{other}.',
             hint='Write td.jit(f, backend="cuda", devices=2).',
         )
     numbers = range(devices) if isinstance(devices, int) else devices

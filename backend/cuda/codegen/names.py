@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from treadle.dsl.primitives import TABLE
+
 
 def _words(text: str) -> list[str]:
     return text.split()
@@ -53,9 +55,10 @@ atomic_update32 atomic_update64 to_bits from_bits log_size to_bool to_int32 to_u
 to_uint64 load_pack2 load_pack4 load_pack8 load_pack16 store_pack2 store_pack4 store_pack8
 store_pack16
 """)
-_RESERVED = frozenset(
-    [*_KEYWORDS, *_CUDA, *_MACROS, *_MATHEMATICS, *(f"{name}f" for name in _MATHEMATICS), *OWN]
-)
+#: Primitives with a formula are printed as functions of their names.
+_FORMULAS = [name for name, p in TABLE.items() if p.formula is not None]
+_FLOATS = [f"{name}f" for name in _MATHEMATICS]
+_RESERVED = frozenset([*_KEYWORDS, *_CUDA, *_MACROS, *_MATHEMATICS, *_FLOATS, *OWN, *_FORMULAS])
 
 
 def identifier(name: str) -> str:

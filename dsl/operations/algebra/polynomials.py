@@ -12,10 +12,11 @@ from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...graph import known
 from ...types import promote
-from ..common import alike, operation, unrolled, whole_number
+from ..common import alike, operation, whole_number
 from ..control import cond, loop
 from ..elements import functions as fn
-from ..indexing.index_space import expand_dims, reshape
+from ..elements.mapping import imap
+from ..indexing.index_space import broadcast_to, expand_dims, reshape
 from ..indexing.joining import concatenate
 from ..indexing.making import generate, iota, unit, zeros
 from ..reducing.reductions import sum as sum_
@@ -194,9 +195,14 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     """
     array = _coefficients(p, "polyder")
     m = _order(m, "polyder")
-    for _ in unrolled(m, "polyder", "m"):
-        array = array[:-1] * (array.shape[0] - 1 - iota(array[:-1].shape[0]))
-    return array
+    if m == 0:
+        return array
+    n, count = array.shape[0], array[m:].shape[0]
+    first = array[:count] * (n - 1 - iota(count))
+    if m == 1 or known(first._shape[0]) == 0:
+        return first
+    # The coefficient of x^power, times power, power - 1, …
+    return imap(lambda j, a: loop(m - 1, lambda k, a: a * first.types[0](n - 2 - j - k), a), first)
 
 
 def _order(m: object, operation: str) -> int:
@@ -230,11 +236,19 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
         raise ShapeError(
             f"polyint: {given} constants of integration for m={m}.", hint="Give one, or m of them."
         )
-    for step in unrolled(m, "polyint", "m"):
-        at = 0 if given == 1 else step
-        divided = array / (array.shape[0] - iota(array.shape[0]))
-        array = concatenate([divided, constants[at : at + 1]])
-    return array
+    if m == 0:
+        return array
+    n = array.shape[0]
+    some = broadcast_to(constants, (m,)) if given == 1 else constants
+    first = concatenate([array / (n - iota(n)), some])
+    kind = first.types[0]
+
+    def divided(j: IntLike, value: ArrayLike) -> ArrayLike:
+        done = fn.maximum(1, j - n + 1)  # the constants are appended one after the other
+        found: ArrayLike = loop(m - done, lambda k, v: v / kind(n + done + k - j), value)
+        return found
+
+    return first if m == 1 else imap(divided, first)
 
 
 @operation

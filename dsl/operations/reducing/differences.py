@@ -6,23 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from ...annotations import ArrayLike
+from ...annotations import ArrayLike, IntLike, Value
 from ...array import Array
 from ...errors import DTypeError, ShapeError
 from ...expr import constant
 from ...frontend.sources import as_array
 from ...scalar import Scalar
 from ...shapes import require, same_shape
-from ..common import alike, checked, normalise_axis, operation, unrolled, whole_number
+from ..common import alike, checked, normalise_axis, operation, whole_number
+from ..control import cond, iterate
 from ..elements.functions import absolute, cast, remainder, where
 from ..indexing.index_space import broadcast_to, flatten
 from ..indexing.joining import concatenate
-from ..indexing.making import the
+from ..indexing.making import generate, the
 from ..queries import ndim, result_type
 from .reductions import sum as sum_
 from .scans import cumsum
 
 __all__ = ["diff", "ediff1d", "gradient", "trapezoid", "unwrap"]
+
+
+#: Differences of more than this order are computed by a loop over arrays.
+_UNROLLED = 32
 
 
 def _along(axis: int, part: slice) -> tuple[slice, ...]:
@@ -57,10 +62,29 @@ def diff(
     axis = normalise_axis(axis, array.ndim, "diff")
     joined = [_as_slice(x, array, axis) for x in (prepend, array, append) if x is not None]
     array = concatenate(joined, axis) if len(joined) > 1 and n else array
-    for _ in unrolled(n, "diff", "n"):
-        upper, lower = array[_along(axis, slice(1, None))], array[_along(axis, slice(None, -1))]
-        array = upper != lower if array.types[0].family == "bool" else upper - lower
-    return array
+    if n <= _UNROLLED:
+        for _ in range(n):
+            upper, lower = array[_along(axis, slice(1, None))], array[_along(axis, slice(None, -1))]
+            array = as_array(_less(upper, lower), "diff")
+        return array
+    kind = array.types[0]
+
+    def step(array: Array) -> Array:  # of equal shapes: what is cut off later reads zeros
+        def element(*index: IntLike) -> Value:
+            after = index[axis] + 1
+            above = (*index[:axis], after, *index[axis + 1 :])
+            return _less(cond(after < array.shape[axis], array[above], kind(0)), array[index])
+
+        found: Array = generate(array.shape, element)
+        return found
+
+    found: Array = iterate(n, step, array)
+    rest: Array = found[_along(axis, slice(None, -n))]
+    return rest
+
+
+def _less(upper: Value, lower: Value) -> Value:
+    return upper != lower if result_type(upper).family == "bool" else upper - lower
 
 
 def _as_slice(given: ArrayLike, array: Array, axis: int) -> Array:

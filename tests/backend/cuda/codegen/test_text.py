@@ -311,6 +311,13 @@ def test_variables_that_are_called_like_functions() -> None:
     assert "float_[i] = sqrtf(expf_[min(i, min_)]);" in print_kernel(kernel)
 
 
+@pytest.mark.parametrize("t", by_hand.TYPES, ids=str)
+def test_no_variable_hides_a_function_of_the_prelude(t: Any) -> None:
+    printed = print_kernel(by_hand.primitive_kernel("every", by_hand.cases(t)))
+    defined = set(re.findall(r"__device__[^;{(]*?\b(\w+)\(", printed)) - {"operator"}
+    assert defined and all(names.identifier(name) != name for name in defined)
+
+
 def test_a_buffer_that_is_written_is_not_const() -> None:
     m = Maker("update")
     a = m.buffer("a", float32, "update")
