@@ -32,7 +32,7 @@ def _described(address: int, inner: int, outer: int, pitch: int, box: int, name:
     """A map as the emulation reads it (emulation/tensor.h), of what the driver would accept."""
     size, _ = halves.ELEMENTS[name]
     assert address % 16 == pitch * size % 16 == 0 and 0 < box <= 256 and pitch >= inner > 0 < outer
-    words = address, size * inner, outer, size * pitch, box, int(name == "tf32")
+    words = address, size * inner, outer, size * pitch, box, int(name == "tf32"), size
     return (*words, *[0] * (16 - len(words)))
 
 

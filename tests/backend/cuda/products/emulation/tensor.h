@@ -99,7 +99,8 @@ inline void barrier_expect(u32 bar, u32 bytes) {
 inline void bulk_load(u32 to, const void *from, u32 bytes, u32 bar) { grid::begin_copy(true, to, from, bytes, bar); }
 inline void bulk_store(void *to, u32 from, u32 bytes) { grid::begin_copy(false, from, to, bytes, 0); }
 inline void bulk_stored() { grid::copies_done(); }
-// A tensor map (test_tf32.py): address, bytes of a line, lines, bytes from line to line, lines of a box, whether to round.
+// A tensor map (test_tf32.py): address, bytes of a line, lines, bytes from line to line, lines of a box, whether to round,
+// bytes of an element.
 struct alignas(64) TensorMap { u64 opaque[16]; };
 inline u32 rounded(float x) {
     const u32 bits = (u32)__float_as_int(x);
@@ -107,8 +108,9 @@ inline u32 rounded(float x) {
 }
 inline void box_load(u32 to, const TensorMap &map, int x, int y, u32 bar) {
     const u64(&w)[16] = map.opaque;
-    grid::begin_box<u32>(to, {reinterpret_cast<const unsigned char *>(w[0]), w[1], w[2], w[3], (int)w[4]}, x, y, bar,
-                         [&](u32 v) { return w[5] ? rounded(__uint_as_float(v)) : v; });
+    const grid::Matrix of{reinterpret_cast<const unsigned char *>(w[0]), w[1], w[2], w[3], (int)w[4]};
+    if (w[6] == 2) grid::begin_box<unsigned short>(to, of, x, y, bar, [](unsigned short v) { return v; });
+    else grid::begin_box<u32>(to, of, x, y, bar, [&](u32 v) { return w[5] ? rounded(__uint_as_float(v)) : v; });
 }
 // The sixteen lanes of half a warp must be in different banks.
 inline void lds64(u32 &a, u32 &b, u32 at) {
@@ -234,14 +236,28 @@ inline void row_of_operand(u64 descriptor, int row, u32 (&v)[8]) {
         std::memcpy(v + 4 * unit, grid::read_by_others(at, 16, false), 16);
     }
 }
+// The transposed matrix, of elements of two bytes: lines of 64 rows, eight k are `down` bytes from the next eight, and 64 rows
+// `next` from the next ones.
+inline u64 swizzled_transposed(u32 at, u32 next) { return swizzled(at) ^ (u64)1 << 16 ^ (u64)(next >> 4) << 16; }
+inline u32 element_of_transposed(u64 descriptor, int row, int k) {
+    if (descriptor >> 62 != 1) grid::fail("a matrix of wgmma without the 128-byte swizzle");
+    const u32 down = (u32)(descriptor >> 32 & 0x3FFF) << 4, next = (u32)(descriptor >> 16 & 0x3FFF) << 4;
+    u32 at = ((u32)(descriptor & 0x3FFF) << 4) + row / 64 * next + k / 8 * down + k % 8 * 128 + row % 64 * 2;
+    at ^= (at >> 7 & 7) << 4;
+    unsigned short v;
+    std::memcpy(&v, grid::read_by_others(at & ~15u, 16, false) + at % 16, 2);
+    return v;
+}
 // What the tensor cores of Hopper compute (MMA-Sim, arXiv 2511.10909): the products and the accumulator are aligned to
 // the largest exponent, cut to 25 bits behind its point, and summed; the sum is rounded toward zero.
-template <Element E, int N> void multiply_floats(const Wgmma &x, u32 *const (&d)[128]) {
+template <Element E, int N, int TA = 0, int TB = 0> void multiply_floats(const Wgmma &x, u32 *const (&d)[128]) {
     constexpr int K = E == TF32 ? 8 : 16, FRACTION = E == BFLOAT ? 7 : 10, KEPT = 25, NONE = -100000;
     static Parts A[64][K], B[N][K];
-    auto read = [](u64 from, int row, Parts *to) {
+    auto read = [](u64 from, int row, Parts *to, bool transposed) {
         u32 v[8];
-        row_of_operand(from, row, v);
+        if (!transposed) row_of_operand(from, row, v);
+        else
+            for (int k = 0; k < 8; k++) v[k] = element_of_transposed(from, row, 2 * k) | element_of_transposed(from, row, 2 * k + 1) << 16;
         for (int k = 0; k < K; k++)
             to[k] = E == TF32 ? parts_of<8, 10>(v[k] >> 13) : E == HALF ? parts_of<5, 10>(v[k / 2] >> 16 * (k % 2)) : parts_of<8, 7>(v[k / 2] >> 16 * (k % 2));
     };
@@ -249,8 +265,8 @@ template <Element E, int N> void multiply_floats(const Wgmma &x, u32 *const (&d)
         for (int t = 0; t < 128; t++)
             for (int i = 0; i < 4; i++) A[16 * (t / 32) + t % 32 / 4 + i % 2 * 8][t % 4 + i / 2 * 4] = parts_of<8, 10>(held_by[t][i] >> 13);
     } else
-        for (int r = 0; r < 64; r++) read(x.a, r, A[r]);
-    for (int r = 0; r < N; r++) read(x.b, r, B[r]);
+        for (int r = 0; r < 64; r++) read(x.a, r, A[r], TA);
+    for (int r = 0; r < N; r++) read(x.b, r, B[r], TB);
     auto cut = [](i64 v, int shift) { return shift > 62 ? 0 : v < 0 ? -(-v >> shift) : v >> shift; };
     for (int t = 0; t < 128; t++)
         for (int i = 0; i < N / 2; i++) {
@@ -279,7 +295,10 @@ template <Element E, int N> void multiply_floats(const Wgmma &x, u32 *const (&d)
         }
 }
 template <Element E, int N> struct Mma {
-    static void run(float (&d)[N / 2], u64 a, u64 b, int add) { begin_mma(d, N / 2, a, b, add, multiply_floats<E, N>); }
+    template <int TA = 0, int TB = 0> static void run(float (&d)[N / 2], u64 a, u64 b, int add) {
+        static_assert(E != TF32 || !(TA || TB), "a transposed matrix of tf32");
+        begin_mma(d, N / 2, a, b, add, multiply_floats<E, N, TA, TB>);
+    }
 };
 template <Element E, int N> struct MmaHeld {
     static void run(float (&d)[N / 2], const u32 (&a)[4], u64 b, int add) { begin_mma(d, N / 2, 0, b, add, multiply_floats<E, N>, a); }
