@@ -28,8 +28,9 @@ BYTES, MOST = 600e6, 1_000_000
 EXTENTS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 24, 28, 30, 32, 36, 40, 48, 56, 64,
            72, 80, 96, 100, 104, 112, 128)  # fmt: skip
 LARGEST = {"float16": 128, "float32": 64}
-#: Rounds of timings, interleaved; the least of each is kept.
-ROUNDS, CALLS = 5, 10
+#: Rounds of timings, interleaved; the least of each is kept.  Calls of a round: fewer if they take
+#: more than SECONDS together; of what takes longer than SLOW, the first call is all.
+ROUNDS, CALLS, SECONDS, SLOW = 5, 10, 0.05, 0.5
 
 
 def count_of(n: int, itemsize: int, most: float = BYTES) -> int:
@@ -38,10 +39,13 @@ def count_of(n: int, itemsize: int, most: float = BYTES) -> int:
 
 def least(runs: dict[str, Callable[[], Any]], clock: Callable[..., float]) -> dict[str, float]:
     """The least seconds of a call for each run, in interleaved rounds."""
-    for run in runs.values():
-        run()
-    rounds = [{name: clock(name, run, CALLS) for name, run in runs.items()} for _ in range(ROUNDS)]
-    return {name: min(r[name] for r in rounds) for name in runs}
+    first = {name: clock(name, run, 1) for name, run in runs.items()}
+    again = {name: clock(name, run, 1) if first[name] < SLOW else first[name]
+             for name, run in runs.items()}  # fmt: skip
+    calls = {name: max(1, min(CALLS, int(SECONDS / t))) for name, t in again.items() if t < SLOW}
+    rounds = [{name: clock(name, runs[name], n) for name, n in calls.items()}
+              for _ in range(ROUNDS)]  # fmt: skip
+    return {name: min([again[name], *(r[name] for r in rounds if name in r)]) for name in runs}
 
 
 def layer(a: Any, b: Any, bias: Any) -> Any:
@@ -137,7 +141,8 @@ def device_of(where: str) -> str:
 
 
 def keep(name: str, where: str, rows: list[dict[str, Any]], made: str,
-         more: Mapping[str, Any] | None = None, to: Path = RESULTS) -> Path:  # fmt: skip
+         more: Mapping[str, Any] | None = None, to: Path = RESULTS, show: bool = True
+         ) -> Path:  # fmt: skip
     """Writes the results of the benchmark of this name with what `more` says of them, and the table
     `made` of them; the path of both files, without the suffix."""
     today, device = datetime.date.today().isoformat(), device_of(where)
@@ -152,7 +157,8 @@ def keep(name: str, where: str, rows: list[dict[str, Any]], made: str,
     page = f"`{about['command']}`, {device}, {today}\n\n{made}"
     path.with_suffix(".json").write_text(f"{data}\n", encoding="utf-8")
     path.with_suffix(".md").write_text(page, encoding="utf-8")
-    print(made)
+    if show:
+        print(made)
     return path
 
 

@@ -1,5 +1,5 @@
 """Linear algebra of many small matrices: `python -m benchmarks.matmul.linalg gpu [WORK …]` (or
-`cpu`; default: every operation).
+`cpu`; default: every operation; `--out FOLDER`).
 
 gpu: inverses, systems (one right-hand side), factors, determinants and eigenvalues of a million
 2 × 2 … 4 × 4 and of 50,000 larger matrices of float32 and float64, beside PyTorch and CuPy, and a
@@ -10,8 +10,11 @@ Residuals are checked against float64, and kept as JSON and a table in benchmark
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,13 +23,14 @@ import scipy.linalg
 import treadle as td
 from benchmarks.harness import host_stopwatch
 
-from .batched import keep, least
+from .batched import RESULTS, keep, least
 
 #: The sizes of each operation; the number of matrices on a GPU, and on a CPU.
 SIZES = (2, 3, 4, 8, 16, 32)
 FEW, MANY, LESS_ON_CPU = 50_000, 1_000_000, 20
-#: Matrices whose residuals are computed.
-CHECKED = 1000
+#: Matrices whose residuals are computed, and that a library is timed on (its time is scaled) if all
+#: of them would take longer than LONG seconds: some functions loop over matrices.
+CHECKED, LONG = 1000, 1.0
 
 
 def inv(a: Any, b: Any) -> Any:
@@ -151,16 +155,26 @@ def on_gpu(n: int, name: str, work: str) -> dict[str, Any]:
     x, y = cp.asarray(a), cp.asarray(b)
     mine = td.jit(WORKS[work], backend="cuda")
     runs = {"treadle": lambda: mine(x, y)}
+    libraries = {}
     if torch is not None:
-        u, v = torch.from_dlpack(x), torch.from_dlpack(y)
-        runs["torch"] = _peers(torch, u, v, torch.eye(n, dtype=u.dtype, device=u.device))[work]
+        unit = torch.eye(n, dtype=getattr(torch, name), device="cuda")
+        libraries["torch"] = torch, (torch.from_dlpack(x), torch.from_dlpack(y)), unit
     if work != "lu":  # CuPy factorises single matrices only
-        runs["CuPy"] = _peers(cp, x, y, cp.eye(n, dtype=x.dtype))[work]
+        libraries["CuPy"] = cp, (x, y), cp.eye(n, dtype=x.dtype)
+    parts = {}
+    for peer, (xp, given, unit) in libraries.items():
+        some, all_of_them = (_peers(xp, *(v[:k] for v in given), unit)[work]
+                             for k in (CHECKED, count))  # fmt: skip
+        some()  # which loads what the library needs
+        slow = sample(peer, some, 1) * count / CHECKED > LONG
+        parts[peer] = count / CHECKED if slow else 1.0
+        runs[peer] = some if slow else all_of_them
     runs["copy"] = copies(moved(n, a.itemsize, count, work))
     error = residual(work, a, b, _on_host(cp, mine(x, y)))
     assert error < 8, (n, name, work, error)
-    return {"work": work, "n": n, "type": name, "count": count, "error": error,
-            **least(runs, sample)}  # fmt: skip
+    seconds = {peer: t * parts.get(peer, 1.0) for peer, t in least(runs, sample).items()}
+    return {"work": work, "n": n, "type": name, "count": count, "error": error, **seconds,
+            "scaled": [peer for peer, p in parts.items() if p > 1]}  # fmt: skip
 
 
 def on_cpu(n: int, name: str, work: str) -> dict[str, Any]:
@@ -177,31 +191,57 @@ def on_cpu(n: int, name: str, work: str) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """A Markdown table: milliseconds, and ratios to the library and to a copy."""
-    names = [k for k in rows[0] if k not in ("work", "n", "type", "count", "error")]
+    """A Markdown table: milliseconds (≈: of fewer matrices, scaled), and ratios to the library and
+    to a copy."""
+    names = [k for k in dict.fromkeys(k for r in rows for k in r)
+             if k not in ("work", "n", "type", "count", "error", "scaled")]  # fmt: skip
     peer = next(k for k in ("torch", "CuPy", "NumPy") if k in names)
     head = ["work", "type", "n", "matrices", *(f"{k}, ms" for k in names), f"{peer} / treadle"]
     head += ["of a copy's rate"] if "copy" in names else []
     lines = [" | ".join(head), " | ".join("---:" for _ in head)]
     for r in rows:
         cells = [r["work"], r["type"], str(r["n"]), f"{r['count']:,}"]
-        cells += [f"{r[k] * 1e3:.3f}" if k in r else "" for k in names]
+        cells += [f"{'≈ ' * (k in r.get('scaled', ()))}{r[k] * 1e3:.3f}" if k in r else ""
+                  for k in names]  # fmt: skip
         cells += [f"{r[peer] / r['treadle']:.1f}"]
         cells += [f"{r['copy'] / r['treadle']:.0%}"] if "copy" in names else []
         lines.append(" | ".join(cells))
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
-def main(where: str, *works: str) -> None:
-    measure = on_gpu if where == "gpu" else on_cpu
+def compiled(cases: Sequence[tuple[int, str, str]]) -> None:
+    """Compiles the kernels of all cases on few matrices: compilers run beside each other."""
+
+    def compile(case: tuple[int, str, str]) -> None:
+        n, name, work = case
+        td.jit(WORKS[work], backend="cuda")(*operands(n, CHECKED, name, work))
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        list(threads.map(compile, cases))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("benchmarks.matmul.linalg", description=__doc__,
+                                     formatter_class=raw)  # fmt: skip
+    parser.add_argument("where", choices=("gpu", "cpu"))
+    parser.add_argument("works", nargs="*", metavar="WORK", help=", ".join(WORKS))
+    parser.add_argument("--out", type=Path, default=RESULTS, help="a folder for the results")
+    given = parser.parse_args(arguments)
+    unknown = set(given.works) - set(WORKS)
+    if unknown:
+        parser.error(f"not an operation: {', '.join(sorted(unknown))}")
+    works = given.works or list(WORKS)
+    cases = [(n, name, work) for name in ("float32", "float64") for work in works for n in SIZES]
+    if given.where == "gpu":
+        compiled(cases)
     rows = []
-    for name in ("float32", "float64"):
-        for work in works or WORKS:
-            for n in SIZES:
-                rows.append(measure(n, name, work))
-                print({k: v for k, v in rows[-1].items() if k != "count"}, flush=True)
-    keep("linalg", where, rows, table(rows))
+    for case in cases:
+        rows.append((on_gpu if given.where == "gpu" else on_cpu)(*case))
+        print({k: v for k, v in rows[-1].items() if k != "count"}, flush=True)
+        # Results so far, in case that the time of the machine ends.
+        keep("linalg", given.where, rows, table(rows), to=given.out, show=case == cases[-1])
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
