@@ -1,2 +1,2 @@
 """Matrix products: speed (`python -m benchmarks.matmul`), accuracy (`….accuracy`), the model
-(`….model`); bench.py and engine.py drive the float32 engine by itself."""
+(`….model`), engines by themselves (`….tensor --engines`)."""

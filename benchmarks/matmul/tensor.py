@@ -6,7 +6,7 @@ cuBLAS's float32, tf32 and float16.  Errors are relative Frobenius errors agains
 band of rows, on centred, positive and spread operands.  Times are medians of interleaved rounds of
 graphs of several calls.  Results: benchmarks/results/tensor-gpu-<date>.json and .md.
 
-`--engines` times the engines alone by tile, those of int32 by limbs too, for
+`--engines` times the engines alone, by form and execution, for
 skeletons/products/measured_h200.json; names of forms after it choose some.
 """
 
@@ -17,6 +17,7 @@ import datetime
 import json
 import statistics
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -157,10 +158,15 @@ def at(n: int, made: dict[str, Any]) -> dict[str, Any]:
     return {"n": n, "seconds": times, "errors": errors}
 
 
-#: Forms that are timed alone, with one level of Strassen's algorithm or without.
-FORMS = {
-    "Float32Fp16x3": 1, "Float32Fp16x3Square": 1, "Float16": 0, "Float16Square": 0,
-    "BFloat16": 0, "BFloat16Square": 0, "Limbs32": 1, "Limbs32ImagesSquare": 1,
+#: Forms that are timed alone: their executions, and those of one level of Strassen's algorithm.
+FORMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "Float32": (("owner", "split", "atomic"), ("owner", "atomic")),
+    "Int32": (("owner", "split", "atomic"), ("owner", "atomic")),
+    "Limbs32": (("owner", "atomic"), ("owner", "atomic", "recursive")),
+    **{name: (("owner",), ("owner",))
+       for name in ("Limbs32ImagesSquare", "Float32Fp16x3", "Float32Fp16x3Square")},
+    **{name: (("owner",), ())
+       for name in ("Float16", "Float16Square", "BFloat16", "BFloat16Square")},
 }  # fmt: skip
 
 
@@ -183,7 +189,7 @@ def engines(sizes: tuple[int, ...], forms: Sequence[str]) -> dict[str, dict[str,
         runs: dict[str, Callable[[], Any]] = {}
         arrays: list[Any] = []  # which the graphs use by address
         for form in forms:
-            levels, kind = FORMS[form], getattr(torch, ALL[form].types[0])
+            kind = getattr(torch, ALL[form].types[0])
             exact = not kind.is_floating_point
             low, high = -(2**31), 2**31
             x, y, z = (
@@ -199,25 +205,28 @@ def engines(sizes: tuple[int, ...], forms: Sequence[str]) -> dict[str, dict[str,
                 for _ in range(calls):
                     torch.mm(x, y, out=z)
 
-            def standard(form: str = form, p: Any = p, q: Any = q, r: Any = r) -> None:
-                engine.standard(r, p, q, "owner", form)
+            def standard(how: str, form: str = form, p: Any = p, q: Any = q, r: Any = r) -> None:
+                engine.standard(r, p, q, how, form)
 
-            def fast(form: str = form, p: Any = p, q: Any = q, r: Any = r) -> None:
-                engine.product(r, p, q, "owner", form, STRASSEN, 1)
+            def fast(how: str, form: str = form, p: Any = p, q: Any = q, r: Any = r) -> None:
+                engine.product(r, p, q, how, form, STRASSEN, 1)
 
             if not exact:
                 runs[f"{form} library"] = replayed(library)
-            runs[f"{form} standard owner"] = recorded(standard, calls)
-            if levels:
-                runs[f"{form} strassen owner"] = recorded(fast, calls)
-            engine.standard(r, p, q, "owner", form)
-            cp.cuda.Device().synchronize()
-            if exact:
-                rows, right, got = (cp.from_dlpack(v) for v in (x[:64], y, z[:64]))
-                assert bool((got == rows @ right).all()), (form, n)
-                continue
-            error = torch.linalg.norm(z[:64].float() - x[:64].float() @ y.float())
-            assert float(error) < 1e-2 * float(torch.linalg.norm(z[:64].float())), (form, n)
+            rows, right = (cp.from_dlpack(v) for v in (x[:64], y))
+            want = rows @ right if exact else x[:64].float() @ y.float()
+            for name, run, ways in zip(("standard", "strassen"), (standard, fast), FORMS[form],
+                                       strict=True):  # fmt: skip
+                for how in ways:
+                    z.zero_()
+                    run(how)
+                    torch.cuda.synchronize()
+                    if exact:
+                        assert bool((cp.from_dlpack(z[:64]) == want).all()), (form, name, how, n)
+                    else:
+                        error = torch.linalg.norm(z[:64].float() - want)
+                        assert float(error) < 1e-2 * float(torch.linalg.norm(want)), (form, how, n)
+                    runs[f"{form} {name} {how}"] = recorded(partial(run, how), calls)
         for name, seconds in timed(runs).items():
             form, _, variant = name.partition(" ")
             ms = round(seconds / calls * 1e3, 5)
