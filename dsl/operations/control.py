@@ -243,8 +243,6 @@ def while_loop(
         body: a function from state to state.
         init: the state: numbers or arrays, or tuples, classes, lists and dicts of them.
 
-    Result: the last state.
-
     >>> td.run(td.while_loop(lambda s: s < 100, lambda s: 2 * s, 3))
     array(192)
     """
@@ -260,8 +258,6 @@ def iterate(n: IntLike, f: Function, init: Element, *, name: str | None = None) 
         n: how many times; a run-time value is allowed.
         f: a function from state to state.
         init: the state: numbers or arrays, or tuples, classes, lists and dicts of them.
-
-    Result: the last state.
 
     >>> td.iterate(3, lambda s: s + s, np.array([3, 1, 2]))
     Array([24,  8, 16])
@@ -309,8 +305,6 @@ def loop(
         n: the number of iterations; a run-time value is allowed.
         f: a function (k, state) that returns the next state.
         init: the state: numbers or arrays, or tuples, classes, lists and dicts of them.
-
-    Result: the last state.
 
     >>> td.run(td.loop(2, 5, lambda k, state: state + k, td.unit(0)))
     array(9)

@@ -10,17 +10,38 @@ from typing import Any
 
 #: Parameters of these names; where it depends on the default value, for each default.
 SHARED: dict[str, str | dict[Any, str]] = {
+    "M": "the number of points.",
     "a": "an array of any shape.",
+    "a1": "an array.",
+    "a2": "an array.",
+    "ar1": "an array, taken as 1-D.",
+    "ar2": "an array, taken as 1-D.",
+    "arr": "an array of any shape.",
     "arrays": "a sequence of arrays.",
+    "assume_unique": "has no effect; for NumPy's sake; default False.",
+    "axes": {
+        (-2, -1): "the axes; default (-2, -1).",
+        None: "the axes; default: all, or with `s` the last ones.",
+    },
     "axis": {
         -1: "the axis, from −rank to rank − 1; default -1.",
+        0: "the axis, from −rank to rank − 1; default 0.",
         None: "the axis, or a tuple of axes, from −rank to rank − 1; default None: all.",
     },
+    "ddof": "the divisor is the number of elements minus `ddof`; default 0.",
+    "density": "whether to scale so that the integral is 1; optional.",
     "deterministic": "whether sums of floats have the same bits in every run; default False,\n"
     "        unless `td.jit` or `td.config` says True.",
     "device": "where programs compute, as `a.device` says; others are refused; default None.",
-    "dtype": {None: 'the element type: td.float32, np.float32, float, "float32", …; optional.'},
+    "dtype": {
+        None: 'the element type: td.float32, np.float32, float, "float32", …; optional.',
+        float: 'the element type: td.float32, np.float32, float, "float32", …; default float.',
+    },
+    "endpoint": "whether `stop` is the last value; default True.",
+    "equal_nan": "whether NaN equals NaN; default False.",
     "f": "a function of scalars.",
+    "hermitian": "no effect; default False.",
+    "indices": "an array of integers.",
     "init": "the initial value: a number, or a tuple or class of numbers.",
     "initial": "a value that the reduction starts with; optional.",
     "k": "the diagonal: 0 the main one, positive above it, negative below; default 0.",
@@ -28,10 +49,23 @@ SHARED: dict[str, str | dict[Any, str]] = {
     "key": "an array (2,) of uint32, or two scalars.",
     "lengths": "a 1-D array of integers: the lengths of the segments, whose sum is the extent of\n"
     "        the last axis.",
+    "method": {"linear": '"linear" (default) or another of NumPy\'s rules between two elements.'},
+    "mode": {"raise": 'for indices outside: "raise" (default), "wrap" or "clip".'},
     "name": "a name for explanations and errors; default None: that of the operation.",
     "norm": '"backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.',
+    "num": "the number of values; default 50.",
+    "offset": "the diagonal: 0 (default) the main one, positive above it, negative below.",
+    "parts": "the number of equal parts, or the indices at which parts begin.",
+    "range": "the lowest and the highest edge; default: the least and the greatest element.",
+    "rcond": "singular values below `rcond` times the largest count as 0; optional.",
+    "s": "the number of points along each axis, by cropping or padding with zeros; default: the\n"
+    "        extents.",
     "schedule": "how it is computed, one of `td.schedule`; default None: treadle chooses.",
-    "shape": "an extent, or an extent for each axis; Python integers or integer scalars.",
+    "shape": {
+        ...: "an extent, or an extent for each axis; Python integers or integer scalars.",
+        (): "the extents; () inside a kernel.",
+    },
+    "weights": "a weight for each element; default: all 1.",
     "where": "a mask that broadcasts with the array: other elements do not count; optional.",
     "x": "a number, or an array of any shape.",
     "y": "a number, or an array that broadcasts with `x`.",
@@ -45,6 +79,33 @@ RESULTS_ALONE = {
     ("x",): "an array of the shape of `x`; a scalar if it is a number.",
     ("x", "y"): "an array of the shape to which the operands broadcast; a scalar without arrays.",
 }
+#: Results of these functions.
+RESULTS_OF = {name: text for names, text in {
+    "allclose array_equal array_equiv": "a boolean, an array of rank 0.",
+    "arange expand flatten": "an array of rank 1.",
+    "arctan2 choose complex_ heaviside isclose ldexp rotate_left rotate_right":
+        RESULTS_ALONE["x", "y"],
+    "astype interp polyval": "an array of the shape of `x`.",
+    "atleast_1d atleast_2d atleast_3d gradient indices":
+        "an array, or a tuple of arrays for several.",
+    "bartlett blackman hamming hanning kaiser": "a float64 array (M,).",
+    "broadcast_to empty fill full ones reshape resize zeros": "an array of that shape.",
+    "cast clip round": RESULTS_ALONE["x",],
+    "copy empty_like fliplr flipud full_like inv ones_like partition reverse roll sort sort_complex"
+    " tril triu zeros_like cummax cummin cumprod cumsum nancumprod nancumsum scanl1 scanl1_seg"
+    " scanr1 scanr1_seg": "an array of the shape of `a`.",
+    "dsplit hsplit vsplit": "a tuple of arrays, one for each part.",
+    "fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft irfft2 irfftn rfft rfft2 rfftn":
+        "an array that differs from `a` only in the extents of these axes, and in its type.",
+    "fftshift ifftshift shuffle": "an array of the shape and type of `x`.",
+    "geomspace linspace logspace": "an array (num,).",
+    "iterate loop while_loop": "the last state.",
+    "mask_indices tril_indices tril_indices_from triu_indices triu_indices_from":
+        "a pair of int64 arrays: the rows and the columns.",
+    "polyadd polyder polyint polymul polysub": "an array of coefficients, highest power first.",
+    "setdiff1d setxor1d union1d unique_values":
+        "a sorted array of rank 1, whose extent is known when the program runs.",
+}.items() for name in names.split()}  # fmt: skip
 NO_AXIS = "Errors: `AxisError` if there is no such axis."
 #: Operations that name each other; of several families, the first counts.
 FAMILIES = tuple(map(str.split, (
@@ -109,7 +170,8 @@ def complete(function: Callable[..., Any]) -> None:
     if "axis" in parameters and "AxisError" not in text:
         parts.insert(example, NO_AXIS)
     where = heads.index("Result:") if "Result:" in heads else example
-    if where == example and (result := _result(parameters)):
+    result = RESULTS_OF.get(function.__name__) or _result(parameters)
+    if where == example and result:
         parts.insert(where, f"Result: {result}")
     section = next((k for k, part in enumerate(parts) if part.startswith("Parameters\n")), None)
     written = _entries(parts[section] if section is not None else "")

@@ -239,8 +239,6 @@ def fft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None
         norm: "backward" (the default: the inverse is divided by n), "ortho" (both by √n) or
             "forward" (this one by n).
 
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
-
     >>> td.run(td.fft.fft(np.array([1.0, 0.0, -1.0, 0.0])))
     array([0.-0.j, 2.+0.j, 0.-0.j, 2.-0.j])
 
@@ -257,8 +255,6 @@ def ifft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | Non
         a: an array of rank ≥ 1.
         n: the number of points, by cropping or padding with zeros; default: the extent.
 
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
-
     >>> td.run(td.fft.ifft(np.array([0.0, 4.0, 0.0, 0.0])))
     array([ 1.-0.j,  0.+1.j, -1.-0.j,  0.-1.j])
     """
@@ -272,8 +268,6 @@ def rfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | Non
     Parameters
         a: an array of rank ≥ 1.
         n: the number of points, by cropping or padding with zeros; default: the extent.
-
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> td.run(td.fft.rfft(np.array([1.0, 0.0, -1.0, 0.0])))
     array([0.+0.j, 2.+0.j, 0.+0.j])
@@ -290,8 +284,6 @@ def irfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | No
         a: an array of rank ≥ 1.
         n: the number of points of the result; default: 2 (m − 1) of an axis of m values.
 
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
-
     >>> td.run(td.fft.irfft(np.array([0.0, 2.0, 0.0])))
     array([ 1.,  0., -1.,  0.])
     """
@@ -306,8 +298,6 @@ def hfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | Non
     Parameters
         a: an array of rank ≥ 1.
         n: the number of points of the result; default: 2 (m − 1) of an axis of m values.
-
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> td.run(td.fft.hfft(np.array([1.0, 1.0, 1.0])))
     array([4., 0., 0., 0.])
@@ -325,8 +315,6 @@ def ihfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | No
     Parameters
         a: an array of rank ≥ 1.
         n: the number of points, by cropping or padding with zeros; default: the extent.
-
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> td.run(td.fft.ihfft(np.array([4.0, 0.0, 0.0, 0.0]))).real
     array([1., 1., 1.])
@@ -347,8 +335,6 @@ def fftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
         axes: which; default: all, or with `s` the last ones.
         norm: as that of `fft`.
 
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
-
     >>> td.run(td.fft.fftn(np.eye(2)))
     array([[2.-0.j, 0.-0.j],
            [0.-0.j, 2.-0.j]])
@@ -363,11 +349,6 @@ def ifftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
 
     Parameters
         a: an array with these axes.
-        s: the number of points along each axis, by cropping or padding with zeros; default: the
-            extents.
-        axes: the axes; default: all, or with `s` the last ones.
-
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> td.run(td.fft.ifftn(2 * np.eye(2)))
     array([[1.-0.j, 0.-0.j],
@@ -383,11 +364,6 @@ def rfftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
 
     Parameters
         a: an array with these axes.
-        s: the number of points along each axis, by cropping or padding with zeros; default: the
-            extents.
-        axes: the axes; default: all, or with `s` the last ones.
-
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> td.run(td.fft.rfftn(np.ones((2, 4))))
     array([[8.+0.j, 0.+0.j, 0.+0.j],
@@ -405,9 +381,6 @@ def irfftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
         a: an array with these axes.
         s: the extents of the result; default: those of `a`, and 2 (m − 1) for the last of the axes,
             of m values.
-        axes: the axes; default: all, or with `s` the last ones.
-
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> td.run(td.fft.irfftn(td.fft.rfftn(np.eye(2))))
     array([[1., 0.],
@@ -423,11 +396,6 @@ def fft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1
 
     Parameters
         a: an array with these axes.
-        s: the number of points along each axis, by cropping or padding with zeros; default: the
-            extents.
-        axes: the axes; default (-2, -1).
-
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> td.run(td.fft.fft2(np.ones((3, 2, 2)))).shape
     (3, 2, 2)
@@ -442,11 +410,6 @@ def ifft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -
 
     Parameters
         a: an array with these axes.
-        s: the number of points along each axis, by cropping or padding with zeros; default: the
-            extents.
-        axes: the axes; default (-2, -1).
-
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> td.run(td.fft.ifft2(2 * np.eye(2))).real
     array([[1., 0.],
@@ -462,11 +425,6 @@ def rfft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -
 
     Parameters
         a: an array with these axes.
-        s: the number of points along each axis, by cropping or padding with zeros; default: the
-            extents.
-        axes: the axes; default (-2, -1).
-
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> td.run(td.fft.rfft2(np.ones((3, 4, 6)))).shape
     (3, 4, 4)
@@ -481,11 +439,6 @@ def irfft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, 
 
     Parameters
         a: an array with these axes.
-        s: the number of points along each axis, by cropping or padding with zeros; default: the
-            extents.
-        axes: the axes; default (-2, -1).
-
-    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> td.run(td.fft.irfft2(np.ones((3, 4, 4)), (4, 7))).shape
     (3, 4, 7)
@@ -585,8 +538,6 @@ def fftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
     Parameters
         axes: an axis, or a tuple of axes; default: all.
 
-    Result: an array of the shape and type of `x`.
-
     >>> td.run(td.fft.fftshift(td.fft.fftfreq(4)))
     array([-0.5 , -0.25,  0.  ,  0.25])
     """
@@ -599,8 +550,6 @@ def ifftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
 
     Parameters
         axes: an axis, or a tuple of axes; default: all.
-
-    Result: an array of the shape and type of `x`.
 
     >>> td.run(td.fft.ifftshift(td.iota(5)))
     array([2, 3, 4, 0, 1])

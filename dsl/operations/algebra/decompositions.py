@@ -344,8 +344,6 @@ def inv(a: ArrayLike) -> Array:
     Parameters
         a: square matrices (…, n, n).
 
-    Result: an array of the shape of `a`.
-
     >>> td.run(td.linalg.inv(np.array([[2.0, 0.0], [0.0, 4.0]])))
     array([[0.5 , 0.  ],
            [0.  , 0.25]])
@@ -587,7 +585,6 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
         a: matrices (…, m, n).
         full_matrices: whether the factors are square; default True.
         compute_uv: whether to return the vectors, too; default True.
-        hermitian: no effect; default False.
 
     Result: (U, S, Vh), or S alone without `compute_uv`.
 
@@ -659,7 +656,6 @@ def matrix_rank(
     Parameters
         a: matrices (…, m, n).
         tol: the absolute tolerance; default: relative.
-        hermitian: no effect; default False.
         rtol: the relative tolerance; optional.
 
     Result: an int64 array (…).
@@ -689,8 +685,6 @@ def pinv(
 
     Parameters
         a: matrices (…, m, n).
-        rcond: singular values below `rcond` times the largest count as 0; optional.
-        hermitian: no effect; default False.
         rtol: the relative tolerance; optional.
 
     Result: matrices (…, n, m).
@@ -732,7 +726,6 @@ def lstsq(
     Parameters
         a: a matrix (m, n).
         b: a vector (m,) or a matrix (m, k).
-        rcond: singular values below `rcond` times the largest count as 0; optional.
 
     Result: a tuple of four arrays (x, residuals, rank, s).
 

@@ -52,7 +52,6 @@ def trace(a: ArrayLike, *, offset: int = 0, dtype: DTypeLike | None = None) -> A
 
     Parameters
         a: an array of rank ≥ 2.
-        offset: the diagonal: 0 (default) the main one, positive above it, negative below.
 
     Result: an array (…), of rank 0 for one matrix.
 
@@ -71,7 +70,6 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
 
     Parameters
         x: matrices (…, m, n).
-        offset: the diagonal: 0 (default) the main one, positive above it, negative below.
 
     Result: an array (…, k), of the k elements of a diagonal.
 

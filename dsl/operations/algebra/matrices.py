@@ -35,7 +35,6 @@ def identity(n: IntLike, dtype: DTypeLike = float) -> Array:
 
     Parameters
         n: the number of rows and columns.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
     Result: an array (n, n).
 
@@ -89,7 +88,6 @@ def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
     """The sum of a diagonal over two axes, in the type of `sum`.
 
     Parameters
-        offset: the diagonal: 0 (default) the main one, positive above it, negative below.
         axis1: the first axis of the matrices; default 0.
         axis2: the second one; default 1.
 
@@ -108,7 +106,6 @@ def tri(n: IntLike, m: IntLike | None = None, k: int = 0, dtype: DTypeLike = flo
     Parameters
         n: the number of rows.
         m: a number of columns; default: as many as rows.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
     Result: an array (n, m).
 
@@ -128,8 +125,6 @@ def tril(a: ArrayLike, k: int = 0) -> Array:
     Parameters
         a: an array of rank ≥ 1.
 
-    Result: an array of the shape of `a`.
-
     >>> td.tril(np.array([[1, 2], [3, 4]]))
     Array([[1, 0],
            [3, 4]])
@@ -143,8 +138,6 @@ def triu(a: ArrayLike, k: int = 0) -> Array:
 
     Parameters
         a: an array of rank ≥ 1.
-
-    Result: an array of the shape of `a`.
 
     >>> td.triu(td.ones((2, 2)))
     Array([[1., 1.],

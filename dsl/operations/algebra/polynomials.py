@@ -58,12 +58,6 @@ def _both(a: ArrayLike, b: ArrayLike, operation: str) -> tuple[Array, Array]:
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of two polynomials, with the number of coefficients of the longer one.
 
-    Parameters
-        a1: an array.
-        a2: an array.
-
-    Result: an array of coefficients, highest power first.
-
     >>> td.polyadd(np.array([1, 2]), np.array([9, 5, 4]))
     Array([9, 6, 6])
     """
@@ -74,12 +68,6 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
 @operation
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The difference of two polynomials, with the number of coefficients of the longer one.
-
-    Parameters
-        a1: an array.
-        a2: an array.
-
-    Result: an array of coefficients, highest power first.
 
     >>> td.polysub([1, 2], np.array([3, 1, 2]))
     Array([-3,  0,  0])
@@ -94,12 +82,6 @@ def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
 
     Leading zeros of the operands stay (NumPy removes them: its extent depends on the values).  The
     product is `convolve` in the mode "full", what it says of inf and NaN included.
-
-    Parameters
-        a1: an array.
-        a2: an array.
-
-    Result: an array of coefficients, highest power first.
 
     >>> td.polymul(np.array([1, 2]), np.array([1, -2]))
     Array([ 1,  0, -4])
@@ -160,8 +142,6 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     Parameters
         p: coefficients, highest power first; a number is one coefficient.
 
-    Result: an array of the shape of `x`.
-
     >>> td.polyval(np.array([3, 0, 1]), 5)
     Array(76)
     """
@@ -185,8 +165,6 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     Parameters
         p: coefficients, highest power first; a number is one coefficient.
         m: how many times; default 1.
-
-    Result: an array of coefficients, highest power first.
 
     >>> td.polyder(np.array([1, 1, 1, 1]))
     Array([3, 2, 1])
@@ -220,8 +198,6 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
         p: coefficients, highest power first; a number is one coefficient.
         m: how many times; default 1.
         k: the constants of integration; default 0.
-
-    Result: an array of coefficients, highest power first.
 
     >>> td.polyint(np.array([4.0, 1.0]), k=3)
     Array([2., 1., 3.])
@@ -336,7 +312,6 @@ def polyfit(
 
     Parameters
         deg: the degree.
-        rcond: singular values below `rcond` times the largest count as 0; optional.
         w: weights of the points; default 1.
         cov: whether the covariances of the coefficients are a second result, scaled by the sum of
             the squares over the degrees of freedom; "unscaled": for weights that are 1/σ; default

@@ -233,8 +233,6 @@ def arctan2(y: ArrayLike, x: ArrayLike) -> Value:
         y: the y coordinates.
         x: the x coordinates.
 
-    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
-
     >>> td.run(td.atan2(1.0, -1.0))
     array(2.35619449)
     """
@@ -645,8 +643,6 @@ def heaviside(x: ArrayLike, at_zero: ArrayLike) -> Value:
     Parameters
         at_zero: the value at 0.
 
-    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
-
     >>> td.heaviside(np.array([-1.0, 0.0, 2.0]), 0.5)
     Array([0. , 0.5, 1. ])
     """
@@ -680,8 +676,6 @@ def complex_(re: ArrayLike, im: ArrayLike) -> Value:
         re: the real parts.
         im: the imaginary parts.
 
-    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
-
     >>> td.run(td.complex_(1.0, 2.0))
     array(1.+2.j)
     """
@@ -698,8 +692,6 @@ def round(x: ArrayLike, decimals: int = 0) -> Value:
 
     Parameters
         decimals: a Python int, the number of decimal places; default 0.
-
-    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> td.round(np.array([2.675, 2.5]), 1)
     Array([2.7, 2.5])
@@ -804,8 +796,6 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Value:
     Parameters
         dtype: the element type: td.float32, np.float32, float, "float32", ….
 
-    Result: an array of the shape of `x`; a scalar if it is a number.
-
     >>> td.cast(np.array([3.9, 300.0, -1.0]), td.uint8)
     Array([  3, 255,   0], dtype=uint8)
     """
@@ -827,8 +817,6 @@ def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = Non
     Parameters
         min: the least result; optional.
         max: the greatest result; optional.
-
-    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> td.clip(np.array([3, 1, 2]), 2, None)
     Array([3, 2, 2])
@@ -864,9 +852,6 @@ def isclose(
         b: an array that broadcasts with `a`.
         rtol: the relative tolerance; default 1e-05.
         atol: the absolute tolerance; default 1e-8.
-        equal_nan: whether NaN equals NaN; default False.
-
-    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> x = np.array([0.0, 0.5, 1.0])
     >>> td.isclose(x, x + 1e-09)

@@ -332,8 +332,6 @@ def ldexp(x: ArrayLike, n: ArrayLike) -> Value:
     Parameters
         n: integers.
 
-    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
-
     >>> td.ldexp(np.array([0.5]), 4)
     Array([8.])
     """
@@ -494,8 +492,6 @@ def rotate_left(x: ArrayLike, n: ArrayLike) -> Value:
     Parameters
         n: the number of places, an integer.
 
-    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
-
     >>> td.rotate_left(np.array([129], "uint8"), 1)
     Array([3], dtype=uint8)
     """
@@ -508,8 +504,6 @@ def rotate_right(x: ArrayLike, n: ArrayLike) -> Value:
 
     Parameters
         n: the number of places, an integer.
-
-    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> td.rotate_right(np.array([2]), 1)
     Array([1])

@@ -32,11 +32,6 @@ def _window(of: str, count: IntLike, value: Callable[[Scalar], Scalar]) -> Array
 def bartlett(M: IntLike) -> Array:
     """The triangle 1 − |t| at `M` points t from −1 to 1 (float64); empty if M < 1.
 
-    Parameters
-        M: the number of points.
-
-    Result: a float64 array (M,).
-
     >>> td.bartlett(5)
     Array([0. , 0.5, 1. , 0.5, 0. ])
     """
@@ -46,11 +41,6 @@ def bartlett(M: IntLike) -> Array:
 @operation
 def hanning(M: IntLike) -> Array:
     """The raised cosine 0.5 + 0.5 cos(πt) at `M` points t from −1 to 1 (float64).
-
-    Parameters
-        M: the number of points.
-
-    Result: a float64 array (M,).
 
     >>> td.hanning(3)
     Array([0., 1., 0.])
@@ -62,11 +52,6 @@ def hanning(M: IntLike) -> Array:
 def hamming(M: IntLike) -> Array:
     """The raised cosine 0.54 + 0.46 cos(πt) at `M` points t from −1 to 1 (float64).
 
-    Parameters
-        M: the number of points.
-
-    Result: a float64 array (M,).
-
     >>> td.round(td.hamming(3), 2)
     Array([0.08, 1.  , 0.08])
     """
@@ -76,11 +61,6 @@ def hamming(M: IntLike) -> Array:
 @operation
 def blackman(M: IntLike) -> Array:
     """0.42 + 0.5 cos(πt) + 0.08 cos(2πt) at `M` points t from −1 to 1 (float64).
-
-    Parameters
-        M: the number of points.
-
-    Result: a float64 array (M,).
 
     >>> round(float(td.blackman(5)[1]), 2)
     0.34
@@ -98,10 +78,7 @@ def kaiser(M: IntLike, beta: ScalarLike) -> Array:
     nearly `blackman`.
 
     Parameters
-        M: the number of points.
         beta: the shape: 0 a rectangle, larger narrower.
-
-    Result: a float64 array (M,).
 
     >>> td.kaiser(3, 0.0)
     Array([1., 1., 1.])

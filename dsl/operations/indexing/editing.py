@@ -94,7 +94,6 @@ def delete(arr: ArrayLike, obj: Positions, axis: int | None = None) -> Array:
     of range.
 
     Parameters
-        arr: an array of any shape.
         obj: an integer, slice or array of integers: the positions.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
@@ -157,7 +156,6 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
     only at run time (a `Scalar`, an `Array`).  `IndexOutOfBounds` if a known one is out of range.
 
     Parameters
-        arr: an array of any shape.
         obj: an integer, slice or array of integers: the positions.
         values: a number, or an array that broadcasts to the positions.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
@@ -226,8 +224,6 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     Parameters
         new_shape: the extents of the result.
 
-    Result: an array of that shape.
-
     >>> td.resize(np.array([1, 2, 3]), (2, 4))
     Array([[1, 2, 3, 1],
            [2, 3, 1, 2]])
@@ -260,7 +256,6 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: Mode = "raise") -> Arr
     Parameters
         ind: an array of integers.
         v: the values, repeated as needed.
-        mode: for indices outside: "raise" (default), "wrap" or "clip".
 
     Result: an array of the shape and type of `a`.
 
@@ -299,7 +294,6 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike) -> Array:
     `mask` holds, in row-major order.
 
     Parameters
-        arr: an array of any shape.
         mask: an array of booleans.
         vals: the values, repeated as needed.
 
@@ -329,8 +323,6 @@ def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: 
     `take_along_axis`; the other axes of `indices` and `values` broadcast.
 
     Parameters
-        arr: an array of any shape.
-        indices: an array of integers.
         values: a number, or an array that broadcasts to `indices`.
         axis: the axis, from −rank to rank − 1.
 
@@ -410,9 +402,6 @@ def choose(
 
     Parameters
         choices: arrays that broadcast together.
-        mode: for indices outside: "raise" (default), "wrap" or "clip".
-
-    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> td.choose(np.array([1, 0, 2]), [np.arange(3), np.arange(3) + 10, np.arange(3) + 20])
     Array([10,  1, 22])
@@ -487,7 +476,6 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
 
     Parameters
         condition: an array of booleans of the shape of `arr`.
-        arr: an array of any shape.
 
     Result: an array of rank 1, whose extent is known when the program runs.
 

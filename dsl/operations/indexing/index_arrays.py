@@ -65,8 +65,6 @@ def indices(
         dtype: the element type: td.float32, np.float32, float, "float32", …; default int.
         sparse: whether the results have extent 1 along the other axes; default False.
 
-    Result: an array, or a tuple of arrays for several.
-
     >>> td.indices((2, 2))
     Array([[[0, 0],
             [1, 1]],
@@ -96,7 +94,6 @@ def fromfunction(
 
     Parameters
         function: a function of the arrays of indices.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
     Result: what the function returns: an array of that shape, mostly.
 
@@ -177,8 +174,6 @@ def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
         n: the number of rows.
         m: a number of columns; default: as many as rows.
 
-    Result: a pair of int64 arrays: the rows and the columns.
-
     >>> [x.tolist() for x in td.tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
     """
@@ -195,8 +190,6 @@ def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
     Parameters
         n: the number of rows.
         m: a number of columns; default: as many as rows.
-
-    Result: a pair of int64 arrays: the rows and the columns.
 
     >>> td.triu_indices(2)
     (Array([0, 0, 1]), Array([0, 1, 1]))
@@ -258,8 +251,6 @@ def _triangle(
 def tril_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """`tril_indices` for the shape of a matrix.
 
-    Result: a pair of int64 arrays: the rows and the columns.
-
     >>> td.tril_indices_from(np.arange(6).reshape(2, 3))
     (Array([0, 1, 1]), Array([0, 0, 1]))
     """
@@ -270,8 +261,6 @@ def tril_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 @operation
 def triu_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """`triu_indices` for the shape of a matrix.
-
-    Result: a pair of int64 arrays: the rows and the columns.
 
     >>> td.triu_indices_from(np.arange(6).reshape(2, 3))
     (Array([0, 0, 0, 1, 1]), Array([0, 1, 2, 1, 2]))
@@ -298,8 +287,6 @@ def mask_indices(n: IntLike, mask_func: Callable[..., Array], k: int = 0) -> tup
         n: a number of elements, ≥ 0.
         mask_func: `td.triu`, `td.tril` or a function like these.
 
-    Result: a pair of int64 arrays: the rows and the columns.
-
     >>> [x.tolist() for x in td.mask_indices(2, td.triu)]
     [[0, 0, 1], [0, 1, 1]]
     """
@@ -316,7 +303,6 @@ def unravel_index(
     the first axis fastest.
 
     Parameters
-        indices: an array of integers.
         order: "C" (default): the last index varies fastest; "F": the first.
 
     Result: a tuple of arrays of the shape of `indices` (scalars if it is a number), one for each
@@ -361,7 +347,6 @@ def ravel_multi_index(
     Parameters
         multi_index: an array of indices for each axis.
         dims: the extents.
-        mode: for indices outside: "raise" (default), "wrap" or "clip".
         order: "C" (default): the last index varies fastest; "F": the first.
 
     Result: an array of the shape of `multi_index`; a scalar if it is a number.

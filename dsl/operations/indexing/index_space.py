@@ -67,8 +67,6 @@ def reshape(
             varies fastest.
         copy: no effect: arrays never change; optional.
 
-    Result: an array of that shape.
-
     >>> td.reshape(np.arange(6).reshape(2, 3), (3, -1))
     Array([[0, 1],
            [2, 3],
@@ -182,8 +180,6 @@ def flatten(a: ArrayLike, order: Order = "C") -> Array:
 
     Parameters
         order: "C" (default): in row-major order; "F": the first index varies fastest.
-
-    Result: an array of rank 1.
 
     >>> td.flatten(np.arange(6).reshape(2, 3))
     Array([0, 1, 2, 3, 4, 5])
@@ -424,8 +420,6 @@ def reverse(a: ArrayLike, axis: AxisLike | None = None) -> Array:
     Parameters
         axis: the axis, from −rank to rank − 1; default None: all axes.
 
-    Result: an array of the shape of `a`.
-
     >>> td.reverse(np.array([3, 1, 2]))
     Array([2, 1, 3])
 
@@ -446,8 +440,6 @@ flip = reverse
 @operation
 def broadcast_to(a: ArrayLike, shape: ShapeLike) -> Array:
     """Stretch extents of 1 and add leading axes, as in NumPy.
-
-    Result: an array of that shape.
 
     >>> td.broadcast_to(np.array([3, 1, 2]), (2, 3))
     Array([[3, 1, 2],
@@ -478,7 +470,6 @@ def replicate(a: ArrayLike, n: IntLike, axis: int = 0) -> Array:
 
     Parameters
         n: the number of copies.
-        axis: the axis, from −rank to rank − 1; default 0.
 
     Result: an array of one rank more.
 
@@ -502,8 +493,6 @@ def roll(a: ArrayLike, shift: IntLike | Sequence[IntLike], axis: AxisLike | None
     Parameters
         shift: by how many elements, for each axis.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
-
-    Result: an array of the shape of `a`.
 
     >>> td.roll(np.array([3, 1, 2]), 1)
     Array([2, 3, 1])
@@ -544,7 +533,6 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
     Parameters
         a: an array of rank ≥ 2.
-        offset: the diagonal: 0 (default) the main one, positive above it, negative below.
         axis1: the first axis of the matrices; default 0.
         axis2: the second one; default 1.
 
@@ -629,10 +617,6 @@ def gather(
 
     Indices count from the start, as in kernels: −1 is out of range, unlike in `take`.
 
-    Parameters
-        indices: an array of integers.
-        axis: the axis, from −rank to rank − 1; default 0.
-
     Result: an array with the axes of `indices` in place of the axis.
 
     >>> td.gather(np.array([3, 1, 2]), [2, 2, 0])
@@ -648,7 +632,6 @@ def take(
     """NumPy's take: axis None takes from the flattened array; −1 is the last element.
 
     Parameters
-        indices: an array of integers.
         axis: the axis; default None: of the flattened array.
         mode: for indices outside: "raise" (default), "wrap" (modulo the extent) or "clip" (the
             nearest, also for negative ones).
@@ -721,9 +704,6 @@ def _check_host_indices(chosen: Array, n: Expr, axis: int, operation: str) -> No
 @operation
 def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
     """NumPy's take_along_axis: one index per element along `axis`; other axes broadcast.
-
-    Parameters
-        indices: an array of integers.
 
     Result: an array of the shape of `indices`, in the type of `a`.
 

@@ -160,9 +160,6 @@ def _joined(
 def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
     """Join arrays along a new axis.
 
-    Parameters
-        axis: the axis, from −rank to rank − 1; default 0.
-
     Result: an array of one rank more, and of the promoted type.
 
     >>> td.stack([np.array([3, 1, 2]), np.array([2, 0, 1])])

@@ -86,8 +86,6 @@ def fill(
     Parameters
         s: a number, or a tuple of numbers.
 
-    Result: an array of that shape.
-
     >>> td.fill((2, 2), 7)
     Array([[7, 7],
            [7, 7]])
@@ -273,8 +271,6 @@ def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None
 def copy(a: ArrayLike) -> Array:
     """The array itself: arrays never change.
 
-    Result: an array of the shape of `a`.
-
     >>> td.copy(np.array([3, 1, 2]))
     Array([3, 1, 2])
     """
@@ -290,8 +286,6 @@ def astype(
     Parameters
         dtype: the element type: td.float32, np.float32, float, "float32", ….
         copy: no effect, as arrays never change; default True.
-
-    Result: an array of the shape of `x`.
 
     >>> td.astype(np.array([1.5, 2.0]), int)
     Array([1, 2])
@@ -334,8 +328,6 @@ def full(
     Parameters
         fill_value: a number, or a tuple of numbers: then elements are tuples.
 
-    Result: an array of that shape.
-
     >>> td.full(2, 7)
     Array([7, 7])
     """
@@ -349,8 +341,6 @@ def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
 
     Parameters
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
-
-    Result: an array of that shape.
 
     >>> td.zeros(2)
     Array([0., 0.])
@@ -366,8 +356,6 @@ def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None
     Parameters
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
-    Result: an array of that shape.
-
     >>> td.ones(2, dtype=td.int8)
     Array([1, 1], dtype=int8)
     """
@@ -382,8 +370,6 @@ def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
     Parameters
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
-    Result: an array of that shape.
-
     >>> td.empty(2).shape
     (2,)
     """
@@ -395,8 +381,6 @@ def empty_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
     """An array of any values, zeros, in the shape of `a`, and in its type unless `dtype` is
     given.
 
-    Result: an array of the shape of `a`.
-
     >>> td.empty_like(np.arange(6).reshape(2, 3)).shape
     (2, 3)
     """
@@ -406,8 +390,6 @@ def empty_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
 @operation
 def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Zeros in the shape of `a`, and in its type unless `dtype` is given.
-
-    Result: an array of the shape of `a`.
 
     >>> td.zeros_like(np.arange(6).reshape(2, 3))
     Array([[0, 0, 0],
@@ -420,8 +402,6 @@ def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
 @operation
 def ones_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Ones in the shape of `a`, and in its type unless `dtype` is given.
-
-    Result: an array of the shape of `a`.
 
     >>> td.ones_like(np.array([3, 1, 2]))
     Array([1, 1, 1])
@@ -442,8 +422,6 @@ def full_like(
 
     Parameters
         fill_value: a number, or a tuple of numbers: then elements are tuples.
-
-    Result: an array of the shape of `a`.
 
     >>> td.full_like(np.array([0.0, 0.5, 1.0]), 0.25)
     Array([0.25, 0.25, 0.25])
@@ -468,8 +446,6 @@ def arange(
         start: the first number.
         stop: the end, excluded; default: `start`, and the range begins at 0.
         step: the distance of neighbours; default 1.
-
-    Result: an array of rank 1.
 
     >>> td.arange(1, 7, 2)
     Array([1, 3, 5])
@@ -569,10 +545,6 @@ def linspace(
     Parameters
         start: the first value.
         stop: the end of the range.
-        num: the number of values; default 50.
-        endpoint: whether `stop` is the last value; default True.
-
-    Result: an array (num,).
 
     >>> td.linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ])
@@ -625,11 +597,7 @@ def logspace(
     Parameters
         start: the first value.
         stop: the end of the range.
-        num: the number of values; default 50.
-        endpoint: whether `stop` is the last value; default True.
         base: the base; default 10.
-
-    Result: an array (num,).
 
     >>> td.logspace(0, 3, 4)
     Array([   1.,   10.,  100., 1000.])
@@ -653,10 +621,6 @@ def geomspace(
     Parameters
         start: the first value.
         stop: the end of the range.
-        num: the number of values; default 50.
-        endpoint: whether `stop` is the last value; default True.
-
-    Result: an array (num,).
 
     >>> td.geomspace(1, 8, 4)
     Array([1., 2., 4., 8.])

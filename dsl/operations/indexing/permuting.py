@@ -217,7 +217,6 @@ def bincount(
 
     Parameters
         a: integers ≥ 0, or truths, an array of any shape (NumPy: of rank 1).
-        weights: a weight for each element; default: all 1.
         minlength: the least number of counts; default 0.
         length: the extent, if it is known; optional.
 
@@ -305,9 +304,6 @@ def histogram(
 
     Parameters
         bins: the number of bins (default 10), or the edges, increasing.
-        range: the lowest and the highest edge; default: the least and the greatest element.
-        density: whether to scale so that the integral is 1; optional.
-        weights: a weight for each element; default: all 1.
 
     Result: the counts and the edges, of float16 elements computed in float32 and rounded once.
 

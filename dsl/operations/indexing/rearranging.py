@@ -183,8 +183,6 @@ def sliding_window_view(
 def fliplr(a: ArrayLike) -> Array:
     """Axis 1 reversed; the rank is at least 2.
 
-    Result: an array of the shape of `a`.
-
     >>> td.fliplr(np.arange(6).reshape(2, 3))
     Array([[2, 1, 0],
            [5, 4, 3]])
@@ -197,8 +195,6 @@ def fliplr(a: ArrayLike) -> Array:
 @operation
 def flipud(a: ArrayLike) -> Array:
     """Axis 0 reversed; the rank is at least 1.
-
-    Result: an array of the shape of `a`.
 
     >>> td.flipud(np.arange(6).reshape(2, 3))
     Array([[3, 4, 5],
@@ -313,8 +309,6 @@ def atleast_1d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
     Parameters
         *arrays: arrays.
 
-    Result: an array, or a tuple of arrays for several.
-
     >>> td.atleast_1d(5)
     Array([5])
     """
@@ -329,8 +323,6 @@ def atleast_2d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
     Parameters
         *arrays: arrays.
 
-    Result: an array, or a tuple of arrays for several.
-
     >>> td.atleast_2d(np.array([3, 1, 2]))
     Array([[3, 1, 2]])
     """
@@ -344,8 +336,6 @@ def atleast_3d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
 
     Parameters
         *arrays: arrays.
-
-    Result: an array, or a tuple of arrays for several.
 
     >>> td.atleast_3d(np.array([3, 1, 2])).shape
     (1, 3, 1)
@@ -468,10 +458,6 @@ def array_split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tupl
     """Split along an axis into `parts` nearly equal parts (the first ones are longer), or before
     the indices in `parts`.
 
-    Parameters
-        parts: the number of equal parts, or the indices at which parts begin.
-        axis: the axis, from −rank to rank − 1; default 0.
-
     Result: a tuple of arrays, one for each part, that differ from `a` in this extent.
 
     >>> [x.tolist() for x in td.array_split(np.arange(5), 2)]
@@ -483,10 +469,6 @@ def array_split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tupl
 @operation
 def split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tuple[Array, ...]:
     """`array_split` into parts of equal extent: `ShapeError` if the extent is no multiple.
-
-    Parameters
-        parts: the number of equal parts, or the indices at which parts begin.
-        axis: the axis, from −rank to rank − 1; default 0.
 
     Result: a tuple of arrays, one for each part, of equal shape.
 
@@ -501,11 +483,6 @@ def split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tuple[Arra
 @operation
 def hsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
     """`split` along axis 1, or along axis 0 if the rank is 1.
-
-    Parameters
-        parts: the number of equal parts, or the indices at which parts begin.
-
-    Result: a tuple of arrays, one for each part.
 
     >>> td.hsplit(np.arange(6).reshape(2, 3), 3)
     (Array([[0],
@@ -522,11 +499,6 @@ def hsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
 def vsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
     """`split` along axis 0; the rank is at least 2.
 
-    Parameters
-        parts: the number of equal parts, or the indices at which parts begin.
-
-    Result: a tuple of arrays, one for each part.
-
     >>> td.vsplit(np.arange(6).reshape(2, 3), 2)
     (Array([[0, 1, 2]]), Array([[3, 4, 5]]))
     """
@@ -538,11 +510,6 @@ def vsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
 @operation
 def dsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
     """`split` along axis 2; the rank is at least 3.
-
-    Parameters
-        parts: the number of equal parts, or the indices at which parts begin.
-
-    Result: a tuple of arrays, one for each part.
 
     >>> td.dsplit(td.ones((1, 1, 2)), 2)
     (Array([[[1.]]]), Array([[[1.]]]))
@@ -611,9 +578,6 @@ def unstack(a: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
 
     In a compiled function, the program is for the extent that the axis has (at most 32): other
     extents compile again.
-
-    Parameters
-        axis: the axis, from −rank to rank − 1; default 0.
 
     Result: a tuple of as many arrays as the extent, without the axis.
 

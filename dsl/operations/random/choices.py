@@ -69,8 +69,6 @@ def shuffle(key: KeyLike, x: ArrayLike, axis: int = 0) -> Array:
         x: an array, of at least one axis.
         axis: which slices move.
 
-    Result: an array of the shape and type of `x`.
-
     >>> td.run(td.random.shuffle(td.random.key(0), np.array([10, 20, 30, 40, 50])))
     array([50, 10, 40, 20, 30])
 

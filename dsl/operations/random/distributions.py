@@ -95,7 +95,6 @@ def normal(
     """Floats of the normal distribution with mean `loc` and standard deviation `scale`.
 
     Parameters
-        shape: the extents; () inside a kernel.
         dtype: float32 or float64.
         loc, scale: mean and standard deviation, numbers or arrays that broadcast to `shape`.
 
@@ -126,7 +125,6 @@ def exponential(
     """Exponentially distributed floats: −scale · log(1 − u) of `uniform` numbers u.
 
     Parameters
-        shape: the extents; () inside a kernel.
         dtype: float32 or float64.
         scale: the mean, a number or an array that broadcasts to `shape`.
 

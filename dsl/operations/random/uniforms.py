@@ -33,7 +33,6 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = uint32) -> Valu
     """Uniform random bits, the same on every backend.
 
     Parameters
-        shape: the extents; () inside a kernel.
         dtype: uint8, uint16, uint32 or uint64.
 
     The element with row-major number i is word i mod 4 of Philox block i div 4; of uint64, words
@@ -118,7 +117,6 @@ def uniform(
     """Uniform floats in [low, high), the same bits on every backend.
 
     Parameters
-        shape: the extents; () inside a kernel.
         dtype: float32 or float64.
         low, high: numbers, or arrays that broadcast to `shape`.
 

@@ -142,8 +142,6 @@ def gradient(
             1.
         axis: the axes; default all.
 
-    Result: an array, or a tuple of arrays for several.
-
     >>> td.gradient(np.array([0.0, 1.0, 4.0, 9.0]))
     Array([1., 2., 4., 5.])
     """

@@ -40,8 +40,6 @@ def histogram_bin_edges(
 
     Parameters
         bins: the number of bins (default 10), or the edges.
-        range: the lowest and the highest edge; default: the least and the greatest element.
-        weights: a weight for each element; default: all 1.
 
     Result: an array (bins + 1,), ascending.
 
@@ -70,9 +68,6 @@ def histogramdd(
     Parameters
         sample: points: an array (n, d), or a sequence of d arrays.
         bins: the number of bins (default 10), or edges, for all axes or for each.
-        range: the lowest and the highest edge; default: the least and the greatest element.
-        density: whether to scale so that the integral is 1; optional.
-        weights: a weight for each element; default: all 1.
 
     Result: the counts, with an axis for each coordinate, and a list of the edges along each axis.
 
@@ -166,9 +161,6 @@ def histogram2d(
 
     Parameters
         bins: the number of bins (default 10), or edges, for both axes or for each.
-        range: the lowest and the highest edge; default: the least and the greatest element.
-        density: whether to scale so that the integral is 1; optional.
-        weights: a weight for each element; default: all 1.
 
     Result: three arrays: counts (float64, one axis for x and one for y), the edges along x, and
         along y.

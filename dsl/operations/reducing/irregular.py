@@ -140,8 +140,6 @@ def expand(
         count: a function: how many results an element gives.
         get: a function (element, k) that gives its k-th result.
 
-    Result: an array of rank 1.
-
     >>> td.expand(lambda n: n, lambda n, k: 10 * n + k, np.array([2, 0, 1]))
     Array([20, 21, 10])
     """
@@ -233,8 +231,6 @@ def sort(
         stable: no effect: equal tuples keep their order anyway; in NumPy's way, a 0.0 may become
             −0.0, its equal, or the other way round; default True.
 
-    Result: an array of the shape of `a`.
-
     >>> td.sort(np.array([3, 1, 2]))
     Array([1, 2, 3])
     """
@@ -245,8 +241,6 @@ def sort(
 @operation
 def sort_complex(a: ArrayLike) -> Array:
     """Complex numbers sorted along the last axis, by their real, then their imaginary parts.
-
-    Result: an array of the shape of `a`.
 
     >>> td.sort_complex(np.array([3, 1, 2]))
     Array([1.+0.j, 2.+0.j, 3.+0.j])
@@ -330,7 +324,6 @@ def isin(
     Parameters
         element: a number or an array.
         test_elements: the numbers to look for.
-        assume_unique: has no effect; for NumPy's sake; default False.
         invert: whether to return the opposite; default False.
 
     Result: an array of the shape of `element`; a scalar if it is a number.

@@ -58,7 +58,6 @@ def quantile(
     Parameters
         q: the probabilities: a number or an array, in 0 … 1.
         axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
-        method: "linear" (default) or another of NumPy's rules between two elements.
 
     >>> td.quantile(np.array([1.0, 2.0, 4.0]), [0.5, 0.75])
     Array([2., 3.])
@@ -79,7 +78,6 @@ def percentile(
     Parameters
         q: the percentages: a number or an array, in 0 … 100.
         axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
-        method: "linear" (default) or another of NumPy's rules between two elements.
 
     >>> td.percentile(np.array([0.0, 0.5, 1.0]), [50, 75])
     Array([0.5 , 0.75])
@@ -100,7 +98,6 @@ def nanquantile(
     Parameters
         q: the probabilities: a number or an array, in 0 … 1.
         axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
-        method: "linear" (default) or another of NumPy's rules between two elements.
 
     >>> td.nanquantile(np.array([0.0, 0.5, 1.0]), 0.25)
     Array(0.25)
@@ -121,7 +118,6 @@ def nanpercentile(
     Parameters
         q: the percentages: a number or an array, in 0 … 100.
         axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
-        method: "linear" (default) or another of NumPy's rules between two elements.
 
     >>> td.nanpercentile(np.array([0.0, 0.5, 1.0]), 50)
     Array(0.5)
@@ -364,8 +360,6 @@ def interp(
         left: the value below `xp[0]`; default `fp[0]`.
         right: the value above `xp[-1]`; default `fp[-1]`.
         period: the period of `x`; default None.
-
-    Result: an array of the shape of `x`.
 
     >>> td.interp(np.array([0.5, 9.0]), np.array([0.0, 1.0]), np.array([10.0, 20.0]))
     Array([15., 20.])

@@ -407,7 +407,6 @@ def var(
     `name` and `schedule` apply to the second.
 
     Parameters
-        ddof: the divisor is the number of elements minus `ddof`; default 0.
         correction: the same as `ddof`, by the name of the Array API standard; optional.
         dtype: the type of the sums; default: that of `a`, float64 for integers.
 
@@ -462,7 +461,6 @@ def std(
     """The standard deviation; the other arguments as for `var`.
 
     Parameters
-        ddof: the divisor is the number of elements minus `ddof`; default 0.
         correction: the same as `ddof`, by the name of the Array API standard; optional.
         dtype: the type of the sums; default: that of `a`, float64 for integers.
 

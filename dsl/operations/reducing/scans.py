@@ -109,8 +109,6 @@ def scanl1(
 ) -> Array:
     """a₀, f(a₀, a₁), …: length n.
 
-    Result: an array of the shape of `a`.
-
     >>> add = lambda a, b: a + b
     >>> td.scanl1(add, np.array([3, 1, 2]))
     Array([3, 4, 6])
@@ -172,8 +170,6 @@ def scanr1(
     schedule: ScheduleLike | None = None,
 ) -> Array:
     """From the right without an initial value: length n.
-
-    Result: an array of the shape of `a`.
 
     >>> add = lambda a, b: a + b
     >>> td.scanr1(add, np.array([3, 1, 2]))
@@ -250,8 +246,6 @@ def cumsum(
     Parameters
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
-    Result: an array of the shape of `a`.
-
     >>> td.cumsum(np.arange(6).reshape(2, 3), axis=1)
     Array([[ 0,  1,  3],
            [ 3,  7, 12]])
@@ -271,8 +265,6 @@ def cumprod(
 
     Parameters
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
-
-    Result: an array of the shape of `a`.
 
     >>> td.cumprod(np.array([3, 1, 2]))
     Array([3, 3, 6])
@@ -357,8 +349,6 @@ def cummax(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
     Parameters
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
-    Result: an array of the shape of `a`.
-
     >>> td.cummax(np.array([2, 0, 1]))
     Array([2, 2, 2])
     """
@@ -371,8 +361,6 @@ def cummin(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
 
     Parameters
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
-
-    Result: an array of the shape of `a`.
 
     >>> td.cummin(np.array([3, 1, 2]))
     Array([3, 1, 1])

@@ -102,8 +102,6 @@ def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
     Parameters
         kth: the position, in sorted order, of the element that separates the two sides.
 
-    Result: an array of the shape of `a`.
-
     >>> td.partition(np.array([3, 1, 2]), 1)
     Array([1, 2, 3])
     """

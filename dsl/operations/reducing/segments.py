@@ -462,8 +462,6 @@ def scanl1_seg(
 ) -> Array:
     """`scanl1` of each segment of the last axis.
 
-    Result: an array of the shape of `a`.
-
     >>> add = lambda a, b: a + b
     >>> td.scanl1_seg(add, np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array([3, 4, 2])
@@ -528,8 +526,6 @@ def scanr1_seg(
     schedule: ScheduleLike | None = None,
 ) -> Array:
     """`scanr1` of each segment of the last axis.
-
-    Result: an array of the shape of `a`.
 
     >>> add = lambda a, b: a + b
     >>> td.scanr1_seg(add, np.array([3, 1, 2]), np.array([2, 0, 1]))

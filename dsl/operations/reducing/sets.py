@@ -112,8 +112,6 @@ def unique_inverse(x: ArrayLike) -> UniqueInverse:
 def unique_values(x: ArrayLike) -> Array:
     """The distinct elements, ascending; every NaN is a value of its own.
 
-    Result: a sorted array of rank 1, whose extent is known when the program runs.
-
     >>> td.unique_values(np.array([3, 1, 2]))
     Array([1, 2, 3])
     """
@@ -133,12 +131,6 @@ def _alike(a: ArrayLike, b: ArrayLike, operation: str) -> tuple[Array, Array]:
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
     """The distinct elements of both arrays, ascending.
 
-    Parameters
-        ar1: an array, taken as 1-D.
-        ar2: an array, taken as 1-D.
-
-    Result: a sorted array of rank 1, whose extent is known when the program runs.
-
     >>> td.union1d(np.array([3, 1]), np.array([2, 3]))
     Array([1, 2, 3])
     """
@@ -155,9 +147,6 @@ def intersect1d(
     effect.
 
     Parameters
-        ar1: an array, taken as 1-D.
-        ar2: an array, taken as 1-D.
-        assume_unique: has no effect; for NumPy's sake; default False.
         return_indices: whether to return the indices in both arrays, too; default False.
 
     Result: a sorted array of rank 1, whose extent is known when the program runs; with
@@ -180,13 +169,6 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Ar
     """The distinct elements of `ar1` that `ar2` does not have, ascending; with `assume_unique` in
     the order of `ar1`.
 
-    Parameters
-        ar1: an array, taken as 1-D.
-        ar2: an array, taken as 1-D.
-        assume_unique: has no effect; for NumPy's sake; default False.
-
-    Result: a sorted array of rank 1, whose extent is known when the program runs.
-
     >>> td.setdiff1d(np.array([3, 1, 2]), np.array([2]))
     Array([1, 3])
     """
@@ -200,13 +182,6 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Arr
     """The distinct elements that one of the arrays has and the other does not have, ascending.
 
     `assume_unique` has no effect.
-
-    Parameters
-        ar1: an array, taken as 1-D.
-        ar2: an array, taken as 1-D.
-        assume_unique: has no effect; for NumPy's sake; default False.
-
-    Result: a sorted array of rank 1, whose extent is known when the program runs.
 
     >>> td.setxor1d(np.array([3, 1]), np.array([2, 3]))
     Array([1, 2])

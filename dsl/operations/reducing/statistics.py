@@ -90,8 +90,6 @@ def nancumsum(a: ArrayLike, axis: int | None = None) -> Array:
     Parameters
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
-    Result: an array of the shape of `a`.
-
     >>> td.nancumsum([1.0, np.nan, 2.0])
     Array([1., 1., 3.])
     """
@@ -104,8 +102,6 @@ def nancumprod(a: ArrayLike, axis: int | None = None) -> Array:
 
     Parameters
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
-
-    Result: an array of the shape of `a`.
 
     >>> td.nancumprod([1.0, np.nan, 2.0])
     Array([1., 1., 2.])
@@ -199,9 +195,6 @@ def nanvar(
 ) -> Array:
     """The variance without NaN; NaN where not more than `ddof` elements are left.
 
-    Parameters
-        ddof: the divisor is the number of elements minus `ddof`; default 0.
-
     >>> td.nanvar(np.array([3.0, np.nan, 1.0]))
     Array(1.)
     """
@@ -228,9 +221,6 @@ def nanstd(
 ) -> Array:
     """The standard deviation without NaN.
 
-    Parameters
-        ddof: the divisor is the number of elements minus `ddof`; default 0.
-
     >>> td.nanstd(np.array([3.0, np.nan, 1.0]))
     Array(1.)
     """
@@ -256,7 +246,6 @@ def average(
 
     Parameters
         axis: the axis, from −rank to rank − 1; default None: of all elements.
-        weights: a weight for each element; default: all 1.
 
     >>> td.average(np.array([1.0, 3.0]), weights=np.array([3.0, 1.0]))
     Array(1.5)
@@ -375,9 +364,6 @@ def allclose(
         b: an array that broadcasts with `a`.
         rtol: the relative tolerance; default 1e-05.
         atol: the absolute tolerance; default 1e-8.
-        equal_nan: whether NaN equals NaN; default False.
-
-    Result: a boolean, an array of rank 0.
 
     >>> bool(td.allclose(np.ones(3), np.ones(3) + 1e-9))
     True
@@ -394,9 +380,6 @@ def array_equal(a: ArrayLike, b: ArrayLike, equal_nan: bool = False) -> Array:
 
     Parameters
         b: an array of any shape.
-        equal_nan: whether NaN equals NaN; default False.
-
-    Result: a boolean, an array of rank 0.
 
     >>> td.array_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array(False)
@@ -420,12 +403,6 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Whether two arrays broadcast to one shape, and are equal there: a boolean of rank 0.
 
     Extents that are not known must fit.
-
-    Parameters
-        a1: an array.
-        a2: an array.
-
-    Result: a boolean, an array of rank 0.
 
     >>> bool(td.array_equiv(np.array([1, 2]), np.array([[1, 2], [1, 2]])))
     True
