@@ -13,8 +13,10 @@ from typing import (
     ParamSpec,
     Protocol,
     TypeAlias,
+    TypedDict,
     TypeVar,
     Union,
+    Unpack,
     overload,
 )
 
@@ -102,6 +104,21 @@ Tree: TypeAlias = object
 Argument: TypeAlias = Union[ArrayLike, Sequence[Any], Mapping[str, Any], "Dataclass"]
 
 
+class Options(TypedDict, total=False):
+    """What operations take by name."""
+
+    name: str | None
+    schedule: ScheduleLike | None
+
+
+class ScanOptions(Options, total=False):
+    """What `scan` takes by name."""
+
+    axis: int
+    reverse: bool
+    length: IntLike | None
+
+
 class UnaryFunction(Protocol):
     """An element-wise function of one operand."""
 
@@ -111,17 +128,9 @@ class UnaryFunction(Protocol):
     @overload
     def __call__(self, x: ScalarLike, *, name: str | None = None) -> Scalar: ...
     @overload
-    def __call__(
-        self,
-        x: Array | NumPyArray,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
-    ) -> Array: ...
+    def __call__(self, x: Array | NumPyArray, **options: Unpack[Options]) -> Array: ...
     @overload
-    def __call__(
-        self, x: ArrayLike, *, name: str | None = None, schedule: ScheduleLike | None = None
-    ) -> Value: ...
+    def __call__(self, x: ArrayLike, **options: Unpack[Options]) -> Value: ...
 
 
 P = ParamSpec("P")
@@ -153,23 +162,11 @@ class ChoiceFunction(Protocol):
     ) -> Scalar: ...
     @overload
     def __call__(
-        self,
-        p: Array | NumPyArray,
-        a: ArrayLike,
-        b: ArrayLike,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, p: Array | NumPyArray, a: ArrayLike, b: ArrayLike, **options: Unpack[Options]
     ) -> Array: ...
     @overload
     def __call__(
-        self,
-        p: ArrayLike,
-        a: Element,
-        b: Element,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, p: ArrayLike, a: Element, b: Element, **options: Unpack[Options]
     ) -> Element: ...
 
 
@@ -183,31 +180,14 @@ class BinaryFunction(Protocol):
     def __call__(self, x: ScalarLike, y: ScalarLike, *, name: str | None = None) -> Scalar: ...
     @overload
     def __call__(
-        self,
-        x: Array | NumPyArray,
-        y: ArrayLike,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, x: Array | NumPyArray, y: ArrayLike, **options: Unpack[Options]
     ) -> Array: ...
     @overload
     def __call__(
-        self,
-        x: ArrayLike,
-        y: Array | NumPyArray,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, x: ArrayLike, y: Array | NumPyArray, **options: Unpack[Options]
     ) -> Array: ...
     @overload
-    def __call__(
-        self,
-        x: ArrayLike,
-        y: ArrayLike,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
-    ) -> Value: ...
+    def __call__(self, x: ArrayLike, y: ArrayLike, **options: Unpack[Options]) -> Value: ...
 
 
 #: A state of a loop whose type the loop keeps: an array, or a class of arrays and numbers.  (A
@@ -222,33 +202,15 @@ class WhileFunction(Protocol):
 
     @overload
     def __call__(
-        self,
-        pred: Function,
-        body: Function,
-        init: State,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, pred: Function, body: Function, init: State, **options: Unpack[Options]
     ) -> State: ...
     @overload
     def __call__(
-        self,
-        pred: Function,
-        body: Function,
-        init: NumPyArray,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, pred: Function, body: Function, init: NumPyArray, **options: Unpack[Options]
     ) -> Array: ...
     @overload
     def __call__(
-        self,
-        pred: Function,
-        body: Function,
-        init: Element,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, pred: Function, body: Function, init: Element, **options: Unpack[Options]
     ) -> Element: ...
 
 
@@ -259,33 +221,15 @@ class IterateFunction(Protocol):
 
     @overload
     def __call__(
-        self,
-        n: IntLike,
-        f: Function,
-        init: State,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, n: IntLike, f: Function, init: State, **options: Unpack[Options]
     ) -> State: ...
     @overload
     def __call__(
-        self,
-        n: IntLike,
-        f: Function,
-        init: NumPyArray,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, n: IntLike, f: Function, init: NumPyArray, **options: Unpack[Options]
     ) -> Array: ...
     @overload
     def __call__(
-        self,
-        n: IntLike,
-        f: Function,
-        init: Element,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, n: IntLike, f: Function, init: Element, **options: Unpack[Options]
     ) -> Element: ...
 
 
@@ -296,44 +240,19 @@ class LoopFunction(Protocol):
 
     @overload
     def __call__(
-        self,
-        n: IntLike,
-        f: Function,
-        init: State,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, n: IntLike, f: Function, init: State, **options: Unpack[Options]
     ) -> State: ...
     @overload
     def __call__(
-        self,
-        n: IntLike,
-        f: Function,
-        init: NumPyArray,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, n: IntLike, f: Function, init: NumPyArray, **options: Unpack[Options]
     ) -> Array: ...
     @overload
     def __call__(
-        self,
-        n: IntLike,
-        f: Function,
-        init: Element,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, n: IntLike, f: Function, init: Element, **options: Unpack[Options]
     ) -> Element: ...
     @overload
     def __call__(
-        self,
-        start: IntLike,
-        stop: IntLike,
-        f: Function,
-        init: State,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, start: IntLike, stop: IntLike, f: Function, init: State, **options: Unpack[Options]
     ) -> State: ...
     @overload
     def __call__(
@@ -342,20 +261,11 @@ class LoopFunction(Protocol):
         stop: IntLike,
         f: Function,
         init: NumPyArray,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        **options: Unpack[Options],
     ) -> Array: ...
     @overload
     def __call__(
-        self,
-        start: IntLike,
-        stop: IntLike,
-        f: Function,
-        init: Element,
-        *,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, start: IntLike, stop: IntLike, f: Function, init: Element, **options: Unpack[Options]
     ) -> Element: ...
 
 
@@ -366,42 +276,15 @@ class ScanFunction(Protocol):
 
     @overload
     def __call__(
-        self,
-        f: Function,
-        init: State,
-        xs: Element = None,
-        *,
-        axis: int = 0,
-        reverse: bool = False,
-        length: IntLike | None = None,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, f: Function, init: State, xs: Element = None, **options: Unpack[ScanOptions]
     ) -> tuple[State, Element]: ...
     @overload
     def __call__(
-        self,
-        f: Function,
-        init: NumPyArray,
-        xs: Element = None,
-        *,
-        axis: int = 0,
-        reverse: bool = False,
-        length: IntLike | None = None,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, f: Function, init: NumPyArray, xs: Element = None, **options: Unpack[ScanOptions]
     ) -> tuple[Array, Element]: ...
     @overload
     def __call__(
-        self,
-        f: Function,
-        init: Element,
-        xs: Element = None,
-        *,
-        axis: int = 0,
-        reverse: bool = False,
-        length: IntLike | None = None,
-        name: str | None = None,
-        schedule: ScheduleLike | None = None,
+        self, f: Function, init: Element, xs: Element = None, **options: Unpack[ScanOptions]
     ) -> tuple[Element, Element]: ...
 
 

@@ -15,7 +15,9 @@ from typing import (
     Protocol,
     SupportsIndex,
     TypeAlias,
+    TypedDict,
     TypeVar,
+    Unpack,
     final,
     overload,
 )
@@ -66,14 +68,16 @@ from .replaying import Replay, Replays, replay_for
 from .several import gpus
 
 
+class RunOptions(TypedDict, total=False):
+    """What `run` takes by name."""
+
+    backend: str | None
+    schedule: ScheduleLike | None
+    check: bool | None
+
+
 @overload
-def run(
-    expr: Array | Scalar,
-    *,
-    backend: str | None = None,
-    schedule: ScheduleLike | None = None,
-    check: bool | None = None,
-) -> NDArray[Any]: ...
+def run(expr: Array | Scalar, **options: Unpack[RunOptions]) -> NDArray[Any]: ...
 @overload
 def run(
     expr: Array | Scalar,
@@ -85,36 +89,14 @@ def run(
 ) -> tuple[NDArray[Any], ...]: ...
 @overload
 def run(
-    expr: tuple[Array, Array],
-    *,
-    backend: str | None = None,
-    schedule: ScheduleLike | None = None,
-    check: bool | None = None,
+    expr: tuple[Array, Array], **options: Unpack[RunOptions]
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
 @overload
-def run(
-    expr: tuple[Array, ...],
-    *,
-    backend: str | None = None,
-    schedule: ScheduleLike | None = None,
-    check: bool | None = None,
-) -> tuple[NDArray[Any], ...]: ...
+def run(expr: tuple[Array, ...], **options: Unpack[RunOptions]) -> tuple[NDArray[Any], ...]: ...
 @overload
-def run(
-    expr: list[Array],
-    *,
-    backend: str | None = None,
-    schedule: ScheduleLike | None = None,
-    check: bool | None = None,
-) -> list[NDArray[Any]]: ...
+def run(expr: list[Array], **options: Unpack[RunOptions]) -> list[NDArray[Any]]: ...
 @overload
-def run(
-    expr: Tree,
-    *,
-    backend: str | None = None,
-    schedule: ScheduleLike | None = None,
-    check: bool | None = None,
-) -> Any: ...
+def run(expr: Tree, **options: Unpack[RunOptions]) -> Any: ...
 @user_facing
 def run(
     expr: Tree,
@@ -457,65 +439,32 @@ class Compiler(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Jit[P, R, Any]: ...
 
 
+class JitOptions(TypedDict, total=False):
+    """What `jit` takes by name."""
+
+    backend: str | None
+    fast_math: bool | None
+    recognise: bool | None
+    deterministic: bool | None
+    devices: int | Sequence[int] | None
+
+
+@overload
+def jit(function: Callable[P, _Unknown], **options: Unpack[JitOptions]) -> Jit[P, Any, Any]: ...
+@overload
+def jit(function: Callable[P, Array], **options: Unpack[JitOptions]) -> Jit[P, Array, Data]: ...
 @overload
 def jit(
-    function: Callable[P, _Unknown],
-    *,
-    backend: str | None = None,
-    fast_math: bool | None = None,
-    recognise: bool | None = None,
-    deterministic: bool | None = None,
-    devices: int | Sequence[int] | None = None,
-) -> Jit[P, Any, Any]: ...
-@overload
-def jit(
-    function: Callable[P, Array],
-    *,
-    backend: str | None = None,
-    fast_math: bool | None = None,
-    recognise: bool | None = None,
-    deterministic: bool | None = None,
-    devices: int | Sequence[int] | None = None,
-) -> Jit[P, Array, Data]: ...
-@overload
-def jit(
-    function: Callable[P, tuple[Array, Array]],
-    *,
-    backend: str | None = None,
-    fast_math: bool | None = None,
-    recognise: bool | None = None,
-    deterministic: bool | None = None,
-    devices: int | Sequence[int] | None = None,
+    function: Callable[P, tuple[Array, Array]], **options: Unpack[JitOptions]
 ) -> Jit[P, tuple[Array, Array], tuple[Data, Data]]: ...
 @overload
 def jit(
-    function: Callable[P, tuple[Array, ...]],
-    *,
-    backend: str | None = None,
-    fast_math: bool | None = None,
-    recognise: bool | None = None,
-    deterministic: bool | None = None,
-    devices: int | Sequence[int] | None = None,
+    function: Callable[P, tuple[Array, ...]], **options: Unpack[JitOptions]
 ) -> Jit[P, tuple[Array, ...], tuple[Data, ...]]: ...
 @overload
-def jit(
-    function: Callable[P, R],
-    *,
-    backend: str | None = None,
-    fast_math: bool | None = None,
-    recognise: bool | None = None,
-    deterministic: bool | None = None,
-    devices: int | Sequence[int] | None = None,
-) -> Jit[P, R, Any]: ...
+def jit(function: Callable[P, R], **options: Unpack[JitOptions]) -> Jit[P, R, Any]: ...
 @overload
-def jit(
-    *,
-    backend: str | None = None,
-    fast_math: bool | None = None,
-    recognise: bool | None = None,
-    deterministic: bool | None = None,
-    devices: int | Sequence[int] | None = None,
-) -> Compiler: ...
+def jit(**options: Unpack[JitOptions]) -> Compiler: ...
 @user_facing
 def jit(
     function: Callable[P, R] | None = None,
