@@ -57,8 +57,8 @@ class Scans(Rules):
 
         Of integers and extremes: of one row, by carries; else each block by itself, the totals of
         the blocks before it, and both together.  Of floats: as the kernel of the whole array adds
-        them, so columns from block to block, and one row, or a few, by the totals of blocks of the
-        kernel.  Others go along complete rows.
+        them, so columns and many rows from block to block, and one row, or a few, by the totals of
+        blocks of the kernel.  Others go along complete rows.
         """
         free = tuple(range(len(node.shape)))
         local = self._local(node, free=free)
@@ -82,7 +82,8 @@ class Scans(Rules):
         elif node.form != "inclusive":
             self._shifted(node)
         elif not exact:
-            self._handed_on(_as_recurrence(node), node)
+            together = node.axis == len(free) - 1 and is_grouped(node)
+            self._handed_on((_in_groups if together else _as_recurrence)(node), node)
         elif len(free) == 1 and identities(node.combine) is not None:
             self._carried(node, axis.sizes)
         else:
@@ -96,11 +97,6 @@ class Scans(Rules):
             return "it is small"
         if node.axis < len(node.shape) - 1 or self._is_sequential(node, local):
             return None
-        rows, n = prod(local.extents[:-1]), local.extents[-1]
-        if rows >= MANY_ROWS:
-            return f"the bits of {MANY_ROWS} rows or more are those of {GROUPED} steps together"
-        if n <= BLOCK:
-            return "a row is one block"
         if identities(node.combine) is None and is_commutative(node.combine):
             return "its function has no known neutral element"
         return None
@@ -110,10 +106,10 @@ class Scans(Rules):
         return prod(local.extents) * each <= min(ALONE, self.engine.allowed // 4)
 
     def _is_sequential(self, node: Scan, local: Localiser) -> bool:
-        """Whether the kernel makes one step after the other along every row."""
+        """Whether the kernel goes along every row from its first step to the last one."""
         if node.axis < len(node.shape) - 1:
             return True
-        return prod(local.extents[:-1]) >= MANY_ROWS and not is_grouped(node)
+        return prod(local.extents[:-1]) >= MANY_ROWS or local.extents[-1] <= BLOCK
 
     def _shifted(self, node: Scan) -> None:
         """One that begins with its initial value: by an inclusive one."""
@@ -406,6 +402,35 @@ def _as_recurrence(node: Scan) -> Recurrence:
     stored = substitute(node.epilogue, dict(zip(node.results, steps, strict=True)))
     return Recurrence(node.shape, axis, node.reverse, tuple(start), state, steps, stored, (),
                       label=node.label, where=node.where)  # fmt: skip
+
+
+def _in_groups(node: Scan) -> Recurrence:
+    """The same steps, GROUPED together as along the rows of one machine: the state is what was
+    combined before a group, and the elements of the group by themselves."""
+    axis, n, count = node.axis, node.shape[node.axis], len(node.elements)
+    start = tuple(node.init or identities(node.combine) or ())
+    state = result_variables((*node.elements, *node.elements))
+    before, own = state[:count], state[count:]
+    p: Expr = Index(axis)
+    if node.reverse:
+        p = at.subtract(at.subtract(n, 1), p)
+    step = at.remainder(p, GROUPED)
+    # The last elements, fewer than a group, are combined one by one: a group each.
+    left_over = at.less_equal(at.multiply(at.floor_divide(n, GROUPED), GROUPED), p)
+    begins = at.either(left_over, at.equal(step, 0))
+    ends = at.either(left_over, at.equal(step, GROUPED - 1))
+    group = _either(begins, node.elements, _combined(node, own, node.elements))
+    total = _combined(node, before, group)
+    following = _either(ends, total, before)
+    stored = substitute(node.epilogue, dict(zip(node.results, total, strict=True)))
+    return Recurrence(node.shape, axis, node.reverse, (*start, *start), state,
+                      (*following, *group), stored, (),
+                      label=node.label, where=node.where)  # fmt: skip
+
+
+def _either(condition: Expr, values: Sequence[Expr], others: Sequence[Expr]) -> tuple[Expr, ...]:
+    made = Cond(condition, tuple(values), tuple(others))
+    return tuple(Proj(made, k) for k in range(len(values)))
 
 
 __all__ = ["Scans"]

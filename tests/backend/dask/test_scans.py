@@ -142,7 +142,7 @@ def test_every_form_in_blocks(name: str) -> None:
 def test_long_rows_in_blocks(name: str) -> None:
     """By the blocks of the kernel, of which a row has several."""
     f, rng = SCANS[name], np.random.default_rng(4)
-    for shape in ((50_000,), (32_768,), (3, 40_000), (18, 17_000)):
+    for shape in ((50_000,), (32_768,), (3, 40_000), (18, 17_000), (16, 53), (2, 2, 4, 16)):
         a = numbers(shape) if len(shape) == 1 else np.ascontiguousarray(numbers(shape).T)
         for _ in range(2):
             check(f, a, tuple(random_sizes(rng, n) for n in a.shape))
@@ -198,10 +198,22 @@ def test_a_long_row_is_three_stages() -> None:
     assert made.chunks == given.chunks
 
 
-def test_rows_that_stay_complete_have_a_reason() -> None:
-    a = da.from_array(numbers((20, 40_000)), chunks=(20, 10_000))
+def test_rows_go_on_from_block_to_block() -> None:
+    """Many rows, whose kernel makes several steps together: blocks may begin within a group."""
+    for dtype in (np.float16, np.float32, np.complex64):
+        a = numbers((20, 40_000)).astype(dtype)
+        given = da.from_array(a, chunks=((20,), (10_003, 9_997, 1, 19_999)))
+        (stage,) = blocks_of(lambda a: td.cumsum(a, axis=1), given)
+        assert "grid of 1 × 4 blocks" in stage and "of which 0 B from other chunks" in stage
+        (made,) = check(lambda a: td.cumsum(a, axis=1), a, given.chunks)
+        assert made.chunks == given.chunks
+        check(lambda a: td.cumsum(td.sin(a), axis=1) * 2, a, given.chunks)
+
+
+def test_small_rows_stay_complete() -> None:
+    a = da.from_array(numbers((20, 4_000)), chunks=(20, 1_000))
     (stage,) = blocks_of(lambda a: td.cumsum(a, axis=1), a)
-    assert "axis 1 is complete: the bits of 16 rows or more are those of 8 steps" in stage
+    assert "axis 1 is complete: it is small" in stage
 
 
 @pytest.mark.usefixtures("large")
