@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..graph import Input, Node
+from ..errors import Location
+from ..expr import Expr
+from ..graph import Input, Label, Node
 from ..process.configuration import Settings
 from ..target import Target, target_of
+
+#: Fused operations, and where they were written.
+Fused = tuple[tuple[Label, Location | None], ...]
 
 
 @dataclass
@@ -19,6 +24,9 @@ class Context:
     kept: dict[Node, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     inputs: dict[Input, Input] = field(default_factory=dict)
+    #: What producers became in the steps of a recurrence, and the operations in it: a pass that
+    #: takes a part of these steps out says so of the part.
+    inlined: dict[Node, dict[Expr, Fused]] = field(default_factory=dict)
 
     @property
     def target(self) -> Target:

@@ -12,6 +12,7 @@ iteration.  This runs after products and additions are fused (form_fma), whose b
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 
 from ..analysis.polynomial import Polynomial, polynomial
@@ -64,7 +65,7 @@ def recognise_recurrence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     builder = Rebuilder()
     for node in order:
         made = builder.node(node)
-        found = _recurrence(made) if isinstance(made, ArrayLoop) else None
+        found = _recurrence(made, context) if isinstance(made, ArrayLoop) else None
         if found is not None:
             made, components = found
             builder.leaves.update((Leaf(node, k), Leaf(made, c)) for k, c in enumerate(components))
@@ -78,12 +79,12 @@ class _Unfit(Exception):
     """The loop is no recurrence."""
 
 
-def _recurrence(loop: ArrayLoop) -> tuple[Recurrence, list[int]] | None:
+def _recurrence(loop: ArrayLoop, context: Context) -> tuple[Recurrence, list[int]] | None:
     """The loop as a recurrence, and the component that is each of its results."""
     if loop.count is None or loop.index is None or loop.changing():
         return None
     try:
-        return _Walk(loop).made()
+        return _Walk(loop).made(context)
     except _Unfit:
         return None
 
@@ -189,7 +190,7 @@ class _Walk:
         ((axis, at),) = found
         return axis, at
 
-    def made(self) -> tuple[Recurrence, list[int]]:
+    def made(self, context: Context) -> tuple[Recurrence, list[int]]:
         loop, rank = self.loop, len(self.shape)
         assert loop.count is not None and loop.index is not None
         counter: Expr = loop.index.leaf().at()
@@ -242,6 +243,11 @@ class _Walk:
             checks=tuple(self.checks),
             fused=tuple((n.label, n.where) for n in self.nodes if n in self.depends),
         )
+        parts = context.inlined[node] = {}
+        for inner in (n for n in self.nodes if n in self.depends and n in self.inliner.bodies):
+            with contextlib.suppress(_Unfit):  # it reads a state that the walk does not have
+                parts.update(dict.fromkeys(over(self.inliner.bodies[inner]),
+                                           ((inner.label, inner.where),)))  # fmt: skip
         return node, [components[k] for k in range(len(loop.state))]
 
     def _is_backward(self, counter: Expr, count: Expr) -> bool:

@@ -16,7 +16,6 @@ from typing import Any
 
 from ..analysis.bounds import is_counter
 from ..analysis.regions import changes_with, nested, regions
-from ..errors import Location
 from ..expr import (
     Apply,
     Cond,
@@ -38,7 +37,6 @@ from ..graph import (
     Fold,
     Generate,
     Input,
-    Label,
     Leaf,
     Matmul,
     Node,
@@ -50,7 +48,7 @@ from ..graph import (
 from ..graphs.rebuild import Rebuilder
 from ..operations.stencils import resolve_index, resolve_read
 from . import cost, operands
-from .base import Context
+from .base import Context, Fused
 from .repeats import FAR, GATHERED, counters, times_read
 from .rows import reads_rows, row_axes
 from .tested import keeps_tests
@@ -464,6 +462,14 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         if final is not node:
             builder.nodes[node] = final
         context.kept[final] = reason
+        if isinstance(made, Recurrence):
+            parts = context.inlined.get(node, {})
+            keys = rewrite(builder.exprs(tuple(parts)), inliner.expand, inliner.memo)
+            context.inlined[final] = dict(zip(keys, parts.values(), strict=True)) | {
+                inliner.memo[e]: taken.labels(e.node)
+                for e in walk((*made.start, *made.per_element()), reads)
+                if isinstance(e, Read) and e.node in inliner.bodies
+            }
     return [builder.leaf(r) for r in roots]
 
 
@@ -564,8 +570,11 @@ class _Taken:
         there = self.inside.get(reader)
         self.inside[reader] = inside if there is None else there.joined(inside)
 
-    def of(self, node: Node, eaten: list[Node]) -> tuple[
-            tuple[Check, ...], tuple[tuple[Label, Location | None], ...]]:  # fmt: skip
+    def labels(self, node: Node) -> Fused:
+        """The label of an inlined operation, and of those inlined into it."""
+        return ((node.label, node.where), *self.of(node, self.producers[node])[1])
+
+    def of(self, node: Node, eaten: list[Node]) -> tuple[tuple[Check, ...], Fused]:
         """Checks of a kernel, in the order of its operations, so that the first that does not hold
         is the first one written; and fused labels: its own, then its producers', depth first."""
         checks, fused = dict[Check, None](), dict.fromkeys(node.fused)

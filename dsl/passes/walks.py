@@ -15,7 +15,7 @@ it finds them in the steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 
 from ..analysis.regions import regions
@@ -34,7 +34,7 @@ from ..expr import (
 )
 from ..graph import Generate, Label, Leaf, Node, Recurrence, indices, topological
 from ..graphs.rebuild import Rebuilder
-from .base import Context
+from .base import Context, Fused
 from .cost import operations
 from .recurrence import is_unsafe
 
@@ -56,7 +56,9 @@ def split_walks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     for node in order:
         made = builder.node(node)
         if isinstance(made, Recurrence) and (_is_lone(made) or (cpu and _goes_along_rows(made))):
-            _Split(made, bool(region[node]), context).put(node, builder)
+            inlined = context.inlined.get(node, {})
+            parts = dict(zip(builder.exprs(tuple(inlined)), inlined.values(), strict=True))
+            _Split(made, bool(region[node]), context, parts).put(node, builder)
         elif made is not node:
             builder.nodes[node] = made
             if node in context.kept:
@@ -83,12 +85,15 @@ class _Split:
     """A recurrence, what goes before it and what comes after it.
 
     `inside`: the recurrence is computed in a loop over arrays, from whose body what goes before it
-    may be taken out; so this must not read or run what only an iteration may.
+    may be taken out; so this must not read or run what only an iteration may.  `inlined`: what
+    producers became in the steps, and the operations in it.
     """
 
-    def __init__(self, node: Recurrence, inside: bool, context: Context) -> None:
-        self.node, self.inside, self.context = node, inside, context
+    def __init__(self, node: Recurrence, inside: bool, context: Context,
+                 inlined: Mapping[Expr, Fused]) -> None:  # fmt: skip
+        self.node, self.inside, self.context, self.inlined = node, inside, context, inlined
         self.free = _free(node)
+        self.moved: Fused = ()  # the operations that are in the parts
 
     def put(self, old: Node, builder: Rebuilder) -> None:
         """Put the parts in the place of `old`."""
@@ -96,8 +101,9 @@ class _Split:
         late = self._late(node)
         rest = (*node.steps, *(e for k, e in enumerate(node.collected) if k not in late))
         if not _is_lone(node) and any(_is_costly(e, set()) for e in rest):
-            node, late = self.node, {}  # vectors of walks compute what remains
+            node, late, self.moved = self.node, {}, ()  # vectors of walks compute what remains
         if not late:
+            node = self._remaining(node)
             if node is not old:
                 builder.nodes[old] = node
                 if kept is not None:
@@ -106,10 +112,12 @@ class _Split:
         stay = [k for k in range(len(node.collected)) if k not in late]
         cuts = dict.fromkeys(e for found in late.values() for e in found)
         stored = (*(node.collected[k] for k in stay), *cuts)
-        walked = node.with_(collected=stored)
+        results = [node.collected[k] for k in late]
+        moved = self._fused(results, cuts)
+        walked = self._remaining(node.with_(collected=stored), moved)
         memo: dict[Expr, Expr] = {e: self._here(walked, len(stay) + n) for n, e in enumerate(cuts)}
-        values = rewrite([node.collected[k] for k in late], lambda e: e, memo)
-        after = self._parallel(values, "results")
+        values = rewrite(results, lambda e: e, memo)
+        after = self._parallel(values, "results").with_(fused=moved)
         self.context.kept[walked] = "its results are known only when it has finished"
         if kept is not None:
             self.context.kept[after] = kept
@@ -126,7 +134,17 @@ class _Split:
     def _parallel(self, elements: tuple[Expr, ...], what: str) -> Generate:
         label = Label(f"{self.node.label.operation} ({what})")
         return Generate(self.node.shape, elements, label=label, where=self.node.where,
-                        checks=self.node.checks)  # fmt: skip
+                        checks=self.node.checks, fused=self._fused(elements))  # fmt: skip
+
+    def _fused(self, roots: Sequence[Expr], cuts: Collection[Expr] = ()) -> Fused:
+        """The operations of producers of which expressions consist, down to `cuts`."""
+        here = {*walk(roots, lambda e: e not in cuts)}.difference(cuts)
+        return tuple(dict.fromkeys(p for e, of in self.inlined.items() if e in here for p in of))
+
+    def _remaining(self, node: Recurrence, moved: Fused = ()) -> Recurrence:
+        """The recurrence without the labels of operations that are in the parts alone."""
+        gone = {*self.moved, *moved}.difference(self._fused((*node.start, *node.per_element())))
+        return node.with_(fused=tuple(p for p in node.fused if p not in gone)) if gone else node
 
     def _without_early(self) -> Recurrence:
         """The recurrence reading what does not depend on its state."""
@@ -136,6 +154,7 @@ class _Split:
         if not found:
             return node
         before = self._parallel(tuple(found), "elements")
+        self.moved += before.fused
         self.context.kept[before] = "one walk would compute its elements one after the other"
         memo: dict[Expr, Expr] = {e: self._here(before, n) for n, e in enumerate(found)}
         roots = rewrite(node.per_element(), lambda e: e, memo)

@@ -103,8 +103,8 @@ EXACT = frozenset(("minimum", "maximum", "fmin", "fmax"))
 DIVISIONS = frozenset(("floor_divide", "remainder", "quot", "rem"))
 #: `ordered` is used if its cost is at most this fraction of that of atomic updates.
 AS_FAST = 1.1
-RUN_TO_RUN = ("updates by atomics{where}: float results may differ in the last bits from run to "
-              "run; deterministic=True orders them")  # fmt: skip
+RUN_TO_RUN = ("updates by atomics: float results may differ in the last bits from run to run; "
+              "deterministic=True orders them")  # fmt: skip
 
 Action = Callable[[Linearizer, Expr, Values], None]
 
@@ -315,9 +315,6 @@ class _Permute:
             else:
                 tasks = at.select(at.equal(one, 0), 0, self.tiling.tasks)
                 made.append(self._each(way, tasks))
-        if not at.is_constant(in_order, 1) and rounds(self.node) and way != "stores":
-            where = f" where the target has more than {limit:,} bytes" if limit else ""
-            self.builder.notes.append(RUN_TO_RUN.format(where=where))
         return made
 
     def _order_limit(self) -> int | None:
@@ -379,7 +376,10 @@ class _Permute:
 
         with into.when(into.value(self.launched)):
             self.tiling.emit(into, task, loops)
-        return self.kernel(way, tasks, task, into, f"{way} updates")
+        comments = [f"{way} updates"]
+        if way != "stores" and rounds(self.node):
+            comments.append(RUN_TO_RUN)
+        return self.kernel(way, tasks, task, into, *comments)
 
     def _ordered(self, tasks: Expr) -> Kernel:
         """One task: the source elements in sequence, updating the target directly."""
@@ -435,8 +435,9 @@ class _Permute:
         return self.kernel("gather", self.builder.scalar(tasks, "gathers"), task, into,
                            "the copies and the defaults")  # fmt: skip
 
-    def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str) -> Kernel:
-        return self.builder.kernel(suffix, tasks, task, tuple(into.out), comments=(comment,))
+    def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, *comments: str
+               ) -> Kernel:  # fmt: skip
+        return self.builder.kernel(suffix, tasks, task, tuple(into.out), comments=comments)
 
 
 def _update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Sequence[Expr],

@@ -111,11 +111,11 @@ class _Permute:
                 return builder.lowered(self._block_by_block("stores"))
             return self._lowered(lambda wide: self._each("stores", wide))
         deterministic = node.label.deterministic
-        if rounds(node) and not deterministic:
-            builder.notes.append(RUN_TO_RUN.format(where=""))
         if combine is not None and not is_arithmetic(combine):
             builder.notes.append("every warp owns targets: the combination reads or has loops")
             return builder.lowered(self._owned())
+        if rounds(node) and not deterministic:
+            builder.notes.append(RUN_TO_RUN)
         if self._by_graph():
             return builder.lowered(self._block_by_block(self._way()))
         if combine is None:

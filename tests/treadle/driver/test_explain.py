@@ -579,3 +579,36 @@ def test_indices_by_the_counter_of_a_loop_are_affine():
     assert "changes with each iteration" in " ".join(text.split()) and "random" not in text
     text = td.jit(looked_up, backend="native").lower(a, np.arange(4)).explain()
     assert "a: [data-dependent]" in text
+
+
+def test_what_leaves_a_walk_is_fused_into_the_kernels_that_compute_it():
+    def run(x):
+        def step(s, v):
+            return 0.5 * s + v, td.log(s * s - 1)
+
+        return td.scan(step, td.sqrt(x[0]), td.exp(td.sin(x)) / x)
+
+    text = td.jit(run, backend="native").lower(np.ones(4000)).explain()
+    kernels = {}
+    for line in text.split("Recognised")[0].splitlines():
+        if line.startswith("Kernel"):
+            kernels[name := line.split(": ")[1].split(" at")[0]] = ""
+        elif kernels:
+            kernels[name] += line + "\n"
+    walk = next(made for name, made in kernels.items() if name.startswith("scan #"))
+    before, after = kernels["scan (elements)"], kernels["scan (results)"]
+    for word, there in (
+        ("exp", [before]), ("sin", [before]), ("true_divide", [before]), ("log", [after]),
+        ("subtract", [after]), ("add", [walk]), ("multiply", [walk, after]),
+    ):  # fmt: skip
+        assert [k for k in (walk, before, after) if f" {word} at" in k] == there, (word, text)
+
+
+def test_only_scatters_that_run_by_atomics_are_said_to_vary():
+    x, k = np.ones(100_000), np.arange(100_000) % 70_000
+
+    def total(x, k):
+        return td.zeros(70_000).at[k].add(x)
+
+    text = " ".join(td.jit(total, backend="native").lower(x, k).explain().split())
+    assert ("updates by atomics" in text) == ("atomic updates" in text)
