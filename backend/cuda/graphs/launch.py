@@ -26,6 +26,8 @@ GRAPH_BYTES = 64 << 20
 GRAPHS = 4
 #: A loop that launches a graph at least this many times builds it on the first run.
 LONG = 8
+#: The fewest operations between library calls and loops that are launched as a graph.
+LEAST = 4
 _SEEN = 16
 _DEVICE_TO_HOST = 2
 
@@ -132,6 +134,19 @@ def _strided(op: Operation) -> bool:
     return isinstance(op, Copy) and not op.source.dense
 
 
+def graph_parts(operations: Sequence[Operation], early: int) -> dict[int, int]:
+    """The operations that graphs launch: the end of each part by its start.  A program without
+    loops and library calls is one part; otherwise parts lie between these, before the first
+    `early` operations or after them."""
+    apart = [isinstance(op, Repeat | Call) or _strided(op) for op in operations]
+    count = len(operations)
+    if not any(apart):
+        return {0: count} if count > 1 else {}
+    ends = sorted({*(k for k, alone in enumerate(apart) if alone), early, count})
+    starts = [0, *(k + apart[k] for k in ends[:-1])]
+    return {a: b for a, b in zip(starts, ends, strict=True) if b - a >= LEAST}
+
+
 def step_of(device: DriverDevice, op: Operation, indices: dict[Block, int]) -> Step:
     """The step of an operation; its blocks become positions in a list of addresses."""
     match op:
@@ -159,11 +174,12 @@ class Replay:
         tape, self.early = tape.numbers_first()
         self.device = device
         operations = tape.operations
-        plain = not any(isinstance(op, Repeat | Call) or _strided(op) for op in operations)
+        self.parts = graph_parts(operations, self.early)
         offsets, size = plan_memory(tape, reuse=False)
-        self.graphable = plain and len(operations) > 1 and size <= GRAPH_BYTES
-        if not self.graphable:
+        if not self.parts or size > GRAPH_BYTES:
+            self.parts = {}
             offsets, size = plan_memory(tape)
+        self.whole = self.parts.get(0) == len(operations)
         self.size, self.offsets = size, tuple(offsets.values())
         self.results = tape.results
         self.made = [(r.shape, r.dtype) for r in tape.results if isinstance(r, Block)]
@@ -175,7 +191,8 @@ class Replay:
         self.mailbox = device.mailbox(tape.numbers) if tape.numbers else None
         self.posted = [indices[b] for b in tape.numbers]
         self.key: list[int] | None = None
-        self.graphs: OrderedDict[Hashable, graphs.ExecutableGraph] = OrderedDict()
+        #: The graphs of all parts, by start.
+        self.graphs: OrderedDict[Hashable, dict[int, graphs.ExecutableGraph]] = OrderedDict()
         self.seen: OrderedDict[Hashable, None] = OrderedDict()
         self.lock = locks.lock()
 
@@ -210,36 +227,52 @@ class Replay:
             for launch in self.varying:
                 launch.compute(params)
             numbers = [launch.values for launch in self.varying]
-            if not (self.graphable and self._by_graph((*addresses, *numbers), stream)):
-                for step in self.steps[: self.early]:
-                    step.run(stream)
+            ready = self._graphs((*addresses, *numbers)) if self.parts else {}
+            if ready and self.whole:
+                ready[0].launch(stream)
+            else:
+                self._queue(0, self.early, ready, stream)
                 if self.mailbox is not None:
                     self.mailbox.post([addresses[k] for k in self.posted], stream)
-                for step in self.steps[self.early :]:
-                    step.run(stream)
+                self._queue(self.early, len(self.steps), ready, stream)
             found = [] if self.mailbox is None else self.mailbox.read()
         if len(outs) < len(self.results):
             made = iter(outs)
             outs = [next(made) if isinstance(r, Block) else r for r in self.results]
         return outs + found if found else outs
 
-    def _by_graph(self, key: tuple[Any, ...], stream: int) -> bool:
-        """Launch the graph for these addresses and scalars; False if there is none yet."""
+    def _queue(
+        self, first: int, last: int, made: dict[int, graphs.ExecutableGraph], stream: int
+    ) -> None:
+        """Queue some steps, those of a part that has a graph by this."""
+        while first < last:
+            if first in made:
+                made[first].launch(stream)
+                first = self.parts[first]
+            else:
+                self.steps[first].run(stream)
+                first += 1
+
+    def _graphs(self, key: tuple[Any, ...]) -> dict[int, graphs.ExecutableGraph]:
+        """The graphs of the parts for these addresses and scalars; none if they are new."""
         found = self.graphs.get(key)
-        if found is None:
-            if key not in self.seen:
-                self.seen[key] = None
-                if len(self.seen) > _SEEN:
-                    self.seen.popitem(last=False)
-                return False
-            post = None
-            if self.mailbox is not None:
-                post = self.mailbox, [key[k] for k in self.posted], self.numbers
-            found = self.graphs[key] = graphs.program_graph(self.operations, self.steps, post)
-            while len(self.graphs) > GRAPHS:
-                self.graphs.popitem(last=False)
-        found.launch(stream)
-        return True
+        if found is not None:
+            return found
+        if key not in self.seen:
+            self.seen[key] = None
+            if len(self.seen) > _SEEN:
+                self.seen.popitem(last=False)
+            return {}
+        post = None
+        if self.mailbox is not None and self.whole:
+            post = self.mailbox, [key[k] for k in self.posted], self.numbers
+        self.graphs[key] = made = {
+            a: graphs.program_graph(self.operations[a:b], self.steps[a:b], post)
+            for a, b in self.parts.items()
+        }
+        while len(self.graphs) > GRAPHS:
+            self.graphs.popitem(last=False)
+        return made
 
 
 def _launches(steps: Sequence[Step]) -> list[LaunchStep]:

@@ -14,6 +14,8 @@ cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
 pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
 
 from tests.backend.cuda.device.pretended import pretend  # noqa: E402
+from treadle.backend.cuda.device.device import Block, Call, Fill, Repeat  # noqa: E402
+from treadle.backend.cuda.graphs.launch import LEAST, graph_parts  # noqa: E402
 
 A = np.arange(1.0, 11.0)
 
@@ -63,6 +65,39 @@ def test_one_kernel_is_launched(gpu):
 def test_several_kernels_become_a_graph(gpu):
     same(gpu, lambda x: (td.sum(x), x[::-1] * td.max(x), td.compute(x + 1) * 2), A)
     assert gpu[1].graphs > 0
+
+
+def test_parts_between_loops_become_graphs(gpu):
+    """What lies between loops (and library calls) is launched by graphs, in order."""
+
+    def several(x):
+        return td.compute(x[::-1] + td.sum(x) / td.max(x) + td.min(x * 2) - td.sum(x[1:] * x[:-1]))
+
+    def program(x):
+        y = td.iterate(20, lambda s: td.compute(s * 0.5)[::-1], several(x))
+        z = several(y + x)
+        return several(td.iterate(20, lambda s: td.compute(s * 0.5 + z)[::-1], z) + y), td.sum(y)
+
+    compiled = same(gpu, program, A)
+    driver = gpu[1]
+    executable = compiled.lower(A).executable
+    _, _, replay, _ = next(iter(executable.calls.tapes.values()))
+    assert len(replay.parts) == 3 and driver.graphs >= 3 and not replay.whole
+    for a, b in replay.parts.items():
+        assert b - a >= LEAST
+        assert not any(isinstance(op, Call | Repeat) for op in replay.operations[a:b])
+
+
+def test_parts_of_a_program():
+    fill = Fill(Block((), np.dtype("f8")), np.zeros(()))
+    call = Call(lambda reads, writes: None, (), ())
+    assert graph_parts([fill] * 2, 0) == {0: 2} and graph_parts([fill], 0) == {}
+    assert graph_parts([fill] * 9, 4) == {0: 9}  # the host reads numbers within the graph
+    some = [*[fill] * 4, call, *[fill] * 3, call, call, *[fill] * 5]
+    assert graph_parts(some, 0) == {0: 4, 10: 15}
+    assert graph_parts([*[fill] * 9, call], 4) == {0: 4, 4: 9}
+    assert graph_parts([*[fill] * 9, call], 3) == {3: 9}
+    assert graph_parts([call, *[fill] * 4], 1) == {1: 5}
 
 
 def test_checks_of_numbers_come_before_the_rest(gpu):
