@@ -74,9 +74,9 @@ def test_parts_between_loops_become_graphs(gpu):
         return td.compute(x[::-1] + td.sum(x) / td.max(x) + td.min(x * 2) - td.sum(x[1:] * x[:-1]))
 
     def program(x):
-        y = td.iterate(20, lambda s: td.compute(s * 0.5)[::-1], several(x))
+        y = td.iterate(48, lambda s: td.compute(s * 0.5)[::-1], several(x))
         z = several(y + x)
-        return several(td.iterate(20, lambda s: td.compute(s * 0.5 + z)[::-1], z) + y), td.sum(y)
+        return several(td.iterate(48, lambda s: td.compute(s * 0.5 + z)[::-1], z) + y), td.sum(y)
 
     compiled = same(gpu, program, A)
     driver = gpu[1]
