@@ -22,7 +22,7 @@ from .device.device import Block, Code, Copy, Device
 from .graphs.tape import DeferredChecks, Direct, Recorder, Tape
 from .pieces import PiecewiseCalls
 from .running import DeviceRun
-from .steps import GuardFailure
+from .steps import GuardFailure, ReshapeStep
 
 if TYPE_CHECKING:
     from .executable import CudaExecutor
@@ -226,16 +226,16 @@ class RecordedCalls:
         """The results: blocks distinct from the inputs and from each other.  Unless `on_device`,
         host arrays stay on the host."""
         found: list[HostArray | Block] = []
-        taken: set[int] = set()
+        taken: set[Block] = set()
         for slot in self.owner.results:
             result = run.slots[slot]
             if isinstance(result, Block) or on_device:
                 block = run.array(slot)
-                if block.kind == "input" or id(block) in taken:
+                if block.kind == "input" or block in taken:
                     made = run.new(block.shape, block.dtype)
                     run.queue.put(Copy(made, block))
                     block = made
-                taken.add(id(block))
+                taken.add(block)
                 result = block
             found.append(result)
         return found
@@ -248,7 +248,9 @@ class RecordedCalls:
 
     def codes(self) -> list[Code]:
         """The most likely variant of every kernel."""
-        first = [v[0] for s in self.owner.kernel_steps for v in s.dense.launches]
+        # (Dense arrays in another shape need no kernel.)
+        steps = (s for s in self.owner.kernel_steps if not isinstance(s, ReshapeStep))
+        first = [v[0] for s in steps for v in s.dense.launches]
         return [(v.narrow or v).code for v in first]
 
 

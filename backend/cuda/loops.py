@@ -164,7 +164,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         device.compile(list({op.code: None for op in flattened(operations)
                              if isinstance(op, Launch) and op.code.function is None}))  # fmt: skip
         for op in flattened(operations):
-            for b in (*op.reads, *op.writes):
+            for b in (block.whole for block in (*op.reads, *op.writes)):
                 if b.array is None and b not in outside:
                     b.array = device.empty(b.shape, b.dtype)
         for op in operations:
@@ -340,7 +340,7 @@ class Iteration:
             self.testing = list(renamed(self.testing, names))
             self.operations = list(renamed(self.operations, names))
             self.test = names.get(self.test, self.test) if self.test is not None else None
-        self.operations += [Copy(t, names.get(s, s)) for t, s in copies]
+        self.operations += [Copy(t, names.get(s, s).reshaped(s.shape)) for t, s in copies]
         self.after = placed
         return placed
 

@@ -97,7 +97,7 @@ class DeviceRun(Run[Block]):
             return False
         if any(value in v.blocks for v in self.queue.deferred or ()):
             return False
-        return sum(other is value for other in self.slots) == 1
+        return sum(isinstance(other, Block) and other == value for other in self.slots) == 1
 
     def defer(self, check: Check, values: HostValues) -> bool:
         """Only for checks of rank-0 blocks that a recording computes: they are evaluated on the

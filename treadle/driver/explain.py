@@ -461,7 +461,9 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
         rows += _checkpoints(node, names)
         return rows
     if not each and not after:
-        same = target_of(names.program.backend).cores and reshaped(node) is not None
+        target = target_of(names.program.backend)
+        whole = target.cores or (target.gpu and names.program.devices is None)
+        same = whole and reshaped(node) is not None
         text = "none if what it reads is dense: the same memory" if same else "only moves elements"
         rows.append(("work", [text]))
         return rows

@@ -29,9 +29,13 @@ class Block:
     while recording.  `strides` are in bytes; `dense`: row-major without gaps; `aligned`: begins at
     a multiple of 16 bytes.  kind: "input" (owned by the caller, read-only) or "work" (allocated by
     the program, dense and aligned).
+
+    Blocks are equal if they are the same memory, in one shape or several (`reshaped`).
     """
 
-    __slots__ = ("aligned", "array", "dense", "dtype", "itemsize", "kind", "shape", "strides")
+    __slots__ = (
+        "_array", "_kind", "_whole", "aligned", "dense", "dtype", "itemsize", "shape", "strides",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -44,10 +48,52 @@ class Block:
         dense: bool = True,
         aligned: bool = True,
     ) -> None:
-        self.shape, self.dtype, self.array, self.kind = shape, dtype, array, kind
+        self.shape, self.dtype, self._array, self._kind = shape, dtype, array, kind
+        #: The block whose memory this is, if another; it has no memory to itself.
+        self._whole: Block | None = None
         self.itemsize = dtype.itemsize
         self.strides = strides if strides is not None else row_major(shape, dtype.itemsize)
         self.dense, self.aligned = dense, aligned
+
+    def reshaped(self, shape: tuple[int, ...]) -> Block:
+        """The same memory, which is dense, as an array of another shape with as many elements."""
+        if shape == self.shape:
+            return self
+        made = Block(shape, self.dtype, aligned=self.aligned)
+        assert self.dense and made.size == self.size, (self, shape)
+        made._whole = self.whole
+        return made
+
+    @property
+    def whole(self) -> Block:
+        """The block that has the memory."""
+        return self if self._whole is None else self._whole
+
+    @property
+    def array(self) -> DeviceArray:
+        if self._whole is None:
+            return self._array
+        array = self._whole._array
+        return None if array is None else array.reshape(self.shape)
+
+    @array.setter
+    def array(self, array: DeviceArray) -> None:
+        assert self._whole is None
+        self._array = array
+
+    @property
+    def kind(self) -> str:
+        return self.whole._kind
+
+    @kind.setter
+    def kind(self, kind: str) -> None:
+        self.whole._kind = kind
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Block) and self.whole is other.whole
+
+    def __hash__(self) -> int:
+        return id(self.whole)
 
     @property
     def size(self) -> int:

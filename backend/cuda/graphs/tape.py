@@ -182,8 +182,11 @@ def bound(op: Operation, memory: dict[Block, Block], params: Sequence[Any]) -> O
     def all_of(ops: Sequence[Operation]) -> tuple[Operation, ...]:
         return tuple(bound(o, memory, params) for o in ops)
 
+    def at(block: Block) -> Block:
+        return memory[block].reshaped(block.shape)
+
     def blocks(of: Sequence[Block]) -> tuple[Block, ...]:
-        return tuple(memory[b] for b in of)
+        return tuple(map(at, of))
 
     match op:
         case Launch():
@@ -191,9 +194,9 @@ def bound(op: Operation, memory: dict[Block, Block], params: Sequence[Any]) -> O
             errors = None if op.errors is None else memory[op.errors]
             return Launch(op.code, blocks(op.blocks), scalars, op.tasks, errors)
         case Fill():
-            return Fill(memory[op.block], op.value)
+            return Fill(at(op.block), op.value)
         case Copy():
-            return Copy(memory[op.target], memory[op.source])
+            return Copy(at(op.target), at(op.source))
         case Call():
             return Call(op.action, blocks(op.reads), blocks(op.writes), op.addressed)
         case Repeat():
@@ -215,7 +218,7 @@ def renamed(operations: Sequence[Operation], names: dict[Block, Block]) -> tuple
 
     def one(op: Operation) -> Operation:
         if isinstance(op, Launch):
-            blocks = tuple(table[b] for b in op.blocks)
+            blocks = tuple(table[b].reshaped(b.shape) for b in op.blocks)
             errors = None if op.errors is None else table[op.errors]
             return Launch(op.code, blocks, op.scalars, op.tasks, errors, op.varying)
         if isinstance(op, Repeat):
