@@ -73,6 +73,7 @@ MOST_ENTRIES = 64
 #: Classes of arguments that are part of the signature.
 _FIXED = frozenset((int, bool, str, type(None), np.dtype, type, ScalarType, EllipsisType))
 _INDICES = frozenset((int, slice, type(None), EllipsisType))
+_ARRAYS = frozenset((Array, np.ndarray))
 _LETTERS = frozenset("?bBhHiIlLqQefdFD")
 
 
@@ -372,10 +373,11 @@ def of_operator(name: str, swapped: bool | None) -> CallCache:
 
 
 def of_slices(array: Array, index: Indexing) -> object:
-    """`array[index]`: a cached call if its bounds are Python's numbers."""
+    """`array[index]`: a cached call if the index is made of Python's numbers and of arrays."""
     parts = index if type(index) is tuple else (index,)
     if not all(type(x) in _INDICES for x in parts):
-        return later.slice_array(array, index)
+        known = all(type(x) in _INDICES or type(x) in _ARRAYS for x in parts)
+        return _slices((array, index), {}) if known else later.slice_array(array, index)
     if not (_state.busy or is_tracing()):
         extents = shape(array) if array._pending is not None else _known_shape(array)
         window = None if extents is None else later.window_of(extents, parts)

@@ -307,6 +307,39 @@ def test_positions_that_vary_are_run_time_numbers(n: int, monkeypatch: pytest.Mo
     assert a[n - 2 : n + 3].shape == (2, 3) and a[n + 3 : n + 8].shape == (0, 3)
 
 
+def test_parts_chosen_by_arrays_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop of Python's over groups, `x[k == g].mean()`, runs one program."""
+    x, groups = RNG.random((60, 4)), RNG.integers(0, 9, 60)
+    rows = RNG.integers(0, 60, (3, 7))
+    a, b, r = td.use(x), td.use(groups), td.use(rows)
+    made = _programs_made(monkeypatch)
+    calls: list[tuple[Any, Any]] = [
+        (lambda g: a[b == g % 9], lambda g: x[groups == g % 9]),
+        (lambda g: a[groups == g % 9], lambda g: x[groups == g % 9]),
+        (lambda g: a[b == g % 9].mean(axis=0), lambda g: x[groups == g % 9].mean(axis=0)),
+        (lambda g: a[a > g / 40].sum(), lambda g: x[x > g / 40].sum()),
+        (lambda g: a[:, x[0] > 0.5][b == g % 9], lambda g: x[:, x[0] > 0.5][groups == g % 9]),
+        (lambda g: a[(b == g % 9) & (a[:, 0] > 0.1), 1], lambda g: x[
+            (groups == g % 9) & (x[:, 0] > 0.1), 1]),
+        (lambda g: a[(r + g) % 60], lambda g: x[(rows + g) % 60]),
+        (lambda g: a[(r + g) % 60, None, 1:3], lambda g: x[(rows + g) % 60, None, 1:3]),
+    ]  # fmt: skip
+    for g in range(40):
+        for call, expected in calls:
+            with np.errstate(all="ignore"):
+                np.testing.assert_allclose(np.asarray(call(g)), expected(g), rtol=1e-12)
+        if g == 12:
+            programs = len(made)
+            assert is_deferred(a[b == g])
+    assert len(made) == programs
+    for _ in range(5):
+        with pytest.raises(IndexError):
+            a[np.array([60])]
+        with pytest.raises(IndexError):
+            a[b[:-1] == 3]
+        np.testing.assert_array_equal(np.asarray(a[np.array([59, -1])]), x[[59, -1]])
+
+
 def test_what_a_chain_reads_is_that_of_its_calls() -> None:
     x = RNG.random((2, 3))
     f = lambda a: td.sum(a * 2, axis=0)
