@@ -35,6 +35,7 @@ from ..blocks.plan import Planner
 from ..blocks.stages import Either, Later, Plan, Repeat, Stage
 from ..blocks.tasks import Task, count, tasks
 from .files import File, opened
+from .targets import check_shape, check_storage
 
 #: Blocks in memory at a time: of three, what is read (one is computed, the others are read ahead),
 #: and of two, what is written (one is computed, one is written).
@@ -55,9 +56,15 @@ RATE = 1e9
 Report = Callable[[int, int], None]
 
 
-def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[Any],
-             memory: int) -> Plan:  # fmt: skip
-    """The plan with the largest blocks that fit in memory; else `MemoryLimitExceeded`."""
+def plan_for(
+    program: TracedProgram,
+    sources: Sequence[Any],
+    params: Sequence[Any],
+    memory: int,
+    given: Sequence[Chunks | None] = (),
+) -> Plan:
+    """The plan with the largest blocks that fit in memory; else `MemoryLimitExceeded`.  `given`:
+    the blocks of the arrays whose blocks do not depend on that."""
     shapes = [tuple(int(n) for n in s.shape) for s in sources]
     sizes = [prod(n) * node.type.numpy.itemsize
              for n, node in zip(shapes, program.inputs, strict=True)]  # fmt: skip
@@ -67,13 +74,15 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
     most = max(largest // OVERLAPPED, LARGE)
     size = max(min(memory // BLOCKS_IN_MEMORY * 15 // 16, most), SMALLEST)
     needed: list[int] = []
-    if (half := memory // (2 * BLOCKS_IN_MEMORY)) < least and size < largest:
+    given = given or [None] * len(shapes)
+    free = all(one is None for one in given)
+    if free and (half := memory // (2 * BLOCKS_IN_MEMORY)) < least and size < largest:
         raise _too_many(largest, max(half, SMALLEST), least, memory)
 
     def planned(allowed: int) -> Plan:
         chunks = [
-            _aligned(default_chunks(shape, node.type.numpy.itemsize, size), source)
-            for shape, node, source in zip(shapes, program.inputs, sources, strict=True)
+            one or _aligned(default_chunks(shape, node.type.numpy.itemsize, size), source)
+            for one, shape, node, source in zip(given, shapes, program.inputs, sources, strict=True)
         ]
         engine = Engine("files", "native", program.settings, allowed,
                         partial(default_chunks, size=size), overhead=size / RATE,
@@ -144,11 +153,18 @@ class _Files:
 class Stream:
     """A call of a program on files."""
 
-    def __init__(self, program: TracedProgram, sources: Sequence[Any], params: Sequence[Any],
-                 memory: int) -> None:  # fmt: skip
+    def __init__(
+        self,
+        program: TracedProgram,
+        sources: Sequence[Any],
+        params: Sequence[Any],
+        memory: int,
+        chunks: Sequence[Chunks | None] = (),
+    ) -> None:
+        """`chunks`: the blocks of the arrays whose blocks do not depend on `memory`."""
         self.sources = list(sources)
         self.memory = memory
-        self.plan = plan_for(program, sources, params, memory)
+        self.plan = plan_for(program, sources, params, memory, chunks)
         self.total = sum(count(s.blocks) for s in self.plan.every())
 
     def too_small(self) -> str | None:
@@ -176,20 +192,10 @@ class Stream:
         stored: dict[Leaf, Any] = {leaf: self.sources[k] for leaf, k in self.plan.given.items()}
         stored.update(self.plan.constants)
         for leaf, out in zip(self.plan.roots, outs, strict=True):
-            if out is not None and (tuple(out.shape), np.dtype(out.dtype)) != (
-                self.shape(leaf), leaf.type.numpy
-            ):  # fmt: skip
-                raise ShapeError(
-                    f"out is {np.dtype(out.dtype)}{tuple(out.shape)}, and the result is "
-                    f"{leaf.type.numpy}{self.shape(leaf)}.",
-                    hint=f'Make it so: np.lib.format.open_memmap(path, "w+", "{leaf.type.numpy}", '
-                    f"{self.shape(leaf)}).",
-                )
-            if out is not None and any(out is source for source in self.sources):
-                raise ShapeError(
-                    "out is also an argument, which is read after parts of out are written.",
-                    hint="Pass another array.",
-                )
+            if out is not None:
+                check_shape(out, self.shape(leaf), leaf.type.numpy)
+        check_storage(outs, self.sources)
+        for out in outs:
             if isinstance(out, np.memmap):
                 _reserve_mapped(out)
         targets = dict(zip(self.plan.roots, outs, strict=True))

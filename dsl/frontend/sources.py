@@ -116,7 +116,9 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
 def normalise_source(value: Any) -> Any:
     """Host data as an ndarray without a copy; device data unchanged."""
     # (Asking for `np.ma` would import it.)
-    if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray):
+    if "numpy.ma" in sys.modules and isinstance(
+        value._meta if is_lazy(value) else value, np.ma.MaskedArray
+    ):
         raise TracingError(
             "a masked array would lose its mask.",
             hint="Pass the data and the mask separately, or a.filled(value).",

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
+from treadle.backend.blocks.domain import Chunks
+from treadle.backend.blocks.engine import cut
 from treadle.dsl.array import Array
 from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing
 from treadle.dsl.frontend.evaluation import known_array, values_of
 from treadle.dsl.frontend.refusals import called
-from treadle.dsl.frontend.sources import host_array
+from treadle.dsl.frontend.sources import host_array, normalise_source
+from treadle.dsl.frontend.trees import Tree
 from treadle.dsl.scalar import Scalar
 from treadle.dsl.text import byte_count
+from treadle.dsl.types import children_of, is_composite
 
 from .arguments import mapped, signature, split_arguments
 from .binding import Value
@@ -35,7 +39,12 @@ _PARTS = (
 
 @user_facing
 def stream(
-    f: Any, *arrays: Any, out: Any = None, memory: str | float = "2 GB", progress: bool = False
+    f: Any,
+    *arrays: Any,
+    out: Any = None,
+    memory: str | float = "2 GB",
+    progress: bool = False,
+    chunks: Any = None,
 ) -> Any:
     """Compute `f(*arrays)` for arrays in files that are larger than memory, block by block.
 
@@ -48,17 +57,22 @@ def stream(
         *arrays: its arguments: numbers, anything with `shape`, `dtype` and slices (NumPy's arrays
             and memory maps, arrays of zarr, data sets of h5py), arrays of treadle, and tuples,
             lists and dicts of them.
-        out: where the results are written: such an array, or a tuple of them for several results;
-            without it, NumPy arrays in memory, which must have room for them.
+        out: where the results are written: such an array, or for several results a tuple of them,
+            or the tuple or dict that `f` returns with such arrays in place of its results.  For
+            None (all of it, or in place of one), NumPy arrays in memory, which must have room.
         memory: bytes that the blocks in memory may have together: a number, "500 MB" or "2 GiB";
             default "2 GB".
         progress: whether to show a progress bar on a terminal; default False.
+        chunks: the extents of the blocks of the arrays: one for each axis, or one for all (-1 or
+            None: the whole axis; a tuple: the extent of each block), for all arrays with so many
+            axes; default: as many whole rows as fit.
 
-    Result: `out`, or the NumPy arrays.
+    Result: that of `f`, with the arrays of `out`, or NumPy arrays.
 
     Errors: `MemoryLimitExceeded` if a block needs more memory than that, because a part of `f`
         cannot be computed in blocks; `DistributionError` if a part of `f` has no rule: a state
-        of a loop whose extents depend on data, a Python function.
+        of a loop whose extents depend on data, a Python function; `ShapeError` if `out` has other
+        shapes or types, or shares elements with an argument; `StorageError` if it can only be read.
 
     >>> import numpy as np, treadle as td
     >>> td.stream(lambda a: a * 2, np.arange(5), memory="1 MB")
@@ -77,19 +91,86 @@ def stream(
     program = compiled.on("dask").lower(*given)
     _, numbers = split_arguments(signature(given)[0])
     sources += [node.source for node in program.inputs[len(program.arguments) :]]
-    run = Stream(program, sources, numbers, _bytes(memory))
+    run = Stream(program, sources, numbers, _bytes(memory), _chunks(chunks, sources))
     if (said := run.too_small()) is not None:
         warnings.warn(f"td.stream: {said}", stacklevel=4)
     count = len(program.roots)
-    outs = [None] * count if out is None else list(out) if isinstance(out, tuple | list) else [out]
+    outs = [None] * count if out is None else _outs(out, program.tree)
     for one in outs:
-        if one is not None and not hasattr(one, "shape"):
+        if one is not None and not (hasattr(one, "shape") and hasattr(one, "__setitem__")):
             raise TracingError(f"stream writes to arrays, got out={one!r}.", hint=_OPENED)
     if len(outs) != count:
         raise ShapeError(f"out has {len(outs)} arrays, and the function has {count} results.")
     with _bar(progress) as report:
-        found = run.run(outs, report)
-    return program.tree.build(found) if out is None else out
+        return program.tree.build(run.run(outs, report))
+
+
+def _outs(out: Any, tree: Tree) -> list[Any]:
+    """The arrays of `out` in the order of the results."""
+    kind, *_, inner = tree.description
+    if kind == "array" or (isinstance(out, tuple | list) and len(out) == tree.count):
+        return list(out) if isinstance(out, tuple | list) else [out]
+    if kind == "dict":
+        (keys,) = tree.description[1:-1]
+        if not isinstance(out, Mapping) or set(out) != set(keys):
+            got = f"out has {list(out)}" if isinstance(out, Mapping) else "out is no dict"
+            raise ShapeError(f"the results are a dict with {list(keys)}, and {got}.")
+        parts = [out[key] for key in keys]
+    else:
+        parts = list(children_of(out)) if is_composite(out) else out
+        if not isinstance(parts, list) or len(parts) != len(inner):
+            return parts if isinstance(parts, list) else [parts]
+    made: list[Any] = []
+    for part, one in zip(parts, inner, strict=True):
+        made += [None] * one.count if part is None else _outs(part, one)
+    return made
+
+
+def _chunks(given: Any, sources: Sequence[Any]) -> list[Chunks | None]:
+    """The blocks of each array; None: as memory allows."""
+    shapes = [tuple(int(n) for n in s.shape) for s in sources]
+    if given is None:
+        return [None] * len(shapes)
+    ranks = sorted({len(shape) for shape in shapes} - {0})
+    if isinstance(given, tuple | list) and len(given) not in ranks:
+        raise ShapeError(
+            f"chunks has {len(given)} extents, and the arrays have "
+            f"{' or '.join(map(str, ranks)) or 'no'} axes."
+        )
+    return [
+        tuple(_sizes(size, n, given) for size, n in zip(sizes, shape, strict=True))
+        if shape and len(sizes := _per_axis(given, len(shape))) == len(shape)
+        else None
+        for shape in shapes
+    ]
+
+
+def _per_axis(given: Any, rank: int) -> Sequence[Any]:
+    return given if isinstance(given, tuple | list) else (given,) * rank
+
+
+def _sizes(size: Any, extent: int, given: Any) -> tuple[int, ...]:
+    """The extents of blocks along an axis."""
+    if isinstance(size, tuple | list):
+        sizes = tuple(size)
+        if all(_is_integer(n) and n >= 0 for n in sizes) and sum(sizes) == extent:
+            return tuple(int(n) for n in sizes) or (0,)
+        raise ShapeError(
+            f"chunks has the blocks {sizes} for an axis of extent {extent}.",
+            hint="Their extents add up to that of the axis.",
+        )
+    if size is None or (_is_integer(size) and size == -1):
+        return (extent,)
+    if not _is_integer(size) or size <= 0:
+        raise ShapeError(
+            f"chunks={given!r} has {size!r}, which is no extent of a block.",
+            hint="Write a number for each axis, such as chunks=(1000, -1); -1: the whole axis.",
+        )
+    return cut(extent, int(size))
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _stand_in(value: Value, sources: list[Value]) -> Value:
@@ -106,6 +187,8 @@ def _stand_in(value: Value, sources: list[Value]) -> Value:
         if not hasattr(value, "__array__") or isinstance(value, np.generic | Array | Scalar):
             return value
         value = host_array(value)  # of a data frame
+    if isinstance(value, np.ndarray) or hasattr(value, "tocsr"):
+        normalise_source(value)  # an error for what is no plain array
     if not isinstance(value.dtype, np.dtype):
         raise DTypeError(f"stream takes arrays with a dtype of NumPy, got {value.dtype}.")
     sources.append(value)

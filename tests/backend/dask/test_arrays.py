@@ -339,6 +339,12 @@ def test_unknown_extents_are_refused() -> None:
         td.jit(lambda x: x * 2)(a[a[:, 0] > 0.5])
 
 
+def test_masked_arrays_are_refused() -> None:
+    a = da.ma.masked_greater(da.from_array(matrix((20, 30)), chunks=10), 0.5)
+    with pytest.raises(td.TracingError, match="would lose its mask"):
+        td.jit(lambda x: td.sum(x))(a)
+
+
 def test_checked_programs_are_refused() -> None:
     with pytest.raises(td.DistributionError, match="checked mode"):
         td.run(td.use(da.from_array(matrix((4, 5)), chunks=2)) + 1, check=True)

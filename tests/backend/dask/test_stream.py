@@ -237,6 +237,151 @@ def test_mistakes(plate: np.ndarray) -> None:
         td.stream(lambda a: (a, a + 1), plate, out=plate.copy())
 
 
+REVERSED = lambda a: a[::-1]
+
+
+def test_what_is_read_is_not_written(tmp_path: Path, plate: np.ndarray) -> None:
+    """Other views of an argument, and other maps of its file: parts of it would be overwritten
+    before they are read."""
+    source = mapped(tmp_path / "a", np.concatenate([plate, plate]))
+    again = np.memmap(tmp_path / "a", plate.dtype, "r+", shape=source.shape)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "a")
+    middle = np.memmap(link, plate.dtype, "r+", 899 * 2800, plate.shape)
+    for given, out in (
+        (source, source[:]),
+        (source, source[::-1]),
+        (source[:900], source[450:1350]),
+        (source, again),
+        (source[:900], middle),
+        (source[:900, ::2], again[899:1799, 350:]),
+        (plate, plate.reshape(-1).reshape(plate.shape)),
+    ):
+        with pytest.raises(td.ShapeError, match="out is also an argument"):
+            td.stream(REVERSED, given, out=out, memory="1 MB")
+    assert np.array_equal(source, np.concatenate([plate, plate]))
+    for given, out in (
+        (source[:899], middle[1:]),
+        (source[:900], source[900:]),
+        (source[:, ::2], source[:, 1::2]),
+        (source[:, :350], again[:, 350:]),
+    ):
+        wanted = given[::-1].copy()
+        assert np.array_equal(td.stream(REVERSED, given, out=out, memory="1 MB"), wanted)
+        assert np.array_equal(out, wanted)
+    with pytest.raises(td.ShapeError, match="two arrays of out are the same"):
+        td.stream(lambda a: (a, a + 1), plate, out=(source[:900], again[899:1799]))
+
+
+def test_what_is_read_is_not_written_in_other_formats(tmp_path: Path, plate: np.ndarray) -> None:
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(tmp_path / "a.zarr", data=plate, chunks=(100, 350))
+    one, two = (zarr.open_array(tmp_path / "a.zarr", mode="r+") for _ in range(2))
+    other = zarr.create_array(tmp_path / "b.zarr", shape=plate.shape, dtype=plate.dtype)
+    with pytest.raises(td.ShapeError, match="out is also an argument"):
+        td.stream(REVERSED, one, out=two, memory="1 MB")
+    td.stream(REVERSED, one, out=other, memory="1 MB")
+    assert np.array_equal(other[...], plate[::-1]) and np.array_equal(one[...], plate)
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["u"], file["v"] = plate, plate * 0
+        with pytest.raises(td.ShapeError, match="out is also an argument"):
+            td.stream(REVERSED, file["u"], out=file["u"], memory="1 MB")
+        td.stream(REVERSED, file["u"], out=file["v"], memory="1 MB")
+        assert np.array_equal(file["v"], plate[::-1]) and np.array_equal(file["u"], plate)
+
+
+def test_what_can_only_be_read_is_not_written(tmp_path: Path, plate: np.ndarray) -> None:
+    mapped(tmp_path / "a", plate)
+    fixed = plate.copy()
+    fixed.flags.writeable = False
+    outs = [np.memmap(tmp_path / "a", plate.dtype, "r", shape=plate.shape), fixed]
+    try:
+        import zarr
+
+        zarr.create_array(tmp_path / "a.zarr", data=plate)
+        outs.append(zarr.open_array(tmp_path / "a.zarr", mode="r"))
+    except ImportError:
+        pass
+    try:
+        import h5py
+
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["u"] = plate
+        outs.append(h5py.File(tmp_path / "a.h5", "r")["u"])
+    except ImportError:
+        pass
+    for out in outs:
+        with pytest.raises(td.StorageError, match="out can only be read"):
+            td.stream(lambda a: a + 1, plate.copy(), out=out, memory="1 MB")
+        assert np.array_equal(np.asarray(out), plate)
+
+
+def test_results_of_which_some_are_written(tmp_path: Path, plate: np.ndarray) -> None:
+    """Those without an array of `out` are returned, in the place of the function's result."""
+    f = lambda a: {"twice": a * 2, "more": (td.sum(a, axis=0), a + 1)}
+    wanted = td.jit(f, backend="native")(plate)
+    out, other = np.empty_like(plate), np.empty_like(plate)
+    for given, written in (
+        ({"more": (None, other), "twice": out}, True),
+        ({"more": None, "twice": out}, False),
+        ((out, None, other), True),
+    ):
+        found = td.stream(f, plate, out=given, memory="1 MB")
+        assert found["twice"] is out
+        assert (found["more"][1] is other) == written
+        for got, w in zip((found["twice"], *found["more"]), (wanted["twice"], *wanted["more"]),
+                          strict=True):  # fmt: skip
+            assert np.asarray(got).tobytes() == np.asarray(w).tobytes()
+        out[...], other[...] = 0, 0
+    with pytest.raises(td.ShapeError, match=r"a dict with \['twice', 'more'\]"):
+        td.stream(f, plate, out={"twice": out})
+
+
+def test_blocks_that_are_given(plate: np.ndarray) -> None:
+    def blocks(f: Any, *arrays: Any, chunks: Any) -> list[Any]:
+        seen: list[Any] = []
+
+        class Source:
+            def __init__(self, array: Any) -> None:
+                self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+            def __getitem__(self, at: Any) -> Any:
+                seen.append(self.array[at].shape)
+                return self.array[at]
+
+        found = td.stream(f, *map(Source, arrays), memory="20 MB", chunks=chunks)
+        assert np.array_equal(found, td.jit(f, backend="native")(*arrays))
+        return seen
+
+    twice = lambda a: a * 2
+    assert blocks(twice, plate, chunks=(300, -1)) == [(300, 700)] * 3
+    assert blocks(twice, plate, chunks=(None, 350)) == [(900, 350)] * 2
+    assert blocks(twice, plate, chunks=450) == [(450, 450), (450, 250)] * 2
+    assert blocks(twice, plate, chunks=((100, 800), 700)) == [(100, 700), (800, 700)]
+    scaled = blocks(lambda a, b: a * b, plate, plate[0], chunks=(450, 700))
+    assert scaled.count((450, 700)) == 2
+    for wrong, said in (
+        ((3,), "has 1 extents, and the arrays have 2 axes"),
+        ((0, 1), "has 0, which is no extent"),
+        ((1.5, 1), "has 1.5, which is no extent"),
+        (True, "has True, which is no extent"),
+        (((100, 100), 700), "for an axis of extent 900"),
+    ):
+        with pytest.raises(td.ShapeError, match=said):
+            td.stream(twice, plate, chunks=wrong)
+    with pytest.raises(td.MemoryLimitExceeded, match="of memory=1 MB a third"):
+        td.stream(twice, plate, memory="1 MB", chunks=((100, 800), 700))
+
+
+def test_arrays_that_are_not_plain_are_refused(plate: np.ndarray) -> None:
+    with pytest.raises(td.TracingError, match="would lose its mask"):
+        td.stream(lambda a: td.sum(a), np.ma.array(plate, mask=plate > 0.5))
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(td.DTypeError, match="a sparse matrix"):
+        td.stream(lambda a: td.sum(a), sparse.csr_matrix(plate))
+
+
 def test_arrays_of_treadle_and_structures(plate: np.ndarray) -> None:
     key = td.random.key(3)
     noisy = td.jit(lambda x, k: x + td.random.normal(k, x.shape, td.float32))

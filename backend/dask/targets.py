@@ -1,0 +1,114 @@
+"""What the results of a stream are written to: checked before anything is read or computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.errors import ShapeError, StorageError
+
+#: Attempts to tell whether two arrays with steps have an element in common; then they may.
+ATTEMPTS = 10_000
+
+
+def check_shape(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """`ShapeError` if a result with this shape and type cannot be written to `out`."""
+    if (tuple(out.shape), np.dtype(out.dtype)) != (shape, dtype):
+        raise ShapeError(
+            f"out is {np.dtype(out.dtype)}{tuple(out.shape)}, and the result is {dtype}{shape}.",
+            hint=f'Make it so: np.lib.format.open_memmap(path, "w+", "{dtype}", {shape}).',
+        )
+
+
+def check_storage(outs: Sequence[Any | None], sources: Sequence[Any]) -> None:
+    """An error if an array of `outs` is only to be read, or shares elements with one of `sources`
+    or with another one of `outs`: parts are written before others are read."""
+    given = [out for out in outs if out is not None]
+    for out in given:
+        if _is_read_only(out):
+            raise StorageError(
+                "out can only be read.",
+                hint='Open it for writing: np.load(path, mmap_mode="r+"), zarr.open_array(path, '
+                'mode="r+"), h5py.File(path, "r+").',
+            )
+        if any(share(out, source) for source in sources):
+            raise ShapeError(
+                "out is also an argument, or another view of its file or memory, which is read "
+                "after parts of out are written.",
+                hint="Pass another array.",
+            )
+    if any(share(x, y) for x, y in combinations(given, 2)):
+        raise ShapeError(
+            "two arrays of out are the same, or share elements, so one result would overwrite the "
+            "other.",
+            hint="Pass an array of its own for each result.",
+        )
+
+
+def _is_read_only(out: Any) -> bool:
+    """Whether an array cannot be written to: of NumPy, zarr or h5py (others say so later)."""
+    if isinstance(out, np.ndarray):
+        return not out.flags.writeable
+    return getattr(out, "read_only", False) is True or (
+        getattr(getattr(out, "file", None), "mode", None) == "r"
+    )
+
+
+def share(a: Any, b: Any) -> bool:
+    """Whether two arrays have elements in common: in memory, or in the same file."""
+    if a is b:
+        return True
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
+        # Data sets of h5py, and arrays of zarr, are equal if they are the same.
+        return type(a) is type(b) and not isinstance(a, np.ndarray) and (a == b) is True
+    if _overlap(a, b):
+        return True
+    first, second = _file_of(a), _file_of(b)
+    return (
+        first is not None
+        and second is not None
+        and os.path.samestat(first[0], second[0])
+        and _overlap(_at(a, first[1]), _at(b, second[1]))
+    )
+
+
+def _overlap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    try:
+        return bool(np.shares_memory(a, b, max_work=ATTEMPTS))  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _file_of(array: Any) -> tuple[os.stat_result, int] | None:
+    """The file that an array maps, if there still is one of this name, and the position of its
+    first element."""
+    if not isinstance(array, np.memmap) or array.filename is None:
+        return None
+    whole = array  # a view has the offset of what it is a view of
+    while isinstance(whole.base, np.memmap):
+        whole = whole.base
+    try:
+        return os.stat(array.filename), whole.offset + array.ctypes.data - whole.ctypes.data
+    except OSError:
+        return None
+
+
+class _At:
+    """An array of these extents and strides at another address, at which nothing is read."""
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+def _at(array: np.ndarray[Any, Any], position: int) -> np.ndarray[Any, Any]:
+    given = dict(array.__array_interface__)
+    # (An address of 0 would be that of no array.)
+    given["data"] = (position + (1 << 20), True)
+    return np.asarray(_At(given))
+
+
+__all__ = ["check_shape", "check_storage", "share"]
