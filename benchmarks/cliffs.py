@@ -397,6 +397,48 @@ def two_histograms(small: int) -> Cliff:
     return Cliff({"": natural}, {"numba": peer}, x, y)
 
 
+@cliff
+def votes_of_selected_points(small: int) -> Cliff:
+    # The Hough transform: a condition of points, under which each point votes once per angle.
+    n, m = 400 // small, 500
+    angles = np.linspace(-np.pi / 2, np.pi / 2, 180, endpoint=False)
+    bins = 2 * (n + m) + 1
+
+    def natural(points: Any, c: Any, s: Any) -> Any:
+        n, m = points.shape
+        bins = 2 * (n + m) + 1
+
+        def vote(i: Any, j: Any, t: Any) -> Any:
+            r = td.cast(td.round(c[t] * j + s[t] * i), td.int64) + (n + m)
+            return td.cond(points[i, j], (r, t), td.ignore)
+
+        ones = td.broadcast_to(td.ones((), td.int64), (n, m, c.shape[0]))
+        zeros = td.zeros((bins, c.shape[0]), td.int64)
+        return td.permute(lambda new, old: new + old, zeros, vote, ones)
+
+    def selected(points: Any, c: Any, s: Any) -> Any:
+        n, m = points.shape
+        i, j = td.nonzero(points)
+        r = td.cast(td.round(c * j[:, None] + s * i[:, None]), td.int64) + (n + m)
+        zeros = td.zeros((2 * (n + m) + 1, c.shape[0]), td.int64)
+        return zeros.at[r, td.iota(c.shape[0])[None, :]].add(1)
+
+    @compiled
+    def peer(points: Any, c: Any, s: Any) -> Any:
+        n, m = points.shape
+        votes = np.zeros((bins, len(c)), np.int64)
+        for i in range(n):
+            for j in range(m):
+                if points[i, j]:
+                    for t in range(len(c)):
+                        votes[int(np.rint(c[t] * j + s[t] * i)) + n + m, t] += 1
+        return votes
+
+    points = np.random.default_rng(3).random((n, m)) < 0.03
+    return Cliff({"": natural, "selected": selected}, {"numba": peer}, points,
+                 np.cos(angles), np.sin(angles))  # fmt: skip
+
+
 # --- numbers, masks, small work ------------------------------------------------------------------
 
 

@@ -22,7 +22,8 @@ chunk is a number of consecutive tasks.  `deterministic=True` keeps the order of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from treadle.dsl import simplify
@@ -35,10 +36,13 @@ from treadle.dsl.expr import (
     Cond,
     Const,
     Expr,
+    Foreign,
     Index,
+    Loop,
     Proj,
     Read,
     Var,
+    While,
     constant,
     primitive,
     rewrite,
@@ -180,6 +184,11 @@ class _Permute:
                     builder.notes.append("columns and elements of the last axis as one row")
                 row = at.product(self.domain[first:])
                 roots, self.domain = self.collapsed, (*self.domain[:first], row)
+        #: A condition that is the same for the elements of a row: it is tested once for these.
+        self.row: Expr = TRUE
+        if len(parts) == 1 and len(self.domain) > 1:
+            last = Index(len(self.domain) - 1) if self.collapsed is None else self.line
+            self.row, roots = _by_row(roots, last)
         size, first = len(roots) // len(parts), len(node.target) + 1
         #: The updates of each source.
         self.parts = [
@@ -217,6 +226,20 @@ class _Permute:
         return Tiling(blocks.tasks, emit)
 
     # --- elements of the source ---
+
+    @contextmanager
+    def in_row(self, into: Linearizer, tile: Tile, row: Expr) -> Iterator[None]:
+        """What a row of a tile computes, if any of its elements has a target."""
+        if self.row is TRUE:
+            yield
+            return
+        found: dict[Expr, Expr] = {
+            Index(k): i for k, i in enumerate((*tile.leading, row)) if k < len(self.domain) - 1
+        }
+        for k, index in enumerate(found.values()):
+            self.builder.stays_below(index, self.domain[k])
+        with into.when_always(found), into.when(into.value(self.row)):
+            yield
 
     def roots(self) -> tuple[Expr, ...]:
         """What a source computes."""
@@ -371,7 +394,11 @@ class _Permute:
                     inner.append(Atomic((self.outs[k],), where, (values[k],), combine))
 
         def loops(inner: Linearizer, tile: Tile) -> None:
-            with inner.loop("i", *tile.rows) as i, inner.loop("j", *tile.cols, "vector") as j:
+            with (
+                inner.loop("i", *tile.rows) as i,
+                self.in_row(inner, tile, i),
+                inner.loop("j", *tile.cols, "vector") as j,
+            ):
                 self._direct(inner, tile, i, j, act)
 
         with into.when(into.value(self.launched)):
@@ -486,7 +513,7 @@ class _Staged:
         return _Stage(update, targets, kept)
 
     def tile(self, into: Linearizer, tile: Tile) -> None:
-        with into.loop("i", *tile.rows) as row:
+        with into.loop("i", *tile.rows) as row, self.permute.in_row(into, tile, row):
             if not self.staged:
                 self._round_robin(
                     into, *tile.cols, lambda x, j, u: self._direct(x, tile, row, j, u)
@@ -578,15 +605,52 @@ def _alternatives(roots: tuple[Expr, ...], domain: Shape) -> list[tuple[Expr, ..
     if len(domain) < 2 or n is None or n > SHORT or not chooses:
         return [roots]
 
-    def chosen(e: Expr) -> Expr:
-        if not (isinstance(e, Proj) and isinstance(e.args[0], Cond)):
-            return e
-        predicate = e.args[0].args[0]
-        if not isinstance(predicate, Const):
-            return e
-        return (e.args[0].then if predicate.value else e.args[0].other)[e.which]
+    return [rewrite(roots, _chosen, {last: constant(k)}) for k in range(n)]
 
-    return [rewrite(roots, chosen, {last: constant(k)}) for k in range(n)]
+
+def _by_row(roots: tuple[Expr, ...], last: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+    """What must hold for an update (the first of `roots`) and does not depend on the index `last`;
+    and the roots where this holds."""
+    found: dict[Expr, Expr] = {}
+    guarded = False
+    for e in _required(roots[0]):
+        parts = walk((e,))
+        if last in parts:
+            guarded = True  # what comes later may be valid only where this holds
+        elif not guarded or not any(map(_may_be_guarded, parts)):
+            found[e] = TRUE
+    row: Expr = TRUE
+    for e in found:
+        row = simplify.apply(primitive("logical_and"), (row, e), bool_)
+    return row, rewrite(roots, _chosen, found) if found else roots
+
+
+def _may_be_guarded(e: Expr) -> bool:
+    """Whether an expression may be valid under a condition only."""
+    divides = isinstance(e, Apply) and e.op.name in DIVISIONS
+    return divides or isinstance(e, Read | Loop | While | Foreign)
+
+
+def _required(condition: Expr) -> Iterator[Expr]:
+    """Conditions without which another one does not hold, in the order of evaluation."""
+    if isinstance(condition, Apply) and condition.op.name == "logical_and":
+        for e in condition.args:
+            yield from _required(e)
+    elif isinstance(condition, Proj) and isinstance(condition.args[0], Cond):
+        if condition.args[0].other[condition.which] is FALSE:
+            yield from _required(condition.args[0].args[0])
+    elif not isinstance(condition, Const):
+        yield condition
+
+
+def _chosen(e: Expr) -> Expr:
+    """The side of a `cond` whose predicate is known."""
+    if not (isinstance(e, Proj) and isinstance(e.args[0], Cond)):
+        return e
+    predicate = e.args[0].args[0]
+    if not isinstance(predicate, Const):
+        return e
+    return (e.args[0].then if predicate.value else e.args[0].other)[e.which]
 
 
 def _members(roots: tuple[Expr, ...], domain: Shape, builder: Builder) -> list[tuple[Expr, ...]]:

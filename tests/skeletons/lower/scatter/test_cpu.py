@@ -222,3 +222,45 @@ def test_ordered_updates_keep_the_order(monkeypatch):
             want[k] += v
         for seed in (0, 1):
             assert np.array_equal(run_array(made, seed=seed), want)
+
+
+@pytest.mark.usefixtures("sizes")
+@pytest.mark.parametrize(
+    ("rows", "columns", "angles"), [(5, 7, 40), (3, 0, 9), (0, 4, 9), (6, 5, 1)]
+)
+def test_a_condition_of_a_row_is_tested_once(rows, columns, angles):
+    # Votes of the points that a mask selects: nothing is computed for the others.
+    rng = np.random.default_rng(0)
+    mask, slope = rng.random((rows, columns)) < 0.4, rng.integers(1, 4, angles)
+    m, s, bins = td.use(mask), td.use(slope), 50
+
+    def by_cond(i, j, t):
+        return td.cond(m[i, j], ((s[t] * j + i) % bins, t), td.ignore)
+
+    def by_and(i, j, t):  # its second part is read where the first holds only
+        inside = (t < angles - 1) & m[i, j]
+        return td.cond(inside, ((s[t] * j + i) % bins, t), td.ignore)
+
+    ones = td.broadcast_to(td.ones((), td.int64), (rows, columns, angles))
+    for place, last in ((by_cond, angles), (by_and, angles - 1)):
+        votes = td.permute(plus, td.zeros((bins, angles), td.int64), place, ones)
+        expected = np.zeros((bins, angles), int)
+        for i, j, t in np.argwhere(np.repeat(mask[:, :, None], last, 2)):
+            expected[(slope[t] * j + i) % bins, t] += 1
+        assert np.array_equal(run_array(votes), expected)
+        assert np.array_equal(run_array(votes, check=True), expected)
+
+
+def test_what_a_row_needs_is_tested_outside_of_its_loop():
+    mask = np.ones((5, 7), bool)
+
+    def votes(m, x):
+        where = lambda i, j, t: td.cond(m[i, j], (td.cast(x[t] * j, td.int64), t), td.ignore)
+        ones = td.broadcast_to(td.ones((), td.int64), (*m.shape, x.shape[0]))
+        return td.permute(plus, td.zeros((50, x.shape[0]), td.int64), where, ones)
+
+    node = td.jit(votes).lower(mask, np.ones(9)).kernels[-1]
+    for kernel in lower(node, LoweringContext()).kernels[:1]:
+        text = ir.show(kernel)
+        head = text[: text.index("for j")]
+        assert "m[" in head and "m[" not in text[len(head) :], text
