@@ -788,6 +788,66 @@ def products_in_a_loop(small: int) -> Cliff:
     return Cliff({"": natural}, {"numpy": peer}, a)
 
 
+@cliff
+def kalman_filter(small: int) -> Cliff:
+    """A state of four numbers, of which two are measured: products of tiny matrices."""
+    f, h = np.eye(4) + np.diag([0.1, 0.1], 2), np.eye(2, 4)
+    data = floats(10_000 // small, 2), f, h, 0.01 * np.eye(4), 0.1 * np.eye(2), np.eye(4)
+
+    def natural(zs: Any, f: Any, h: Any, q: Any, r: Any, p: Any) -> Any:
+        def step(state: Any, z: Any) -> Any:
+            x, p = state
+            x, p = f @ x, f @ p @ f.T + q
+            gain = p @ h.T @ td.linalg.inv(h @ p @ h.T + r)
+            return (x + gain @ (z - h @ x), p - gain @ h @ p), x
+
+        return td.scan(step, (td.zeros(4), p), zs)[1]
+
+    @compiled
+    def product(a: Any, b: Any, c: Any) -> None:
+        for i in range(a.shape[0]):
+            for j in range(b.shape[1]):
+                total = 0.0
+                for k in range(a.shape[1]):
+                    total += a[i, k] * b[k, j]
+                c[i, j] = total
+
+    @compiled
+    def peer(zs: Any, f: Any, h: Any, q: Any, r: Any, p: Any) -> Any:
+        x, p, xs = np.zeros(4), p.copy(), np.empty((len(zs), 4))
+        fp, ph, hp, gain = np.empty((4, 4)), np.empty((4, 2)), np.empty((2, 4)), np.empty((4, 2))
+        s, inverse, moved = np.empty((2, 2)), np.empty((2, 2)), np.empty((4, 4))
+        for k in range(len(zs)):
+            for i in range(4):
+                xs[k, i] = 0.0
+                for j in range(4):
+                    xs[k, i] += f[i, j] * x[j]
+            product(f, p, fp)
+            product(fp, f.T, p)
+            p += q
+            product(p, h.T, ph)
+            product(h, ph, s)
+            s += r
+            d = s[0, 0] * s[1, 1] - s[0, 1] * s[1, 0]
+            inverse[0, 0], inverse[0, 1] = s[1, 1] / d, -s[0, 1] / d
+            inverse[1, 0], inverse[1, 1] = -s[1, 0] / d, s[0, 0] / d
+            product(ph, inverse, gain)
+            for i in range(4):
+                x[i] = xs[k, i]
+            for j in range(2):
+                error = zs[k, j]
+                for i in range(4):
+                    error -= h[j, i] * xs[k, i]
+                for i in range(4):
+                    x[i] += gain[i, j] * error
+            product(h, p, hp)
+            product(gain, hp, moved)
+            p -= moved
+        return xs
+
+    return Cliff({"": natural}, {"numba": peer}, *data)
+
+
 # --- programs of others, written for this list ----------------------------------------------------
 
 

@@ -23,6 +23,10 @@ Shapes = Sequence[Sequence[int]]
 #: The most elements of an axis that is unrolled in a fold (`dsl/passes/short_axes.py`).
 SHORT_AXIS = 4
 
+#: The most rows or columns of matrices whose products are unrolled in each iteration of a loop
+#: (`dsl/passes/small_products.py`).
+TINY = 6
+
 #: The most slices of an array that Python gets one by one: `w, x, y, z = q.T`.
 UNPACKED = 32
 

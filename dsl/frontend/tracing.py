@@ -89,6 +89,7 @@ class _Now(NamedTuple):
     stack: tuple[tuple[str, Location | None], ...] = ()
     scopes: tuple[Scope, ...] = ()
     programs: int = 0
+    loops: int = 0
 
 
 _NOTHING = _Now()
@@ -105,14 +106,29 @@ _state = _State()
 
 @contextmanager
 def traced_function() -> Iterator[None]:
-    """While active, code runs inside a function of arrays that is traced: of a program, of a
-    loop."""
+    """While active, code runs inside a function of arrays that is traced."""
     before = _state.now
     _state.now = before._replace(programs=before.programs + 1)
     try:
         yield
     finally:
         _state.now = before
+
+
+@contextmanager
+def traced_iteration() -> Iterator[None]:
+    """While active, code runs inside the function, or the predicate, of a loop over arrays."""
+    before = _state.now
+    _state.now = before._replace(programs=before.programs + 1, loops=before.loops + 1)
+    try:
+        yield
+    finally:
+        _state.now = before
+
+
+def in_iteration() -> bool:
+    """Whether what is traced is executed in each iteration of a loop over arrays."""
+    return _state.now.loops > 0
 
 
 @contextmanager

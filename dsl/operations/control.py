@@ -37,7 +37,7 @@ from ..frontend.tracing import (
     enclosing_kernel,
     forbid_nesting,
     guard_sides,
-    traced_function,
+    traced_iteration,
 )
 from ..graph import (
     ArrayLoop,
@@ -596,7 +596,7 @@ def _array_loop(
     next_leaves, checks = traced.next_leaves, traced.checks
     predicate: Leaf | None = None
     if pred is not None:
-        with traced_function():
+        with traced_iteration():
             truth = _loop_predicate(pred, seen, operation)
         predicate = Generate((), (truth,), label=Label("predicate"), where=where).leaf()
     node = ArrayLoop(
@@ -685,7 +685,7 @@ class _Traced:
         if self.counted:
             self.index = Input("k", int64, (), kind="counter", where=where)
         self.bound = self.states if self.index is None else [*self.states, self.index]
-        with traced_function():
+        with traced_iteration():
             if self.index is not None and self.operation != "iterate":
                 return self.body(index_scalar(self.index), self.seen)
             return self.body(self.seen)

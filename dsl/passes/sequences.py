@@ -65,10 +65,10 @@ from ..types import int64
 from .base import Context
 from .guard import inside
 from .recurrence import dependent, is_unsafe
-from .vertical import Inliner
+from .vertical import LARGEST, Inliner
 
 #: Elements that one update of an iteration writes, at most.
-MOST_ELEMENTS = 8
+MOST_ELEMENTS = 36
 #: The iterations of a loop with a predicate that one kernel runs.
 AT_ONCE = 1024
 
@@ -109,7 +109,7 @@ def _sequence(loop: ArrayLoop) -> Sequential | ArrayLoop | None:
         return None
     try:
         body = _without_branches(loop.inner_roots())
-        order = _order(loop, body)
+        order = iteration_order(loop, body)
         if loop.predicate is not None:
             return _while(loop, body, order)
         if any(isinstance(n, Sequential) for n in order):
@@ -119,7 +119,7 @@ def _sequence(loop: ArrayLoop) -> Sequential | ArrayLoop | None:
         return None
 
 
-def _order(loop: ArrayLoop, body: Sequence[Leaf]) -> list[Node]:
+def iteration_order(loop: ArrayLoop, body: Sequence[Leaf]) -> list[Node]:
     """The nodes of an iteration, in the order of computation."""
     order = [n for n in topological(body) if not isinstance(n, Input)]
     changing = dependent(order, set(loop.bound))
@@ -328,7 +328,7 @@ class _Iteration(_Loop):
         self._scalars(scalars)
         ready = [self._ready(number) for number in range(len(self.writes))]
         kept = sorted(self.kept, key=lambda x: x.before)
-        return self._finished(Sequential(
+        made = Sequential(
             (loop.count,),
             tuple(w.component for w in ready),
             self._final([w.valid for w in ready]),
@@ -338,9 +338,13 @@ class _Iteration(_Loop):
             tuple(x.name for x in kept),
             self._final([x.value for x in kept]),
             tuple(x.before for x in kept),
-            label=loop.label, where=loop.where, checks=tuple(dict.fromkeys(self.checks)),
+            label=loop.label,
+            where=loop.where,
+            checks=tuple(dict.fromkeys(self.checks)),
             fused=tuple(f for n in updates for f in ((n.label, n.where), *n.fused)),
-        ))  # fmt: skip
+        )
+        _need(sum(1 for _ in walk(made.bodies())) <= LARGEST)
+        return self._finished(made)
 
     # --- the writes ---
 

@@ -82,15 +82,16 @@ def _row(node: Fold) -> Generate | None:
     found: tuple[Expr, ...] = start
     for k in range(size):
         here = substitute(node.elements, {Index(rank): constant(k)})
-        found = _combined(node.combine, found, here)
+        found = combined(node.combine, found, here)
     if node.init is not None:
-        found = _combined(node.combine, node.init, found)
+        found = combined(node.combine, node.init, found)
     stored = substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
     return Generate(node.outer, stored, label=node.label, where=node.where, checks=node.checks,
                     fused=node.fused)  # fmt: skip
 
 
-def _combined(combine: Combine, left: Sequence[Expr], right: Sequence[Expr]) -> tuple[Expr, ...]:
+def combined(combine: Combine, left: Sequence[Expr], right: Sequence[Expr]) -> tuple[Expr, ...]:
+    """What a function of a fold gives for two elements."""
     sides = (*combine.left, *combine.right)
     return substitute(combine.results, dict(zip(sides, (*left, *right), strict=True)))
 

@@ -457,6 +457,14 @@ LOOPS = {
         5,
         lambda k, a: put(
             a, lambda i, j: td.cond((i > k) & (j > k), (i, j), td.ignore),
+            td.generate(a.shape, lambda i, j: a[i, j] - a[i, k] * a[k, j] / (8.0 + a[k, k])),
+        ),
+        a,
+    ),
+    "elimination of few elements": lambda a, x: td.loop(
+        5,
+        lambda k, a: put(
+            a, lambda i, j: td.cond((i > k) & (j > k), (i, j), td.ignore),
             td.generate((6, 6), lambda i, j: a[i, j] - a[i, k] * a[k, j] / (8.0 + a[k, k])),
         ),
         a,
@@ -511,6 +519,7 @@ def test_which_states_are_updated_in_place():
         "the old state is kept": [],
         "the old state is read later": None,
         "elimination": [0],
+        "elimination of few elements": None,
     }
     assert {name: updated(LOOPS[name], a, x) for name in wanted} == wanted
     text = td.jit(LOOPS["rows before"], backend="native").lower(a, x).explain()

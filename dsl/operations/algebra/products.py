@@ -8,13 +8,14 @@ from typing import Any
 
 from ... import late_binding as later, simplify
 from ...analysis.combines import simple_combine
+from ...analysis.short_extents import TINY, fixed, short_extent
 from ...annotations import ArrayLike, AxisLike, ScalarLike, ScheduleLike
 from ...array import Array, broadcast_map, map_over, require_scalars
 from ...errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
 from ...expr import Const, Expr, Index, constant
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
-from ...frontend.tracing import forbid_nesting
+from ...frontend.tracing import forbid_nesting, in_iteration
 from ...graph import Check, Fold, Label, Matmul, known
 from ...process.configuration import settings
 from ...scalar import apply_primitive, as_strong, fit_weak, refuse_argument, refuse_traced
@@ -357,6 +358,8 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
         return simplify.cast(array._element(index)[0], t)
 
     if options.open and label.schedule is None:
+        if in_iteration() and not lead:
+            checks += _tiny((left._shape[-1], left._shape[-2], right._shape[-1]), what)
         checks += more
         if 1 in (a.ndim, b.ndim):
             return _with_vector(a, b, batch, t, label, checks, a.ndim > 1, b.ndim > 1)
@@ -391,6 +394,19 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
             full[axis] = Index(position)
         result = map_over(result, full, tuple(result._shape[k] for k in keep), Label(what))
     return result
+
+
+def _tiny(extents: Sequence[Expr], what: str) -> tuple[Check, ...]:
+    """The checks by which the extents of a product are numbers in the program, where all are so
+    small that a loop computes the product as sums of its own."""
+    sizes = []
+    for e in extents:
+        size = short_extent(e, TINY)
+        if not size:
+            return ()
+        sizes.append(size)
+    pairs = zip(extents, sizes, strict=True)
+    return tuple(c for e, n in pairs if not isinstance(e, Const) for c in fixed(e, n, what))
 
 
 def no_fast_product(what: str, algorithm: Any, t: ScalarType, standard: str) -> DTypeError:

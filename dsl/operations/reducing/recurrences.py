@@ -11,7 +11,7 @@ from ...errors import AxisError, Location, ShapeError, TracingError, user_locati
 from ...expr import TRUE, Const, Expr, constant
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
-from ...frontend.tracing import check_result, forbid_nesting, traced_function
+from ...frontend.tracing import check_result, forbid_nesting, traced_iteration
 from ...graph import ArrayLoop, Check, Generate, Input, Label, Leaf, Permute, indices
 from ...node import fresh_uid
 from ...scalar import Scalar, as_count, as_strong, lift
@@ -118,7 +118,7 @@ def _scan(f: Function, first: Sequence[object], structure: Structure, xs: Elemen
         view = Array([s.leaf() for s in made], array.structure, array._shape)
         inside.append(view._scalar_at(()) if is_scalar else view)
     x = at if nesting is None else nesting.build([_slice(a, lift(at), axis) for a in sources])
-    with traced_function():
+    with traced_iteration():
         result = f(structure.build(inside), x)
     if not isinstance(result, tuple) or len(result) != 2:
         raise TracingError(

@@ -1,0 +1,135 @@
+"""unroll_small_products: in loops, products and sums of a few elements become expressions.
+
+    loop(n, lambda k, p: f @ p + q, p₀)  of matrices of 4 × 4   →   16 elements, sums of 4 terms
+
+A product of tiny matrices takes less time than the call of the kernel, or of the library, that
+computes it.  Where everything that an iteration computes has a few elements, the loop becomes one
+kernel whose iterations are straight-line code (`sequences.py`), and a product there is the sums of
+its elements: from the left, with one rounding for each term, as the kernel for small products adds
+them.  Extents must be constants; `dsl/operations/` asks for those of products in loops.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from ..analysis.combines import argument_of, identities
+from ..analysis.short_extents import TINY
+from ..expr import Const, Expr, Index, constant, primitive, substitute
+from ..graph import (
+    ArrayLoop,
+    Fold,
+    Generate,
+    Leaf,
+    Matmul,
+    Node,
+    Permute,
+    known,
+    topological,
+)
+from ..graphs.rebuild import Rebuilder
+from ..simplify import apply
+from .base import Context
+from .sequences import iteration_order
+from .short_axes import combined
+
+#: The most elements of an array that is computed in straight-line code.
+FEW = TINY * TINY
+#: The most operations of an iteration in straight-line code.
+LARGEST = 4000
+
+
+def unroll_small_products(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """The graph with products and folds of few elements as expressions, in the loops whose
+    iterations compute nothing else; on a CPU, which runs such a loop as one kernel."""
+    order = list(topological(roots))
+    if not context.target.cores or context.settings.check:
+        return list(roots)
+    chosen = {n for loop in order if isinstance(loop, ArrayLoop) for n in _unrolled(loop)}
+    if not chosen:
+        return list(roots)
+    builder = Rebuilder()
+    for node in order:
+        made = builder.node(node)
+        if node in chosen:
+            made = _product(made) if isinstance(made, Matmul) else _fold(made)
+        if made is not node:
+            builder.nodes[node] = made
+            if node in context.kept:
+                context.kept[made] = context.kept[node]
+    return [builder.leaf(r) for r in roots]
+
+
+def _unrolled(loop: ArrayLoop) -> list[Node]:
+    """The products and folds of an iteration, if all that it computes has few elements."""
+    changing = iteration_order(loop, loop.inner_roots())
+    kinds = Generate | Permute | Fold | Matmul
+    if loop.changing() or not all(isinstance(n, kinds) for n in changing):
+        return []
+    found: list[Node] = []
+    work = 0
+    for node in changing:
+        space: tuple[Expr | None, ...] = node.iteration_space()
+        if isinstance(node, Matmul):
+            space = (*node.batch, node.m, node.n, node.k)
+        sizes = [None if e is None else known(e) for e in space]
+        if None in sizes:
+            return []
+        terms = math.prod(map(int, sizes))  # type: ignore[arg-type]
+        work += terms
+        if isinstance(node, Matmul | Fold):
+            few = all(0 < int(n) <= FEW for n in sizes if n is not None)
+            if not few or not _is_plain(node):
+                return []
+            found.append(node)
+        elif terms > FEW:
+            return []
+    return found if work <= LARGEST else []
+
+
+def _is_plain(node: Matmul | Fold) -> bool:
+    """Whether nothing fixes another way to compute it, now or by the operation's name later."""
+    label = node.label
+    if label.ordered or label.name is not None or label.schedule is not None:
+        return False
+    if isinstance(node, Fold):
+        return argument_of(node.combine) is None and identities(node.combine) is not None
+    t = node.left.type
+    # Sums of other types are computed in a wider one (`skeletons/products/scalars.py`).
+    wide = t.is_inexact or (t.is_integer and t.bits >= 32)
+    return node.options.open and wide and not t.is_narrow
+
+
+def _product(node: Node) -> Generate:
+    """A product as sums."""
+    assert isinstance(node, Matmul)
+    lead, t = len(node.batch), node.left.type
+    total: Expr = Const(0, t)
+    for k in range(int(known(node.k) or 0)):
+        (a,) = substitute((node.left,), {Index(lead + 1): constant(k)})
+        (b,) = substitute((node.right,), {Index(lead): constant(k)})
+        if t.is_float:
+            total = apply(primitive("fma"), (a, b, total), t)
+        else:
+            total = apply(primitive("add"), (total, apply(primitive("multiply"), (a, b), t)), t)
+    stored = substitute(node.epilogue, {node.result: total})
+    return Generate((*node.batch, node.m, node.n), stored, label=node.label, where=node.where,
+                    checks=node.checks)  # fmt: skip
+
+
+def _fold(node: Node) -> Generate:
+    """A fold as an expression, from the left."""
+    assert isinstance(node, Fold)
+    start, rank = identities(node.combine), len(node.outer)
+    assert start is not None
+    found: tuple[Expr, ...] = start
+    for at in itertools.product(*(range(int(known(n) or 0)) for n in node.inner)):
+        here: dict[Expr, Expr] = {Index(rank + a): constant(k) for a, k in enumerate(at)}
+        found = combined(node.combine, found, substitute(node.elements, here))
+    if node.init is not None:
+        found = combined(node.combine, node.init, found)
+    stored = substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
+    return Generate(node.outer, stored, label=node.label, where=node.where, checks=node.checks,
+                    fused=node.fused)  # fmt: skip

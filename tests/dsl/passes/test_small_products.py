@@ -1,0 +1,198 @@
+"""Products and folds of a few elements in loops are straight-line code of one kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.dsl.graph import ArrayLoop, Fold, Matmul, Sequential, topological
+from treadle.dsl.passes import run_passes
+from treadle.dsl.process.configuration import Settings
+
+
+def kinds(f: Any, *args: Any, backend: str = "native", check: bool = False) -> tuple[int, ...]:
+    """How many sequences, loops, products and folds remain."""
+    program = td.jit(f, backend="native").lower(*args)
+    roots = run_passes(program.source_roots, Settings(check=check), backend).roots
+    nodes = list(topological(roots))
+    kinds = Sequential, ArrayLoop, Matmul, Fold
+    return tuple(sum(isinstance(n, t) for n in nodes) for t in kinds)
+
+
+def covariances(f: Any, p: Any, q: Any) -> Any:
+    return td.loop(20, lambda k, p: f @ p @ f.T + q, p)
+
+
+def filtered(zs: Any, f: Any, h: Any, q: Any, r: Any, x: Any, p: Any) -> Any:
+    """Kalman's filter."""
+
+    def step(state: Any, z: Any) -> Any:
+        x, p = state
+        x, p = f @ x, f @ p @ f.T + q
+        gain = p @ h.T @ td.linalg.inv(h @ p @ h.T + r)
+        x, p = x + gain @ (z - h @ x), p - gain @ h @ p
+        return (x, p), (x, p)
+
+    return td.scan(step, (x, p), zs)
+
+
+def filtered_by_numpy(zs: Any, f: Any, h: Any, q: Any, r: Any, x: Any, p: Any) -> Any:
+    made = []
+    for z in zs:
+        x, p = f @ x, f @ p @ f.T + q
+        gain = p @ h.T @ np.linalg.inv(h @ p @ h.T + r)
+        x, p = x + gain @ (z - h @ x), p - gain @ h @ p
+        made.append((x, p))
+    return (x, p), tuple(map(np.array, zip(*made, strict=True)))
+
+
+def model(n: int, m: int, steps: int = 30) -> tuple[Any, ...]:
+    rng = np.random.default_rng(n)
+    f = np.eye(n) + 0.1 * rng.standard_normal((n, n))
+    return (rng.standard_normal((steps, m)), f, rng.standard_normal((m, n)), 0.01 * np.eye(n),
+            0.1 * np.eye(m), np.zeros(n), np.eye(n))  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 1), (4, 2), (6, 3)])
+def test_a_filter_is_one_loop_without_calls(sizes: tuple[int, int]) -> None:
+    args = model(*sizes)
+    want = filtered_by_numpy(*args)
+    for backend in ("native", "reference"):
+        found = td.jit(filtered, backend=backend)(*args)
+        for side, other in zip(found, want, strict=True):
+            for a, b in zip(side, other, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+    assert kinds(filtered, *args) == (1, 0, 0, 0)
+
+
+@pytest.mark.parametrize("t", [np.float32, np.float64, np.complex128, np.int64, np.int16, bool])
+def test_types(t: Any) -> None:
+    rng = np.random.default_rng(2)
+    f, p, q = (rng.integers(0, 2, (3, 3)).astype(t) for _ in range(3))
+
+    def steps(f: Any, p: Any, q: Any) -> Any:
+        return td.loop(6, lambda k, p: f @ p ^ q if t is bool else f @ p - q, p)
+
+    found, want = (td.jit(steps, backend=b)(f, p, q) for b in ("native", "reference"))
+    assert found.dtype == t
+    np.testing.assert_allclose(found, want, rtol=1e-5)
+    assert kinds(steps, f, p, q)[2] == (t in (np.int16, bool))
+
+
+def test_one_function_serves_all_sizes() -> None:
+    """Sizes beyond the small ones are extents of one program."""
+    made = td.jit(covariances, backend="native")
+    for n in (4, 2, 9, 30, 4, 1, 7):
+        _, f, _, q, _, _, want = model(n, 1)
+        p = want
+        for _ in range(20):
+            want = f @ want @ f.T + q
+        np.testing.assert_allclose(made(f, p, q), want, rtol=1e-9)
+        large = kinds(covariances, f, p, q) if n > 1 else (1, 0, 0, 0)
+        assert large == ((1, 0, 0, 0) if n <= 6 else (0, 1, 2, 0)), n
+
+
+def test_a_lowered_program_refuses_other_sizes() -> None:
+    program = td.jit(covariances, backend="native").lower(*(np.eye(3),) * 3)
+    with pytest.raises(td.ShapeError, match="matrices with an extent of 3, not 4"):
+        program(*(np.eye(4),) * 3)
+
+
+def test_where_products_stay_calls() -> None:
+    """Outside of loops; beside what has many elements; with another way to compute them; checked
+    programs; and on a GPU, whose threads have no loop of their own."""
+    three = (np.eye(4),) * 3
+    assert kinds(lambda f, p, q: f @ p @ f.T + q, *three)[2] == 2
+    assert kinds(covariances, *three, check=True)[:3] == (0, 1, 2)
+    assert kinds(covariances, *three, backend="cuda")[:3] == (0, 1, 2)
+
+    def beside(f: Any, p: Any, a: Any) -> Any:
+        return td.loop(9, lambda k, s: (f @ s[0], s[1] * td.sum(s[0]) + td.sum(s[1])), (p, a))
+
+    assert kinds(beside, np.eye(4), np.eye(4), np.ones(1000))[:3] == (0, 1, 1)
+
+    def otherwise(f: Any, p: Any) -> Any:
+        return td.loop(9, lambda k, p: td.matmul(f, p, name="wanted"), p)
+
+    assert kinds(otherwise, np.eye(4), np.eye(4))[:3] == (0, 1, 1)
+
+
+def test_folds_and_vectors() -> None:
+    """A power iteration: a product with a vector, and sums of what it gives, have the bits of
+    loops over arrays."""
+    a = np.random.default_rng(5).random((5, 5))
+
+    def power(a: Any, x: Any) -> Any:
+        def step(k: Any, x: Any) -> Any:
+            y = a @ x
+            return y / td.sqrt(td.sum(y * y)) + td.max(y) - td.max(y)
+
+        return td.loop(50, step, x)
+
+    x = want = np.ones(5)
+    for _ in range(50):
+        y = a @ want
+        want = y / np.linalg.norm(y)
+    np.testing.assert_allclose(td.jit(power, backend="native")(a, x), want, rtol=1e-12)
+    assert kinds(power, a, x) == (1, 0, 0, 0)
+
+
+def test_derivatives() -> None:
+    f, p, q = (0.3 * np.random.default_rng(6).random((3, 3)) for _ in range(3))
+
+    def loss(f: Any) -> Any:
+        return td.sum(td.loop(4, lambda k, p: f @ p @ f.T + q, p) ** 2)
+
+    found = td.jit(td.grad(loss), backend="native")(f)
+    for i, j in np.ndindex(3, 3):
+        step = np.zeros((3, 3))
+        step[i, j] = 1e-6
+        ahead, behind = (float(td.jit(loss, backend="reference")(x)) for x in (f + step, f - step))
+        np.testing.assert_allclose(found[i, j], (ahead - behind) / 2e-6, rtol=1e-5)
+
+
+def test_empty_and_no_iteration() -> None:
+    def power(n: Any, f: Any, p: Any) -> Any:
+        return td.loop(n, lambda k, p: f @ p, p)
+
+    made = td.jit(power, backend="native")
+    assert made(3, np.ones((0, 0)), np.ones((0, 2))).shape == (0, 2)
+    assert made(3, np.ones((2, 2)), np.ones((2, 0))).shape == (2, 0)
+    np.testing.assert_array_equal(made(0, np.full((2, 2), np.nan), np.eye(2)), np.eye(2))
+    np.testing.assert_array_equal(made(3, np.ones((2, 2)), np.eye(2)), np.full((2, 2), 4.0))
+
+
+def test_until_a_condition_holds() -> None:
+    def settled(f: Any, q: Any, p: Any) -> Any:
+        def change(p: Any) -> Any:
+            return f @ p @ f.T + q
+
+        return td.while_loop(
+            lambda s: td.max(td.abs(s[0] - s[1])) > 1e-9, lambda s: (change(s[0]), s[0]),
+            (change(p), p),
+        )[0]  # fmt: skip
+
+    _, f, _, q, _, _, p = model(4, 1)
+    f = 0.5 * f
+    found, want = (td.jit(settled, backend=b)(f, q, p) for b in ("native", "reference"))
+    np.testing.assert_allclose(found, want, rtol=1e-9)
+    assert kinds(settled, f, q, p)[0] == 1
+
+
+def test_iterations_of_too_much_work_stay_loops() -> None:
+    """Straight-line code has a limit: 25 products of matrices of 6 × 6."""
+
+    def powers(f: Any, p: Any) -> Any:
+        def step(k: Any, p: Any) -> Any:
+            for _ in range(25):
+                p = f @ p
+            return p
+
+        return td.loop(3, step, p)
+
+    f = np.eye(6) / 2
+    assert kinds(powers, f, f)[:3] == (0, 1, 25)
+    np.testing.assert_array_equal(td.jit(powers, backend="native")(f, f), f / 2.0**75)
