@@ -573,10 +573,8 @@ def write_page(source: Path) -> None:
     report = json.loads(source.read_text(encoding="utf-8"))
     write_files(report, provenance.ROOT / "benchmarks" / "results" / source.name)
     text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    written = f"{before}{MARKS[0]}\n\n{section(report, source.stem)}\n\n{MARKS[1]}{after}"
-    PAGE.write_text(written, encoding="utf-8")
+    part = f"\n{section(report, source.stem)}\n"
+    PAGE.write_text(provenance.replaced(text, MARKS, part), encoding="utf-8")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,17 +1,21 @@
-"""Where a result is from: the processor, the versions of all that took part, the commit."""
+"""Where a result is from: the processor, the versions of all that took part, the commit; and what
+all pages of results share."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
 
 
 def _read(path: str) -> str:
@@ -92,10 +96,58 @@ def commit() -> dict[str, Any]:
     return {"commit": head, "dirty": None if changes is None else bool(changes)}
 
 
+def about(
+    title: str, device: Mapping[str, Any], packages: Sequence[str] = CPU_PACKAGES
+) -> dict[str, Any]:
+    """What a file of results says first: what was measured, when, where, and with which sources."""
+    now = datetime.now(UTC)
+    return {"title": title, "date": f"{now:%Y-%m-%d %H:%M} UTC", "device": device,
+            "versions": versions(packages), **commit()}  # fmt: skip
+
+
+def heading(about: Mapping[str, Any]) -> list[str]:
+    """The title of a page in Markdown, and a line that says where its results are from."""
+    return [
+        f"# {about['title']}", "",
+        f"{about['date']} · {describe(about['device'])} · treadle {about['versions']['treadle']} "
+        f"at {str(about['commit'])[:12]}"
+        f"{', with uncommitted changes' if about['dirty'] else ''}",
+    ]  # fmt: skip
+
+
+def markdown_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], words: int | None = 1
+) -> list[str]:
+    """Lines of Markdown; columns after the first ones, of words, are aligned to the right (None:
+    all are of words)."""
+    left = len(head) if words is None else words
+    rule = ["---"] * left + ["---:"] * (len(head) - left)
+    return ["| " + " | ".join(r) + " |" for r in (head, rule, *rows)]
+
+
+def newest(kind: str) -> tuple[Path, dict[str, Any]]:
+    """The newest full result of a kind ("cpu", "matmul-cuda"): its file and its contents."""
+    found = [p for p in sorted(RESULTS.glob(f"{kind}-*.json"))
+             if re.fullmatch(rf"{kind}-[\d-]+", p.stem)]  # fmt: skip
+    if not found:
+        raise FileNotFoundError(f"no results of kind {kind!r} in {RESULTS}")
+    return found[-1], json.loads(found[-1].read_text(encoding="utf-8"))
+
+
+def replaced(page: str, marks: tuple[str, str], part: str) -> str:
+    """A page with `part` between its marks; ValueError if it has none."""
+    begin, end = marks
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"a page lacks the marks {begin} … {end}")
+    return f"{before}{begin}\n{part}\n{end}{after}"
+
+
 def write_results(stem: Path, page: str, data: Mapping[str, Any]) -> None:
     """A page, and its data as JSON beside it."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(data, indent=1) + "\n"
+    text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
     stem.with_suffix(".json").write_text(text, encoding="utf-8")
     stem.with_suffix(".md").write_text(page, encoding="utf-8")
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import WRONG, Row, Timing
-from benchmarks.matmul.page import newest as newest_products
-from benchmarks.provenance import ROOT
+from benchmarks.provenance import ROOT, newest, replaced
 from benchmarks.reporting import markdown
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -61,16 +60,6 @@ CPU = (
     ("Mandelbrot set, 1600 × 1200, float64", "Mandelbrot set, 1600 × 1200, float64"),
     ("int32 matrix product, 1024²", "matmul int32, 1024"),
 )
-
-
-def newest(kind: str) -> tuple[Path, dict[str, Any]]:
-    """The newest full result of `kind` ("cpu" or "gpu"): its file and its contents."""
-    found = [
-        p for p in sorted(RESULTS.glob(f"{kind}-*.json")) if re.fullmatch(rf"{kind}-[\d-]+", p.stem)
-    ]
-    if not found:
-        raise FileNotFoundError(f"no results of kind {kind!r} in {RESULTS}")
-    return found[-1], json.loads(found[-1].read_text(encoding="utf-8"))
 
 
 def _digits(seconds: float, scale: float) -> str:
@@ -148,7 +137,7 @@ def _link(path: Path) -> str:
 
 def _of_products(dtype: str, n: int) -> float:
     """The speedup of a square product over the library, in the run that measured only products."""
-    rows = newest_products("matmul-cuda")[1]["rows"]
+    rows = newest("matmul-cuda")[1]["rows"]
     row = next(r for r in rows if (r["family"], r["type"], r["n"]) == ("square", dtype, n))
     return float(row["ways"]["standard"]["ratio"])
 
@@ -213,10 +202,7 @@ def written(page: Path) -> str:
     """The text of `page` with its generated parts written anew."""
     text = page.read_text(encoding="utf-8")
     for name, part in PARTS[page].items():
-        begin, end = (mark.format(name) for mark in MARKS)
-        before, rest = text.split(begin)
-        _, after = rest.split(end)
-        text = f"{before}{begin}\n{part()}\n{end}{after}"
+        text = replaced(text, (MARKS[0].format(name), MARKS[1].format(name)), part())
     return text
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import WRONG, Row, Timing
-from benchmarks.provenance import CPU_PACKAGES, commit, describe, processor, versions
+from benchmarks.provenance import (
+    CPU_PACKAGES,
+    commit,
+    describe,
+    heading,
+    markdown_table,
+    processor,
+    versions,
+    write_results,
+)
 
 
 def read_notes(path: Path) -> dict[str, str]:
@@ -116,13 +125,11 @@ def print_table(rows: Sequence[Row]) -> None:
 
 def markdown(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
     """The table in Markdown, and below it why rows miss their target."""
+    quick = " · quick run: smaller data, fewer repetitions" if about["scale"] != "full" else ""
+    *title, source = heading(about)
     lines = [
-        f"# {about['title']}",
-        "",
-        f"{about['date']} · {describe(about['device'])} · "
-        f"treadle {about['versions']['treadle']} at {str(about['commit'])[:12]}"
-        f"{', with uncommitted changes' if about['dirty'] else ''}"
-        f"{' · quick run: smaller data, fewer repetitions' if about['scale'] != 'full' else ''}",
+        *title,
+        source + quick,
         "",
         "Times are medians of interleaved repetitions, ± half the interquartile range. The speedup "
         "is over the fastest peer: above 1, treadle is faster. The ceiling is a copy of the bytes "
@@ -130,18 +137,9 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
         "The error is the largest difference from a float64 computation, relative to the largest "
         "value.",
     ]
-    group = ""
-    for row in rows:
-        if row.group != group:
-            group = row.group
-            lines += [
-                "",
-                f"## {group}",
-                "",
-                "| " + " | ".join(HEADS) + " |",
-                "|" + " --- |" * len(HEADS),
-            ]
-        lines.append("| " + " | ".join(c.replace("|", r"\|") for c in cells(row)) + " |")
+    for group, several in groupby(rows, lambda row: row.group):
+        table = [[c.replace("|", r"\|") for c in cells(row)] for row in several]
+        lines += ["", f"## {group}", "", *markdown_table(HEADS, table, None)]
     missed = [r for r in rows if r.met is False]
     if missed:
         lines += ["", "## Below target", ""]
@@ -211,13 +209,9 @@ class Report:
 
     def write(self, path: Path) -> list[Path]:
         """JSON at `path`, and the table and the picture beside it."""
-        path.parent.mkdir(parents=True, exist_ok=True)
         about = self.about()
-        text = json.dumps(
-            {**about, "rows": [asdict(r) for r in self.rows]}, indent=1, ensure_ascii=False
-        )
-        path.write_text(text + "\n", encoding="utf-8")
-        path.with_suffix(".md").write_text(markdown(self.rows, about), encoding="utf-8")
+        data = {**about, "rows": [asdict(r) for r in self.rows]}
+        write_results(path, markdown(self.rows, about), data)
         written = [path, path.with_suffix(".md")]
         try:
             picture = path.with_suffix(".png")

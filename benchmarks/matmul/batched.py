@@ -10,7 +10,6 @@ Results are checked against float64, and kept as JSON, a table and a figure in b
 from __future__ import annotations
 
 import datetime
-import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -151,12 +150,9 @@ def keep(name: str, where: str, rows: list[dict[str, Any]], made: str,
         "command": f"python -m benchmarks.matmul.{name} {where}",
         "packages": provenance.versions(("numpy", "torch", "cupy")), **(more or {}),
     }  # fmt: skip
-    to.mkdir(parents=True, exist_ok=True)
     path = to / f"{name.replace('_', '-')}-{where}-{today}"
-    data = json.dumps({**about, "rows": rows}, indent=1)
     page = f"`{about['command']}`, {device}, {today}\n\n{made}"
-    path.with_suffix(".json").write_text(f"{data}\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(page, encoding="utf-8")
+    provenance.write_results(path, page, {**about, "rows": rows})
     if show:
         print(made)
     return path

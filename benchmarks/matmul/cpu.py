@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from benchmarks.matmul.page import newest
+from benchmarks.provenance import newest
 from treadle.skeletons.products.measured import MEASURED, ceilings, corrected, raw, ways
 from treadle.skeletons.products.model import H200, Size
 

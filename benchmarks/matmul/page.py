@@ -7,12 +7,11 @@ A test checks that the page is what this module would write.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.provenance import markdown_table, newest, replaced
 from treadle.backend.cuda.products.form import FORMS
 from treadle.backend.cuda.products.ways import BY_LIBRARY
 
@@ -22,20 +21,6 @@ PAGE = ROOT / "docs" / "products.md"
 MARKS = ("<!-- products: begin (python -m benchmarks.matmul.page) -->", "<!-- products: end -->")
 #: A plain Strassen level over the library, for comparison.
 RIVAL = "workspace strassen"
-
-
-def newest(kind: str) -> tuple[Path, dict[str, Any]]:
-    """The newest result of a kind ("matmul-cuda"); FileNotFoundError without any."""
-    found = [p for p in sorted(RESULTS.glob(f"{kind}-*.json"))
-             if re.fullmatch(rf"{kind}-[\d-]+", p.stem)]  # fmt: skip
-    if not found:
-        raise FileNotFoundError(f"no results of kind {kind!r} in {RESULTS}")
-    return found[-1], json.loads(found[-1].read_text(encoding="utf-8"))
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
-    return lines + ["| " + " | ".join(row) + " |" for row in rows]
 
 
 def _ways(rows: Sequence[dict[str, Any]], peer: str) -> list[str]:
@@ -59,7 +44,7 @@ def squares(data: dict[str, Any], dtype: str) -> list[str]:
     cells = ([f"{r['n']:,}", f"{r['ways'][peer]['tflops']:.1f}", *(_ratio(r, w) for w in ways)]
              for r in rows)  # fmt: skip
     title = f"**Square products, {dtype}**: {unit} of {peer}, and speedups over it."
-    return [title, "", *_table(head, cells)]
+    return [title, "", *markdown_table(head, cells)]
 
 
 def crossovers(data: dict[str, Any]) -> list[str]:
@@ -73,7 +58,7 @@ def crossovers(data: dict[str, Any]) -> list[str]:
         at = held.get((*key, way))
         return f"{at:,}" if at else "never"
 
-    return _table(["type, family", *ways],
+    return markdown_table(["type, family", *ways],
                   ([", ".join(k), *(cell(k, w) for w in ways)] for k in rows))  # fmt: skip
 
 
@@ -89,12 +74,12 @@ def executions(data: dict[str, Any]) -> list[str]:
         found += [[f"{dtype}, {row['n']:,}: {name}",
                    *(_ratio(row, f"strassen {x} {name}") for x in (1, 2))]
                   for name in names]  # fmt: skip
-    return _table(["type, n: execution", "one level", "two levels"], found)
+    return markdown_table(["type, n: execution", "one level", "two levels"], found)
 
 
 def filled(data: dict[str, Any]) -> list[str]:
     """The largest products in the memory of a smaller GPU."""
-    return _table(
+    return markdown_table(
         ["memory, variant", "n", "seconds", "TFLOP/s"],
         ([f"{r['bytes'] / 1e9:.0f} GB, {r['way']}", f"{r['n']:,}",
           *(("does not fit", "") if r["ms"] is None else
@@ -131,12 +116,7 @@ def section() -> str:
 
 def written(page: str) -> str:
     """The page with the numbers of the newest results."""
-    start, end = MARKS
-    head, found, rest = page.partition(start)
-    _, closed, tail = rest.partition(end)
-    if not found or not closed:
-        raise ValueError(f"{PAGE} lacks the marks {start} … {end}")
-    return f"{head}{start}\n{section()}\n{end}{tail}"
+    return replaced(page, MARKS, section())
 
 
 if __name__ == "__main__":

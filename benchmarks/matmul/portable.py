@@ -319,7 +319,7 @@ def table(found: Times) -> str:
     """Markdown: milliseconds, and how many times the library's rate."""
     sizes = list(next(iter(found.values()))["library"])
     head = ["form, mode", *(f"{int(n):,}: {x}" for n in sizes for x in ("ms", "TFLOP/s", "ratio"))]
-    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    rows = []
     for form, ways in found.items():
         for way, row in ways.items():
             cells = [form + f", {way}" * (way != "library")]
@@ -327,8 +327,8 @@ def table(found: Times) -> str:
                 rate = 2 * int(n) ** 3 / ms / 1e9
                 ratio = found[type_of(form)]["library"][n] / ms
                 cells += [f"{ms:.3f}", f"{rate:.1f}", f"{ratio:.3f}"]
-            lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+            rows.append(cells)
+    return "\n".join(provenance.markdown_table(head, rows)) + "\n"
 
 
 def page(data: dict[str, Any]) -> str:

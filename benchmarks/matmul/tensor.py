@@ -240,28 +240,17 @@ def engines(sizes: tuple[int, ...], forms: Sequence[str]) -> dict[str, dict[str,
 def table(rows: list[dict[str, Any]]) -> str:
     """Milliseconds by extent; then TFLOP/s; then errors."""
     names = list(rows[0]["seconds"])
-    lines = [
-        "| n | " + " | ".join(f"{x}, ms" for x in names) + " |",
-        "|---:" * (len(names) + 1) + "|",
-    ]
-    for r in rows:
-        lines.append(
-            f"| {r['n']} | " + " | ".join(f"{r['seconds'][x] * 1e3:.3f}" for x in names) + " |"
-        )
-    lines += ["", "| TFLOP/s, n | " + " | ".join(names) + " |", "|---:" * (len(names) + 1) + "|"]
-    for r in rows:
-        cells = (f"{2 * r['n'] ** 3 / r['seconds'][x] / 1e12:.0f}" for x in names)
-        lines.append(f"| {r['n']} | " + " | ".join(cells) + " |")
     kept = list(rows[0]["errors"][DATA[0]])
-    lines += [
-        "",
-        "| error, n | operands | " + " | ".join(kept) + " |",
-        "|---:|---" + "|---:" * len(kept) + "|",
-    ]
-    for r in rows:
-        for kind in DATA:
-            cells = (f"{r['errors'][kind][x]:.1e}" for x in kept)
-            lines.append(f"| {r['n']} | {kind} | " + " | ".join(cells) + " |")
+    times = [[str(r["n"]), *(f"{r['seconds'][x] * 1e3:.3f}" for x in names)] for r in rows]
+    rates = [[str(r["n"]), *(f"{2 * r['n'] ** 3 / r['seconds'][x] / 1e12:.0f}" for x in names)]
+             for r in rows]  # fmt: skip
+    errors = [[str(r["n"]), kind, *(f"{r['errors'][kind][x]:.1e}" for x in kept)]
+              for r in rows for kind in DATA]  # fmt: skip
+    lines = [
+        *provenance.markdown_table(["n", *(f"{x}, ms" for x in names)], times), "",
+        *provenance.markdown_table(["TFLOP/s, n", *names], rates), "",
+        *provenance.markdown_table(["error, n", "operands", *kept], errors, words=2),
+    ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 

@@ -9,11 +9,10 @@ picture beside them.  A test checks that the page is what this module would writ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.npbench.results import Entry, Run, geometric_mean, read
-from benchmarks.provenance import ROOT, describe
+from benchmarks.provenance import ROOT, describe, markdown_table
 from benchmarks.reporting import read_notes
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -51,11 +50,6 @@ def _first(entry: Entry | None) -> str:
     return "–" if entry is None or entry.best is None else _milliseconds(entry.best.first)
 
 
-def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
-    return lines + ["| " + " | ".join(row) + " |" for row in rows]
-
-
 def _measured(run: Run) -> dict[str, list[str]]:
     """treadle's backends in a run, with the peers that were measured beside them."""
     return {
@@ -85,7 +79,7 @@ def table(run: Run) -> list[str]:
             run.devices[kind]["gpu"]
         )  # fmt: skip
         lines += ["", f"**{title}**: {about}. Milliseconds a call; the speedup is over the "
-                  "fastest peer.", "", *_rows(head, rows)]  # fmt: skip
+                  "fastest peer.", "", *markdown_table(head, rows)]  # fmt: skip
     return lines
 
 
@@ -154,7 +148,7 @@ def body(run: Run) -> list[str]:
         + (f" {run.parts} programs were measured at a time (`--parts {run.parts}`), each on its "
            "part of the cores and a GPU of its own." if run.parts > 1 else ""),
         "",
-        *_rows(["geometric means", "speedup", "programs", "slower than the peer"],
+        *markdown_table(["geometric means", "speedup", "programs", "slower than the peer"],
                [(f"{ours} over {TITLES[peer]}", f"{mean:.2f}", str(count), str(len(slower)))
                 for ours, peer, mean, count, slower in means(run)]),
         *table(run),

@@ -15,20 +15,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import provenance
 from benchmarks.schedules import study
 from benchmarks.schedules.programs import STUDY
 from benchmarks.schedules.ranks import error
-from benchmarks.schedules.traffic import metrics_of
+from benchmarks.schedules.traffic import profiled
 from treadle.dsl.graphs.names import Names
 from treadle.skeletons.access.maps import kernel_maps
 from treadle.skeletons.model.coverage import form_of
@@ -37,7 +34,6 @@ from treadle.skeletons.model.gpu import work
 from treadle.skeletons.model.time import predict
 from treadle.skeletons.schedules import as_schedule
 
-HERE = Path(__file__).resolve().parent
 #: Programs with something to tell at each level; all of one kernel, and no folds, which the model
 #: of time knows by their bytes alone.
 PROGRAMS = ("a + aᵀ", "axes (2, 1, 0)", "17×1", "A·B", "Aᵀ·B", "gather of rows", "Mandelbrot set")
@@ -89,8 +85,7 @@ def table(records: Sequence[Record]) -> list[str]:
 
     Of slots it is that beside their median number an instruction: the model's slots are longer for
     integers, by design."""
-    lines = ["| program | schedules | " + " | ".join(COUNTERS) + " | slots an instruction |",
-             "| --- | ---: |" + " ---: |" * (len(COUNTERS) + 1)]  # fmt: skip
+    rows = []
     groups = {p: [r for r in records if r["program"] == p]
               for p in dict.fromkeys(r["program"] for r in records)}  # fmt: skip
     for name, mine in [*groups.items(), ("all", list(records))]:
@@ -100,8 +95,9 @@ def table(records: Sequence[Record]) -> list[str]:
             scale = ratio if level == "issue, slots" else 1.0
             pairs = [(r["predicted"][level] / scale, r["counted"][level]) for r in mine]
             cells.append(f"{error(pairs):.0%}")
-        lines.append(f"| {name} | {len(mine)} | " + " | ".join([*cells, f"{ratio:.2f}"]) + " |")
-    return lines
+        rows.append([name, str(len(mine)), *cells, f"{ratio:.2f}"])
+    head = ["program", "schedules", *COUNTERS, "slots an instruction"]
+    return provenance.markdown_table(head, rows)
 
 
 def run(names: Sequence[str]) -> None:
@@ -124,31 +120,12 @@ def run(names: Sequence[str]) -> None:
             print(json.dumps([case.name, name]), flush=True)
 
 
-def profiled(names: Sequence[str]) -> list[Record]:
-    """A record per program and schedule; `SystemExit` where ncu does not say what was asked for."""
-    with TemporaryDirectory() as folder:
-        log = Path(folder) / "counters.csv"
-        metrics = ",".join(n for several in COUNTERS.values() for n, _ in several)
-        command = ["ncu", "--profile-from-start", "off", "--cache-control", "none",
-                   "--clock-control", "none", "--kernel-name-base", "function", "--kernel-name",
-                   "regex:^op", "--metrics", metrics, "--csv", "--print-units", "base",
-                   "--log-file", str(log), sys.executable, "-m", "benchmarks.schedules.levels",
-                   "--run", "--only", *names]  # fmt: skip
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, check=False, encoding="utf-8"
-            )
-        except FileNotFoundError:
-            raise SystemExit("ncu (Nsight Compute) is not installed.") from None
-        text = log.read_text(encoding="utf-8") if log.exists() else ""
-    ran = [json.loads(x) for x in done.stdout.splitlines() if x.startswith("[")]
-    kernels = metrics_of(text)
-    if not ran or len(kernels) != len(ran):
-        raise SystemExit(
-            f"ncu counted {len(kernels)} kernels of {len(ran)}:\n{done.stderr[-2000:]}"
-        )
+def records_of(names: Sequence[str]) -> list[Record]:
+    """A record per program and schedule."""
+    metrics = [n for several in COUNTERS.values() for n, _ in several]
+    free = ("--cache-control", "none", "--clock-control", "none")
     return [{"program": p, "schedule": s, "counted": counted(m)}
-            for (p, s), m in zip(ran, kernels, strict=True)]  # fmt: skip
+            for p, s, m in profiled("levels", metrics, names, *free)]  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -169,12 +146,9 @@ def main(argv: list[str] | None = None) -> int:
         from benchmarks.gpu import device, require_gpu
 
         require_gpu()
-        now = datetime.now(UTC)
-        path = HERE.parent / "results" / f"levels-gpu-{now:%Y-%m-%d}.json"
-        path = given.out or path
-        about = {"title": "Predicted against counted", "date": f"{now:%Y-%m-%d %H:%M} UTC",
-                 "device": device(), "versions": provenance.versions(), **provenance.commit(),
-                 "results": profiled(given.only)}  # fmt: skip
+        about = provenance.about("Predicted against counted", device())
+        path = given.out or provenance.RESULTS / f"levels-gpu-{about['date'][:10]}.json"
+        about["results"] = records_of(given.only)
     fill(about["results"])
     text = json.dumps(about, indent=1, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import treadle as td
+from benchmarks import provenance
 from benchmarks.schedules import levels, paver, programs, ranks, reorder, study, traffic
 from benchmarks.schedules.summary import summary
 from benchmarks.schedules.unseen import UNSEEN
@@ -27,17 +27,12 @@ from treadle.driver.program import Program
 from treadle.dsl.process.configuration import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "benchmarks" / "results"
 MARKS = ("<!-- {}: begin (python -m benchmarks.schedules.pages) -->", "<!-- {}: end -->")
 
 
 def newest(kind: str) -> Path:
     """The newest whole result of a kind, say "schedules-gpu"; FileNotFoundError without any."""
-    found = [p for p in sorted(RESULTS.glob(f"{kind}-*.json"))
-             if re.fullmatch(rf"{kind}-[\d-]+", p.stem)]  # fmt: skip
-    if not found:
-        raise FileNotFoundError(f"no results of kind {kind!r} in {RESULTS}")
-    return found[-1]
+    return provenance.newest(kind)[0]
 
 
 # --- predictions, again ---------------------------------------------------------------------
@@ -228,11 +223,9 @@ PARTS: dict[str, tuple[Path, Callable[[], str]]] = {
 def written(page: Path, text: str) -> str:
     """`text` with the parts of `page` between marks as the results have them."""
     for name, (where, part) in PARTS.items():
-        begin, end = (mark.format(name) for mark in MARKS)
-        if where == page and begin in text:
-            before, rest = text.split(begin)
-            _, after = rest.split(end)
-            text = f"{before}{begin}\n{part()}\n{end}{after}"
+        marks = (MARKS[0].format(name), MARKS[1].format(name))
+        if where == page and marks[0] in text:
+            text = provenance.replaced(text, marks, part())
     return text
 
 

@@ -19,7 +19,6 @@ preprocessing.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -433,37 +432,27 @@ def measured(results: Sequence[Result]) -> list[list[str]]:
     return found
 
 
-def _markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads),
-            *("| " + " | ".join(r) + " |" for r in rows)]  # fmt: skip
-
-
 def markdown(results: Sequence[Result], about: dict[str, Any]) -> str:
     """The summaries and a table for each program."""
-    lines = [
-        f"# {about['title']}",
-        "",
-        f"{about['date']} · treadle {about['versions']['treadle']} at {str(about['commit'])[:12]}"
-        f"{', with uncommitted changes' if about['dirty'] else ''}",
-    ]
+    lines = provenance.heading(about)
     if results[0].accesses:
         device = about["simulated"]
         lines += ["", f"**Simulated**: {device['count']} multiprocessors of {device['resident']} "
                   f"blocks, L1 of {device['l1']} lines each, L2 of {device['l2']} lines, lines of "
                   "128 bytes; blocks of 8 × 32 elements. Misses count loaded lines; factors are "
                   "relative to row order (less is better).", "",
-                  *_markdown_table(SUMMARY_HEADS, summary(results))]  # fmt: skip
+                  *provenance.markdown_table(SUMMARY_HEADS, summary(results), None)]  # fmt: skip
     if results[0].timing is not None:
         lines += ["", f"**Measured** on {provenance.describe(about['device'])}: medians of "
                   "interleaved runs; speedups over row order of the same blocks (more is better); "
                   "preprocessing time of the fastest graph, on the host. The last column is the "
                   "time of the best graph divided by that of the best other schedule.", "",
-                  *_markdown_table(MEASURED_HEADS, measured(results))]  # fmt: skip
+                  *provenance.markdown_table(MEASURED_HEADS, measured(results), None)]  # fmt: skip
     for mine in _by_program(results):
         accesses = f"{mine[0].accesses:,} accesses; " * bool(mine[0].accesses)
         lines += ["", f"## {mine[0].program}", "", f"{mine[0].blocks:,} blocks; {accesses}graph "
                   f"of {max(r.edges for r in mine):,} edges.", "",
-                  *_markdown_table(*rows_of(mine))]  # fmt: skip
+                  *provenance.markdown_table(*rows_of(mine), None)]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
@@ -541,30 +530,22 @@ def main(argv: list[str] | None = None) -> int:
             list(pool.map(_compile, names, [small] * len(names), [device.resident] * len(names)))
     day = datetime.now(UTC).strftime("%Y-%m-%d")
     kind = "paver-gpu" if given.run == "cuda" else "paver"
-    path = given.out or HERE.parent / "results" / f"{kind}-{day}.json"
+    path = given.out or provenance.RESULTS / f"{kind}-{day}.json"
     about = {
-        "title": "Structured schedules against locality-graph scheduling",
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        **provenance.about("Structured schedules against locality-graph scheduling",
+                           about_device()),
         "size": size,
         "irregular": given.irregular or size,
         "simulated": None if given.no_simulation else asdict(device),
         "ran_on": given.run,
-        "device": about_device(),
-        "versions": provenance.versions(),
-        **provenance.commit(),
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
+    }  # fmt: skip
     options = Options(size, given.irregular, device, only, given.run, given.budget,
                       not given.no_simulation)  # fmt: skip
     results: list[Result] = []
     for found in run(options):
         results += found
         rows = [asdict(r) for r in results]  # after each: an interrupted run keeps what it has
-        path.write_text(
-            json.dumps({**about, "results": rows}, indent=1, ensure_ascii=False) + "\n",
-            encoding="utf-8",
-        )
-        path.with_suffix(".md").write_text(markdown(results, about), encoding="utf-8")
+        provenance.write_results(path, markdown(results, about), {**about, "results": rows})
         print(f"{found[0].program}: done", flush=True)
     _print(results)
     print(f"written: {path}, {path.with_suffix('.md')}")

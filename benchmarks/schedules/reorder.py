@@ -10,7 +10,6 @@ agree bit for bit.  Prints the best of every block shape; writes JSON and a tabl
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +25,6 @@ import treadle as td
 from benchmarks import harness, provenance
 from benchmarks.schedules.study import Machine
 
-HERE = Path(__file__).resolve().parent
 S = td.schedule
 
 #: A product of twice the extents takes eight times as long: only with the orders that gained most.
@@ -161,10 +159,7 @@ def table(results: Mapping[str, Mapping[str, Mapping[str, float]]], about: Mappi
           ) -> str:  # fmt: skip
     """Markdown: for every block shape the row order, the best order and its gain."""
     lines = [
-        f"# {about['title']}", "",
-        f"{about['date']} · {provenance.describe(about['device'])} · treadle "
-        f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
-        f"{', with uncommitted changes' if about['dirty'] else ''}", "",
+        *provenance.heading(about), "",
         "Medians of interleaved runs, in milliseconds. The gain is over row order of the same "
         "blocks, with the same kernel body.", "",
         "| program | row order | ms | best order of such blocks | ms | gain |",
@@ -190,14 +185,8 @@ def main(argv: list[str] | None = None) -> int:
     machine = Machine(given.backend)
     where = "gpu" if given.backend == "cuda" else "cpu"
     day = datetime.now(UTC).strftime("%Y-%m-%d")
-    path = given.out or HERE.parent / "results" / f"reorder-{where}-{day}.json"
-    about = {
-        "title": "What an order alone gains",
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "device": machine.about(),
-        "versions": provenance.versions(),
-        **provenance.commit(),
-    }
+    path = given.out or provenance.RESULTS / f"reorder-{where}-{day}.json"
+    about = provenance.about("What an order alone gains", machine.about())
     results: dict[str, Times] = {}
     cases = list(CASES)
     while cases:
@@ -206,9 +195,7 @@ def main(argv: list[str] | None = None) -> int:
         if case.function is product and len(results) == 1:
             cases.append(larger(case, found))
         text = table(results, about)
-        data = json.dumps({**about, "results": results}, indent=1, ensure_ascii=False)
-        path.write_text(data + "\n", encoding="utf-8")
-        path.with_suffix(".md").write_text(text, encoding="utf-8")
+        provenance.write_results(path, text, {**about, "results": results})
     print("\n".join(line for line in text.splitlines() if line.startswith("|")))
     print(f"wrote {path} and its table")
     return 0

@@ -383,10 +383,8 @@ def read(path: Path) -> tuple[list[Result], dict[str, Any]]:
 
 def write(path: Path, results: Sequence[Result], about: Mapping[str, Any]) -> None:
     """JSON, and the table beside it."""
-    text = json.dumps({**about, "results": [asdict(r) for r in results]}, indent=1,
-                      ensure_ascii=False)  # fmt: skip
-    path.write_text(text + "\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(table(results, about), encoding="utf-8")
+    data = {**about, "results": [asdict(r) for r in results]}
+    provenance.write_results(path, table(results, about), data)
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -427,11 +425,9 @@ def main(argv: list[str] | None = None) -> int:
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     path = options.out or HERE.parent / "results" / f"{kind}-{where}-{today}{part}.json"
     about = {
-        "title": "Which schedule for which operation?", "backend": options.backend,
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "device": Machine(options.backend).about(),
-        "versions": provenance.versions(), **provenance.commit(),
-    }  # fmt: skip
+        **provenance.about("Which schedule for which operation?", Machine(options.backend).about()),
+        "backend": options.backend,
+    }
     for result in results_of(cases, options.backend, divide, budget, options.processes):
         found[result.program] = result
         results = [found[c.name] for c in cases if c.name in found]

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 def table(results: Sequence[Result], about: Mapping[str, Any]) -> str:
     """Markdown: one line per program, and the summary."""
     lines = [
-        "# Which schedule for which operation?", "",
-        f"{about['date']} · {provenance.describe(about['device'])} · treadle "
-        f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
-        f"{', with uncommitted changes' if about['dirty'] else ''}", "",
+        *provenance.heading(about), "",
         "Times in milliseconds (medians; minima on a CPU), with warm caches unless *cold*. The "
         "gain is over row order with blocks of the same shape. *Spearman*: the rank correlation of "
         "predicted and measured times over all schedules except `Auto()`; times within 2 % are "

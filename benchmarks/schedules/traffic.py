@@ -17,7 +17,7 @@ import csv
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,6 @@ import treadle as td
 from benchmarks import provenance
 from benchmarks.schedules import paver, reorder
 
-HERE = Path(__file__).resolve().parent
 S = td.schedule
 #: What is counted: its head in the table, and the counters that are added up.
 COUNTERS = {
@@ -108,25 +107,24 @@ def metrics_of(log: str) -> list[dict[str, float]]:
     return list(kernels.values())
 
 
-def counted(log: str) -> list[dict[str, float]]:
-    """By kernel, in the order of their launches: what `COUNTERS` says, from ncu's CSV."""
-    results = []
-    for metrics in metrics_of(log):
-        made = {head: sum(metrics[n] for n in names) for head, names in COUNTERS.items()}
-        made["time, ms"] *= 1e-6  # nanoseconds
-        results.append(made)
-    return results
+def counted(metrics: Mapping[str, float]) -> dict[str, float]:
+    """What `COUNTERS` says of the metrics of a kernel."""
+    made = {head: sum(metrics[n] for n in names) for head, names in COUNTERS.items()}
+    made["time, ms"] *= 1e-6  # nanoseconds
+    return made
 
 
-def profiled(only: Sequence[str]) -> list[tuple[str, str, dict[str, float]]]:
-    """Program, schedule and counts; `SystemExit` where ncu does not say what was asked for."""
+def profiled(
+    module: str, metrics: Iterable[str], only: Sequence[str], *options: str
+) -> list[tuple[str, str, dict[str, float]]]:
+    """Program, schedule and metrics of what `module --run` runs under ncu, with options of ncu;
+    `SystemExit` where that does not say what was asked for."""
     with TemporaryDirectory() as folder:
         log = Path(folder) / "counters.csv"
-        metrics = ",".join(name for names in COUNTERS.values() for name in names)
-        command = ["ncu", "--profile-from-start", "off", "--kernel-name-base", "function",
-                   "--kernel-name", "regex:^op", "--metrics", metrics, "--csv", "--print-units",
-                   "base", "--log-file", str(log), sys.executable, "-m",
-                   "benchmarks.schedules.traffic", "--run"]  # fmt: skip
+        command = ["ncu", "--profile-from-start", "off", *options, "--kernel-name-base",
+                   "function", "--kernel-name", "regex:^op", "--metrics", ",".join(metrics),
+                   "--csv", "--print-units", "base", "--log-file", str(log), sys.executable, "-m",
+                   f"benchmarks.schedules.{module}", "--run"]  # fmt: skip
         command += ["--only", *only] if only else []
         try:
             done = subprocess.run(
@@ -136,23 +134,22 @@ def profiled(only: Sequence[str]) -> list[tuple[str, str, dict[str, float]]]:
             raise SystemExit("ncu (Nsight Compute) is not installed.") from None
         ran = [json.loads(x) for x in done.stdout.splitlines() if x.startswith("[")]
         text = log.read_text(encoding="utf-8") if log.exists() else ""
-    found = counted(text)
+    found = metrics_of(text)
     if not ran or len(found) != len(ran):
         said = "\n".join(x[-2000:] for x in (done.stdout, done.stderr, text))
         raise SystemExit(f"ncu counted {len(found)} kernels of {len(ran)}:\n{said}")
-    return [(*names, counts) for names, counts in zip(ran, found, strict=True)]
+    return [(*names, metrics) for names, metrics in zip(ran, found, strict=True)]
 
 
 def table(results: Sequence[tuple[str, str, Mapping[str, float]]]) -> list[str]:
     """Markdown: a line a schedule, in millions."""
-    heads = ["program", "schedule", *COUNTERS]
-    lines = ["| " + " | ".join(heads) + " |", "| --- | --- |" + " ---: |" * len(COUNTERS)]
+    rows = []
     for program, schedule, counts in results:
         cells = [f"{v:.3g}" if head == "time, ms" else f"{v / 1e6:,.3g}"
                  for head, v in counts.items()]  # fmt: skip
         code = f"`{schedule}`".replace("|", "\\|")
-        lines.append(f"| {program} | {code} | " + " | ".join(cells) + " |")
-    return lines
+        rows.append([program, code, *cells])
+    return provenance.markdown_table(["program", "schedule", *COUNTERS], rows, words=2)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -169,26 +166,17 @@ def main(argv: list[str] | None = None) -> int:
     from benchmarks.gpu import device, require_gpu
 
     require_gpu()
-    about = {
-        "title": "Traffic between memory and multiprocessors",
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "device": device(),
-        "versions": provenance.versions(),
-        **provenance.commit(),
-    }
-    results = profiled(given.only)
+    about = provenance.about("Traffic between memory and multiprocessors", device())
+    names = [name for several in COUNTERS.values() for name in several]
+    results = [(p, s, counted(m)) for p, s, m in profiled("traffic", names, given.only)]
     day = datetime.now(UTC).strftime("%Y-%m-%d")
-    path = given.out or HERE.parent / "results" / f"traffic-gpu-{day}.json"
-    data = json.dumps({**about, "results": results}, indent=1, ensure_ascii=False)
-    path.write_text(data + "\n", encoding="utf-8")
-    head = [f"# {about['title']}", "",
-            f"{about['date']} · {provenance.describe(device())} · treadle "
-            f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
-            f"{', with uncommitted changes' if about['dirty'] else ''}", "",
+    path = given.out or provenance.RESULTS / f"traffic-gpu-{day}.json"
+    head = [*provenance.heading(about), "",
             "Counters of one launch each, in millions; sectors of 32 bytes. Clocks were not "
             "locked, and the caches were flushed before.", ""]  # fmt: skip
     lines = table(results)
-    path.with_suffix(".md").write_text("\n".join([*head, *lines, ""]), encoding="utf-8")
+    page = "\n".join([*head, *lines, ""])
+    provenance.write_results(path, page, {**about, "results": results})
     print("\n".join(lines))
     print(f"wrote {path} and its table")
     return 0

@@ -74,7 +74,8 @@ def test_what_is_said_of_a_result():
     made.measured["Column(64) | Block(8, 32)"].predicted = 9.0
     assert summary.best_timed(made) == 1.5
     made.measured["Column(64) | Block(8, 32)"].predicted = 0.9
-    about = {"date": "today", "device": {"gpu": "a GPU", "driver": "1", "cuda": 2}, "dirty": False,
+    about = {"title": "A study", "date": "today",
+             "device": {"gpu": "a GPU", "driver": "1", "cuda": 2}, "dirty": False,
              "versions": {"treadle": "0"}, "commit": "abc"}  # fmt: skip
     text = summary.table([made], about)
     assert "`Column(64) \\| Block(8, 32)`" in text
@@ -131,10 +132,10 @@ def test_counters_are_read_by_kernel():
     names = [n for counters in traffic.COUNTERS.values() for n in counters]
     head = '==PROF== begins\n"ID","Kernel Name","Metric Name","Metric Value"\n'
     log = head + "".join(f'"{k}","op","{name}","1,{k}00"\n' for k in (0, 1) for name in names)
-    first, second = traffic.counted(log)
+    first, second = map(traffic.counted, traffic.metrics_of(log))
     assert first["L1 sectors"] == 1000 and second["L1 sectors"] == 1100
     assert first["DRAM sectors"] == 2000 and first["time, ms"] == pytest.approx(1e-3)
-    assert traffic.counted("nothing\n") == []
+    assert traffic.metrics_of("nothing\n") == []
     assert len(traffic.table([("a", "Row()", first), ("a", "Column(8)", second)])) == 4
     for name, _, _, schedules in traffic.works(["transposition"]):
         assert name.startswith("transposition") and len(schedules) == 3
