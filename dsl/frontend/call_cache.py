@@ -23,7 +23,15 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import EllipsisType, FunctionType
@@ -384,6 +392,16 @@ def of_slices(array: Array, index: Indexing) -> object:
         if window is not None and _positions.vary((extents, window.axes), window.starts):
             return _windows((array, window.axes, *window.starts), {})
     return _slices((array, index), {})
+
+
+def slices(array: Array, indices: Iterable[Indexing]) -> tuple[Array, ...]:
+    """`array[index]` for each index, as calls of their own also within an operation: slices of the
+    same extents run one program."""
+    before, _state.busy = _state.busy, False
+    try:
+        return tuple(array[index] for index in indices)
+    finally:
+        _state.busy = before
 
 
 def _slice(array: Array, index: Indexing) -> Array:

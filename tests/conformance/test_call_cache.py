@@ -552,3 +552,20 @@ def test_several_results_of_one_program() -> None:
     first[0] = 7.0  # of nobody else
     assert third[0] != 7.0 and td.run(both + 1, x)[0][0] != 7.0
     assert td.run([]) == [] and td.run(()) == ()
+
+
+def test_parts_of_equal_extents_run_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _programs_made(monkeypatch)
+    x = np.arange(420.0).reshape(60, 7)
+    ends = list(range(4, 60, 4))
+    for split, wanted in (
+        (lambda a: td.split(a, 30), np.split(x, 30)),
+        (lambda a: td.array_split(a, 28), np.array_split(x, 28)),
+        (lambda a: td.split(a, ends), np.split(x, ends)),
+        (td.unstack, list(x)),
+    ):
+        for given in (x, td.use(x)):
+            before = len(made)
+            for part, want in zip(split(given), wanted, strict=True):
+                np.testing.assert_array_equal(np.asarray(td.sum(part, axis=0)), want.sum(axis=0))
+            assert len(made) - before < 12

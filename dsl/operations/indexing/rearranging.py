@@ -14,9 +14,11 @@ from ...annotations import ArrayLike, AxisLike, ShapeLike
 from ...array import Array, map_over
 from ...errors import AxisError, DTypeError, ShapeError
 from ...expr import Index, constant
+from ...frontend.call_cache import slices
 from ...frontend.sources import as_array
+from ...frontend.tracing import is_tracing
 from ...graph import Check, Label, Leaf, indices, known
-from ...scalar import Scalar, lift
+from ...scalar import KnownExtent, Scalar, lift
 from ...shapes import as_shape, broadcast_shapes, extents, require
 from ..common import integer, normalise_axis, operation, unrolled, whole_number
 from ..elements.functions import minimum
@@ -531,13 +533,15 @@ def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
             number = whole_number(parts, operation, "parts", hint)
     if number is None:
         ends = [None, *cast(Sequence[int], parts), None]
-        return tuple(array[(*whole, slice(a, b))] for a, b in itertools.pairwise(ends))
+        return slices(array, [(*whole, slice(a, b)) for a, b in itertools.pairwise(ends)])
     parts = number
     if parts <= 0:
         raise ShapeError(
             f"{operation} needs at least one part, got {parts}.",
             hint="Give a number of parts, or the indices between them.",
         )
+    if isinstance(extent, KnownExtent):
+        extent = int(extent)
     size, longer = extent // parts, extent % parts
     if equal and isinstance(longer, int) and longer:
         raise ShapeError(_uneven(operation, parts, longer), hint=_TO_SPLIT)
@@ -546,7 +550,7 @@ def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
         k * size + (0 if equal else minimum(longer, k))
         for k in (*unrolled(parts, operation, "parts"), parts)
     ]
-    found = tuple(array[(*whole, slice(a, b))] for a, b in itertools.pairwise(starts))
+    found = slices(array, [(*whole, slice(a, b)) for a, b in itertools.pairwise(starts)])
     if not equal or parts == 1:
         return found
     checks = require(
@@ -587,10 +591,10 @@ def unstack(a: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     array = as_array(a, "unstack")
     axis = normalise_axis(axis, array.ndim, "unstack")
     extent = array._shape[axis]
-    number = known(extent)
+    number = known(extent) if is_tracing() else int(array.shape[axis])
     if number is not None:
         whole = (slice(None),) * axis
-        return tuple(array[(*whole, k)] for k in unrolled(number, "unstack", "the extent"))
+        return slices(array, [(*whole, k) for k in unrolled(number, "unstack", "the extent")])
     short = short_extent(extent, UNPACKED)
     if not short:  # of an empty axis there is no slice that could carry the check
         raise ShapeError(
