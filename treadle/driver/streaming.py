@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from treadle.backend.blocks.domain import Chunks
-from treadle.backend.blocks.engine import cut
 from treadle.dsl.array import Array
 from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing
 from treadle.dsl.frontend.evaluation import known_array, values_of
@@ -78,6 +76,7 @@ def stream(
     >>> td.stream(lambda a: a * 2, np.arange(5), memory="1 MB")
     array([0, 2, 4, 6, 8])
     """
+    from treadle.backend.dask.chunks import given_chunks
     from treadle.backend.dask.stream import Stream
 
     if not callable(f):
@@ -91,7 +90,7 @@ def stream(
     program = compiled.on("dask").lower(*given)
     _, numbers = split_arguments(signature(given)[0])
     sources += [node.source for node in program.inputs[len(program.arguments) :]]
-    run = Stream(program, sources, numbers, _bytes(memory), _chunks(chunks, sources))
+    run = Stream(program, sources, numbers, _bytes(memory), given_chunks(chunks, sources))
     if (said := run.too_small()) is not None:
         warnings.warn(f"td.stream: {said}", stacklevel=4)
     count = len(program.roots)
@@ -124,53 +123,6 @@ def _outs(out: Any, tree: Tree) -> list[Any]:
     for part, one in zip(parts, inner, strict=True):
         made += [None] * one.count if part is None else _outs(part, one)
     return made
-
-
-def _chunks(given: Any, sources: Sequence[Any]) -> list[Chunks | None]:
-    """The blocks of each array; None: as memory allows."""
-    shapes = [tuple(int(n) for n in s.shape) for s in sources]
-    if given is None:
-        return [None] * len(shapes)
-    ranks = sorted({len(shape) for shape in shapes} - {0})
-    if isinstance(given, tuple | list) and len(given) not in ranks:
-        raise ShapeError(
-            f"chunks has {len(given)} extents, and the arrays have "
-            f"{' or '.join(map(str, ranks)) or 'no'} axes."
-        )
-    return [
-        tuple(_sizes(size, n, given) for size, n in zip(sizes, shape, strict=True))
-        if shape and len(sizes := _per_axis(given, len(shape))) == len(shape)
-        else None
-        for shape in shapes
-    ]
-
-
-def _per_axis(given: Any, rank: int) -> Sequence[Any]:
-    return given if isinstance(given, tuple | list) else (given,) * rank
-
-
-def _sizes(size: Any, extent: int, given: Any) -> tuple[int, ...]:
-    """The extents of blocks along an axis."""
-    if isinstance(size, tuple | list):
-        sizes = tuple(size)
-        if all(_is_integer(n) and n >= 0 for n in sizes) and sum(sizes) == extent:
-            return tuple(int(n) for n in sizes) or (0,)
-        raise ShapeError(
-            f"chunks has the blocks {sizes} for an axis of extent {extent}.",
-            hint="Their extents add up to that of the axis.",
-        )
-    if size is None or (_is_integer(size) and size == -1):
-        return (extent,)
-    if not _is_integer(size) or size <= 0:
-        raise ShapeError(
-            f"chunks={given!r} has {size!r}, which is no extent of a block.",
-            hint="Write a number for each axis, such as chunks=(1000, -1); -1: the whole axis.",
-        )
-    return cut(extent, int(size))
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _stand_in(value: Value, sources: list[Value]) -> Value:
