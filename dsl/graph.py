@@ -49,8 +49,8 @@ __all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Compact", "Fol
 
 
 class Input(Node):
-    """An external array: `use`d data (`source`), an argument of `jit`, the state of a loop, or its
-    counter.
+    """An external array: data that is `use`d, or one of Python's numbers as data (`source`), an
+    argument of `jit`, the state of a loop, or its counter.
 
     Extents of 1 are the constant 1 (and broadcast); the others are `Extent` leaves of this input,
     unless `of_shape` expresses them by extents of other arrays.  `until` is the uid of the first

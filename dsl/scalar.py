@@ -479,8 +479,12 @@ def yields(e: Expr, type_: ScalarType) -> bool:
 
 
 def _counts(e: Expr) -> bool:
-    """Whether a weak number is computed from extents; data-dependent extents are reads."""
-    return isinstance(e, ir.Apply) and any(isinstance(x, Extent | ir.Read) for x in walk((e,)))
+    """Whether a weak number is computed from extents; data-dependent extents are reads, and so are
+    Python's numbers that are data."""
+    return isinstance(e, ir.Apply) and any(
+        isinstance(x, Extent) or (isinstance(x, ir.Read) and x.node.label.operation != "number")
+        for x in walk((e,))
+    )
 
 
 def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:

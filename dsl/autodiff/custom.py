@@ -233,7 +233,7 @@ def captured_by(roots: Sequence[Leaf], symbols: Sequence[Input]) -> list[Leaf]:
     nodes = list(topological(roots))
     own = {*symbols, *(b for n in nodes if isinstance(n, ArrayLoop) for b in n.bound)}
     for node in nodes:
-        if isinstance(node, Input) and node not in own and node.kind != "use":
+        if isinstance(node, Input) and node not in own and node.kind not in ("use", "number"):
             found[node.leaf()] = None
     return list(found)
 

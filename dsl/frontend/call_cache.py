@@ -11,7 +11,8 @@ The signature of an argument that such a call returned is that call and its data
 `td.sqrt(a * 2 + 1)`, has one cached program, in which everything is fused.  Operators take floats,
 and NumPy's scalars, as run-time numbers; integers, too, once a few calls differed only in them, as
 well as the positions of `a[k]`, `a[k : k + n]` and `a.at[k]`.  Whatever else reads a deferred array
-has the call traced.
+has the call traced.  Where calls are traced, numbers that vary are data: the iterations of a loop,
+`a = a.at[k].set(x) * k`, run the same programs.
 
 Where the chain of a Python loop's state comes round to the line of an earlier operation of it, the
 state is computed: each iteration runs the same few programs, whether its result is looked at or
@@ -41,11 +42,11 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import late_binding as later
+from .. import late_binding as later, simplify
 from ..array import Array
 from ..errors import TreadleError, standing_at, user_location
 from ..evaluator import evaluator
-from ..expr import Param
+from ..expr import Param, Read
 from ..graph import Input, known, topological
 from ..node import Node
 from ..process import locks
@@ -138,7 +139,7 @@ class CachedCall:
         self.function, self.numbers = function, numbers
         self.kind, self.count = type(result), len(arrays)
         self.shapes = [_known_shape(a) for a in arrays]
-        self.types = [a._leaves[0].type for a in arrays]
+        self.types: list[ScalarType] = [a._leaves[0].type for a in arrays]
         self.bytes = [None if s is None else math.prod(s) * a.itemsize
                       for s, a in zip(self.shapes, arrays, strict=True)]  # fmt: skip
         self.program: CallProgram | None = None
@@ -232,8 +233,7 @@ class _Read:
 
     def fit(self) -> bool:
         """Whether the integers fit the types that they meet: others are errors, or compare."""
-        met = [t for t in self.types if t.is_integer]
-        return all(t.lowest <= n <= t.highest for n in self.numbers if type(n) is int for t in met)
+        return _fit(self.numbers, [self.types])
 
     def of_call(self, call: DeferredCall, k: int) -> Hashable:
         """The signature of a result of a deferred call."""
@@ -241,6 +241,12 @@ class _Read:
         self.depth = max(self.depth, call.depth)
         data = map(self.position, call.sources, call.data)
         return (call.cached, k, *data, *map(self.number, call.numbers))
+
+
+def _fit(numbers: Sequence[Number], types: Sequence[object]) -> bool:
+    """Whether Python's integers fit the types, of arrays, that they meet."""
+    met = [t for found in types if isinstance(found, list | tuple) for t in found if t.is_integer]
+    return all(t.lowest <= n <= t.highest for n in numbers if type(n) is int for t in met)
 
 
 Value = TypeVar("Value")
@@ -293,7 +299,7 @@ class CallCache:
             read = _Read()
             key = _signature(args, kwargs, read, self.numbers)
         if key is None:
-            return compute(*args, **kwargs)
+            return compute(*self._with_data(args), **kwargs)
         cached, numbers = self.known.get(key), self.numbers
         if cached is None and read.literals:
             varying = _Read()
@@ -308,7 +314,7 @@ class CallCache:
             cached.program = None
         with _busy():
             before = _state.read
-            result = compute(*args, **kwargs)
+            result = compute(*(_data_for(args) if numbers == "all" else args), **kwargs)
             if cached is False or now.check:
                 return result
             if _state.read != before:
@@ -326,6 +332,20 @@ class CallCache:
             for k, a in enumerate(_arrays(result) or ()):
                 a._pending = call, k
         return result
+
+    def _with_data(self, args: tuple[object, ...]) -> tuple[object, ...]:
+        """The arguments of a call that is not cached, with data in place of numbers that vary from
+        call to call at a line."""
+        numbers = tuple([a for a in args if _is_number(a, "all")])
+        if self.numbers == "none" or not numbers:
+            return args
+        if self.numbers != "all":
+            where = user_location()
+            types = tuple([a.types if type(a) is Array else type(a) for a in args])
+            family = where and where.place(), types
+            if not self.literals.vary(family, numbers) or not _fit(numbers, types):
+                return args
+        return _data_for(args)
 
     def _first(self, numbers: Numbers, result: object, args: Sequence[object],
                kwargs: Mapping[str, object]) -> CachedCall | None:  # fmt: skip
@@ -387,7 +407,7 @@ def of_slices(array: Array, index: Indexing) -> object:
         known = all(type(x) in _INDICES or type(x) in _ARRAYS for x in parts)
         return _slices((array, index), {}) if known else later.slice_array(array, index)
     if not (_state.busy or is_tracing()):
-        extents = shape(array) if array._pending is not None else _known_shape(array)
+        extents = extents_of(array)
         window = None if extents is None else later.window_of(extents, parts)
         if window is not None and _positions.vary((extents, window.axes), window.starts):
             return _windows((array, window.axes, *window.starts), {})
@@ -409,12 +429,20 @@ def _slice(array: Array, index: Indexing) -> Array:
 
 
 def _read_window(array: Array, axes: WindowAxes, *starts: int | Scalar) -> Array:
-    """Positions that vary are data, if they are no run-time numbers: where the call is traced, the
-    programs of a loop's iterations are one."""
-    if not reads_whole(array):
-        return later.read_window(array, axes, starts)
-    at = [use(np.array(k))._scalar_at(()) if type(k) is int else k for k in starts]
-    return later.read_window(array, axes, at)
+    return later.read_window(array, axes, starts)
+
+
+def extents_of(array: Array) -> tuple[int, ...] | None:
+    """The extents if they are known, without tracing a deferred call."""
+    return shape(array) if array._pending is not None else _known_shape(array)
+
+
+def type_of(array: Array) -> ScalarType | None:
+    """The type of an array of scalars, without tracing a deferred call."""
+    if array._pending is not None:
+        call, k = array._pending
+        return call.cached.types[k]
+    return array._leaves[0].type if array.structure.is_leaf else None
 
 
 #: Nodes for which `reads_whole` holds.
@@ -427,8 +455,7 @@ def reads_whole(array: Array) -> bool:
     nodes = [leaf.node for leaf in array._leaves]
     with _making:
         for node in topological(array._leaves, known=_whole):
-            source = node.source if isinstance(node, Input) else None
-            if is_lazy(source) or type(source) in IN_PARTS:
+            if isinstance(node, Input) and not _is_whole(node.source):
                 return False
         if len(_whole) > CALLS:
             _whole.clear()
@@ -436,10 +463,32 @@ def reads_whole(array: Array) -> bool:
     return True
 
 
+def _is_whole(source: object) -> bool:
+    return not (is_lazy(source) or type(source) in IN_PARTS)
+
+
 _slices = CallCache(_slice)
 #: Slices of the same extents at positions that vary, and the positions of other slices.
 _windows = CallCache(_read_window, "all")
 _positions = Literals()
+
+
+#: The numbers of deferred calls that are traced.
+_traced = Literals()
+
+
+def _data_for(args: Sequence[object]) -> tuple[object, ...]:
+    """The arguments with data in place of numbers, if what they read is in one piece."""
+    whole = all([reads_whole(a) if type(a) is Array else _is_whole(a) for a in args])
+    return tuple([_data_number(a) if whole and _is_number(a, "all") else a for a in args])
+
+
+def _data_number(number: Number) -> Scalar:
+    """A number as data, which is weak if the number is: expressions that differ only in it are
+    one, and have one program."""
+    type_, weak = _type_of(number)
+    data = Input("number", type_, (), "number", np.array(number, type_.numpy), user_location())
+    return Scalar(simplify.cast(Read(data, 0, ()), type_, weak))
 
 
 @lru_cache(maxsize=1024)
@@ -735,7 +784,12 @@ def forget(array: Array) -> None:
 def _results(call: DeferredCall) -> list[Array]:
     """What the operation returns.  (A view is given instead of an array whose shape was set.)"""
 
+    own = tuple([a for a in call.args if _is_number(a, call.cached.numbers)])
+    vary = own and (call.cached.numbers == "all" or _traced.vary(call.cached, own))
+
     def given(a: object) -> object:
+        if vary and _is_number(a, call.cached.numbers):
+            return _data_number(a)
         data = _data_of(a)
         if data is None or not any(data is s or _same_memory(data, s) for s in call.sources):
             return a

@@ -307,6 +307,52 @@ def test_positions_that_vary_are_run_time_numbers(n: int, monkeypatch: pytest.Mo
     assert a[n - 2 : n + 3].shape == (2, 3) and a[n + 3 : n + 8].shape == (0, 3)
 
 
+def test_numbers_that_vary_are_data_where_calls_are_traced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of arrays that are no data, and of deferred calls that an operation reads which is not
+    cached: a loop of Python's runs the same programs, whatever its numbers are."""
+    x = RNG.random(50)
+    a = td.use(x)
+    made = _programs_made(monkeypatch)
+
+    def written(k: int, v: float) -> Any:
+        found = np.zeros(50, np.float32)
+        found[k] = v
+        return found
+
+    calls: list[tuple[Any, Any]] = [
+        (lambda k: td.zeros(50, td.float32).at[k].set(k / 2) * k, lambda k: written(k, k / 2) * k),
+        (lambda k: td.zeros(50, td.float32).at[k].add(3.5) / (k + 0.25),
+         lambda k: written(k, 3.5) / np.float32(k + 0.25)),
+        (lambda k: td.maximum(td.iota(50) - k, k // 2),
+         lambda k: np.maximum(np.arange(50) - k, k // 2)),
+        (lambda k: 2 - td.ones((3, 4), td.uint8) * k, lambda k: 2 - np.ones((3, 4), np.uint8) * k),
+        (lambda k: td.unzip(td.zip(a * k, a + k / 8))[1] + k, lambda k: x + k / 8 + k),
+        (lambda k: td.zip(a > k / 40, a * k), lambda k: (x > k / 40, x * k)),
+        (lambda k: a.at[k].set(k) * (k + 0.5),
+         lambda k: np.where(np.arange(50) == k, k, x) * (k + 0.5)),
+        (lambda k: td.iota(60)[k : k + 5] * k, lambda k: np.arange(k, k + 5) * k),
+    ]  # fmt: skip
+    for k in range(1, 40):
+        for number, (call, expected) in enumerate(calls):
+            found, right = td.run(call(k)), expected(k)
+            pairs = zip(found, right, strict=True) if type(right) is tuple else [(found, right)]
+            for one, its in pairs:
+                np.testing.assert_array_equal(one, its, err_msg=f"call {number} of {k}")
+                assert one.dtype == its.dtype
+        if k == 12:
+            programs = len(made)
+    assert len(made) == programs
+    for k in (50, -51):
+        with pytest.raises(IndexError):
+            td.zeros(50).at[k].set(1.0)
+        with pytest.raises(IndexError):
+            a.at[k].set(1.0)
+    with pytest.raises(td.TreadleError):
+        td.ones(3, td.uint8) + 300
+
+
 def test_parts_chosen_by_arrays_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop of Python's over groups, `x[k == g].mean()`, runs one program."""
     x, groups = RNG.random((60, 4)), RNG.integers(0, 9, 60)

@@ -25,7 +25,7 @@ from ...errors import (
     user_location,
 )
 from ...expr import TRUE, Expr, Read, constant, substitute, walk
-from ...frontend.call_cache import CallCache, Literals, reads_whole
+from ...frontend.call_cache import CallCache, Literals, extents_of, type_of
 from ...frontend.refusals import never_set
 from ...frontend.sources import as_array, is_arraylike
 from ...frontend.suggestions import AT_METHODS
@@ -119,7 +119,7 @@ class Part:
     @method
     def set(self, new: Element) -> Array:
         """The array with `new` in place of the part."""
-        return _calls(None)((self._array, self._index, new), {})  # type: ignore[return-value]
+        return _called(None, self._array, self._index, new)
 
     @combining_method
     def add(self, new: Element) -> Array:
@@ -142,7 +142,7 @@ class Part:
         return self._combined("maximum", new)
 
     def _combined(self, primitive: str, new: Element) -> Array:
-        return _calls(primitive)((self._array, self._index, new), {})  # type: ignore[return-value]
+        return _called(primitive, self._array, self._index, new)
 
     def __getattr__(self, name: str) -> Any:
         methods = ["set", "add", "multiply", "min", "max"]
@@ -152,21 +152,37 @@ class Part:
         raise no_attribute(f"a.at[…] has no {name!r}.  {advice}", name)
 
 
-@lru_cache(maxsize=8)
-def _calls(primitive: str | None) -> CallCache:
-    """The cached calls of the method that combines elements by a primitive; None: of `set`."""
+#: In place of an integer of an index, which is a run-time number.
+_VARIES = "position"
+
+
+@lru_cache(maxsize=16)
+def _calls(primitive: str | None, varying: bool) -> CallCache:
+    """The cached calls of the method that combines elements by a primitive; None: of `set`.
+    Positions that are `varying` follow the new elements."""
 
     def combine(new: Scalar, old: Scalar) -> Scalar:
         return Scalar(apply_primitive(str(primitive), [new._expr, old._expr]))
 
-    def compute(array: Array, index: Indexing, new: Element) -> Array:
+    def compute(array: Array, index: Indexing, new: Element, *positions: Any) -> Array:
+        if positions:
+            left = iter(positions)
+            parts = index if isinstance(index, tuple) else (index,)
+            index = tuple([next(left) if p is _VARIES else p for p in parts])
         if primitive is None:
             return _updated(array, index, new, "a.at[…].set")
         called = f"a.at[…].{primitive.removesuffix('imum')}"
         require_scalars(array, called, ", or write td.permute(f, a, …)")
         return _updated(array, index, new, called, combine)
 
-    return CallCache(compute)
+    return CallCache(compute, "all" if varying else "none")
+
+
+def _called(primitive: str | None, array: Array, index: Indexing, new: Element) -> Array:
+    """An update outside or inside of compiled functions."""
+    varying = None if is_tracing() else _varying(array, index, new)
+    args = (array, index, new) if varying is None else (array, *varying)
+    return _calls(primitive, varying is not None)(args, {})  # type: ignore[return-value]
 
 
 def _updated(a: Any, index: Indexing, new: Element, called: str,
@@ -179,8 +195,6 @@ def _updated(a: Any, index: Indexing, new: Element, called: str,
     if function is not None:
         combine = trace_combine(function, array.structure, array.types, called, where)
     index = unwrapped(index)
-    if not is_tracing():
-        index, new = _as_data(array, index, new, called)
     mask = _mask(index)
     if mask is not None and not _of_chosen(new, array, mask):
         return _chosen(array, mask, new, called, combine)
@@ -196,35 +210,38 @@ def _updated(a: Any, index: Indexing, new: Element, called: str,
 _seen = Literals()
 
 
-def _as_data(array: Array, index: Indexing, new: Element, called: str) -> tuple[Indexing, Element]:
-    """The same index and new element, with data in place of their Python numbers if a few calls
-    differed only in these: the iterations of a Python loop, `a = a.at[k].set(x)`, then run one
-    program."""
+def _varying(array: Array, index: Indexing, new: Element) -> tuple[Any, ...] | None:
+    """The index without its integers, the new element as data, and these integers, which are in
+    range, if a few calls differed only in these numbers: the iterations of a Python loop,
+    `a = a.at[k].set(x)`.  None if not."""
     parts = index if isinstance(index, tuple) else (index,)
-    extents = [known(e) for e in array._shape]
-    if not array.structure.is_leaf or None in extents or not all(map(_is_plain, parts)):
-        return index, new
-    (t,), numbers = array.types, [p for p in parts if type(p) is int]
-    whole = type(new) is int and t.is_integer and t.lowest <= new <= t.highest
-    if whole or (t.is_float and isinstance(new, int | float) and type(new) is not bool):
+    if not all(map(_is_plain, parts)):
+        return None
+    t, extents = type_of(array), extents_of(array)
+    if t is None or extents is None:
+        return None
+    numbers = [p for p in parts if type(p) is int]
+    number = type(new) in (int, float, complex)
+    if number:
+        whole = type(new) is int and t.is_integer and t.lowest <= new <= t.highest
+        if not (whole or t.is_complex or (t.is_float and type(new) is not complex)):
+            return None  # an error, or a float that is an integer
         numbers.append(new)
-    family = called, t, tuple(extents), tuple("k" if type(p) is int else repr(p) for p in parts)
-    varies = numbers and _seen.vary((*family, len(numbers)), tuple(numbers))
-    if not varies or not reads_whole(array):
-        return index, new
+    family = t, extents, tuple(_VARIES if type(p) is int else repr(p) for p in parts)
+    if not numbers or not _seen.vary((*family, len(numbers)), tuple(numbers)):
+        return None
     made: list[Any] = []
+    positions: list[int] = []
     axis = 0
-    for part in index_parts(index, array.ndim):
+    for part in index_parts(index, len(extents)):
         if type(part) is int:
-            n = int(extents[axis])
+            n = extents[axis]
             if not -n <= part < n:
-                return index, new  # an error, of numbers
-            part = as_array(np.array(part % n), called)
-        made.append(part)
+                return None  # an error, of numbers
+            positions.append(part % n)
+        made.append(_VARIES if type(part) is int else part)
         axis += part is not None
-    if len(numbers) > sum(type(p) is int for p in parts):
-        new = np.asarray(new).astype(t.numpy)
-    return tuple(made), new
+    return tuple(made), np.asarray(new).astype(t.numpy) if number else new, *positions
 
 
 def _is_plain(part: object) -> bool:
