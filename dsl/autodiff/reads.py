@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from .. import simplify
 from ..analysis.combines import simple_combine
-from ..analysis.polynomial import affine, variables
+from ..analysis.polynomial import affine, polynomial, variables
 from ..errors import Location
-from ..expr import FALSE, TRUE, Apply, Const, Expr, Index, Param, Read, Var, constant, walk
+from ..expr import FALSE, TRUE, Apply, Const, Expr, Index, Param, Read, Var, constant, rewrite, walk
 from ..graph import Fold, Generate, Label, Leaf, Permute, Shape, indices, is_identity_read
-from ..operations.indexing.row_major import minus
+from ..operations.indexing.index_space import reshaped_index
+from ..operations.indexing.row_major import delinear, linear, minus, product, times
 from ..operations.stencils import in_range, resolve_index
 from ..primitives import TABLE
 from ..scalar import apply_primitive
@@ -40,6 +41,8 @@ from .expressions import (
 _WIDEST_BORDER = 4
 #: More expensive cotangents are materialised before several elements read them.
 CHEAP = 24.0
+#: Axes of at most so many elements, a constant, are summed over rather than others.
+_SHORT = 64
 #: Expressions of more operations are not taken for a common factor.
 _LONGEST_FACTOR = 8
 
@@ -63,8 +66,54 @@ def one_to_one(maps: Sequence[Expr], domain: Shape, shape: Shape) -> bool:
         for e in walk(maps)
         if isinstance(e, Read) and not any(isinstance(x, Index) for x in walk((e,)))
     }
-    found = inverse([shifted(m, same) for m in maps], domain, shape)
-    return found is not None and not found.lost
+    moved = [shifted(m, same) for m in maps]
+    found = inverse(moved, domain, shape)
+    return (found is not None and not found.lost) or in_order(moved, domain, shape) is not None
+
+
+def in_order(
+    maps: Sequence[Expr], domain: Shape, shape: Shape, complete: bool = False
+) -> Inverse | None:
+    """The inverse of a map that reads consecutive elements in row-major order, as a reshape does:
+    all of them, or from some place on.  None for other maps.
+
+    `complete`: `domain` and `shape` are checked to have equally many elements."""
+    whole = Inverse(reshaped_index(domain, shape), (), (), True)
+    if complete and tuple(maps) == reshaped_index(shape, domain):
+        return whole
+    rank, one = len(domain), constant(1)
+    only = index_map([constant(0) if n is one else Index(k) for k, n in enumerate(domain)])
+    at, place = ([shifted(i, only) for i in of] for of in (indices(rank), maps))
+    flat = linear(at, domain), linear(place, shape), product(domain), product(shape)
+    first, found, wanted, have = map(polynomial, _with_quotients(flat))
+    if first is None or found is None:
+        return None
+    start = found - first
+    if any(isinstance(x, Index | Var | Read) for m in start.terms for a in m for x in walk((a,))):
+        return None
+    if not start.terms and (complete or (have is not None and have == wanted)):
+        return whole
+    origin: dict[Expr, Expr] = {Index(k): constant(0) for k in range(rank)}
+    here = minus(linear(indices(len(shape)), shape), shifted(linear(maps, shape), origin))
+    return Inverse(delinear(here, domain), (in_range(here, product(domain)),), (), True)
+
+
+def _with_quotients(es: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Indices with variables for quotients, and x - x // n * n for a remainder x % n."""
+    quotients: dict[Expr, Expr] = {}
+
+    def quotient(of: Expr) -> Expr:
+        if not isinstance(of, Apply) or of.op.name != "floor_divide":
+            return of
+        return quotients.setdefault(of, Var(f"quotient{len(quotients)}", of.type))
+
+    def divided(x: Expr) -> Expr:
+        if not isinstance(x, Apply) or x.op.name != "remainder":
+            return quotient(x)
+        a, n = x.args
+        return minus(a, times(quotient(apply_primitive("floor_divide", [a, n])), n))
+
+    return rewrite(es, divided)
 
 
 def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None:
@@ -90,7 +139,12 @@ def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None
             continue
         pivot = min(
             unknown,
-            key=lambda v: (abs(unknown[v]) != 1, sum(v in f for f in forms.values()), number[v]),
+            key=lambda v: (
+                _few(domain[number[v]]),  # the axis that is lost is summed over
+                abs(unknown[v]) != 1,
+                sum(v in f for f in forms.values()),
+                number[v],
+            ),
         )
         c = unknown[pivot]
         around = _wraps(m, shape[j])
@@ -128,6 +182,11 @@ def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None
     return Inverse(done, (*after, *ranges), lost, separate)
 
 
+def _few(n: Expr) -> bool:
+    """Whether an axis is known to be short, as one along a window is."""
+    return isinstance(n, Const) and int(n.value) <= _SHORT
+
+
 def _wraps(m: Expr, n: Expr) -> bool:
     """Whether an index is the remainder of a division by the extent."""
     return isinstance(m, Apply) and m.op.name == "remainder" and m.args[1] is n
@@ -143,7 +202,16 @@ def stored(shape: Shape, e: Expr, label: Label, where: Location | None) -> Leaf:
 
 
 def summed(shape: Shape, inner: Shape, element: Expr, label: Label, where: Location | None) -> Leaf:
-    """The sum over the last axes of a domain; fusion says whether its elements are stored."""
+    """The sum over the last axes of a domain; fusion says whether its elements are stored.  Axes of
+    one element, as those that were inserted, have nothing to add."""
+    if any(isinstance(n, Const) and n.value == 1 for n in inner):
+        several = [n for n in inner if not (isinstance(n, Const) and n.value == 1)]
+        axes = iter(range(len(shape), len(shape) + len(several)))
+        at = [Index(next(axes)) if n in several else constant(0) for n in inner]
+        element = shifted(element, index_map([*indices(len(shape)), *at]))
+        inner = tuple(several)
+        if not inner:
+            return stored(shape, element, label, where)
     domain = (*shape, *inner)
     combine = simple_combine("add", element.type)
     if not is_identity_read(element, len(domain)):
@@ -235,7 +303,11 @@ class Scatterer:
         if is_identity_read(read, len(self.domain)) and shape == self.domain:
             return settled(cotangent)
         if read.boundary in (None, "constant", "function"):
-            found = inverse(self.unified(read.args), self.domain, shape)
+            maps = self.unified(read.args)
+            found = inverse(maps, self.domain, shape)
+            if (found is None or found.lost) and read.boundary is None:
+                have, wanted = self.unified((product(shape), product(self.domain)))
+                found = in_order(maps, self.domain, shape, have is wanted) or found
             if found is not None:
                 if not (found.conditions or found.lost or cotangent.mask):
                     x, c = factored(cotangent.value)

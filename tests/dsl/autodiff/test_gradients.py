@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.expr import Apply, walk
+from treadle.dsl.expr import Apply, Const, walk
 from treadle.dsl.graph import topological
 
 from .helpers import BACKENDS, assert_gradient
@@ -311,6 +311,81 @@ def test_extents_that_are_checked_to_be_equal_are_one():
     both = td.jit(td.value_and_grad(lambda a, b: td.sum((a @ b) ** 2), (0, 1)))
     kernels = both.lower(a, b).kernels
     assert sorted(type(n).__name__ for n in kernels) == ["Fold", "Generate", *["Matmul"] * 3]
+
+
+def test_axes_of_one_element_are_not_summed():
+    """What inserted axes lost needs no sum: it is fused into what reads it."""
+
+    def loss(x, y):
+        return td.sum(td.sin(x[:, None, :] - y[None, :, :]) * x[:, None, :])
+
+    args = X, rng.random((3, 4))
+    assert_gradient(loss, *args)
+    kernels = td.jit(td.grad(loss, (0, 1))).lower(*args).kernels
+    assert [len(n.inner) for n in kernels] == [1, 1]
+    one = td.jit(td.grad(lambda v: td.sum(td.exp(v[:, None, None])))).lower(rng.random(6))
+    assert [type(n).__name__ for n in one.kernels] == ["Generate"]
+
+
+#: Elements in row-major order in another shape, of a matrix of 6 by 4.
+IN_ORDER = {
+    "ravel": lambda x: td.ravel(x),
+    "of constant extents": lambda x: td.reshape(x, (3, 8)),
+    "with axes of one element": lambda x: td.reshape(x, (6, 1, 4, 1)),
+    "rows split": lambda x: td.reshape(x, (x.shape[0] // 2, 2, x.shape[1])),
+    "half of the split rows": lambda x: td.reshape(x, (x.shape[0] // 2, 2, x.shape[1]))[:, 1],
+    "columns split": lambda x: td.reshape(x, (x.shape[0], 2, -1)),
+    "joined with others": lambda x: td.reshape(x, (2, -1, 2)),
+    "by columns": lambda x: td.reshape(x, (-1, 3), order="F"),
+    "transposed": lambda x: td.ravel(x.T),
+    "reversed": lambda x: td.ravel(x)[::-1],
+    "some of them": lambda x: td.ravel(x)[3:17:2],
+    "fewer": lambda x: td.generate((7,), lambda i: x[i // x.shape[1], i % x.shape[1]]),
+    "from a place on": lambda x: td.generate(
+        (3, 4), lambda i, j: x[(4 * i + j + 5) // x.shape[1], (4 * i + j + 5) % x.shape[1]]
+    ),
+    "repeated": lambda x: td.repeat(x, 3, axis=1),
+    "tiled": lambda x: td.tile(x, (2, 3)),
+    "kron": lambda x: td.kron(x, td.use(np.arange(6.0).reshape(2, 3))),
+}
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_another_shape_becomes_another_shape(name):
+    """The adjoint of elements in row-major order is a gather: nothing is scattered."""
+
+    def loss(x):
+        y = IN_ORDER[name](x)
+        return td.sum(td.sin(y) * td.reshape(td.arange(y.size, dtype=td.float64), y.shape))
+
+    x = rng.random((6, 4))
+    assert_gradient(loss, x)
+    kernels = td.jit(td.grad(loss)).lower(x).kernels
+    assert not any(type(n).__name__ == "Permute" for n in kernels)
+
+
+def test_reads_that_are_almost_in_order_are_scattered():
+    """Rows that overlap, and rows with gaps, are not one array in another shape."""
+
+    def loss(x):
+        over = td.generate((3, 6), lambda i, j: x[(4 * i + j) // 4, (4 * i + j) % 4])
+        gaps = td.generate((5, 3), lambda i, j: x[(4 * i + j) // 4, (4 * i + j) % 4])
+        return td.sum(td.sin(over) * over) + td.sum(td.exp(gaps))
+
+    assert_gradient(loss, rng.random((6, 4)))
+
+
+def test_windows_with_a_stride_sum_over_the_window():
+    """Not over all windows, whose number is that of the elements."""
+
+    def loss(x):
+        n = (x.shape[0] - 3) // 2 + 1
+        return td.sum(td.sin(td.generate((n, 3), lambda i, k: x[2 * i + k])))
+
+    x = rng.random(23)
+    assert_gradient(loss, x)
+    for node in td.jit(td.grad(loss)).lower(x).kernels:
+        assert len([n for n in node.iteration_space() if not isinstance(n, Const)]) == 1
 
 
 def test_a_linear_stencil_becomes_a_stencil():
