@@ -1,11 +1,13 @@
 """dense_updates: an update of most of an array is computed element by element.
 
     update(a, slice(1, None), b)   →   element i is b[i − 1] where 1 ≤ i, else a[i]
+    a.at[1:].add(b)                →   element i is b[i − 1] + a[i] where 1 ≤ i, else a[i]
 
 A permute starts as a copy of its defaults, and nothing is fused across it.  An element-wise
 operation fuses with what computes `a` and with what reads the result, and writes each element
-once.  This changes updates of an input or of computed elements only: what is stored anyway, such
-as the state of a loop, is updated in place, which costs what is written.
+once.  This changes updates of an input or of computed elements, and combinations of nearly all
+results of a fold, whose kernel then makes them: what is stored anyway, such as the state of a
+loop, is updated in place, which costs what is written.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from fractions import Fraction
 
 from ..analysis.polynomial import affine_forms, polynomial, variables
 from ..expr import TRUE, Apply, Cond, Const, Expr, Index, Proj, constant, substitute
-from ..graph import Generate, Input, Leaf, Node, Permute, Shape, known, topological
+from ..graph import Fold, Generate, Input, Leaf, Node, Permute, Shape, known, topological
 from ..graphs.rebuild import rewrite_graph
 from ..node import indices
 from ..scalar import apply_primitive
@@ -40,12 +42,19 @@ def dense_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _may_change(node: Permute) -> bool:
-    if node.combine is not None or node.valid is not TRUE or node.label.schedule is not None:
+    if node.valid is not TRUE or node.label.schedule is not None:
         return False
     return all(
-        isinstance(d.node, Generate) or (isinstance(d.node, Input) and not d.node.bound)
+        isinstance(d.node, Generate)
+        or (isinstance(d.node, Input) and not d.node.bound)
+        or _is_folded(node, d)
         for d in node.defaults
     )
+
+
+def _is_folded(node: Permute, default: Leaf) -> bool:
+    """Whether a permute combines something with results of a fold."""
+    return node.combine is not None and isinstance(default.node, Fold)
 
 
 def _as_elements(node: Permute) -> Generate | None:
@@ -82,11 +91,17 @@ def _as_elements(node: Permute) -> Generate | None:
             if known(extent) != 1:
                 return None
             sources[Index(k)] = constant(0)
-    if part < LEAST_PART:
+    if part < (1 if any(_is_folded(node, d) for d in node.defaults) else LEAST_PART):
         return None
     moved: dict[Expr, Expr] = dict(sources.items())
     new = substitute(node.values, moved)
     old = tuple(d.at(*indices(len(shape))) for d in node.defaults)
+    if node.combine is not None:
+        sides = (
+            *zip(node.combine.left, new, strict=True),
+            *zip(node.combine.right, old, strict=True),
+        )
+        new = substitute(node.combine.results, dict(sides))
     chosen = Cond(inside, new, old)
     elements = new if inside is TRUE else tuple(Proj(chosen, k) for k in range(len(new)))
     return Generate(shape, elements, label=node.label, where=node.where, checks=node.checks,

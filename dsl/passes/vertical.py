@@ -454,13 +454,17 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             if made is not node:
                 builder.nodes[node] = made
             continue
-        taken.store(node, readers)
         if eaten:
             checks, fused = taken.of(made, eaten)
             changes.update(checks=checks, fused=fused)
         final = made.with_(**changes) if changes else made
         if final is not node:
             builder.nodes[node] = final
+        if use is not None and _is_known_beside(final, use, body, context):
+            inliner.bodies[final] = body
+            taken.keep(final, [], inside, readers)
+        else:
+            taken.store(node, readers)
         context.kept[final] = reason
         if isinstance(made, Recurrence):
             parts = context.inlined.get(node, {})
@@ -471,6 +475,19 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
                 if isinstance(e, Read) and e.node in inliner.bodies
             }
     return [builder.leaf(r) for r in roots]
+
+
+def _is_known_beside(node: Node, use: Uses, body: tuple[Expr, ...], context: Context) -> bool:
+    """Whether an array is stored because somebody needs it whole, such as a loop that starts with
+    zeros, and those who read elements compute them: numbers, or a formula of the index."""
+    return (
+        isinstance(node, Generate)
+        and use.whole is not None
+        and bool(use.reads)
+        and not (node.label.ordered or context.settings.check or checked_by_data(node))
+        and not any(isinstance(e, Read) for e in walk(body))
+        and cost.is_formula(body)
+    )
 
 
 class _Inside:
