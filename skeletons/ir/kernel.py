@@ -11,6 +11,8 @@ thread, whose index is `thread`.  Loops have a kind:
     serial     one iteration after the other
     vector     iterations are independent: run W at a time, SIMD lanes with a masked tail (CPU only)
     unrolled   a constant number of independent copies, interleaved (several outputs per thread)
+    rolled     serial, and one copy of the body in the machine code (GPU only): what is rarely
+               executed, or costs more than a test, should not take time to compile
 
 GPU-only statements are in the second half: barriers, wide accesses, communication between the
 threads of a warp and between blocks.  `show` prints kernels, `verify.py` checks them.
@@ -157,7 +159,7 @@ class If(Statement):
 
 @dataclass(frozen=True, eq=False)
 class For(Statement):
-    """`for var in range(start, stop, step)`; kind serial, vector or unrolled (module docstring)."""
+    """`for var in range(start, stop, step)`; the kinds are described above."""
 
     var: Var
     start: Expr

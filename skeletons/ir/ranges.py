@@ -418,6 +418,10 @@ class Ranges:
                 if isinstance(b[0], Const) and b[0] is b[1] and 0 <= int(b[0].value) < 32:
                     factor = constant(1 << int(b[0].value))
                     return self._product(a, (factor, factor))
+                least, most = self._small.range(b[0])[0], self._small.range(b[1])[1]
+                if 0 <= least <= most < 32 and self.is_natural(a[0]):
+                    low, high = (at.multiply(x, 1 << k) for x, k in zip(a, (least, most)))
+                    return low, high
             case "bitwise_and" if self.is_natural(a[0]) and self.is_natural(b[0]):
                 return constant(0), at.minimum(a[1], b[1])
             case "bitwise_or" | "bitwise_xor" if self.is_natural(a[0]) and self.is_natural(b[0]):

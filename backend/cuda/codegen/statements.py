@@ -380,6 +380,8 @@ def _for(w: Writer, s: For) -> None:
     stop = _bound(w, s.stop, s.var.name)
     if s.kind == "unrolled":
         w.line("#pragma unroll")
+    elif s.kind == "rolled":
+        w.line("#pragma unroll 1")
     with w.names.scope():
         name = w.introduce(s.var)
         step = f"++{name}" if s.step == 1 else f"{name} += {s.step}"

@@ -355,13 +355,15 @@ class RowFolder:
         width = into.let(at.minimum(self.lanes, WARP), "width")
         warps = into.let(at.maximum(at.floor_divide(self.lanes, WARP), 1), "warps")
         tile = into.let(at.multiply(width, run), "tile")
-        tiles = at.ceil_div(at.subtract(stop, start), tile)
-        share = into.let(at.multiply(at.ceil_div(tiles, warps), tile), "share")
+        # (What is known not to be negative is divided by multiplication.)
+        length = into.let(at.maximum(at.subtract(stop, start), 0), "length")
+        tiles = into.let(at.ceil_div(at.ceil_div(length, tile), warps), "tiles")
+        share = into.let(at.multiply(tiles, tile), "share")
         warp, inside = at.floor_divide(lane, WARP), into.let(at.remainder(lane, width), "inside")
         begin = into.let(at.add(start, at.multiply(warp, share)), "begin")
         end = into.let(at.minimum(at.add(begin, share), stop), "end")
         total = declare(into, zeros(self.combine))
-        with into.loop("iteration", 0, at.floor_divide(share, tile)) as iteration:
+        with into.loop("iteration", 0, tiles) as iteration:
             origin = into.let(at.add(begin, at.multiply(iteration, tile)), "origin")
             first = into.let(at.add(origin, at.multiply(inside, run)), "first")
             part = self._run(into, first, at.add(first, run), end)
@@ -373,7 +375,7 @@ class RowFolder:
                     assign(into, total, part)
                 with into.otherwise(begun):
                     accumulate(into, self.combine, total, part)
-        return total, at.ceil_div(at.subtract(stop, start), at.maximum(share, 1))
+        return total, at.ceil_div(length, at.maximum(share, 1))
 
     def _run(self, into: Linearizer, first: Expr, stop: Expr, end: Expr) -> tuple[Var, ...]:
         """Elements first … min(stop, end) − 1 of one thread, in order."""
@@ -388,14 +390,14 @@ class RowFolder:
                 for value in values[1:]:
                     accumulate(into, self.combine, part, value)
             with into.otherwise(whole):
-                self._one_by_one(into, part, first, stop, end)
+                self._one_by_one(into, part, first, stop, end, "rolled")
         else:
             self._one_by_one(into, part, first, stop, end)
         return part
 
     def _one_by_one(self, into: Linearizer, part: Sequence[Var], first: Expr, stop: Expr,
-                    end: Expr) -> None:  # fmt: skip
-        with into.loop("k", first, at.minimum(stop, end)) as k:
+                    end: Expr, kind: str = "serial") -> None:  # fmt: skip
+        with into.loop("k", first, at.minimum(stop, end), kind) as k:
             value = self.elements.one(into, k)
             begun = at.equal(k, first)
             with into.when(begun):

@@ -8,11 +8,12 @@ from the first, that have a value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
+from treadle.dsl import simplify
 from treadle.dsl.analysis.combines import argument_of, identities, independent_parts
-from treadle.dsl.expr import TRUE, Apply, Const, Expr, Var, walk
+from treadle.dsl.expr import TRUE, Apply, Const, Expr, Var, primitive, walk
 from treadle.dsl.graph import Combine
 from treadle.dsl.types import int64
 
@@ -122,6 +123,15 @@ def scan_warp(into: Linearizer, combine: Combine, several: Sequence[Sequence[Var
                 accumulate(into, combine, values, other, swapped=True)
 
 
+@contextmanager
+def steps(into: Linearizer, count: Expr | int, kind: str = "rolled") -> Iterator[Expr]:
+    """The first `count` distances of a tree, one after the other, by the same code if `rolled`."""
+    known = at.minimum(at.maximum(count, 0), len(STEPS))  # for what is known of its range
+    with into.loop("e", 0, known, kind) as e:
+        shifted = simplify.apply(primitive("left_shift"), (at.integer(1), e), int64)
+        yield into.let(shifted, "step")
+
+
 def put(into: Linearizer, buffers: Sequence[Buffer], index: Expr, values: Sequence[Expr]) -> None:
     into.append(*(Store(b, index, v) for b, v in zip(buffers, values, strict=True)))
 
@@ -141,6 +151,7 @@ def reduce_block(into: Linearizer, combine: Combine, values: Sequence[Var], thre
     `partials` has an element per warp of the block; `valid` counts warps.
     """
     most = int(partials[0].size.value)  # type: ignore[attr-defined]
+    valid = None if valid is None else into.let(valid, "valid")
     own = at.remainder(thread, threads)
     lane = into.let(at.remainder(thread, WARP), "lane")
     with into.when(at.less(WARP, threads)):

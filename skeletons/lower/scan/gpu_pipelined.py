@@ -32,7 +32,7 @@ from ...ir.linearize import Linearizer
 from .. import tiling
 from ..build import Builder
 from ..combining import apply_combine, assign, declare, zeros
-from ..gpu.collectives import get, put, reduce_warp, scan_warp, shuffled
+from ..gpu.collectives import STEPS, get, put, reduce_warp, scan_warp, shuffled
 from ..gpu.common import WARP, Threads, multiprocessors
 from .gpu_rows import Prefix, Reach
 from .gpu_tiles import PartialPrefix, TileScan
@@ -153,6 +153,7 @@ class PipelinedScan(TileScan):
         into, lane, warp = iteration.into, iteration.lane, iteration.warp
         step = at.integer(WARP * self.vector)
         vectors = self.by_vectors(into)
+        self.rolls, self.spreading = True, "rolled"
 
         def each(tile: _Tile, do: Callable[[Reach], None]) -> None:
             with into.when(tile.whole):
@@ -177,7 +178,7 @@ class PipelinedScan(TileScan):
             into.note("Prefixes inside a tile whose elements were requested one iteration ago.")
             with into.when_always(self.bindings(combined.others)):
                 each(combined, lambda r: self.read(into, iteration.thread, combined.first, step, r))
-            run = self.spread(into, lane, WARP, at.integer(WARP - 1))
+            run = self.spread(into, lane, len(STEPS), at.integer(WARP - 1))
             with into.when(at.equal(lane, 0)):
                 put(into, self.warp_totals, self._of(iteration.side, warp), run)
         prefetched = self._tile_at(iteration, numbers[4])

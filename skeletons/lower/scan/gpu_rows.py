@@ -12,8 +12,8 @@ Reads beyond the end of a row are clamped to the last element; their results are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
 from typing import Any
 
@@ -22,12 +22,12 @@ from treadle.dsl.graph import Scan
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Kernel, Let, Store, StoreVector
+from ...ir.kernel import Buffer, Kernel, Let, Store, StoreVector
 from ...ir.linearize import Linearizer
 from .. import tiling
 from ..build import Builder, element_cost
 from ..combining import Values, apply_combine, assign, declare, zeros
-from ..gpu.collectives import STEPS, flipped, get, put, shuffled
+from ..gpu.collectives import STEPS, flipped, get, put, shuffled, steps
 from ..gpu.common import WARP, WIDEST, Group, Threads, load_vector, multiples, vector_count
 from ..gpu.orders import WHOLE, BlockVisits, Visits
 from .cpu import AxisScan
@@ -36,6 +36,8 @@ from .cpu import AxisScan
 THREADS, VECTORS = 256, 4
 #: Threads of a row that are used before one takes more than a vector of it.
 FEW_LANES = 8
+#: Elements that a thread reads or writes together in a chunk that is not complete.
+TOGETHER = 8
 #: Elements that cost more are read one vector after the other.
 _EXPENSIVE = 40.0
 
@@ -88,6 +90,12 @@ class Rows(AxisScan):
         self.before = builder.local("before", self.types, vectors)
         self.behind = self.before
         self.serial = element_cost(self.roots) > _EXPENSIVE
+        #: Whether chunks that are not complete are the exception, and of how many of their vectors
+        #: there are copies of the code.
+        self.rolls = False
+        #: The kind of the loop over distances: a counter is a register more.
+        self.spreading = "rolled"
+        self.together = most_divisor(vectors, max(TOGETHER // self.vector, 1))
         self._find_stores()
 
     def _find_stores(self) -> None:
@@ -144,8 +152,7 @@ class Rows(AxisScan):
     def read(self, into: Linearizer, thread: Expr, first: Expr, step: Expr, reach: Reach
              ) -> None:  # fmt: skip
         """Vectors at first, first + step, …, of the row in scope, and the prefixes inside them."""
-        kind = "serial" if self.serial else "unrolled"
-        with into.loop("j", 0, self.vectors, kind) as j:
+        with self._vectors(into, reach, reads=True) as (j, at_j):
             p = into.let(at.add(first, at.multiply(j, step)), "p")
             prefixes: list[Values] = []
             for value in self._vector(into, j, p, reach):
@@ -153,7 +160,39 @@ class Rows(AxisScan):
                     apply_combine(into, self.order, prefixes[-1], value) if prefixes else value
                 )
             self._keep(into, thread, j, prefixes)
-            put(into, self.before, j, prefixes[-1])
+            put(into, self.before, at_j, prefixes[-1])
+
+    def _vectors(
+        self, into: Linearizer, reach: Reach, reads: bool = False
+    ) -> AbstractContextManager[tuple[Expr, Expr]]:
+        """The vectors of a chunk, one after the other: the number of each, and its place in
+        `before` (in `behind` unless it `reads`)."""
+        few = self.together if reach is not Reach.WHOLE and self.rolls else self.vectors
+        return self._by_turns(into, few, reads)
+
+    @contextmanager
+    def _by_turns(self, into: Linearizer, few: int, reads: bool) -> Iterator[tuple[Expr, Expr]]:
+        """Copies of the code for `few` vectors; where these are not all, the others take turns.
+
+        Indices of registers are constants, so their contents move on, and not the index."""
+        if few == self.vectors:
+            kind = "serial" if reads and self.serial else "unrolled"
+            with into.loop("j", 0, few, kind) as j:
+                yield j, j
+            return
+        kept = self.vectors - few
+        with into.loop("turn", 0, self.vectors // few, "rolled") as turn:
+            if reads:
+                self._move_on(into, self.before, few)
+            with into.loop("u", 0, few, "unrolled") as u:
+                number = into.let(at.add(at.multiply(turn, few), u), "j")
+                yield number, at.add(u, kept) if reads else u
+            if not reads:
+                self._move_on(into, self.behind, few)
+
+    def _move_on(self, into: Linearizer, buffers: Sequence[Buffer], by: int) -> None:
+        with into.loop("k", 0, self.vectors - by, "unrolled") as k:
+            put(into, buffers, k, get(into, buffers, at.add(k, by)))
 
     def _vector(self, into: Linearizer, j: Expr, p: Expr, reach: Reach) -> list[Values]:
         found = []
@@ -181,20 +220,19 @@ class Rows(AxisScan):
 
     # --- spread ---
 
-    def spread(self, into: Linearizer, lane: Expr, width: Expr | int, end: Expr) -> tuple[Var, ...]:
+    def spread(self, into: Linearizer, lane: Expr, count: Expr | int, end: Expr) -> tuple[Var, ...]:
         """`before` becomes what comes before each vector in the chunk; the total of the chunk.
 
-        `end` is the number in the warp of the last of the `width` threads.  Where an operator has
-        no neutral element, what comes before the first vector means nothing.
+        2 ** `count` threads take part; `end` is the number in the warp of the last of them.  Where
+        an operator has no neutral element, what comes before the first vector means nothing.
         """
         order = self.order
         into.note("before[j]: prefixes over the threads of the totals of their vectors j.")
-        for step in STEPS:
-            with into.when(at.less(step, width)), self._each(into) as j:
-                values = get(into, self.before, j)
-                other = shuffled(into, "shuffle_up", values, step)
-                with into.when(at.less_equal(step, lane)):
-                    put(into, self.before, j, apply_combine(into, order, other, values))
+        with steps(into, count, self.spreading) as step, self._each(into) as j:
+            values = get(into, self.before, j)
+            other = shuffled(into, "shuffle_up", values, step)
+            with into.when(at.less_equal(step, lane)):
+                put(into, self.before, j, apply_combine(into, order, other, values))
         run = declare(into, self.neutral or zeros(self.combine), "run")
         first_has_none = self.neutral is None
         into.note("before[j] becomes what comes before vector j; run is the total so far.")
@@ -226,9 +264,9 @@ class Rows(AxisScan):
         Stores if `owner` holds; the thread that has the value after the last step stores that, too.
         """
         order, inclusive = self.order, self.node.form == "inclusive"
-        with self._each(into) as j:
+        with self._vectors(into, reach) as (j, at_j):
             p = into.let(at.add(first, at.multiply(j, step)), "p")
-            start, known = self._start(into, base, j, lane)
+            start, known = self._start(into, base, j, at_j, lane)
             prefixes: list[Values] = [tuple(start)]
             for inside in self._kept(into, thread, j):
                 if known is TRUE:
@@ -257,10 +295,11 @@ class Rows(AxisScan):
                                 assign(into, final, prefixes[k + 1])
                         self.end(into, others, final)
 
-    def _start(self, into: Linearizer, base: Prefix, j: Expr, lane: Expr
+    def _start(self, into: Linearizer, base: Prefix, j: Expr, at_j: Expr, lane: Expr
                ) -> tuple[Values, Expr]:  # fmt: skip
-        """What comes before vector `j` of this thread, and whether anything does."""
-        here = get(into, self.behind, j)
+        """What comes before vector `j` of this thread (in `behind` at `at_j`), and whether anything
+        does."""
+        here = get(into, self.behind, at_j)
         if self.neutral is not None:
             return apply_combine(into, self.order, base.values, here), TRUE
         some = into.let(at.either(at.less(0, j), at.less(0, lane)), "some")
@@ -320,15 +359,16 @@ class RowScan(Rows):
     def lower(self, when: Expr) -> Kernel:
         """The kernel; it has no tasks unless `when` (a host condition)."""
         builder, n = self.builder, self.node.shape[-1]
-        width: Expr = at.integer(WARP)
-        for w in (16, 8, 4, 2, 1):
-            most = w * self.vector * (VECTORS if w >= FEW_LANES else 1)
-            width = at.select(at.less_equal(n, most), w, width)
+        width, count = at.integer(WARP), at.integer(len(STEPS))
+        for e, w in reversed(list(enumerate(STEPS))):
+            fits = at.less_equal(n, w * self.vector * (VECTORS if w >= FEW_LANES else 1))
+            width, count = at.select(fits, w, width), at.select(fits, e, count)
         rows = at.product(self.others)
         per_block = at.floor_divide(THREADS, width)
         tasks = at.select(when, at.ceil_div(rows, per_block), 0)
         self.rows = builder.scalar(rows, "rows")
         self.width = builder.scalar(width, "width")
+        self.steps = builder.scalar(count, "steps")
         self.per_block = builder.scalar(per_block, "rows_per_block")
         self.tasks = builder.scalar(tasks, "row_blocks")
         leaf = (*(1 for _ in self.others), WHOLE)
@@ -383,7 +423,7 @@ class RowScan(Rows):
                     self.read(into, thread, first, step, Reach.VECTORS)
                 with into.otherwise(vectors):
                     self.read(into, thread, first, step, Reach.BEYOND)
-            run = self.spread(into, lane, self.width, end)
+            run = self.spread(into, lane, self.steps, end)
             rest = (into, thread, lane, others, first, step, base)
             with into.when(vectors):
                 self.write(*rest, Reach.VECTORS, owner)
@@ -400,6 +440,11 @@ class RowScan(Rows):
             empty = at.both(at.equal(self.n, 0), at.both(owner, at.equal(lane, 0)))
             with into.when(empty):
                 self.end(into, others, carry)
+
+
+def most_divisor(n: int, most: int) -> int:
+    """The largest divisor of n up to `most`."""
+    return max(k for k in range(1, most + 1) if n % k == 0)
 
 
 def copies(into: Linearizer, values: Sequence[Var]) -> list[Expr]:

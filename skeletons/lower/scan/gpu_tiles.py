@@ -44,7 +44,7 @@ from ...ir.linearize import Linearizer
 from .. import tiling
 from ..build import Builder
 from ..combining import apply_combine, assign, declare
-from ..gpu.collectives import get, put, reduce_warp, scan_warp
+from ..gpu.collectives import STEPS, get, put, reduce_warp, scan_warp
 from ..gpu.common import WARP, Threads, vector_count
 from ..gpu.orders import Visits
 from ..tiling import schedule_of
@@ -155,6 +155,7 @@ class TileScan(Rows):
         step = at.integer(WARP * self.vector)
         whole = into.let(at.equal(at.subtract(stop, start), self.tile), "whole")
         vectors = self.by_vectors(into)
+        self.rolls, self.spreading = wide, "rolled" if wide else "unrolled"
 
         def each(do: Callable[[Reach], None]) -> None:
             if not wide:
@@ -174,7 +175,7 @@ class TileScan(Rows):
                 initial = Prefix(TRUE, self.init(into))
             into.note("inside: the prefixes inside each vector; before: their totals.")
             each(lambda reach: self.read(into, thread, first, step, reach))
-        run = self.spread(into, lane, WARP, at.integer(WARP - 1))
+        run = self.spread(into, lane, len(STEPS), at.integer(WARP - 1))
         into.note("Every warp leaves its total.")
         with into.when(at.equal(lane, 0)):
             put(into, self.totals_of_warps, warp, run)

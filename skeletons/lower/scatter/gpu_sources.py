@@ -235,7 +235,7 @@ class Sources:
         start = into.let(at.add(done, ident), "left")
         stride = into.let(at.multiply(tasks, grid.count), "stride")
         numbers = self.builder.scalar(self.numbers_host, "count")
-        rounds = at.ceil_div(at.subtract(numbers, start), stride)
+        rounds = at.ceil_div(at.maximum(at.subtract(numbers, start), 0), stride)
         with into.loop("iteration", 0, into.let(rounds, "rounds")) as iteration:
             self._element(into, at.add(start, at.multiply(iteration, stride)), act)
 

@@ -7,11 +7,12 @@ import pytest
 
 import treadle as td
 from tests.skeletons.ir.simt import run, run_array
+from treadle.backend.cuda.codegen.text import print_kernel
 from treadle.dsl.scalar import Scalar
 from treadle.dsl.target import CUDA
 from treadle.dsl.types import ALL_TYPES
-from treadle.skeletons.ir.kernel import LoadVector, StoreVector, statements
-from treadle.skeletons.lower.build import LoweringContext
+from treadle.skeletons.ir.kernel import For, LoadVector, Store, StoreVector, children, statements
+from treadle.skeletons.lower.build import Builder, LoweringContext
 from treadle.skeletons.lower.lower import lower
 from treadle.skeletons.lower.scan import (
     gpu as scan,
@@ -241,6 +242,65 @@ def test_very_long_rows(form, reverse):
     assert np.array_equal(got[0], want[0])
     if form == "total":
         assert np.array_equal(totals[0], last[0])
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("n", [259, 258, 767, 1601, 1602])
+@pytest.mark.parametrize("long", [10_000, 260])
+def test_vectors_of_the_last_tile_take_turns(n, long, form, reverse, monkeypatch):
+    """Six vectors of a thread, by code for three of them (pipelined: of two, three times)."""
+    monkeypatch.setattr(scan, "LONG_ROW", long)
+    monkeypatch.setattr(scan_tiles, "BYTES", 96)
+    monkeypatch.setattr(scan_pipelined, "BYTES", 96)
+    a, b = data((n,)), data((n,), 1)
+
+    def step(x, y):
+        return [x[0] * y[0] % 10007, (x[1] * y[0] + y[1]) % 10007]
+
+    def check(init, started, values, arrays, f, by_hand):
+        got, totals = both_ways(form, reverse, init, values, f, 0)
+        started = None if form == "inclusive" else started
+        want, last = scanned(by_hand, arrays, started, 0, form, reverse)
+        assert all(np.array_equal(g, w) for g, w in zip(got, want, strict=True))
+        if form == "total":
+            assert all(np.array_equal(g, w) for g, w in zip(totals, last, strict=True))
+
+    check(7, (7,), a, [a], plus, lambda x, y: [x[0] + y[0]])
+    check((2, 1), (2, 1), td.zip(a, b), [a, b], affine, step)
+
+
+def _copies(body, times=1):
+    """How often the machine code stores results: loops that are unrolled count as their copies."""
+    found = 0
+    for s in body:
+        inside = times
+        if isinstance(s, For) and s.kind == "unrolled":
+            inside *= int(s.stop.value) - int(s.start.value)
+        elif isinstance(s, Store | StoreVector) and s.buffer.role == "output":
+            found += times
+        found += sum(_copies(part, inside) for part in children(s))
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1"])
+def test_few_copies_of_an_element_in_the_code_of_tiles(dtype, monkeypatch):
+    """Compilers take as long as there are copies; those for the last tile of a row are few."""
+    monkeypatch.setattr(scan_tiles, "THREADS", 512)
+    monkeypatch.setattr(scan_tiles, "BYTES", 192)
+    values = np.ones(9, dtype)
+    made = td.scanl1_seg(lambda x, y: y, values, np.array([4, 5]))
+    node = made._leaves[0].node
+    (kernel,) = (k for k in lower(node, LoweringContext(CUDA)).kernels if "tiles" in k.name)
+    tile = scan_tiles.TileScan(Builder(node, LoweringContext(CUDA)), node)
+    whole, last = tile.vectors * tile.vector, 2 * max(scan_rows.TOGETHER, tile.vector)
+    assert tile.together < tile.vectors
+    assert _copies(kernel.body) <= whole + last
+    rolled = [s for s in statements(kernel.body) if isinstance(s, For) and s.kind == "rolled"]
+    assert len(rolled) >= 5  # distances in a warp; reading and writing the last tile, two ways
+    text = print_kernel(kernel)
+    assert text.count("#pragma unroll 1") >= len(rolled)
 
 
 def test_only_values_of_one_register_take_turns():

@@ -6,15 +6,6 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
 }
 
-// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-__device__ __forceinline__ int floor_divide(int a, int b) {
-  if (b == 0) return 0;
-  if (b == -1) return (int)-(unsigned)a;
-  const int q = a / b;
-  const int rest = (int)(a - (unsigned)q * b);
-  return rest != 0 && (rest ^ b) < 0 ? (int)(q - 1u) : q;
-}
-
 // fold, test_kernel_text.py
 // in order
 extern "C" __global__ void __launch_bounds__(256)
@@ -22,7 +13,8 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
                    float* __restrict__ out1, float* __restrict__ partial,
                    float* __restrict__ partial_1, int n1, int lanes, int parts, int span,
                    int per_block, int units, int lanes_multiplier, int lanes_shift,
-                   int parts_multiplier, int parts_shift, int width_multiplier, int width_shift) {
+                   int parts_multiplier, int parts_shift, int tile_multiplier, int tile_shift,
+                   int warps_multiplier, int warps_shift, int width_multiplier, int width_shift) {
   __shared__ float warp_total[16];
   __shared__ float warp_total_1[16];
   const int task = blockIdx.x;
@@ -38,15 +30,17 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
   const int width = min(lanes, 32);
   const int warps = max(lanes >> 5, 1);
   const int tile = width * 16;
-  const int share = floor_divide(floor_divide(part_stop - (int)part_start + tile - 1, tile)
-      + warps - 1, warps) * tile;
+  const int length = max(part_stop - (int)part_start, 0);
+  const int tiles = quotient(
+      quotient(length + tile - 1, tile_multiplier, tile_shift) + warps - 1, warps_multiplier,
+      warps_shift);
+  const int share = tiles * tile;
   const int inside = lane - quotient(lane, width_multiplier, width_shift) * width;
   const int64 begin = part_start + (int64)(lane >> 5) * (int64)share;
   const int64 end = min(begin + (int64)share, (int64)part_stop);
   float total = 0.0f;
   float total_1 = 0.0f;
-  const int iteration_end = floor_divide(share, tile);
-  for (int iteration = 0; iteration < iteration_end; ++iteration) {
+  for (int iteration = 0; iteration < tiles; ++iteration) {
     const int64 origin = begin + (int64)iteration * (int64)tile;
     const int64 first = origin + (int64)inside * 16;
     float part_1 = 0.0f;
@@ -96,6 +90,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       part_1 *= input4_3.w;
       part_2 = part_2 * input4_3.w + input4_3.w;
     } else {
+      #pragma unroll 1
       for (int64 k = first; k < min(first + 16, end); ++k) {
         const float input_value = input[row * n1 + (int)k];
         if (k == first) {
@@ -158,6 +153,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       }
     }
   }
+  const int valid = (length + max(share, 1) - 1) / max(share, 1);
   const int lane_1 = thread & 31;
   if (lanes > 32) {
     // Each warp leaves its total; the first warp combines them.
@@ -174,9 +170,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       if (warps_1 > 1) {
         const float other = __shfl_down_sync(0xffffffff, total, 1);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 1);
-        const int t_1 =
-            floor_divide(part_stop - (int)part_start + max(share, 1) - 1, max(share, 1));
-        if (lane_1 + 1 < t_1) {
+        if (lane_1 + 1 < valid) {
           total *= other;
           total_1 = total_1 * other + other_1;
         }
@@ -184,9 +178,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       if (warps_1 > 2) {
         const float other = __shfl_down_sync(0xffffffff, total, 2);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 2);
-        const int t_1 =
-            floor_divide(part_stop - (int)part_start + max(share, 1) - 1, max(share, 1));
-        if (lane_1 + 2 < t_1) {
+        if (lane_1 + 2 < valid) {
           total *= other;
           total_1 = total_1 * other + other_1;
         }
@@ -194,9 +186,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       if (warps_1 > 4) {
         const float other = __shfl_down_sync(0xffffffff, total, 4);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 4);
-        const int t_1 =
-            floor_divide(part_stop - (int)part_start + max(share, 1) - 1, max(share, 1));
-        if (lane_1 + 4 < t_1) {
+        if (lane_1 + 4 < valid) {
           total *= other;
           total_1 = total_1 * other + other_1;
         }
@@ -204,9 +194,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       if (warps_1 > 8) {
         const float other = __shfl_down_sync(0xffffffff, total, 8);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 8);
-        const int t_1 =
-            floor_divide(part_stop - (int)part_start + max(share, 1) - 1, max(share, 1));
-        if (lane_1 + 8 < t_1) {
+        if (lane_1 + 8 < valid) {
           total *= other;
           total_1 = total_1 * other + other_1;
         }
@@ -259,15 +247,17 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
   const int width = min(lanes, 32);
   const int warps = max(lanes >> 5, 1);
   const int tile = width * 4;
-  const int share = quotient(quotient(part_stop + tile - 1, tile_multiplier, tile_shift) + warps
-      - 1, warps_multiplier, warps_shift) * tile;
+  const int length = max(part_stop, 0);
+  const int tiles = quotient(
+      quotient(length + tile - 1, tile_multiplier, tile_shift) + warps - 1, warps_multiplier,
+      warps_shift);
+  const int share = tiles * tile;
   const int inside = lane - quotient(lane, width_multiplier, width_shift) * width;
   const int64 begin = (int64)(lane >> 5) * (int64)share;
   const int64 end = min(begin + (int64)share, (int64)part_stop);
   float total = 0.0f;
   float total_1 = 0.0f;
-  const int iteration_end = quotient(share, tile_multiplier, tile_shift);
-  for (int iteration = 0; iteration < iteration_end; ++iteration) {
+  for (int iteration = 0; iteration < tiles; ++iteration) {
     const int64 origin = begin + (int64)iteration * (int64)tile;
     const int64 first = origin + (int64)inside * 4;
     float part = 0.0f;
@@ -334,6 +324,7 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       }
     }
   }
+  const int valid = quotient(length + max(share, 1) - 1, divisor_multiplier, divisor_shift);
   const int lane_1 = thread & 31;
   if (lanes > 32) {
     // Each warp leaves its total; the first warp combines them.
@@ -350,9 +341,7 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       if (warps_1 > 1) {
         const float other = __shfl_down_sync(0xffffffff, total, 1);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 1);
-        const int t_1 =
-            quotient(part_stop + max(share, 1) - 1, divisor_multiplier, divisor_shift);
-        if (lane_1 + 1 < t_1) {
+        if (lane_1 + 1 < valid) {
           total *= other;
           total_1 = total_1 * other + other_1;
         }
@@ -360,9 +349,7 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       if (warps_1 > 2) {
         const float other = __shfl_down_sync(0xffffffff, total, 2);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 2);
-        const int t_1 =
-            quotient(part_stop + max(share, 1) - 1, divisor_multiplier, divisor_shift);
-        if (lane_1 + 2 < t_1) {
+        if (lane_1 + 2 < valid) {
           total *= other;
           total_1 = total_1 * other + other_1;
         }
@@ -370,9 +357,7 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       if (warps_1 > 4) {
         const float other = __shfl_down_sync(0xffffffff, total, 4);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 4);
-        const int t_1 =
-            quotient(part_stop + max(share, 1) - 1, divisor_multiplier, divisor_shift);
-        if (lane_1 + 4 < t_1) {
+        if (lane_1 + 4 < valid) {
           total *= other;
           total_1 = total_1 * other + other_1;
         }
@@ -380,9 +365,7 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       if (warps_1 > 8) {
         const float other = __shfl_down_sync(0xffffffff, total, 8);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 8);
-        const int t_1 =
-            quotient(part_stop + max(share, 1) - 1, divisor_multiplier, divisor_shift);
-        if (lane_1 + 8 < t_1) {
+        if (lane_1 + 8 < valid) {
           total *= other;
           total_1 = total_1 * other + other_1;
         }

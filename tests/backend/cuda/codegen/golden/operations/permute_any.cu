@@ -37,15 +37,6 @@ __device__ __forceinline__ int floor_remainder(int a, int b) {
   return rest != 0 && (rest ^ b) < 0 ? (int)((unsigned)rest + b) : rest;
 }
 
-// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-__device__ __forceinline__ int floor_divide(int a, int b) {
-  if (b == 0) return 0;
-  if (b == -1) return (int)-(unsigned)a;
-  const int q = a / b;
-  const int rest = (int)(a - (unsigned)q * b);
-  return rest != 0 && (rest ^ b) < 0 ? (int)(q - 1u) : q;
-}
-
 // *location = combine(*location) as one step: tried again when somebody else came between.
 template <class T, class F>
 __device__ __forceinline__ void atomic_update32(T* location, F combine) {
@@ -67,7 +58,8 @@ __device__ __forceinline__ void atomic_update32(T* location, F combine) {
 extern "C" __global__ void __launch_bounds__(512, 2)
 permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int count,
                     int tiles, int copies, int groups, int copies_multiplier, int copies_shift,
-                    int groups_multiplier, int groups_shift) {
+                    int groups_multiplier, int groups_shift, int stride_multiplier,
+                    int stride_shift) {
   __shared__ int filled[4096];
   __shared__ int bin[4096];
   __shared__ int lock[1024];
@@ -169,7 +161,8 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
   }
   const int left = tiles * 4096 + (task * 512 + thread);
   const int stride = groups * 512;
-  const int rounds_1 = floor_divide(count - left + stride - 1, stride);
+  const int rounds_1 =
+      quotient(max(count - left, 0) + stride - 1, stride_multiplier, stride_shift);
   for (int iteration = 0; iteration < rounds_1; ++iteration) {
     const int p = left + iteration * stride;
     const int target = input[p];

@@ -3,21 +3,13 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
 }
 
-// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-__device__ __forceinline__ int floor_divide(int a, int b) {
-  if (b == 0) return 0;
-  if (b == -1) return (int)-(unsigned)a;
-  const int q = a / b;
-  const int rest = (int)(a - (unsigned)q * b);
-  return rest != 0 && (rest ^ b) < 0 ? (int)(q - 1u) : q;
-}
-
 // permute, test_kernel_text.py
 // 8192 bins in shared memory
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int count,
                     int tiles, int copies, int groups, int copies_multiplier, int copies_shift,
-                    int groups_multiplier, int groups_shift) {
+                    int groups_multiplier, int groups_shift, int stride_multiplier,
+                    int stride_shift) {
   __shared__ int bin[8192];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
@@ -53,7 +45,8 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
   }
   const int left = tiles * 4096 + (task * 512 + thread);
   const int stride = groups * 512;
-  const int rounds_1 = floor_divide(count - left + stride - 1, stride);
+  const int rounds_1 =
+      quotient(max(count - left, 0) + stride - 1, stride_multiplier, stride_shift);
   for (int iteration = 0; iteration < rounds_1; ++iteration) {
     const int p = left + iteration * stride;
     const int target = input[p];

@@ -37,7 +37,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out,
   const int copy = thread - quotient(thread, copies_multiplier, copies_shift) * copies;
   const int left = task * 512 + thread;
   const int stride = groups * 512;
-  const int rounds = quotient(count - left + stride - 1, stride_multiplier, stride_shift);
+  const int rounds = quotient(max(count - left, 0) + stride - 1, stride_multiplier, stride_shift);
   for (int iteration = 0; iteration < rounds && unreported(errors); ++iteration) {
     const int p = left + iteration * stride;
     int target = -1;

@@ -3,21 +3,13 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
 }
 
-// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-__device__ __forceinline__ int floor_divide(int a, int b) {
-  if (b == 0) return 0;
-  if (b == -1) return (int)-(unsigned)a;
-  const int q = a / b;
-  const int rest = (int)(a - (unsigned)q * b);
-  return rest != 0 && (rest ^ b) < 0 ? (int)(q - 1u) : q;
-}
-
 // permute, test_kernel_text.py
 // overwrite updates
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_overwrite(const float* __restrict__ input, const int* __restrict__ input_1,
                          float* __restrict__ out, int count, int blocks, int tiles,
-                         int blocks_multiplier, int blocks_shift) {
+                         int blocks_multiplier, int blocks_shift, int stride_multiplier,
+                         int stride_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int rounds = quotient(tiles - task + blocks - 1, blocks_multiplier, blocks_shift);
@@ -39,7 +31,8 @@ permute_overwrite(const float* __restrict__ input, const int* __restrict__ input
   }
   const int left = tiles * 4096 + (task * 512 + thread);
   const int stride = blocks * 512;
-  const int rounds_1 = floor_divide(count - left + stride - 1, stride);
+  const int rounds_1 =
+      quotient(max(count - left, 0) + stride - 1, stride_multiplier, stride_shift);
   for (int iteration = 0; iteration < rounds_1; ++iteration) {
     const int p = left + iteration * stride;
     const int target = input_1[p];

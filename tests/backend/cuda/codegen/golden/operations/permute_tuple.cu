@@ -5,21 +5,13 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
 }
 
-// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-__device__ __forceinline__ int floor_divide(int a, int b) {
-  if (b == 0) return 0;
-  if (b == -1) return (int)-(unsigned)a;
-  const int q = a / b;
-  const int rest = (int)(a - (unsigned)q * b);
-  return rest != 0 && (rest ^ b) < 0 ? (int)(q - 1u) : q;
-}
-
 // permute, test_kernel_text.py
 // the last source of each target
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_claim(const float* __restrict__ zip0, const int* __restrict__ zip1,
                      const int* __restrict__ input, int64* __restrict__ zero_last, int count,
-                     int blocks, int tiles, int blocks_multiplier, int blocks_shift) {
+                     int blocks, int tiles, int blocks_multiplier, int blocks_shift,
+                     int stride_multiplier, int stride_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int rounds = quotient(tiles - task + blocks - 1, blocks_multiplier, blocks_shift);
@@ -50,7 +42,8 @@ permute_claim(const float* __restrict__ zip0, const int* __restrict__ zip1,
   }
   const int64 left = (int64)tiles * 4096 + ((int64)task * 512 + (int64)thread);
   const int stride = blocks * 512;
-  const int rounds_1 = floor_divide(count - (int)left + stride - 1, stride);
+  const int rounds_1 =
+      quotient(max(count - (int)left, 0) + stride - 1, stride_multiplier, stride_shift);
   for (int iteration = 0; iteration < rounds_1; ++iteration) {
     const int64 p = left + (int64)iteration * (int64)stride;
     const int target = input[(int)p];
@@ -65,22 +58,14 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
 }
 
-// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-__device__ __forceinline__ int floor_divide(int a, int b) {
-  if (b == 0) return 0;
-  if (b == -1) return (int)-(unsigned)a;
-  const int q = a / b;
-  const int rest = (int)(a - (unsigned)q * b);
-  return rest != 0 && (rest ^ b) < 0 ? (int)(q - 1u) : q;
-}
-
 // permute, test_kernel_text.py
 // the last source of each target
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_claimed(const float* __restrict__ zip0, const int* __restrict__ zip1,
                        const int* __restrict__ input, float* __restrict__ out0,
                        int* __restrict__ out1, const int64* __restrict__ zero_last, int count,
-                       int blocks, int tiles, int blocks_multiplier, int blocks_shift) {
+                       int blocks, int tiles, int blocks_multiplier, int blocks_shift,
+                       int stride_multiplier, int stride_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int rounds = quotient(tiles - task + blocks - 1, blocks_multiplier, blocks_shift);
@@ -135,7 +120,8 @@ permute_claimed(const float* __restrict__ zip0, const int* __restrict__ zip1,
   }
   const int64 left = (int64)tiles * 4096 + ((int64)task * 512 + (int64)thread);
   const int stride = blocks * 512;
-  const int rounds_1 = floor_divide(count - (int)left + stride - 1, stride);
+  const int rounds_1 =
+      quotient(max(count - (int)left, 0) + stride - 1, stride_multiplier, stride_shift);
   for (int iteration = 0; iteration < rounds_1; ++iteration) {
     const int64 p = left + (int64)iteration * (int64)stride;
     const int target = input[(int)p];

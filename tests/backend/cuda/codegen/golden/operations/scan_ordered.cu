@@ -7,8 +7,9 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // several rows to a block
 extern "C" __global__ void __launch_bounds__(256)
 scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
-                   float* __restrict__ out1, int n0, int n1, int width, int rows_per_block,
-                   int width_multiplier, int width_shift, int chunk_multiplier, int chunk_shift) {
+                   float* __restrict__ out1, int n0, int n1, int width, int steps,
+                   int rows_per_block, int width_multiplier, int width_shift,
+                   int chunk_multiplier, int chunk_shift) {
   float inside[16];
   float inside_1[16];
   float before[4];
@@ -90,66 +91,16 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
       }
     }
     // before[j]: prefixes over the threads of the totals of their vectors j.
-    if (width > 1) {
+    #pragma unroll 1
+    for (int e = 0; e < min(max(steps, 0), 5); ++e) {
+      const int step_1 = 1 << e;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const float before_2 = before[j];
         const float before_1_1 = before_1[j];
-        const float other = __shfl_up_sync(0xffffffff, before_2, 1);
-        const float other_1 = __shfl_up_sync(0xffffffff, before_1_1, 1);
-        if (lane >= 1) {
-          before[j] = other * before_2;
-          before_1[j] = other_1 * before_2 + before_1_1;
-        }
-      }
-    }
-    if (width > 2) {
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float before_2 = before[j];
-        const float before_1_1 = before_1[j];
-        const float other = __shfl_up_sync(0xffffffff, before_2, 2);
-        const float other_1 = __shfl_up_sync(0xffffffff, before_1_1, 2);
-        if (lane >= 2) {
-          before[j] = other * before_2;
-          before_1[j] = other_1 * before_2 + before_1_1;
-        }
-      }
-    }
-    if (width > 4) {
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float before_2 = before[j];
-        const float before_1_1 = before_1[j];
-        const float other = __shfl_up_sync(0xffffffff, before_2, 4);
-        const float other_1 = __shfl_up_sync(0xffffffff, before_1_1, 4);
-        if (lane >= 4) {
-          before[j] = other * before_2;
-          before_1[j] = other_1 * before_2 + before_1_1;
-        }
-      }
-    }
-    if (width > 8) {
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float before_2 = before[j];
-        const float before_1_1 = before_1[j];
-        const float other = __shfl_up_sync(0xffffffff, before_2, 8);
-        const float other_1 = __shfl_up_sync(0xffffffff, before_1_1, 8);
-        if (lane >= 8) {
-          before[j] = other * before_2;
-          before_1[j] = other_1 * before_2 + before_1_1;
-        }
-      }
-    }
-    if (width > 16) {
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float before_2 = before[j];
-        const float before_1_1 = before_1[j];
-        const float other = __shfl_up_sync(0xffffffff, before_2, 16);
-        const float other_1 = __shfl_up_sync(0xffffffff, before_1_1, 16);
-        if (lane >= 16) {
+        const float other = __shfl_up_sync(0xffffffff, before_2, step_1);
+        const float other_1 = __shfl_up_sync(0xffffffff, before_1_1, step_1);
+        if (step_1 <= lane) {
           before[j] = other * before_2;
           before_1[j] = other_1 * before_2 + before_1_1;
         }
@@ -393,103 +344,81 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
       before_1[j] = x_5;
     }
   } else if (by_vectors) {
-    #pragma unroll
-    for (int j = 0; j < 6; ++j) {
-      const int p = (unsigned)first + j * 128;
-      const int p_1 = min(p, n1 - 4);
-      const int at = row * n1 + p_1;
-      const float4 input4 = __ldcs(reinterpret_cast<const float4*>(&input[at]));
-      const float x = input4.x * input4.y;
-      const float x_1 = x + input4.y;
-      const float x_2 = x * input4.z;
-      const float x_3 = x_1 * input4.z + input4.z;
-      const float x_4 = x_2 * input4.w;
-      const float x_5 = x_3 * input4.w + input4.w;
-      const int slot = (j * 512 + thread) * 4;
-      *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input4.x, x, x_2, x_4);
-      *reinterpret_cast<float4*>(&inside_1[slot]) = make_float4(input4.x, x_1, x_3, x_5);
-      before[j] = x_4;
-      before_1[j] = x_5;
+    #pragma unroll 1
+    for (int turn = 0; turn < 3; ++turn) {
+      #pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        before[k] = before[k + 2];
+        before_1[k] = before_1[k + 2];
+      }
+      #pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        const int j = turn * 2 + u;
+        const int p = (unsigned)first + j * 128;
+        const int p_1 = min(p, n1 - 4);
+        const int at = row * n1 + p_1;
+        const float4 input4 = __ldcs(reinterpret_cast<const float4*>(&input[at]));
+        const float x = input4.x * input4.y;
+        const float x_1 = x + input4.y;
+        const float x_2 = x * input4.z;
+        const float x_3 = x_1 * input4.z + input4.z;
+        const float x_4 = x_2 * input4.w;
+        const float x_5 = x_3 * input4.w + input4.w;
+        const int slot = (j * 512 + thread) * 4;
+        *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input4.x, x, x_2, x_4);
+        *reinterpret_cast<float4*>(&inside_1[slot]) = make_float4(input4.x, x_1, x_3, x_5);
+        before[u + 4] = x_4;
+        before_1[u + 4] = x_5;
+      }
     }
   } else {
-    #pragma unroll
-    for (int j = 0; j < 6; ++j) {
-      const int p = (unsigned)first + j * 128;
-      const int p_1 = min(p, n1 - 1);
-      const float input_value = input[row * n1 + p_1];
-      const int p_2 = min((int)(p + 1u), n1 - 1);
-      const float input_value_1 = input[row * n1 + p_2];
-      const int p_3 = min((int)(p + 2u), n1 - 1);
-      const float input_value_2 = input[row * n1 + p_3];
-      const int p_4 = min((int)(p + 3u), n1 - 1);
-      const float input_value_3 = input[row * n1 + p_4];
-      const float x = input_value * input_value_1;
-      const float x_1 = x + input_value_1;
-      const float x_2 = x * input_value_2;
-      const float x_3 = x_1 * input_value_2 + input_value_2;
-      const float x_4 = x_2 * input_value_3;
-      const float x_5 = x_3 * input_value_3 + input_value_3;
-      const int slot = (j * 512 + thread) * 4;
-      *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input_value, x, x_2, x_4);
-      *reinterpret_cast<float4*>(&inside_1[slot]) = make_float4(input_value, x_1, x_3, x_5);
-      before[j] = x_4;
-      before_1[j] = x_5;
+    #pragma unroll 1
+    for (int turn = 0; turn < 3; ++turn) {
+      #pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        before[k] = before[k + 2];
+        before_1[k] = before_1[k + 2];
+      }
+      #pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        const int j = turn * 2 + u;
+        const int p = (unsigned)first + j * 128;
+        const int p_1 = min(p, n1 - 1);
+        const float input_value = input[row * n1 + p_1];
+        const int p_2 = min((int)(p + 1u), n1 - 1);
+        const float input_value_1 = input[row * n1 + p_2];
+        const int p_3 = min((int)(p + 2u), n1 - 1);
+        const float input_value_2 = input[row * n1 + p_3];
+        const int p_4 = min((int)(p + 3u), n1 - 1);
+        const float input_value_3 = input[row * n1 + p_4];
+        const float x = input_value * input_value_1;
+        const float x_1 = x + input_value_1;
+        const float x_2 = x * input_value_2;
+        const float x_3 = x_1 * input_value_2 + input_value_2;
+        const float x_4 = x_2 * input_value_3;
+        const float x_5 = x_3 * input_value_3 + input_value_3;
+        const int slot = (j * 512 + thread) * 4;
+        *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input_value, x, x_2, x_4);
+        *reinterpret_cast<float4*>(&inside_1[slot]) = make_float4(input_value, x_1, x_3, x_5);
+        before[u + 4] = x_4;
+        before_1[u + 4] = x_5;
+      }
     }
   }
   // before[j]: prefixes over the threads of the totals of their vectors j.
-  #pragma unroll
-  for (int j = 0; j < 6; ++j) {
-    const float before_2 = before[j];
-    const float before_3 = before_1[j];
-    const float other = __shfl_up_sync(0xffffffff, before_2, 1);
-    const float other_1 = __shfl_up_sync(0xffffffff, before_3, 1);
-    if (lane >= 1) {
-      before[j] = other * before_2;
-      before_1[j] = other_1 * before_2 + before_3;
-    }
-  }
-  #pragma unroll
-  for (int j = 0; j < 6; ++j) {
-    const float before_2 = before[j];
-    const float before_3 = before_1[j];
-    const float other = __shfl_up_sync(0xffffffff, before_2, 2);
-    const float other_1 = __shfl_up_sync(0xffffffff, before_3, 2);
-    if (lane >= 2) {
-      before[j] = other * before_2;
-      before_1[j] = other_1 * before_2 + before_3;
-    }
-  }
-  #pragma unroll
-  for (int j = 0; j < 6; ++j) {
-    const float before_2 = before[j];
-    const float before_3 = before_1[j];
-    const float other = __shfl_up_sync(0xffffffff, before_2, 4);
-    const float other_1 = __shfl_up_sync(0xffffffff, before_3, 4);
-    if (lane >= 4) {
-      before[j] = other * before_2;
-      before_1[j] = other_1 * before_2 + before_3;
-    }
-  }
-  #pragma unroll
-  for (int j = 0; j < 6; ++j) {
-    const float before_2 = before[j];
-    const float before_3 = before_1[j];
-    const float other = __shfl_up_sync(0xffffffff, before_2, 8);
-    const float other_1 = __shfl_up_sync(0xffffffff, before_3, 8);
-    if (lane >= 8) {
-      before[j] = other * before_2;
-      before_1[j] = other_1 * before_2 + before_3;
-    }
-  }
-  #pragma unroll
-  for (int j = 0; j < 6; ++j) {
-    const float before_2 = before[j];
-    const float before_3 = before_1[j];
-    const float other = __shfl_up_sync(0xffffffff, before_2, 16);
-    const float other_1 = __shfl_up_sync(0xffffffff, before_3, 16);
-    if (lane >= 16) {
-      before[j] = other * before_2;
-      before_1[j] = other_1 * before_2 + before_3;
+  #pragma unroll 1
+  for (int e = 0; e < 5; ++e) {
+    const int step = 1 << e;
+    #pragma unroll
+    for (int j = 0; j < 6; ++j) {
+      const float before_2 = before[j];
+      const float before_3 = before_1[j];
+      const float other = __shfl_up_sync(0xffffffff, before_2, step);
+      const float other_1 = __shfl_up_sync(0xffffffff, before_3, step);
+      if (step <= lane) {
+        before[j] = other * before_2;
+        before_1[j] = other_1 * before_2 + before_3;
+      }
     }
   }
   float run = 0.0f;
@@ -899,117 +828,135 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
       __stcs(reinterpret_cast<float4*>(&out1[at]), make_float4(r_1, r_3, r_5, r_7));
     }
   } else if (by_vectors) {
-    #pragma unroll
-    for (int j = 0; j < 6; ++j) {
-      const int p = (unsigned)first + j * 128;
-      const float before_2_1 = before[j];
-      const float before_3_1 = before_1[j];
-      const bool some_1 = j > 0 || lane > 0;
-      float start = before_2_1;
-      float start_1 = before_3_1;
-      if (some) {
-        start = before_2;
-        start_1 = before_3;
-        if (some_1) {
-          start = before_2 * before_2_1;
-          start_1 = before_3 * before_2_1 + before_3_1;
+    #pragma unroll 1
+    for (int turn = 0; turn < 3; ++turn) {
+      #pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        const int j = turn * 2 + u;
+        const int p = (unsigned)first + j * 128;
+        const float before_2_1 = before[u];
+        const float before_3_1 = before_1[u];
+        const bool some_1 = j > 0 || lane > 0;
+        float start = before_2_1;
+        float start_1 = before_3_1;
+        if (some) {
+          start = before_2;
+          start_1 = before_3;
+          if (some_1) {
+            start = before_2 * before_2_1;
+            start_1 = before_3 * before_2_1 + before_3_1;
+          }
+        }
+        const int slot = (j * 512 + thread) * 4;
+        const float4 inside_2_4 = *reinterpret_cast<const float4*>(&inside[slot]);
+        const float4 inside_3_4 = *reinterpret_cast<const float4*>(&inside_1[slot]);
+        float r = inside_2_4.x;
+        float r_1 = inside_3_4.x;
+        if (some || some_1) {
+          r = start * inside_2_4.x;
+          r_1 = start_1 * inside_2_4.x + inside_3_4.x;
+        }
+        float r_2 = inside_2_4.y;
+        float r_3 = inside_3_4.y;
+        if (some || some_1) {
+          r_2 = start * inside_2_4.y;
+          r_3 = start_1 * inside_2_4.y + inside_3_4.y;
+        }
+        float r_4 = inside_2_4.z;
+        float r_5 = inside_3_4.z;
+        if (some || some_1) {
+          r_4 = start * inside_2_4.z;
+          r_5 = start_1 * inside_2_4.z + inside_3_4.z;
+        }
+        float r_6 = inside_2_4.w;
+        float r_7 = inside_3_4.w;
+        if (some || some_1) {
+          r_6 = start * inside_2_4.w;
+          r_7 = start_1 * inside_2_4.w + inside_3_4.w;
+        }
+        if (p < n1) {
+          const int at = row * n1 + p;
+          __stcs(reinterpret_cast<float4*>(&out0[at]), make_float4(r, r_2, r_4, r_6));
+          __stcs(reinterpret_cast<float4*>(&out1[at]), make_float4(r_1, r_3, r_5, r_7));
         }
       }
-      const int slot = (j * 512 + thread) * 4;
-      const float4 inside_2_4 = *reinterpret_cast<const float4*>(&inside[slot]);
-      const float4 inside_3_4 = *reinterpret_cast<const float4*>(&inside_1[slot]);
-      float r = inside_2_4.x;
-      float r_1 = inside_3_4.x;
-      if (some || some_1) {
-        r = start * inside_2_4.x;
-        r_1 = start_1 * inside_2_4.x + inside_3_4.x;
-      }
-      float r_2 = inside_2_4.y;
-      float r_3 = inside_3_4.y;
-      if (some || some_1) {
-        r_2 = start * inside_2_4.y;
-        r_3 = start_1 * inside_2_4.y + inside_3_4.y;
-      }
-      float r_4 = inside_2_4.z;
-      float r_5 = inside_3_4.z;
-      if (some || some_1) {
-        r_4 = start * inside_2_4.z;
-        r_5 = start_1 * inside_2_4.z + inside_3_4.z;
-      }
-      float r_6 = inside_2_4.w;
-      float r_7 = inside_3_4.w;
-      if (some || some_1) {
-        r_6 = start * inside_2_4.w;
-        r_7 = start_1 * inside_2_4.w + inside_3_4.w;
-      }
-      if (p < n1) {
-        const int at = row * n1 + p;
-        __stcs(reinterpret_cast<float4*>(&out0[at]), make_float4(r, r_2, r_4, r_6));
-        __stcs(reinterpret_cast<float4*>(&out1[at]), make_float4(r_1, r_3, r_5, r_7));
+      #pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        before[k] = before[k + 2];
+        before_1[k] = before_1[k + 2];
       }
     }
   } else {
-    #pragma unroll
-    for (int j = 0; j < 6; ++j) {
-      const int p = (unsigned)first + j * 128;
-      const float before_2_1 = before[j];
-      const float before_3_1 = before_1[j];
-      const bool some_1 = j > 0 || lane > 0;
-      float start = before_2_1;
-      float start_1 = before_3_1;
-      if (some) {
-        start = before_2;
-        start_1 = before_3;
-        if (some_1) {
-          start = before_2 * before_2_1;
-          start_1 = before_3 * before_2_1 + before_3_1;
+    #pragma unroll 1
+    for (int turn = 0; turn < 3; ++turn) {
+      #pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        const int j = turn * 2 + u;
+        const int p = (unsigned)first + j * 128;
+        const float before_2_1 = before[u];
+        const float before_3_1 = before_1[u];
+        const bool some_1 = j > 0 || lane > 0;
+        float start = before_2_1;
+        float start_1 = before_3_1;
+        if (some) {
+          start = before_2;
+          start_1 = before_3;
+          if (some_1) {
+            start = before_2 * before_2_1;
+            start_1 = before_3 * before_2_1 + before_3_1;
+          }
+        }
+        const int slot = (j * 512 + thread) * 4;
+        const float4 inside_2_4 = *reinterpret_cast<const float4*>(&inside[slot]);
+        const float4 inside_3_4 = *reinterpret_cast<const float4*>(&inside_1[slot]);
+        float r = inside_2_4.x;
+        float r_1 = inside_3_4.x;
+        if (some || some_1) {
+          r = start * inside_2_4.x;
+          r_1 = start_1 * inside_2_4.x + inside_3_4.x;
+        }
+        float r_2 = inside_2_4.y;
+        float r_3 = inside_3_4.y;
+        if (some || some_1) {
+          r_2 = start * inside_2_4.y;
+          r_3 = start_1 * inside_2_4.y + inside_3_4.y;
+        }
+        float r_4 = inside_2_4.z;
+        float r_5 = inside_3_4.z;
+        if (some || some_1) {
+          r_4 = start * inside_2_4.z;
+          r_5 = start_1 * inside_2_4.z + inside_3_4.z;
+        }
+        float r_6 = inside_2_4.w;
+        float r_7 = inside_3_4.w;
+        if (some || some_1) {
+          r_6 = start * inside_2_4.w;
+          r_7 = start_1 * inside_2_4.w + inside_3_4.w;
+        }
+        if (p < n1) {
+          out0[row * n1 + p] = r;
+          out1[row * n1 + p] = r_1;
+        }
+        if ((int)(p + 1u) < n1) {
+          const int p_1 = p + 1u;
+          out0[row * n1 + p_1] = r_2;
+          out1[row * n1 + p_1] = r_3;
+        }
+        if ((int)(p + 2u) < n1) {
+          const int p_1 = p + 2u;
+          out0[row * n1 + p_1] = r_4;
+          out1[row * n1 + p_1] = r_5;
+        }
+        if ((int)(p + 3u) < n1) {
+          const int p_1 = p + 3u;
+          out0[row * n1 + p_1] = r_6;
+          out1[row * n1 + p_1] = r_7;
         }
       }
-      const int slot = (j * 512 + thread) * 4;
-      const float4 inside_2_4 = *reinterpret_cast<const float4*>(&inside[slot]);
-      const float4 inside_3_4 = *reinterpret_cast<const float4*>(&inside_1[slot]);
-      float r = inside_2_4.x;
-      float r_1 = inside_3_4.x;
-      if (some || some_1) {
-        r = start * inside_2_4.x;
-        r_1 = start_1 * inside_2_4.x + inside_3_4.x;
-      }
-      float r_2 = inside_2_4.y;
-      float r_3 = inside_3_4.y;
-      if (some || some_1) {
-        r_2 = start * inside_2_4.y;
-        r_3 = start_1 * inside_2_4.y + inside_3_4.y;
-      }
-      float r_4 = inside_2_4.z;
-      float r_5 = inside_3_4.z;
-      if (some || some_1) {
-        r_4 = start * inside_2_4.z;
-        r_5 = start_1 * inside_2_4.z + inside_3_4.z;
-      }
-      float r_6 = inside_2_4.w;
-      float r_7 = inside_3_4.w;
-      if (some || some_1) {
-        r_6 = start * inside_2_4.w;
-        r_7 = start_1 * inside_2_4.w + inside_3_4.w;
-      }
-      if (p < n1) {
-        out0[row * n1 + p] = r;
-        out1[row * n1 + p] = r_1;
-      }
-      if ((int)(p + 1u) < n1) {
-        const int p_1 = p + 1u;
-        out0[row * n1 + p_1] = r_2;
-        out1[row * n1 + p_1] = r_3;
-      }
-      if ((int)(p + 2u) < n1) {
-        const int p_1 = p + 2u;
-        out0[row * n1 + p_1] = r_4;
-        out1[row * n1 + p_1] = r_5;
-      }
-      if ((int)(p + 3u) < n1) {
-        const int p_1 = p + 3u;
-        out0[row * n1 + p_1] = r_6;
-        out1[row * n1 + p_1] = r_7;
+      #pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        before[k] = before[k + 2];
+        before_1[k] = before_1[k + 2];
       }
     }
   }

@@ -7,8 +7,8 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // several rows to a block
 extern "C" __global__ void __launch_bounds__(256)
 scanl_rows(const float* __restrict__ input, float* __restrict__ out, int n0, int width,
-                  int rows_per_block, int width_multiplier, int width_shift, int chunk_multiplier,
-                  int chunk_shift) {
+                  int steps, int rows_per_block, int width_multiplier, int width_shift,
+                  int chunk_multiplier, int chunk_shift) {
   float inside[16];
   float before[4];
   const int task = blockIdx.x;
@@ -68,52 +68,14 @@ scanl_rows(const float* __restrict__ input, float* __restrict__ out, int n0, int
       }
     }
     // before[j]: prefixes over the threads of the totals of their vectors j.
-    if (width > 1) {
+    #pragma unroll 1
+    for (int e = 0; e < min(max(steps, 0), 5); ++e) {
+      const int step_1 = 1 << e;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const float before_1 = before[j];
-        const float other = __shfl_up_sync(0xffffffff, before_1, 1);
-        if (lane >= 1) {
-          before[j] = other + before_1;
-        }
-      }
-    }
-    if (width > 2) {
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float before_1 = before[j];
-        const float other = __shfl_up_sync(0xffffffff, before_1, 2);
-        if (lane >= 2) {
-          before[j] = other + before_1;
-        }
-      }
-    }
-    if (width > 4) {
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float before_1 = before[j];
-        const float other = __shfl_up_sync(0xffffffff, before_1, 4);
-        if (lane >= 4) {
-          before[j] = other + before_1;
-        }
-      }
-    }
-    if (width > 8) {
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float before_1 = before[j];
-        const float other = __shfl_up_sync(0xffffffff, before_1, 8);
-        if (lane >= 8) {
-          before[j] = other + before_1;
-        }
-      }
-    }
-    if (width > 16) {
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float before_1 = before[j];
-        const float other = __shfl_up_sync(0xffffffff, before_1, 16);
-        if (lane >= 16) {
+        const float other = __shfl_up_sync(0xffffffff, before_1, step_1);
+        if (step_1 <= lane) {
           before[j] = other + before_1;
         }
       }
@@ -263,77 +225,65 @@ scanl_tiles(const float* __restrict__ input, float* __restrict__ out,
       before[j] = x_2;
     }
   } else if (by_vectors) {
-    #pragma unroll
-    for (int j = 0; j < 12; ++j) {
-      const int p = (unsigned)first + j * 128;
-      const int p_1 = min(p, n0 - 4);
-      const float4 input4 = __ldcs(reinterpret_cast<const float4*>(&input[p_1]));
-      const float x = input4.x + input4.y;
-      const float x_1 = x + input4.z;
-      const float x_2 = x_1 + input4.w;
-      const int slot = (j * 512 + thread) * 4;
-      *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input4.x, x, x_1, x_2);
-      before[j] = x_2;
+    #pragma unroll 1
+    for (int turn = 0; turn < 6; ++turn) {
+      #pragma unroll
+      for (int k = 0; k < 10; ++k) {
+        before[k] = before[k + 2];
+      }
+      #pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        const int j = turn * 2 + u;
+        const int p = (unsigned)first + j * 128;
+        const int p_1 = min(p, n0 - 4);
+        const float4 input4 = __ldcs(reinterpret_cast<const float4*>(&input[p_1]));
+        const float x = input4.x + input4.y;
+        const float x_1 = x + input4.z;
+        const float x_2 = x_1 + input4.w;
+        const int slot = (j * 512 + thread) * 4;
+        *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input4.x, x, x_1, x_2);
+        before[u + 10] = x_2;
+      }
     }
   } else {
-    #pragma unroll
-    for (int j = 0; j < 12; ++j) {
-      const int p = (unsigned)first + j * 128;
-      const int p_1 = min(p, n0 - 1);
-      const float input_p = input[p_1];
-      const int p_2 = min((int)(p + 1u), n0 - 1);
-      const float input_p_1 = input[p_2];
-      const int p_3 = min((int)(p + 2u), n0 - 1);
-      const float input_p_2 = input[p_3];
-      const int p_4 = min((int)(p + 3u), n0 - 1);
-      const float input_p_3 = input[p_4];
-      const float x = input_p + input_p_1;
-      const float x_1 = x + input_p_2;
-      const float x_2 = x_1 + input_p_3;
-      const int slot = (j * 512 + thread) * 4;
-      *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input_p, x, x_1, x_2);
-      before[j] = x_2;
+    #pragma unroll 1
+    for (int turn = 0; turn < 6; ++turn) {
+      #pragma unroll
+      for (int k = 0; k < 10; ++k) {
+        before[k] = before[k + 2];
+      }
+      #pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        const int j = turn * 2 + u;
+        const int p = (unsigned)first + j * 128;
+        const int p_1 = min(p, n0 - 1);
+        const float input_p = input[p_1];
+        const int p_2 = min((int)(p + 1u), n0 - 1);
+        const float input_p_1 = input[p_2];
+        const int p_3 = min((int)(p + 2u), n0 - 1);
+        const float input_p_2 = input[p_3];
+        const int p_4 = min((int)(p + 3u), n0 - 1);
+        const float input_p_3 = input[p_4];
+        const float x = input_p + input_p_1;
+        const float x_1 = x + input_p_2;
+        const float x_2 = x_1 + input_p_3;
+        const int slot = (j * 512 + thread) * 4;
+        *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input_p, x, x_1, x_2);
+        before[u + 10] = x_2;
+      }
     }
   }
   // before[j]: prefixes over the threads of the totals of their vectors j.
-  #pragma unroll
-  for (int j = 0; j < 12; ++j) {
-    const float before_1 = before[j];
-    const float other = __shfl_up_sync(0xffffffff, before_1, 1);
-    if (lane >= 1) {
-      before[j] = other + before_1;
-    }
-  }
-  #pragma unroll
-  for (int j = 0; j < 12; ++j) {
-    const float before_1 = before[j];
-    const float other = __shfl_up_sync(0xffffffff, before_1, 2);
-    if (lane >= 2) {
-      before[j] = other + before_1;
-    }
-  }
-  #pragma unroll
-  for (int j = 0; j < 12; ++j) {
-    const float before_1 = before[j];
-    const float other = __shfl_up_sync(0xffffffff, before_1, 4);
-    if (lane >= 4) {
-      before[j] = other + before_1;
-    }
-  }
-  #pragma unroll
-  for (int j = 0; j < 12; ++j) {
-    const float before_1 = before[j];
-    const float other = __shfl_up_sync(0xffffffff, before_1, 8);
-    if (lane >= 8) {
-      before[j] = other + before_1;
-    }
-  }
-  #pragma unroll
-  for (int j = 0; j < 12; ++j) {
-    const float before_1 = before[j];
-    const float other = __shfl_up_sync(0xffffffff, before_1, 16);
-    if (lane >= 16) {
-      before[j] = other + before_1;
+  #pragma unroll 1
+  for (int e = 0; e < 5; ++e) {
+    const int step = 1 << e;
+    #pragma unroll
+    for (int j = 0; j < 12; ++j) {
+      const float before_1 = before[j];
+      const float other = __shfl_up_sync(0xffffffff, before_1, step);
+      if (step <= lane) {
+        before[j] = other + before_1;
+      }
     }
   }
   float run = -0.0f;
@@ -542,68 +492,84 @@ scanl_tiles(const float* __restrict__ input, float* __restrict__ out,
       }
     }
   } else if (by_vectors) {
-    #pragma unroll
-    for (int j = 0; j < 12; ++j) {
-      const int p = (unsigned)first + j * 128;
-      const float x = before_1 + before[j];
-      const int slot = (j * 512 + thread) * 4;
-      const float4 inside_1_4 = *reinterpret_cast<const float4*>(&inside[slot]);
-      const float x_1 = x + inside_1_4.x;
-      const float x_2 = x + inside_1_4.y;
-      const float x_3 = x + inside_1_4.z;
-      const float x_4 = x + inside_1_4.w;
-      if (p < n0) {
-        __stcs(reinterpret_cast<float4*>(&out[p]), make_float4(x, x_1, x_2, x_3));
+    #pragma unroll 1
+    for (int turn = 0; turn < 6; ++turn) {
+      #pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        const int j = turn * 2 + u;
+        const int p = (unsigned)first + j * 128;
+        const float x = before_1 + before[u];
+        const int slot = (j * 512 + thread) * 4;
+        const float4 inside_1_4 = *reinterpret_cast<const float4*>(&inside[slot]);
+        const float x_1 = x + inside_1_4.x;
+        const float x_2 = x + inside_1_4.y;
+        const float x_3 = x + inside_1_4.z;
+        const float x_4 = x + inside_1_4.w;
+        if (p < n0) {
+          __stcs(reinterpret_cast<float4*>(&out[p]), make_float4(x, x_1, x_2, x_3));
+        }
+        if (p < n0 && n0 <= (int)(p + 4u)) {
+          float final = x_1;
+          if ((int)(p + 2u) == n0) {
+            final = x_2;
+          }
+          if ((int)(p + 3u) == n0) {
+            final = x_3;
+          }
+          if ((int)(p + 4u) == n0) {
+            final = x_4;
+          }
+          out[n0] = final;
+        }
       }
-      if (p < n0 && n0 <= (int)(p + 4u)) {
-        float final = x_1;
-        if ((int)(p + 2u) == n0) {
-          final = x_2;
-        }
-        if ((int)(p + 3u) == n0) {
-          final = x_3;
-        }
-        if ((int)(p + 4u) == n0) {
-          final = x_4;
-        }
-        out[n0] = final;
+      #pragma unroll
+      for (int k = 0; k < 10; ++k) {
+        before[k] = before[k + 2];
       }
     }
   } else {
-    #pragma unroll
-    for (int j = 0; j < 12; ++j) {
-      const int p = (unsigned)first + j * 128;
-      const float x = before_1 + before[j];
-      const int slot = (j * 512 + thread) * 4;
-      const float4 inside_1_4 = *reinterpret_cast<const float4*>(&inside[slot]);
-      const float x_1 = x + inside_1_4.x;
-      const float x_2 = x + inside_1_4.y;
-      const float x_3 = x + inside_1_4.z;
-      const float x_4 = x + inside_1_4.w;
-      if (p < n0) {
-        out[p] = x;
-      }
-      if ((int)(p + 1u) < n0) {
-        out[p + 1] = x_1;
-      }
-      if ((int)(p + 2u) < n0) {
-        out[p + 2] = x_2;
-      }
-      if ((int)(p + 3u) < n0) {
-        out[p + 3] = x_3;
-      }
-      if (p < n0 && n0 <= (int)(p + 4u)) {
-        float final = x_1;
-        if ((int)(p + 2u) == n0) {
-          final = x_2;
+    #pragma unroll 1
+    for (int turn = 0; turn < 6; ++turn) {
+      #pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        const int j = turn * 2 + u;
+        const int p = (unsigned)first + j * 128;
+        const float x = before_1 + before[u];
+        const int slot = (j * 512 + thread) * 4;
+        const float4 inside_1_4 = *reinterpret_cast<const float4*>(&inside[slot]);
+        const float x_1 = x + inside_1_4.x;
+        const float x_2 = x + inside_1_4.y;
+        const float x_3 = x + inside_1_4.z;
+        const float x_4 = x + inside_1_4.w;
+        if (p < n0) {
+          out[p] = x;
         }
-        if ((int)(p + 3u) == n0) {
-          final = x_3;
+        if ((int)(p + 1u) < n0) {
+          out[p + 1] = x_1;
         }
-        if ((int)(p + 4u) == n0) {
-          final = x_4;
+        if ((int)(p + 2u) < n0) {
+          out[p + 2] = x_2;
         }
-        out[n0] = final;
+        if ((int)(p + 3u) < n0) {
+          out[p + 3] = x_3;
+        }
+        if (p < n0 && n0 <= (int)(p + 4u)) {
+          float final = x_1;
+          if ((int)(p + 2u) == n0) {
+            final = x_2;
+          }
+          if ((int)(p + 3u) == n0) {
+            final = x_3;
+          }
+          if ((int)(p + 4u) == n0) {
+            final = x_4;
+          }
+          out[n0] = final;
+        }
+      }
+      #pragma unroll
+      for (int k = 0; k < 10; ++k) {
+        before[k] = before[k + 2];
       }
     }
   }
@@ -999,68 +965,84 @@ scanl_pipelined(const float* __restrict__ input, float* __restrict__ out,
             }
           }
         } else if (by_vectors) {
-          #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            const int p = (unsigned)first + j * 128;
-            const float x = base_1 + oldest[j];
-            const int slot = ((stage * 8 + j) * 384 + thread) * 4;
-            const float4 ring4 = *reinterpret_cast<const float4*>(&ring[slot]);
-            const float x_1 = x + ring4.x;
-            const float x_2 = x + ring4.y;
-            const float x_3 = x + ring4.z;
-            const float x_4 = x + ring4.w;
-            if (p < n0) {
-              __stcs(reinterpret_cast<float4*>(&out[p]), make_float4(x, x_1, x_2, x_3));
+          #pragma unroll 1
+          for (int turn = 0; turn < 4; ++turn) {
+            #pragma unroll
+            for (int u = 0; u < 2; ++u) {
+              const int j = turn * 2 + u;
+              const int p = (unsigned)first + j * 128;
+              const float x = base_1 + oldest[u];
+              const int slot = ((stage * 8 + j) * 384 + thread) * 4;
+              const float4 ring4 = *reinterpret_cast<const float4*>(&ring[slot]);
+              const float x_1 = x + ring4.x;
+              const float x_2 = x + ring4.y;
+              const float x_3 = x + ring4.z;
+              const float x_4 = x + ring4.w;
+              if (p < n0) {
+                __stcs(reinterpret_cast<float4*>(&out[p]), make_float4(x, x_1, x_2, x_3));
+              }
+              if (p < n0 && n0 <= (int)(p + 4u)) {
+                float final = x_1;
+                if ((int)(p + 2u) == n0) {
+                  final = x_2;
+                }
+                if ((int)(p + 3u) == n0) {
+                  final = x_3;
+                }
+                if ((int)(p + 4u) == n0) {
+                  final = x_4;
+                }
+                out[n0] = final;
+              }
             }
-            if (p < n0 && n0 <= (int)(p + 4u)) {
-              float final = x_1;
-              if ((int)(p + 2u) == n0) {
-                final = x_2;
-              }
-              if ((int)(p + 3u) == n0) {
-                final = x_3;
-              }
-              if ((int)(p + 4u) == n0) {
-                final = x_4;
-              }
-              out[n0] = final;
+            #pragma unroll
+            for (int k = 0; k < 6; ++k) {
+              oldest[k] = oldest[k + 2];
             }
           }
         } else {
-          #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            const int p = (unsigned)first + j * 128;
-            const float x = base_1 + oldest[j];
-            const int slot = ((stage * 8 + j) * 384 + thread) * 4;
-            const float4 ring4 = *reinterpret_cast<const float4*>(&ring[slot]);
-            const float x_1 = x + ring4.x;
-            const float x_2 = x + ring4.y;
-            const float x_3 = x + ring4.z;
-            const float x_4 = x + ring4.w;
-            if (p < n0) {
-              out[p] = x;
-            }
-            if ((int)(p + 1u) < n0) {
-              out[p + 1] = x_1;
-            }
-            if ((int)(p + 2u) < n0) {
-              out[p + 2] = x_2;
-            }
-            if ((int)(p + 3u) < n0) {
-              out[p + 3] = x_3;
-            }
-            if (p < n0 && n0 <= (int)(p + 4u)) {
-              float final = x_1;
-              if ((int)(p + 2u) == n0) {
-                final = x_2;
+          #pragma unroll 1
+          for (int turn = 0; turn < 4; ++turn) {
+            #pragma unroll
+            for (int u = 0; u < 2; ++u) {
+              const int j = turn * 2 + u;
+              const int p = (unsigned)first + j * 128;
+              const float x = base_1 + oldest[u];
+              const int slot = ((stage * 8 + j) * 384 + thread) * 4;
+              const float4 ring4 = *reinterpret_cast<const float4*>(&ring[slot]);
+              const float x_1 = x + ring4.x;
+              const float x_2 = x + ring4.y;
+              const float x_3 = x + ring4.z;
+              const float x_4 = x + ring4.w;
+              if (p < n0) {
+                out[p] = x;
               }
-              if ((int)(p + 3u) == n0) {
-                final = x_3;
+              if ((int)(p + 1u) < n0) {
+                out[p + 1] = x_1;
               }
-              if ((int)(p + 4u) == n0) {
-                final = x_4;
+              if ((int)(p + 2u) < n0) {
+                out[p + 2] = x_2;
               }
-              out[n0] = final;
+              if ((int)(p + 3u) < n0) {
+                out[p + 3] = x_3;
+              }
+              if (p < n0 && n0 <= (int)(p + 4u)) {
+                float final = x_1;
+                if ((int)(p + 2u) == n0) {
+                  final = x_2;
+                }
+                if ((int)(p + 3u) == n0) {
+                  final = x_3;
+                }
+                if ((int)(p + 4u) == n0) {
+                  final = x_4;
+                }
+                out[n0] = final;
+              }
+            }
+            #pragma unroll
+            for (int k = 0; k < 6; ++k) {
+              oldest[k] = oldest[k + 2];
             }
           }
         }
@@ -1090,77 +1072,65 @@ scanl_pipelined(const float* __restrict__ input, float* __restrict__ out,
             before[j] = x_3;
           }
         } else if (by_vectors) {
-          #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            const int p = (unsigned)first_1 + j * 128;
-            const int p_1 = min(p, n0 - 4);
-            const float4 input4 = __ldcs(reinterpret_cast<const float4*>(&input[p_1]));
-            const float x = input4.x + input4.y;
-            const float x_1 = x + input4.z;
-            const float x_2 = x_1 + input4.w;
-            const int slot = ((stage * 8 + j) * 384 + thread) * 4;
-            *reinterpret_cast<float4*>(&ring[slot]) = make_float4(input4.x, x, x_1, x_2);
-            before[j] = x_2;
+          #pragma unroll 1
+          for (int turn = 0; turn < 4; ++turn) {
+            #pragma unroll
+            for (int k = 0; k < 6; ++k) {
+              before[k] = before[k + 2];
+            }
+            #pragma unroll
+            for (int u = 0; u < 2; ++u) {
+              const int j = turn * 2 + u;
+              const int p = (unsigned)first_1 + j * 128;
+              const int p_1 = min(p, n0 - 4);
+              const float4 input4 = __ldcs(reinterpret_cast<const float4*>(&input[p_1]));
+              const float x = input4.x + input4.y;
+              const float x_1 = x + input4.z;
+              const float x_2 = x_1 + input4.w;
+              const int slot = ((stage * 8 + j) * 384 + thread) * 4;
+              *reinterpret_cast<float4*>(&ring[slot]) = make_float4(input4.x, x, x_1, x_2);
+              before[u + 6] = x_2;
+            }
           }
         } else {
-          #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            const int p = (unsigned)first_1 + j * 128;
-            const int p_1 = min(p, n0 - 1);
-            const float input_p = input[p_1];
-            const int p_2 = min((int)(p + 1u), n0 - 1);
-            const float input_p_1 = input[p_2];
-            const int p_3 = min((int)(p + 2u), n0 - 1);
-            const float input_p_2 = input[p_3];
-            const int p_4 = min((int)(p + 3u), n0 - 1);
-            const float input_p_3 = input[p_4];
-            const float x = input_p + input_p_1;
-            const float x_1 = x + input_p_2;
-            const float x_2 = x_1 + input_p_3;
-            const int slot = ((stage * 8 + j) * 384 + thread) * 4;
-            *reinterpret_cast<float4*>(&ring[slot]) = make_float4(input_p, x, x_1, x_2);
-            before[j] = x_2;
+          #pragma unroll 1
+          for (int turn = 0; turn < 4; ++turn) {
+            #pragma unroll
+            for (int k = 0; k < 6; ++k) {
+              before[k] = before[k + 2];
+            }
+            #pragma unroll
+            for (int u = 0; u < 2; ++u) {
+              const int j = turn * 2 + u;
+              const int p = (unsigned)first_1 + j * 128;
+              const int p_1 = min(p, n0 - 1);
+              const float input_p = input[p_1];
+              const int p_2 = min((int)(p + 1u), n0 - 1);
+              const float input_p_1 = input[p_2];
+              const int p_3 = min((int)(p + 2u), n0 - 1);
+              const float input_p_2 = input[p_3];
+              const int p_4 = min((int)(p + 3u), n0 - 1);
+              const float input_p_3 = input[p_4];
+              const float x = input_p + input_p_1;
+              const float x_1 = x + input_p_2;
+              const float x_2 = x_1 + input_p_3;
+              const int slot = ((stage * 8 + j) * 384 + thread) * 4;
+              *reinterpret_cast<float4*>(&ring[slot]) = make_float4(input_p, x, x_1, x_2);
+              before[u + 6] = x_2;
+            }
           }
         }
         // before[j]: prefixes over the threads of the totals of their vectors j.
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const float before_2 = before[j];
-          const float other_1 = __shfl_up_sync(0xffffffff, before_2, 1);
-          if (lane >= 1) {
-            before[j] = other_1 + before_2;
-          }
-        }
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const float before_2 = before[j];
-          const float other_1 = __shfl_up_sync(0xffffffff, before_2, 2);
-          if (lane >= 2) {
-            before[j] = other_1 + before_2;
-          }
-        }
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const float before_2 = before[j];
-          const float other_1 = __shfl_up_sync(0xffffffff, before_2, 4);
-          if (lane >= 4) {
-            before[j] = other_1 + before_2;
-          }
-        }
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const float before_2 = before[j];
-          const float other_1 = __shfl_up_sync(0xffffffff, before_2, 8);
-          if (lane >= 8) {
-            before[j] = other_1 + before_2;
-          }
-        }
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const float before_2 = before[j];
-          const float other_1 = __shfl_up_sync(0xffffffff, before_2, 16);
-          if (lane >= 16) {
-            before[j] = other_1 + before_2;
+        #pragma unroll 1
+        for (int e = 0; e < 5; ++e) {
+          const int step = 1 << e;
+          #pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            const float before_2 = before[j];
+            const float other_1 = __shfl_up_sync(0xffffffff, before_2, step);
+            if (step <= lane) {
+              before[j] = other_1 + before_2;
+            }
           }
         }
         float run = -0.0f;
