@@ -945,6 +945,65 @@ def local_binary_pattern_of_skimage(small: int) -> Cliff:
     return Cliff({"": natural}, {"numba": peer}, image)
 
 
+def _walk(ours: Program, scalar: Program, small: int) -> Cliff:
+    """A scan of numbers, s / 2 + f(x), and all its states."""
+
+    def natural(xs: Any) -> Any:
+        def step(s: Any, x: Any) -> Any:
+            s = s / 2 + ours(x)
+            return s, s
+
+        return td.scan(step, 0.0, xs)[1]
+
+    each = compiled(scalar)
+
+    @compiled
+    def peer(xs: Any) -> Any:
+        out, s = np.empty_like(xs), 0.0
+        for k in range(xs.size):
+            s = s / 2 + each(xs[k])
+            out[k] = s
+        return out
+
+    return Cliff({"": natural}, {"numba": peer}, floats(2_000_000 // small))
+
+
+@cliff
+def walk_with_a_division(small: int) -> Cliff:
+    return _walk(lambda x: 1 / (1 + x), lambda x: 1 / (1 + x), small)
+
+
+@cliff
+def walk_with_an_exponential(small: int) -> Cliff:
+    return _walk(td.exp, lambda x: np.exp(x), small)
+
+
+@cliff
+def loops_that_differ_in_length(small: int) -> Cliff:
+    """The steps of Collatz's sequences to 1."""
+
+    def natural(n: Any) -> Any:
+        def steps(n: Any) -> Any:
+            def next_of(s: Any) -> Any:
+                return td.where(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1
+
+            return td.while_loop(lambda s: s[0] > 1, next_of, (n, td.int64(0)))[1]
+
+        return td.map(steps, n)
+
+    @compiled
+    def peer(n: Any) -> Any:
+        out = np.zeros(n.shape, np.int64)
+        for k in range(n.size):
+            x = n[k]
+            while x > 1:
+                x = x // 2 if x % 2 == 0 else 3 * x + 1
+                out[k] += 1
+        return out
+
+    return Cliff({"": natural}, {"numba": peer}, np.arange(1, 200_000 // small, dtype=np.int64))
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cliffs")
