@@ -1,8 +1,8 @@
-"""Whether the workers of a cluster compute what this process would: their versions of treadle and
-of what it computes with, and their processors.
+"""Whether the workers of a cluster compute the same results as this process: their versions of
+treadle and of the packages that it computes with, and their processors.
 
-The workers of a client are asked once, those that join it later at the next call: one message to
-each, before any task.
+Each worker of a client is asked once, by a message before the first task; workers that join later
+are asked at the next call.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from treadle.dsl.errors import DistributionError, user_location
 
 from ..native.codegen.target import Target
 
-#: What may differ without other results but in the last bits of functions such as `exp`.
+#: What may differ between workers: it changes only the last bits of functions such as `exp`.
 PROCESSOR = "processor"
-#: What is not there.
+#: The version of a package that is not installed.
 _NONE = "none"
 
-#: The addresses of the workers, of each client, that have been asked.
+#: The addresses of the workers that have been asked, for each client.
 _asked: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 def environment() -> dict[str, str]:
-    """What the bits of results depend on, here."""
+    """The versions and the processor on which the bits of results depend, of this process."""
     found = {"treadle": dsl.VERSION}
     for package in ("numpy", "llvmlite"):
         try:
@@ -79,7 +79,7 @@ def check_workers() -> None:
     if not new:
         return
     answers = client.run(_in_a_thread(), workers=new, on_error="return")
-    # (A worker that is lost meanwhile has no say: its tasks go to others.)
+    # (A worker that is lost meanwhile does not count: its tasks go to others.)
     own = environment()
     found = {w: _of(answer, own) for w, answer in answers.items()
              if not isinstance(answer, OSError)}  # fmt: skip
@@ -111,7 +111,7 @@ def _of(answer: Any, own: Mapping[str, str]) -> dict[str, str]:
 
 def table(own: Mapping[str, str], workers: Mapping[str, Mapping[str, str]],
           names: Sequence[str]) -> str:  # fmt: skip
-    """What differs, a line for each; workers that have the same are one column."""
+    """A table of the differences: a line for each name, a column for workers that are alike."""
     names = [n for n in names if any(e[n] != own[n] for e in workers.values())]
     groups: dict[tuple[str, ...], list[str]] = {}
     for worker, e in workers.items():

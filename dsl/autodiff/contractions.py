@@ -1,12 +1,13 @@
-"""Sums over axes of matrix products, in adjoints.
+"""Sums of matrix products over some of their axes, in adjoints.
 
-What an array that was broadcast receives is summed over the axes that it lost, and so are products
-that are among its cotangents.  Such a sum is a product of sums, or a product that sums over more:
+The cotangent of an array that was broadcast is summed over the axes along which it was repeated.
+If that cotangent is a matrix product, the sum is a product with a sum, or a product that sums over
+one axis more:
 
     Σ_i Σ_l a[i, l] · b[l, j]       = Σ_l (Σ_i a[i, l]) · b[l, j]
     Σ_k Σ_l a[k, i, l] · b[k, l, j] = Σ_(k, l) a[k, i, l] · b[k, l, j], one product
 
-Then the product itself, as large as what was broadcast, is neither computed nor stored.
+So the product itself, as large as the broadcast array, is neither computed nor stored.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ class _Sum(NamedTuple):
 
 
 def contracted(found: Sequence[Leaf], also: Iterable[Leaf], given: Iterable[Node]) -> list[Leaf]:
-    """Leaves that compute the same.  Products that `also` or nodes that were `given` read stay as
-    they are, and so do those that are read in any other way than to be summed."""
+    """Leaves that compute the same as those `found`, with sums of products simplified.  Products
+    that `also` or nodes that were `given` read stay as they are, and so do those that are read in
+    any other way than to be summed."""
     nodes = list(topological([*found, *also]))
     fixed = set(given)
     products = {n for n in nodes if n not in fixed and isinstance(n, Matmul) and _is_plain(n)}

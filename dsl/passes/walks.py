@@ -1,16 +1,17 @@
-"""split_walks: what the steps of a walk do not need one after the other leaves its kernel.
+"""split_walks: costly work that the steps of a recurrence need not do in order leaves its kernel.
 
     s, ys = scan(lambda s, x: (a·s + exp(x), log(s)), s₀, xs)
         →   e = exp(xs)                 in parallel, in the lanes of vectors
             for k: u[k] = s; s = a·s + e[k]
             ys = log(u)                 in parallel
 
-A recurrence makes its steps in order, and a single walk makes them on one thread, element by
-element.  What its steps compute from other arrays alone, and what they compute of states only to
-store it, is taken out where a step would wait for it.  Many walks share vectors and threads
-already, but on a CPU not those along rows: vectors of walks would gather what they read, so steps
-that are cheap without such parts are made walk by walk.  This runs after producers are inlined, so
-it finds them in the steps.
+A walk is a recurrence along one line of its axis: its steps run in order, and a single walk runs on
+one thread, element by element.  Two parts of a step can be computed for all steps in parallel: what
+depends on other arrays alone, and what is computed from a state only to be stored.  They become
+kernels of their own if they are so costly that a step would wait for them.  Many walks already fill
+vectors and threads, except for walks along rows on a CPU: vectors of these would have to gather
+what they read.  So if the steps are cheap without the costly parts, they run walk by walk.  The
+pass runs after producers are inlined, and finds them in the steps.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ from .base import Context, Fused
 from .cost import operations
 from .recurrence import is_unsafe
 
-#: Walks, if their number is a constant, that do not fill the lanes of a vector.
+#: So few walks, if their number is a constant, do not fill the lanes of a vector.
 FEW_WALKS = 4
-#: A step of a walk on a CPU waits for the step before it: so many additions are made meanwhile.
-#: Functions as costly as an exponential are not: 2 million steps of `s/2 + f(x)` take 2.3 ms with
-#: a division or 20 additions in f, 12 ms with an exponential, 4.6 if that is computed before.
+#: A step of a walk on a CPU waits for the state of the step before it.  Meanwhile it can do as much
+#: independent work as HIDDEN additions, but not call functions of the cost FUNCTION, such as an
+#: exponential (`benchmarks/cliffs.py`, "walk with …": benchmarks/results/cliffs-walks-2026-11-30).
 HIDDEN, FUNCTION = 64.0, 15.0
 
 
 def split_walks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """The graph with costly elements outside of the kernels of lone walks."""
+    """The graph with costly work outside of the kernels of single walks and of walks along rows."""
     order = list(topological(roots))
     if not any(isinstance(node, Recurrence) for node in order):
         return list(roots)
@@ -82,11 +83,11 @@ def _goes_along_rows(node: Recurrence) -> bool:
 
 
 class _Split:
-    """A recurrence, what goes before it and what comes after it.
+    """A recurrence, and the kernels before and after it.
 
-    `inside`: the recurrence is computed in a loop over arrays, from whose body what goes before it
-    may be taken out; so this must not read or run what only an iteration may.  `inlined`: what
-    producers became in the steps, and the operations in it.
+    `inside`: the recurrence depends on the state of a loop over arrays around it.  The kernel
+    before it may be hoisted out of the body, so it must be safe to run without an iteration.
+    `inlined`: what producers became in the steps, and the operations in it.
     """
 
     def __init__(self, node: Recurrence, inside: bool, context: Context,
@@ -169,8 +170,8 @@ class _Split:
         return not (self.inside and is_unsafe(self._parallel((e,), "")))
 
     def _late(self, node: Recurrence) -> dict[int, list[Expr]]:
-        """What is collected and costly to compute from what a step computes anyway: the numbers of
-        the components, and what to store for each."""
+        """The collected components that are costly to compute from what a step computes anyway, by
+        number, and the values to store for each instead."""
         computed, free = {*_always(node.steps), *node.state}, _free(node)
         found: dict[int, list[Expr]] = {}
         for k, e in enumerate(node.collected):
@@ -191,8 +192,8 @@ def _free(node: Recurrence) -> dict[Expr, frozenset[Var]]:
 
 
 def _is_costly(e: Expr, computed: set[Expr]) -> bool:
-    """Whether a step waits for what it takes to compute this, but for what is `computed` already.
-    What is the same for all steps is computed before them."""
+    """Whether a step would wait for this expression, apart from those parts that are `computed`
+    anyway.  Parts that are the same for all steps are computed once, before the steps."""
     for part in walk((e,)):
         if part in computed or not part.varies:
             continue
@@ -203,8 +204,8 @@ def _is_costly(e: Expr, computed: set[Expr]) -> bool:
 
 
 def _always(roots: Sequence[Expr], into: Callable[[Expr], bool] | None = None) -> list[Expr]:
-    """What is evaluated wherever `roots` are, down to expressions for which `into` (if given) does
-    not hold."""
+    """The expressions that are evaluated whenever `roots` are; it does not look into those for
+    which `into` (if given) is false."""
     seen, stack = dict[Expr, None](), list(roots)
     while stack:
         e = stack.pop()

@@ -51,24 +51,30 @@ from .mathlib import FUNCTIONS
 from .target import Target
 from .values import parts, register_element
 
+# Estimates for recent x86-64 cores, adjusted on an AMD EPYC.  They only choose among forms that
+# give the same bits: what matters is the ratio of a vector's time to a scalar's, and where it is
+# wrong, a slower form runs.  `benchmarks/cliffs.py` has "loops that differ in length".
 #: Instructions of scalars, and of vectors, that start per cycle.
 _SCALARS, _VECTORS = 4.0, 2.0
 #: Cycles per lane of a gather: as one instruction, and as a branch and a load per lane.
 _GATHER, _BY_LANE = 2.0, 3.5
 #: Cycles of the test and the masks of an iteration of vectors, and of the test of one of scalars.
 _MASKS, _TEST = 4.0, 1.0
-#: Cycles until a load of an address that is known late: neither in the nearest cache nor in memory.
+#: Cycles of a load whose address was computed just before: more than in the first-level cache, far
+#: less than in memory.
 _LATE_LOAD = 20.0
-#: Cycles per iteration of a branch that is taken half of the time.
+#: Cycles per iteration of a branch that is taken half of the time, and so often mispredicted.
 _BRANCH = 5.0
-#: Cycles of entering and leaving the loop for one lane, per iteration of a loop of a few.
+#: Cycles of entering and leaving the loop of a lane, spread over a few iterations.
 _ENTRY = 1.5
-#: A loop is not emitted a second time to save less than this factor.
+#: A loop is emitted a second time only if a vector iteration takes this many times as long as a
+#: scalar one.
 _WORTH = 3
 #: Iterations that a loop of unknown length is taken to have.
 _ITERATIONS = 16.0
 #: Loops of more operations are not emitted a second time.
 _LONGEST = 400
+#: Cycles of a call of a user's function.
 _FOREIGN = 50.0
 
 
@@ -97,7 +103,7 @@ class VectorForm:
 
     @property
     def remark(self) -> str:
-        """What `explain` says, if there is something to say."""
+        """What `explain` says of this form; nothing if all loops run as vectors to the end."""
         slow = max(self.loops, key=lambda f: f.least, default=None)
         if slow is None or not (self.scalar or slow.least):
             return ""
@@ -156,14 +162,14 @@ def _least(s: Inner, one: float, vector: float) -> int:
 
 
 def _has_uniform_loops(s: Inner, varying: set[Var]) -> bool:
-    """Whether there are loops inside with as many iterations for all lanes: what vectors gain in
-    each of them is more than what the last lanes of the loop around them cost."""
+    """Whether it contains loops with the same number of iterations for all lanes.  What vectors
+    gain in these is more than what the last lanes of the loop around them cost."""
     body = s.body if isinstance(s, For) else (*s.before, *s.body)
     return any(not _differs(inner, varying) for inner in _loops(body))
 
 
 def _repeatable(s: Inner) -> bool:
-    """Whether the test may be made twice."""
+    """Whether the test may be evaluated twice, since it changes nothing but its own variables."""
     if isinstance(s, For):
         return True
     own = {v for x in statements(s.before) for v in defined(x)}
@@ -188,7 +194,7 @@ def free(s: Statement) -> list[Var]:
 
 
 def _loops(body: Body) -> Iterator[Inner]:
-    """The outermost loops, of which reductions are some inside vectors."""
+    """The outermost loops; a reduction inside a vector loop is a loop, too."""
     for s in body:
         if isinstance(s, Reduce):
             yield as_loop(s)
