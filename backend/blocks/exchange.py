@@ -86,7 +86,8 @@ class Exchange:
         parts: Sequence[int],
         exact: bool,
     ) -> Blocks:
-        """The same of few elements: every part of the result takes its own of all of them."""
+        """The same for few elements: every part of the result reads all of them, and takes its
+        own."""
         node, rank = self.node, len(shape)
         along = Axis(shape[0], tuple(parts), 0, rank=1)
         writer = Writer(self.engine, node, node.label.name)
@@ -140,7 +141,7 @@ class Exchange:
         return self.add(writer.made(made.leaves, results, axis)), axis
 
     def _combine(self, writer: Writer) -> Combine | None:
-        """The combination, with numbers of the call among those of the block."""
+        """The combination, whose run-time numbers are among those of the block."""
         combine = self.node.combine
         if combine is None:
             return None

@@ -55,10 +55,10 @@ class Scans(Rules):
     def _scan(self, node: Scan) -> None:
         """A scan whose axis has several chunks.
 
-        Of integers and extremes: of one row, by carries; else each block by itself, the totals of
-        the blocks before it, and both together.  Of floats: as the kernel of the whole array adds
-        them, so columns and many rows from block to block, and one row, or a few, by the totals of
-        blocks of the kernel.  Others go along complete rows.
+        Integers and extremes: a single row by carries, several rows in three stages (each block by
+        itself, the totals of the blocks before it, both combined).  Floats are added as the kernel
+        of the whole array adds them: columns and many rows from block to block, one or a few rows
+        by the totals of the kernel's blocks.  All others are scanned in complete rows.
         """
         free = tuple(range(len(node.shape)))
         local = self._local(node, free=free)
@@ -90,7 +90,7 @@ class Scans(Rules):
             self._by_ends(node, free, axis.sizes)
 
     def _not_cut(self, node: Scan, local: Localiser) -> str | None:
-        """Why a scan of floats goes along complete rows."""
+        """Why a scan of floats needs complete rows."""
         if not self.engine.dynamic:
             return "its blocks would be computed one after the other"
         if self._is_small(local):
@@ -106,13 +106,13 @@ class Scans(Rules):
         return prod(local.extents) * each <= min(ALONE, self.engine.allowed // 4)
 
     def _is_sequential(self, node: Scan, local: Localiser) -> bool:
-        """Whether the kernel goes along every row from its first step to the last one."""
+        """Whether the kernel takes the steps of every row in order."""
         if node.axis < len(node.shape) - 1:
             return True
         return prod(local.extents[:-1]) >= MANY_ROWS or local.extents[-1] <= BLOCK
 
     def _shifted(self, node: Scan) -> None:
-        """One that begins with its initial value: by an inclusive one."""
+        """A scan that begins with its initial value, by an inclusive one."""
         assert node.init is not None
         bare = Scan(node.shape, node.axis, node.elements, node.combine, node.init, "inclusive",
                     node.reverse, label=node.label, where=node.where)  # fmt: skip
@@ -135,7 +135,7 @@ class Scans(Rules):
 
     def _ends(self, node: Scan, inside: Expr, values: tuple[Expr, ...], end: Sequence[Expr]
               ) -> None:  # fmt: skip
-        """The prefixes of a scan: `values` inside, else what is at an end."""
+        """The prefixes of a scan: `values`, and at its ends the initial value or the total."""
         either = Cond(inside, values, tuple(end))
         found: dict[Expr, Expr] = {v: Proj(either, j) for j, v in enumerate(node.results)}
         made = Generate(node.outputs[0].shape, substitute(node.epilogue, found), label=node.label,
@@ -161,7 +161,7 @@ class Scans(Rules):
     # --- block after block ---
 
     def _recurrence(self, node: Recurrence) -> None:
-        """A recurrence whose axis has several chunks: every block goes on where the one before it
+        """A recurrence whose axis has several chunks: every block continues where the one before it
         ended."""
         local = self._local(node, free=range(len(node.shape)))
         axis = local.axes[node.axis]
@@ -172,8 +172,8 @@ class Scans(Rules):
             self._plain(node)
 
     def _handed_on(self, node: Recurrence, results: Node) -> None:
-        """Steps along an axis in blocks, each of which begins with the last state of the one before
-        it; `results`: the node whose results these are."""
+        """The steps along an axis in blocks, each of which begins with the last state of the block
+        before it; `results`: the node that they compute."""
         rank, stored = len(node.shape), len(node.collected)
         axes = self._local(node, free=range(rank)).axes
         sizes = {k: a.sizes for k, a in enumerate(axes) if a.is_cut}
@@ -213,8 +213,8 @@ class Scans(Rules):
     # --- floats, by the blocks of the kernel ---
 
     def _by_leaves(self, node: Scan, sizes: tuple[int, ...]) -> None:
-        """A few long rows: the totals of the kernel's blocks, what comes before each, and the scan
-        of chunks, of whole blocks, from there."""
+        """A few long rows, in three stages: the totals of the kernel's blocks, the totals of what
+        comes before each, and the scan of chunks of whole blocks from there."""
         rank = len(node.shape)
         start = node.init or identities(node.combine)
         steps = node if start is not None else _lifted(node)
@@ -343,7 +343,8 @@ class Scans(Rules):
         self._add(blocks, list(node.leaves))
 
     def _carried(self, node: Scan, sizes: tuple[int, ...]) -> None:
-        """The total of every block, what comes before each, and the scan of each from there."""
+        """Three stages: the total of every block, the totals of what comes before each, and the
+        scan of each block from there."""
         parts, neutral = result_variables(node.elements), identities(node.combine)
         fold = Fold((), node.shape, node.elements, node.combine, None, parts, parts,
                     label=Label("totals", node.label.name), where=node.where)  # fmt: skip
@@ -368,7 +369,7 @@ class Scans(Rules):
 
 
 def _combined(node: Scan, total: Sequence[Expr], value: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The next step of a scan: what was combined before it, and an element."""
+    """The step of a scan: the total so far, combined with an element."""
     left, right = (value, total) if node.reverse else (total, value)
     both: dict[Expr, Expr] = dict(zip(node.combine.left, left, strict=True))
     both.update(zip(node.combine.right, right, strict=True))
@@ -376,7 +377,8 @@ def _combined(node: Scan, total: Sequence[Expr], value: Sequence[Expr]) -> tuple
 
 
 def _lifted(node: Scan) -> Scan:
-    """The same scan with a neutral element: elements have a flag, which is false for nothing."""
+    """The same scan with a neutral element: each element gets a flag, which is false for the
+    neutral one."""
     combine = node.combine
     x, y = Var("left", bool_), Var("right", bool_)
     both = Cond(y, combine.results, combine.left)
@@ -390,7 +392,7 @@ def _lifted(node: Scan) -> Scan:
 
 
 def _as_recurrence(node: Scan) -> Recurrence:
-    """The same steps, one after the other."""
+    """The same scan as a recurrence, which takes its steps in order."""
     state, axis = result_variables(node.elements), node.axis
     steps = _combined(node, state, node.elements)
     start = node.init or identities(node.combine)

@@ -1,5 +1,5 @@
-"""Folds of segments of one row: blocks of whole segments, each of which takes its elements from the
-chunks that have them."""
+"""Segmented folds of one row: blocks of whole segments, each of which takes its elements from the
+chunks that contain them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Segments:
     def blocks(self, stored: Sequence[Leaf], sizes: Sequence[int], segments: int) -> Blocks:
         """The last stage: the folds, before the epilogue.
 
-        `stored`: the components of the elements, arrays with chunks of these sizes.  A block has as
-        many segments as any other; how many elements these have, the offsets tell when they are
-        there.
+        `stored`: the components of the elements, arrays with chunks of these sizes.  All blocks
+        have the same number of segments; how many elements these have follows from the offsets,
+        once they are computed.
         """
         node, extent = self.node, sum(sizes)
         along = Axis(segments, even(segments, len(sizes)), 0, rank=1)
@@ -89,7 +89,7 @@ class Segments:
         return found
 
     def _numbers(self, writer: Writer) -> dict[Expr, Expr]:
-        """The numbers of the call that the combination and the initial value have."""
+        """The run-time numbers in the combination and in the initial value."""
         node = self.node
         found: dict[Expr, Expr] = {}
         for e in walk((*node.combine.results, *(node.init or ()))):

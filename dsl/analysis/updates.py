@@ -55,7 +55,8 @@ def is_one_to_one(node: Permute) -> bool:
 
 
 def parted(condition: Expr) -> tuple[Expr, Expr]:
-    """A condition as two: what has one value for all elements of a launch, and the rest."""
+    """A condition as two: the part that has one value for all elements of a launch, and the
+    rest."""
     fixed: Expr = TRUE
     rest: Expr = TRUE
     stack = [condition]
@@ -93,9 +94,9 @@ def defaults_of(node: Node) -> tuple[Leaf, ...]:
 def overwritable(loop: ArrayLoop, split: bool = False) -> dict[Node, list[Leaf]]:
     """The nodes of a loop's body that may overwrite states of the loop, and these states.
 
-    All other readers of such a state can run before the node that overwrites it.  Where that is a
-    branch, the nodes inside of its sides that do are here, too.  With `split`, also the nodes that
-    could if their values were stored before."""
+    All other readers of such a state can run before the node that overwrites it.  If that node is a
+    branch, the nodes in its sides that write the state are included.  With `split`, so are nodes
+    that could overwrite a state if their values were stored first."""
     order = [n for n in topological(loop.inner_roots(), inside=False) if not isinstance(n, Input)]
     tested = () if loop.predicate is None else topological((loop.predicate,), inside=False)
     results = set(loop.body)

@@ -1,9 +1,10 @@
-"""Warnings for what Python does while a function is traced, and not in each call: random numbers
-that it draws become constants of the program, and loops are unrolled.
+"""Warnings for what Python does once, while a function is traced, instead of in each call: random
+numbers that it draws become constants of the program, and its loops are unrolled.
 
-Python's and NumPy's generators have hidden states, so drawing is told by the states of those that
-the function can reach by a name: the modules' own, and what it captures.  NumPy's module is not
-loaded for that: nobody has drawn from it before it is.
+A generator's state changes when numbers are drawn, so drawing is detected by comparing the states
+of all generators that the function can reach by a name: those of the modules, and those that it
+captures.  NumPy's module is not loaded for that: before it is loaded, nothing has been drawn from
+it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class UnrolledLoopWarning(UserWarning):
     """A Python loop that makes so many kernels that compiling them takes long."""
 
 
-#: From how many kernels of the same operation on, which take seconds to compile.
+#: So many kernels of one operation take seconds to compile.
 UNROLLED = 100
 
 

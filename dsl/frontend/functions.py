@@ -1,9 +1,9 @@
 """What a user's function computes, as a key: functions with the same key compute the same.
 
 `td.stencil(lambda w: w[-1] + w[1], a)` makes another function object in every call, with the same
-code.  A function whose result depends on anything but its code and immutable values has no key:
-if it refers to arrays, lists or objects, changes a variable outside of it, or calls what is not
-known to be pure, its operation is traced in each call.
+code.  A function whose result may depend on more than its code and immutable values has no key:
+if it refers to arrays, lists or objects, changes a variable outside of it, or calls something that
+is not known to be pure, its operation is traced in each call.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ from .small import (
 
 @dataclass(frozen=True)
 class Scale:
-    """What divides the elements of a column or matrix, so that no square overflows and those that
-    underflow are negligible, and its inverse."""
+    """A divisor for the elements of a column or matrix, with its inverse: no square overflows then,
+    and squares that underflow are negligible."""
 
     value: Expr
     inverse: Expr

@@ -1,7 +1,7 @@
 """Linear algebra of many matrices of up to 32 rows on a GPU: what its algorithms share.
 
 A warp holds 32 / LANES matrices, with LANES = 8, 16 or 32 lanes each.  A lane has a row or a column
-in registers; they meet by shuffles.
+in registers; shuffles exchange elements.
 
     load             each lane its row or column
     an algorithm     `warps_rows.py`, `warps_columns.py`

@@ -36,11 +36,11 @@ class Transposed(ctypes.Structure):
 
 
 def arranged(left: str, right: str, source: str, fewer: bool = True) -> tuple[bool, str]:
-    """Whether the rows of a tile are columns of C, and the layout of the operand that gives them;
-    the other one's lines are, or are made, along the inner index.
+    """Whether the rows of a tile are columns of C, and the layout of the operand that they come
+    from.  The other operand is contiguous along the inner index, or is copied to be.
 
-    `left`, `right`: the indices along which a and b are contiguous, "K" or "R"; `source`: of what
-    is fused; `fewer`: a has not more rows than b has columns.
+    `left`, `right`: the index along which a and b are contiguous, "K" (inner) or "R"; `source`: the
+    source of what is fused; `fewer`: a has no more rows than b has columns.
 
     >>> arranged("K", "K", ""), arranged("K", "R", ""), arranged("R", "K", "")
     ((False, 'K'), (True, 'R'), (False, 'R'))
@@ -58,8 +58,8 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, form: Form, fused
              ) -> None:  # fmt: skip
     """`out = a @ b`; a and b are contiguous along rows or columns.
 
-    Where the lines of neither are along the inner index, or only those of the one that a function
-    is fused into, one is transposed first.
+    If neither is contiguous along the inner index, or only the one into which a function is fused,
+    one of them is transposed first.
     """
     source, kept = "" if fused is None else fused.source, None
     plain = "struct Producer" not in source

@@ -1,7 +1,8 @@
-"""Loops inside vector loops, lane by lane: all of them, or what is left when few lanes iterate.
+"""Loops inside vector loops that run lane by lane: from the beginning, or once few lanes still
+iterate.
 
 The variables that differ between lanes are stored as vectors; for each lane, its elements are
-loaded, the loop runs as one of scalars from there, and what it assigned is stored back.
+loaded, the loop continues with scalars, and what it assigned is stored back.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
 
 def threshold(em: Emitter, s: For | While) -> int:
-    """With how many lanes to go on as a vector: 0 until none is left, more than there are: never.
+    """The number of iterating lanes below which a loop continues lane by lane; 0: never; more than
+    there are lanes: from the beginning.
 
-    A checked kernel leaves its loops when a check fails, which lanes do together.
+    In checked kernels it is 0: all lanes leave a loop together when a check fails.
     """
     if em.kernel.errors:
         return 0
@@ -35,7 +37,7 @@ def threshold(em: Emitter, s: For | While) -> int:
 
 
 def at_least(em: Emitter, mask: Reg, few: int) -> Reg:
-    """Whether so many lanes of a mask are set."""
+    """Whether at least so many lanes of a mask are set."""
     word = f"i{em.lanes}"
     count = em.code.intrinsic(f"llvm.ctpop.{word}", word, [(word, _bits(em, mask))])
     return em.code.emit(f"icmp uge {word} {count}, {few}")
@@ -43,7 +45,7 @@ def at_least(em: Emitter, mask: Reg, few: int) -> Reg:
 
 @contextmanager
 def some(em: Emitter, s: For | While, mask: Reg) -> Iterator[None]:
-    """What is emitted inside, the loop `s`, runs if a lane is set."""
+    """The code emitted inside, the loop `s`, runs if any lane is set."""
     some, none = em.code.label("some"), em.code.label("none")
     em.code.branch(Lanes(em.code, em.lanes).any(mask), some, none)
     em.code.start(some)
@@ -59,8 +61,8 @@ def _bits(em: Emitter, mask: Reg) -> Reg:
 
 
 def emit(em: Emitter, s: For | While, copy: Copy, mask: Reg, first: Value | None = None) -> None:
-    """Run a loop for each lane of a mask, from the present values of its variables on, and, if it
-    counts, from `first` on."""
+    """Run a loop for each lane of a mask, beginning with the current values of its variables, and a
+    counted one with `first`."""
     code, lanes, word = em.code, em.lanes, f"i{em.lanes}"
     em.thorough = True  # loops of scalars have loads that are made once
     assigned = [v for v in modified((s,)) if isinstance(v, Var)]
