@@ -420,8 +420,7 @@ class Ranges:
                     return self._product(a, (factor, factor))
                 least, most = self._small.range(b[0])[0], self._small.range(b[1])[1]
                 if 0 <= least <= most < 32 and self.is_natural(a[0]):
-                    low, high = (at.multiply(x, 1 << k) for x, k in zip(a, (least, most), strict=True))
-                    return low, high
+                    return at.multiply(a[0], 1 << least), at.multiply(a[1], 1 << most)
             case "bitwise_and" if self.is_natural(a[0]) and self.is_natural(b[0]):
                 return constant(0), at.minimum(a[1], b[1])
             case "bitwise_or" | "bitwise_xor" if self.is_natural(a[0]) and self.is_natural(b[0]):
