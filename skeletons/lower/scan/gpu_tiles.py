@@ -315,9 +315,14 @@ class TileScan(Rows):
         with into.when(at.negate(begun)):
             assign(into, before, initial.values)
         state = PartialPrefix(into, self.order, before, at.either(initial.known, begun))
-        for w in range(self.back, 0, -1):
-            with into.when(at.less_equal(w, away)):
-                state.append(get(into, self.sums, at.integer(w)))
+        if self.spreading == "rolled":
+            between = into.let(at.minimum(at.maximum(away, 0), self.back), "between")
+            with into.loop("w", 0, between, "rolled") as w:
+                state.append(get(into, self.sums, at.subtract(between, w)))
+        else:
+            for back in range(self.back, 0, -1):
+                with into.when(at.less_equal(back, away)):
+                    state.append(get(into, self.sums, at.integer(back)))
         last = at.both(at.equal(thread, 0), at.equal(index, WARP - 1))
         more = at.less(at.add(tile, 1), self.tiles)
         with into.when(at.both(last, more)):

@@ -645,93 +645,11 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
     before_3 = 0.0f;
   }
   bool some = begun;
-  if (nearest_1 >= 8) {
-    const float sum_2 = sum[8];
-    const float sum_1_1 = sum_1[8];
-    if (some) {
-      before_2 *= sum_2;
-      before_3 = before_3 * sum_2 + sum_1_1;
-    } else {
-      before_2 = sum_2;
-      before_3 = sum_1_1;
-      some = true;
-    }
-  }
-  if (nearest_1 >= 7) {
-    const float sum_2 = sum[7];
-    const float sum_1_1 = sum_1[7];
-    if (some) {
-      before_2 *= sum_2;
-      before_3 = before_3 * sum_2 + sum_1_1;
-    } else {
-      before_2 = sum_2;
-      before_3 = sum_1_1;
-      some = true;
-    }
-  }
-  if (nearest_1 >= 6) {
-    const float sum_2 = sum[6];
-    const float sum_1_1 = sum_1[6];
-    if (some) {
-      before_2 *= sum_2;
-      before_3 = before_3 * sum_2 + sum_1_1;
-    } else {
-      before_2 = sum_2;
-      before_3 = sum_1_1;
-      some = true;
-    }
-  }
-  if (nearest_1 >= 5) {
-    const float sum_2 = sum[5];
-    const float sum_1_1 = sum_1[5];
-    if (some) {
-      before_2 *= sum_2;
-      before_3 = before_3 * sum_2 + sum_1_1;
-    } else {
-      before_2 = sum_2;
-      before_3 = sum_1_1;
-      some = true;
-    }
-  }
-  if (nearest_1 >= 4) {
-    const float sum_2 = sum[4];
-    const float sum_1_1 = sum_1[4];
-    if (some) {
-      before_2 *= sum_2;
-      before_3 = before_3 * sum_2 + sum_1_1;
-    } else {
-      before_2 = sum_2;
-      before_3 = sum_1_1;
-      some = true;
-    }
-  }
-  if (nearest_1 >= 3) {
-    const float sum_2 = sum[3];
-    const float sum_1_1 = sum_1[3];
-    if (some) {
-      before_2 *= sum_2;
-      before_3 = before_3 * sum_2 + sum_1_1;
-    } else {
-      before_2 = sum_2;
-      before_3 = sum_1_1;
-      some = true;
-    }
-  }
-  if (nearest_1 >= 2) {
-    const float sum_2 = sum[2];
-    const float sum_1_1 = sum_1[2];
-    if (some) {
-      before_2 *= sum_2;
-      before_3 = before_3 * sum_2 + sum_1_1;
-    } else {
-      before_2 = sum_2;
-      before_3 = sum_1_1;
-      some = true;
-    }
-  }
-  if (nearest_1 >= 1) {
-    const float sum_2 = sum[1];
-    const float sum_1_1 = sum_1[1];
+  const int between = min(max(nearest_1, 0ll), 8ll);
+  #pragma unroll 1
+  for (int w = 0; w < between; ++w) {
+    const float sum_2 = sum[between - w];
+    const float sum_1_1 = sum_1[between - w];
     if (some) {
       before_2 *= sum_2;
       before_3 = before_3 * sum_2 + sum_1_1;

@@ -428,29 +428,10 @@ scanl_tiles(const float* __restrict__ input, float* __restrict__ out,
   if (!begun) {
     before_1 = 0.0f;
   }
-  if (nearest_1 >= 8) {
-    before_1 += sum[8];
-  }
-  if (nearest_1 >= 7) {
-    before_1 += sum[7];
-  }
-  if (nearest_1 >= 6) {
-    before_1 += sum[6];
-  }
-  if (nearest_1 >= 5) {
-    before_1 += sum[5];
-  }
-  if (nearest_1 >= 4) {
-    before_1 += sum[4];
-  }
-  if (nearest_1 >= 3) {
-    before_1 += sum[3];
-  }
-  if (nearest_1 >= 2) {
-    before_1 += sum[2];
-  }
-  if (nearest_1 >= 1) {
-    before_1 += sum[1];
+  const int between = min(max(nearest_1, 0ll), 8ll);
+  #pragma unroll 1
+  for (int w = 0; w < between; ++w) {
+    before_1 += sum[between - w];
   }
   if (thread == 0 && index == 31 && number + 1 < tiles) {
     float whole_1 = sum[9];
