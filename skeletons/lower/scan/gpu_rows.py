@@ -264,6 +264,10 @@ class Rows(AxisScan):
         Stores if `owner` holds; the thread that has the value after the last step stores that, too.
         """
         order, inclusive = self.order, self.node.form == "inclusive"
+        final = () if inclusive else declare(into, zeros(self.combine), "final")
+        ends: Expr = FALSE
+        if not inclusive and reach is not Reach.WHOLE:
+            ends = into.declare(FALSE, "ends")
         with self._vectors(into, reach) as (j, at_j):
             p = into.let(at.add(first, at.multiply(j, step)), "p")
             start, known = self._start(into, base, j, at_j, lane)
@@ -285,15 +289,19 @@ class Rows(AxisScan):
                     for k, values in enumerate(shown):
                         with into.when(at.less(at.add(p, k), self.n)):
                             self.store(into, others, into.let(at.add(p, k), "p"), values)
-                if not inclusive:
-                    after = at.add(p, self.vector)
-                    last = at.both(at.less(p, self.n), at.less_equal(self.n, after))
-                    with into.when(last):
-                        final = declare(into, prefixes[1], "final")
-                        for k in range(1, self.vector):
-                            with into.when(at.equal(at.add(p, k + 1), self.n)):
-                                assign(into, final, prefixes[k + 1])
-                        self.end(into, others, final)
+            if isinstance(ends, Var):
+                for k in range(self.vector):
+                    with into.when(at.equal(at.add(p, k + 1), self.n)):
+                        assign(into, [*final, ends], [*prefixes[k + 1], TRUE])
+            elif not inclusive:
+                assign(into, final, prefixes[-1])
+        if inclusive:
+            return
+        if reach is Reach.WHOLE:  # the last step can only be the last one here
+            after = at.add(at.add(first, at.multiply(step, self.vectors - 1)), self.vector)
+            ends = at.equal(after, self.n)
+        with into.when(at.both(owner, ends)):
+            self.end(into, others, final)
 
     def _start(self, into: Linearizer, base: Prefix, j: Expr, at_j: Expr, lane: Expr
                ) -> tuple[Values, Expr]:  # fmt: skip

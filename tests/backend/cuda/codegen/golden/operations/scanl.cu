@@ -94,6 +94,8 @@ scanl_rows(const float* __restrict__ input, float* __restrict__ out, int n0, int
       run += other;
     }
     if (by_vectors) {
+      float final = 0.0f;
+      bool ends = false;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int p = first + j * step;
@@ -103,26 +105,32 @@ scanl_rows(const float* __restrict__ input, float* __restrict__ out, int n0, int
         const float x_2 = x + inside[slot + 1];
         const float x_3 = x + inside[slot + 2];
         const float x_4 = x + inside[slot + 3];
-        if (owner) {
-          if (p < n0) {
-            __stcs(reinterpret_cast<float4*>(&out[p]), make_float4(x, x_1, x_2, x_3));
-          }
-          if (p < n0 && n0 <= p + 4) {
-            float final = x_1;
-            if (p + 2 == n0) {
-              final = x_2;
-            }
-            if (p + 3 == n0) {
-              final = x_3;
-            }
-            if (p + 4 == n0) {
-              final = x_4;
-            }
-            out[n0] = final;
-          }
+        if (owner && p < n0) {
+          __stcs(reinterpret_cast<float4*>(&out[p]), make_float4(x, x_1, x_2, x_3));
+        }
+        if (p + 1 == n0) {
+          final = x_1;
+          ends = true;
+        }
+        if (p + 2 == n0) {
+          final = x_2;
+          ends = true;
+        }
+        if (p + 3 == n0) {
+          final = x_3;
+          ends = true;
+        }
+        if (p + 4 == n0) {
+          final = x_4;
+          ends = true;
         }
       }
+      if (owner && ends) {
+        out[n0] = final;
+      }
     } else {
+      float final = 0.0f;
+      bool ends = false;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int p = first + j * step;
@@ -145,20 +153,26 @@ scanl_rows(const float* __restrict__ input, float* __restrict__ out, int n0, int
           if (p + 3 < n0) {
             out[p + 3] = x_3;
           }
-          if (p < n0 && n0 <= p + 4) {
-            float final = x_1;
-            if (p + 2 == n0) {
-              final = x_2;
-            }
-            if (p + 3 == n0) {
-              final = x_3;
-            }
-            if (p + 4 == n0) {
-              final = x_4;
-            }
-            out[n0] = final;
-          }
         }
+        if (p + 1 == n0) {
+          final = x_1;
+          ends = true;
+        }
+        if (p + 2 == n0) {
+          final = x_2;
+          ends = true;
+        }
+        if (p + 3 == n0) {
+          final = x_3;
+          ends = true;
+        }
+        if (p + 4 == n0) {
+          final = x_4;
+          ends = true;
+        }
+      }
+      if (owner && ends) {
+        out[n0] = final;
       }
     }
     carry += run;
@@ -447,32 +461,25 @@ scanl_tiles(const float* __restrict__ input, float* __restrict__ out,
     before_1 += warp_prefix[warp - 1];
   }
   if (whole) {
+    float final = 0.0f;
     #pragma unroll
     for (int j = 0; j < 12; ++j) {
-      const int p = (unsigned)first + j * 128;
+      const int p = first + j * 128;
       const float x = before_1 + before[j];
       const int slot = (j * 512 + thread) * 4;
       const float4 inside_1_4 = *reinterpret_cast<const float4*>(&inside[slot]);
       const float x_1 = x + inside_1_4.x;
       const float x_2 = x + inside_1_4.y;
       const float x_3 = x + inside_1_4.z;
-      const float x_4 = x + inside_1_4.w;
       __stcs(reinterpret_cast<float4*>(&out[p]), make_float4(x, x_1, x_2, x_3));
-      if (p < n0 && n0 <= (int)(p + 4u)) {
-        float final = x_1;
-        if ((int)(p + 2u) == n0) {
-          final = x_2;
-        }
-        if ((int)(p + 3u) == n0) {
-          final = x_3;
-        }
-        if ((int)(p + 4u) == n0) {
-          final = x_4;
-        }
-        out[n0] = final;
-      }
+      final = x + inside_1_4.w;
+    }
+    if ((int)(first + 1412u) == n0) {
+      out[n0] = final;
     }
   } else if (by_vectors) {
+    float final = 0.0f;
+    bool ends = false;
     #pragma unroll 1
     for (int turn = 0; turn < 6; ++turn) {
       #pragma unroll
@@ -489,18 +496,21 @@ scanl_tiles(const float* __restrict__ input, float* __restrict__ out,
         if (p < n0) {
           __stcs(reinterpret_cast<float4*>(&out[p]), make_float4(x, x_1, x_2, x_3));
         }
-        if (p < n0 && n0 <= (int)(p + 4u)) {
-          float final = x_1;
-          if ((int)(p + 2u) == n0) {
-            final = x_2;
-          }
-          if ((int)(p + 3u) == n0) {
-            final = x_3;
-          }
-          if ((int)(p + 4u) == n0) {
-            final = x_4;
-          }
-          out[n0] = final;
+        if ((int)(p + 1u) == n0) {
+          final = x_1;
+          ends = true;
+        }
+        if ((int)(p + 2u) == n0) {
+          final = x_2;
+          ends = true;
+        }
+        if ((int)(p + 3u) == n0) {
+          final = x_3;
+          ends = true;
+        }
+        if ((int)(p + 4u) == n0) {
+          final = x_4;
+          ends = true;
         }
       }
       #pragma unroll
@@ -508,7 +518,12 @@ scanl_tiles(const float* __restrict__ input, float* __restrict__ out,
         before[k] = before[k + 2];
       }
     }
+    if (ends) {
+      out[n0] = final;
+    }
   } else {
+    float final = 0.0f;
+    bool ends = false;
     #pragma unroll 1
     for (int turn = 0; turn < 6; ++turn) {
       #pragma unroll
@@ -534,24 +549,30 @@ scanl_tiles(const float* __restrict__ input, float* __restrict__ out,
         if ((int)(p + 3u) < n0) {
           out[p + 3] = x_3;
         }
-        if (p < n0 && n0 <= (int)(p + 4u)) {
-          float final = x_1;
-          if ((int)(p + 2u) == n0) {
-            final = x_2;
-          }
-          if ((int)(p + 3u) == n0) {
-            final = x_3;
-          }
-          if ((int)(p + 4u) == n0) {
-            final = x_4;
-          }
-          out[n0] = final;
+        if ((int)(p + 1u) == n0) {
+          final = x_1;
+          ends = true;
+        }
+        if ((int)(p + 2u) == n0) {
+          final = x_2;
+          ends = true;
+        }
+        if ((int)(p + 3u) == n0) {
+          final = x_3;
+          ends = true;
+        }
+        if ((int)(p + 4u) == n0) {
+          final = x_4;
+          ends = true;
         }
       }
       #pragma unroll
       for (int k = 0; k < 10; ++k) {
         before[k] = before[k + 2];
       }
+    }
+    if (ends) {
+      out[n0] = final;
     }
   }
 }
@@ -920,32 +941,25 @@ scanl_pipelined(const float* __restrict__ input, float* __restrict__ out,
           base_1 += prefix[stage * 12 + warp - 1];
         }
         if (whole) {
+          float final = 0.0f;
           #pragma unroll
           for (int j = 0; j < 8; ++j) {
-            const int p = (unsigned)first + j * 128;
+            const int p = first + j * 128;
             const float x = base_1 + oldest[j];
             const int slot = ((stage * 8 + j) * 384 + thread) * 4;
             const float4 ring4 = *reinterpret_cast<const float4*>(&ring[slot]);
             const float x_1 = x + ring4.x;
             const float x_2 = x + ring4.y;
             const float x_3 = x + ring4.z;
-            const float x_4 = x + ring4.w;
             __stcs(reinterpret_cast<float4*>(&out[p]), make_float4(x, x_1, x_2, x_3));
-            if (p < n0 && n0 <= (int)(p + 4u)) {
-              float final = x_1;
-              if ((int)(p + 2u) == n0) {
-                final = x_2;
-              }
-              if ((int)(p + 3u) == n0) {
-                final = x_3;
-              }
-              if ((int)(p + 4u) == n0) {
-                final = x_4;
-              }
-              out[n0] = final;
-            }
+            final = x + ring4.w;
+          }
+          if ((int)(first + 900u) == n0) {
+            out[n0] = final;
           }
         } else if (by_vectors) {
+          float final = 0.0f;
+          bool ends = false;
           #pragma unroll 1
           for (int turn = 0; turn < 4; ++turn) {
             #pragma unroll
@@ -962,18 +976,21 @@ scanl_pipelined(const float* __restrict__ input, float* __restrict__ out,
               if (p < n0) {
                 __stcs(reinterpret_cast<float4*>(&out[p]), make_float4(x, x_1, x_2, x_3));
               }
-              if (p < n0 && n0 <= (int)(p + 4u)) {
-                float final = x_1;
-                if ((int)(p + 2u) == n0) {
-                  final = x_2;
-                }
-                if ((int)(p + 3u) == n0) {
-                  final = x_3;
-                }
-                if ((int)(p + 4u) == n0) {
-                  final = x_4;
-                }
-                out[n0] = final;
+              if ((int)(p + 1u) == n0) {
+                final = x_1;
+                ends = true;
+              }
+              if ((int)(p + 2u) == n0) {
+                final = x_2;
+                ends = true;
+              }
+              if ((int)(p + 3u) == n0) {
+                final = x_3;
+                ends = true;
+              }
+              if ((int)(p + 4u) == n0) {
+                final = x_4;
+                ends = true;
               }
             }
             #pragma unroll
@@ -981,7 +998,12 @@ scanl_pipelined(const float* __restrict__ input, float* __restrict__ out,
               oldest[k] = oldest[k + 2];
             }
           }
+          if (ends) {
+            out[n0] = final;
+          }
         } else {
+          float final = 0.0f;
+          bool ends = false;
           #pragma unroll 1
           for (int turn = 0; turn < 4; ++turn) {
             #pragma unroll
@@ -1007,24 +1029,30 @@ scanl_pipelined(const float* __restrict__ input, float* __restrict__ out,
               if ((int)(p + 3u) < n0) {
                 out[p + 3] = x_3;
               }
-              if (p < n0 && n0 <= (int)(p + 4u)) {
-                float final = x_1;
-                if ((int)(p + 2u) == n0) {
-                  final = x_2;
-                }
-                if ((int)(p + 3u) == n0) {
-                  final = x_3;
-                }
-                if ((int)(p + 4u) == n0) {
-                  final = x_4;
-                }
-                out[n0] = final;
+              if ((int)(p + 1u) == n0) {
+                final = x_1;
+                ends = true;
+              }
+              if ((int)(p + 2u) == n0) {
+                final = x_2;
+                ends = true;
+              }
+              if ((int)(p + 3u) == n0) {
+                final = x_3;
+                ends = true;
+              }
+              if ((int)(p + 4u) == n0) {
+                final = x_4;
+                ends = true;
               }
             }
             #pragma unroll
             for (int k = 0; k < 6; ++k) {
               oldest[k] = oldest[k + 2];
             }
+          }
+          if (ends) {
+            out[n0] = final;
           }
         }
       }
