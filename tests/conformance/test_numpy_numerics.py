@@ -226,3 +226,30 @@ def test_many_differences_and_derivatives(kind):
         np.testing.assert_array_equal(got, np.polyder(a[0], m))
     found = td.run(td.polyint(a[0, :5].astype("float64"), 100, 2.0), backend="native")
     np.testing.assert_allclose(found, np.polyint(a[0, :5].astype("float64"), 100, 2.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_quantiles_of_bytes(run, dtype):
+    """Long rows are counted, short ones sorted."""
+    rng = np.random.default_rng(7)
+    wide = np.arange(256).astype(dtype)
+    cases = [(wide, [None]), (rng.choice(wide, (2, 2048)), [1])]
+    if dtype == "uint8":
+        cases += [(rng.choice(wide, (50, 60, 3)), [(0, 1), 2]), (wide[255:], [0])]
+    for a, axes in cases:
+        for axis in axes:
+            for method, q, keepdims in (
+                ("linear", [0, 50, 98.5], False), ("lower", 30, True), ("nearest", [3, 100], True),
+            ):  # fmt: skip
+                # (NumPy's differences of int8 overflow.)
+                b = a.astype(float) if method == "linear" else a
+                expected = np.percentile(b, q, axis, method=method, keepdims=keepdims)
+                found = run(td.percentile(a, q, axis, method, keepdims))
+                np.testing.assert_allclose(found, expected, rtol=1e-14)
+                assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(run(td.median(a, axis)), np.median(a, axis))
+    assert np.isnan(run(td.nanmedian(np.zeros(0, dtype)))).all()
+    assert np.isnan(run(td.median(np.zeros((3, 0), dtype), axis=1))).all()
+    assert run(td.median(np.zeros((0, 3), dtype), axis=1)).shape == (0,)
+    with pytest.raises(td.ShapeError):
+        run(td.quantile(np.zeros(0, dtype), 0.5, method="lower"))

@@ -16,19 +16,21 @@ from ...frontend.call_cache import values_are_read
 from ...frontend.sources import as_array
 from ...scalar import Scalar
 from ...shapes import require
-from ...types import int64
+from ...types import int8, int64, uint8
 from ..common import alike, checked, normalise_axes, operation
 from ..control import cond
 from ..elements.functions import cast, clip, floor, isfinite, isnan, maximum, minimum, rint, where
 from ..elements.mapping import map as map_
 from ..indexing.index_space import expand_dims, flatten, reshape, take
 from ..indexing.joining import concatenate, stack
-from ..indexing.making import generate, iota
+from ..indexing.making import generate, iota, ones_like, zeros
+from ..indexing.permuting import permute
 from ..indexing.rearranging import moveaxis
 from ..indexing.row_major import product
 from .folds import not_empty
 from .irregular import argsort, compact, sort as sort_
 from .reductions import count_nonzero
+from .scans import cumsum
 from .searching import searchsorted
 
 __all__ = ["argwhere", "flatnonzero", "interp", "median", "nanmedian", "nanpercentile",
@@ -53,7 +55,8 @@ def quantile(
     The result has the shape of `q`, then the other axes, without elements too, and the type of `a`:
     integers and booleans give float64, but integers stay integers for methods that choose one.
     `method`: between two elements `linear` interpolates; `lower`, `higher`, `nearest` choose one,
-    `midpoint` takes their mean.  NaN where an element is NaN.  One sort, and a gather.
+    `midpoint` takes their mean.  NaN where an element is NaN.  One sort, and a gather; long rows of
+    integers of eight bits are counted instead.
 
     Parameters
         q: the probabilities: a number or an array, in 0 … 1.
@@ -177,9 +180,10 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: AxisLike | None, method: str, ke
         raise DTypeError(f"{operation}: q is a real number.", hint="Write q=0.5, or td.real(q).")
     shares = parts.astype(float) / whole
     exact = array.types[0].is_integer and method in ("lower", "higher", "nearest")
+    axes = normalise_axes(axis, array.ndim, operation)
+    counted = _rows(array, axes) if array.types[0] in (int8, uint8) else None
     if not (array.types[0].is_inexact or exact):
         array = array.astype(float)
-    axes = normalise_axes(axis, array.ndim, operation)
     if exact and (checks := not_empty(array, axes, operation)):  # there is no NaN
         array = checked(array, checks)
     array = _rows(array, axes)
@@ -188,7 +192,7 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: AxisLike | None, method: str, ke
             and array.types[0].is_float and not skip):  # fmt: skip
         chosen = _chosen(array, length, q / whole, method)
         return expand_dims(chosen, axes) if keepdims else chosen
-    rows = sort_(array)
+    rows = array if counted is not None else sort_(array)
     present: Any = count_nonzero(~isnan(rows), axis=-1)
     extent = rows.shape[-1]
     valid = present > 0 if skip else (present == extent) & (extent > 0)
@@ -202,7 +206,12 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: AxisLike | None, method: str, ke
     high = minimum(low + 1, present - 1)
     if method == "nearest":  # as NumPy's: halves to even
         low = high = cast(rint(at), int64)
-    first, last = (_gathered(rows, clip(k, 0, extent - 1)) for k in (low, high))
+    both = stack([clip(k, 0, extent - 1) for k in (low, high)], axis=-1)
+    if counted is None:
+        both = _gathered(rows, both)
+    else:
+        both = cast(_of_bytes(counted, both), rows.types[0])
+    first, last = both[..., 0], both[..., 1]
     found: Any = _between(first, last, share, method)
     if not exact:
         found = where(valid, found, np.nan).astype(rows.dtype)
@@ -279,6 +288,35 @@ def _gathered(rows: Array, index: Array) -> Array:
         return cond(extent > 0, rows[(*i[:lead], index[i])], none)
 
     return generate(index.shape, element)
+
+
+#: Rows of at least so many bytes are counted, which takes 256 counters for each.
+_COUNTED = 2048
+
+
+def _of_bytes(rows: Array, index: Array) -> Array:
+    """Elements, by their index, of the sorted rows of integers of eight bits: a row is not sorted,
+    but its values are counted if it is long."""
+    lead, t = rows.ndim - 1, rows.types[0]
+    places = cast(rows, int64) - t.lowest
+    count = permute(
+        lambda new, old: new + old,
+        zeros((*rows.shape[:-1], 256), int64),
+        lambda *i: (*i[:-1], places[i]),
+        ones_like(rows, int64),
+    )
+    below = cumsum(count, axis=-1)
+
+    def element(*i: Scalar) -> Any:
+        row, position, at = i[:lead], index[i], 0
+        for step in (128, 64, 32, 16, 8, 4, 2, 1):  # how many values have all their elements before
+            at = where(below[(*row, at + (step - 1))] <= position, at + step, at)
+        return cast(at + t.lowest, t)
+
+    found: Array = generate(index.shape, element)
+    if not lead:
+        return found
+    return cond(rows.shape[-1] >= _COUNTED, found, _gathered(sort_(rows), index))  # type: ignore[no-any-return]
 
 
 # --- where ----------------------------------------------------------------------------------
