@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..analysis.short_extents import SHORT_AXIS
 from ..expr import Apply, Const, Expr, Index, Read, substitute, walk
 from ..graph import Combine, Fold, Leaf, Matmul, Node, Permute, topological
 from ..graphs.rebuild import rewrite_graph
@@ -83,6 +84,10 @@ def _as_matmul(node: Node) -> Matmul | None:
     value = node.elements[0]
     if not (isinstance(value, Apply) and value.op.name == "multiply"):
         return None
+    if all(
+        isinstance(e, Const) and int(e.value) <= SHORT_AXIS for e in (*node.inner, node.outer[-1])
+    ):
+        return None  # rows by one small matrix: a fold fuses with what surrounds it
     rank = len(node.outer)
     i, j, k = Index(rank - 2), Index(rank - 1), Index(rank)
     batch = {Index(x) for x in range(rank - 2)}

@@ -601,3 +601,39 @@ def test_operands_that_are_no_strided_views(backend, dtype):
             xp = td
             for _ in range(2):  # what a call writes must not be read by the next
                 np.testing.assert_array_equal(call(program, backend, a), expected, str(k))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_rows_times_a_small_matrix(backend, dtype):
+    """Points or pixels by one matrix of up to 4 × 4: what surrounds the product is one kernel with
+    it; other extents are computed as before."""
+    f = td.jit(lambda a, b, c: td.clip((a @ b.T) * 2 + c, 0, 90), backend=backend)
+    bound = 200 * np.finfo(dtype).eps
+    for n, k in ((3, 3), (4, 4), (2, 4), (4, 2), (1, 3), (3, 1), (5, 3), (3, 5)):
+        b, c = random("float64", n, k).astype(dtype), random("float64", n, seed=1).astype(dtype)
+        for lead in ((100,), (7, 80), (7, 5), (40, 4), (0, 80), (80, 0), (3, 2, 70)):
+            a = (10 * np.abs(random("float64", *lead, k))).astype(np.uint8).astype(dtype)
+            expected = np.clip(a.astype(float) @ b.T.astype(float) * 2 + c, 0, 90)
+            found = f(a, b, c)
+            assert found.dtype == dtype and found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, rtol=bound, atol=50 * bound)
+    if backend == "native":
+        image, m, c = np.ones((9, 80, 3), np.uint8), np.ones((3, 3), dtype), np.ones(3, dtype)
+        for a in (image, image.reshape(-1, 3)):
+            program = f.lower(a, m, c)
+            assert "1 kernel launched" in program.explain().splitlines()[0]
+            with pytest.raises(td.ShapeError, match="extent of 3, not 4"):
+                program(np.ones((*a.shape[:-1], 4), np.uint8), np.ones((3, 4), dtype), c)
+        few = f.lower(np.ones((6, 3), np.uint8), m, c)  # is for all extents
+        assert few(np.ones((6, 9), np.uint8), np.ones((3, 9), dtype), c).shape == (6, 3)
+
+
+def test_derivatives_of_rows_times_a_small_matrix():
+    x, w = random("float64", 80, 3), random("float64", 3, 2, seed=1)
+    loss = lambda x, w: td.sum(td.tanh(x @ w) ** 2)
+    for got, number in ((td.grad(loss, 0), 0), (td.grad(loss, 1), 1)):
+        t = np.tanh(x @ w)
+        slope = 2 * t * (1 - t * t)
+        expected = slope @ w.T if number == 0 else x.T @ slope
+        for g in (got, td.jit(got)):
+            np.testing.assert_allclose(td.run(g(x, w)), expected, rtol=1e-12, atol=1e-12)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import late_binding as later, simplify
 from ...analysis.combines import simple_combine
-from ...analysis.short_extents import TINY, fixed, short_extent
+from ...analysis.short_extents import SHORT_AXIS, TINY, fixed, short_extent
 from ...annotations import ArrayLike, AxisLike, ScalarLike, ScheduleLike
 from ...array import Array, broadcast_map, map_over, require_scalars
 from ...errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
@@ -363,6 +363,11 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
         checks += more
         if 1 in (a.ndim, b.ndim):
             return _with_vector(a, b, batch, t, label, checks, a.ndim > 1, b.ndim > 1)
+        short = _short(a, b, t)
+        if short is not None:
+            for extent, size in zip(b._shape, short, strict=True):
+                checks += fixed(extent, size, what)
+            return _with_vector(a, b, batch, t, label, checks, True, True, short)
         row = known(a._shape[-2]) == 1 and _has_all(b, batch)
         column = known(b._shape[-1]) == 1 and _has_all(a, batch)
         if row or column:  # a matrix for each vector
@@ -448,6 +453,21 @@ def _has_all(matrices: Array, batch: Sequence[Expr]) -> bool:
     return 0 < len(batch) == len(own) and all(isinstance(e, Index) for e in own)
 
 
+#: The most rows of products that are left to the kernels for many small ones.
+_FEW_ROWS = 64
+
+
+def _short(a: Array, b: Array, t: ScalarType) -> tuple[int, int] | None:
+    """The extents of one small matrix by which many rows are multiplied, such as points or the
+    pixels of an image: the product is a fold, which fuses with what surrounds it."""
+    if a.ndim < 2 or b.ndim > 2 or not t.is_float:
+        return None
+    k, n = (short_extent(e, SHORT_AXIS) for e in b._shape)
+    if k is None or n is None or min(k, n) < 2:
+        return None
+    return (k, n) if short_extent(a._shape[-2], _FEW_ROWS) is None else None
+
+
 def _with_vector(
     a: Array,
     b: Array,
@@ -457,10 +477,12 @@ def _with_vector(
     checks: tuple[Check, ...],
     rows: bool,
     columns: bool,
+    short: tuple[int, int] | None = None,
 ) -> Array:
     """A product with a vector, as a fold: it reads each element of the matrix once and fuses with
     its producers and consumers like any other fold.  `rows`, `columns`: whether the result has an
-    axis of the rows of `a` and one of the columns of `b`; else there is one of them."""
+    axis of the rows of `a` and one of the columns of `b`; else there is one of them.  The extents
+    of `b` are numbers if they are `short`."""
     free = [*batch]
     i: Expr = Index(len(free)) if rows else constant(0)
     if rows:
@@ -468,7 +490,7 @@ def _with_vector(
     k = Index(len(free) + columns)
     j: Expr = Index(len(free)) if columns else constant(0)
     if columns:
-        free.append(b._shape[-1])
+        free.append(constant(short[1]) if short else b._shape[-1])
     wide = float32 if t.is_narrow else t
     left = (k,) if a.ndim == 1 else (*batch_index(a, batch), i, k)
     right = (k,) if b.ndim == 1 else (*batch_index(b, batch), k, j)
@@ -476,7 +498,7 @@ def _with_vector(
     value = apply_primitive("multiply", [simplify.cast(simplify.cast(p, t), wide) for p in parts])
     node = Fold(
         tuple(free),
-        a._shape[-1:],
+        (constant(short[0]),) if short else a._shape[-1:],
         (value,),
         simple_combine("add", wide),
         (Const(0, wide),),
