@@ -46,6 +46,8 @@ _MAKES_RANDOM = re.compile(r"(?:np|numpy)\.random\b|\w*rng\b").match
 #: Calls of NumPy's that make an array of a list, and statements that change an element.
 _MAKES_ARRAY = re.compile(r"(?:np|numpy)\.(?:as)?array\(\s*[\[(]").match
 _CONVERTS = re.compile(r"(?:np|numpy)\.(?:array|as(?:any|contiguous|fortran)?array)\(").match
+#: Other calls of a list, which NumPy makes an array of.
+_OF_LIST = re.compile(r"(?:np|numpy)\.[\w.]+\(\s*[\[(]").match
 _CALLED = re.compile(r"(?:\w+\.)*(\w+)\(").match
 _SHAPES = re.compile(r"(?:np|numpy)\.(prod|sum|max|min)\([\w.]*\bshape\b").match
 #: Other functions of NumPy's of a count than those that the hint names.
@@ -209,6 +211,11 @@ def given_to_numpy(scalar: bool) -> str | None:
         return _RANDOM
     if _MAKES_ARRAY(where.text()):
         return _LOCAL if scalar else "td.stack([x, y]), or td.array([x, y]), is the array of both."
+    if not scalar and _OF_LIST(where.text()):
+        return (
+            "NumPy makes an array of the list by itself: give it one of td's, as in "
+            "np.max(td.stack([a, b]), axis=0); of two arrays np.maximum(a, b) is it, too."
+        )
     if not scalar and _CONVERTS(where.text()):
         return "td.asarray(x) takes arrays and lists of them; leave it out where x is an array."
     if joins := _JOINS(where.text()):

@@ -121,7 +121,8 @@ INSTEAD = {
     "uniform": _CAPTURED,
     "softmax": "e = td.exp(a - td.max(a, axis, keepdims=True)), then e / td.sum(e, axis, "
     "keepdims=True)",
-    "logsumexp": "m = td.max(a), then m + td.log(td.sum(td.exp(a - m)))",
+    "logsumexp": "m = td.max(a, axis, keepdims=True), then "
+                 "m + td.log(td.sum(td.exp(a - m), axis, keepdims=True))",
     "relu": "td.maximum(x, 0)",
     "sigmoid": "1 / (1 + td.exp(-x))",
     "conv1d": _CONVOLUTION,

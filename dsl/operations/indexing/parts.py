@@ -61,7 +61,13 @@ def index_parts(index: Indexing, rank: int) -> list[Any]:
 
 def refuse_no_index(part: Any) -> None:
     """Raise an error for what cannot be one of the indices of `a[…]`."""
-    if isinstance(part, float | str | tuple):
+    if isinstance(part, str):
+        raise TracingError(
+            f"an array has no columns with names, as {part!r}.",
+            hint="A data frame is an array of rows and columns; as a dict of columns it keeps the "
+            "names: f(dict(frame)), where x[name] is a column.",
+        )
+    if isinstance(part, float | tuple):
         raise TracingError(
             f"an index of type {type(part).__name__} is not supported.",
             hint="Indices are integers, slices, None and ...; gather with td.take(a, indices, "

@@ -8,7 +8,7 @@ element, as `where` does.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -140,6 +140,19 @@ class Part:
     def max(self, new: Element) -> Array:
         """The array with the larger of the part and `new`; NaN if one of them is."""
         return self._combined("maximum", new)
+
+    def _operated(self, other: object) -> NoReturn:
+        raise TracingError(
+            "a part of an array, a.at[index], has methods and no operators.",
+            hint="Write a = a.at[index].add(new), multiply, min, max or set; a[index] reads it: "
+            "a = a.at[index].set(f(a[index])).",
+        )
+
+    if not TYPE_CHECKING:
+        __iadd__ = __isub__ = __imul__ = __itruediv__ = __ifloordiv__ = __imod__ = _operated
+        __ipow__ = __iand__ = __ior__ = __ixor__ = __ilshift__ = __irshift__ = _operated
+        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _operated
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __matmul__ = __rmatmul__ = _operated
 
     def _combined(self, primitive: str, new: Element) -> Array:
         return _called(primitive, self._array, self._index, new)
