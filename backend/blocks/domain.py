@@ -331,10 +331,34 @@ def follows(e: Expr, known: Known) -> Following | None:
     return Following(index.axis, form.constant, total, frozenset(rest.items()))
 
 
+def strides(e: Expr, known: Known) -> tuple[int, int, int] | None:
+    """The axis, step and offset of an index `step · Index(axis) + offset`; None if it is none."""
+    form = None if e.reads else polynomial(e)
+    if form is None:
+        return None
+    axis, step, offset = None, 0, 0
+    for atoms, count in form.terms.items():
+        for atom in atoms:
+            if isinstance(atom, Index):
+                if axis not in (None, atom.axis):
+                    return None
+                axis = atom.axis
+                continue
+            value = known.number(atom)
+            if value is None:
+                return None
+            count *= value
+        moving = sum(isinstance(atom, Index) for atom in atoms)
+        if moving > 1:
+            return None
+        step, offset = (step + count, offset) if moving else (step, offset + count)
+    return None if axis is None or not step else (axis, step, offset)
+
+
 def reads_of(roots: Sequence[Expr]) -> list[Read]:
     """The reads in expressions, each once."""
     return [e for e in walk(roots) if isinstance(e, Read)]
 
 
 __all__ = ["Axis", "Bounds", "Chunks", "Following", "Known", "Numbers", "Spans", "Values", "edges",
-           "even", "follows", "reads_of", "whole_parts"]  # fmt: skip
+           "even", "follows", "reads_of", "strides", "whole_parts"]  # fmt: skip

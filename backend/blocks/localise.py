@@ -66,6 +66,7 @@ from .domain import (
     edges,
     follows,
     reads_of,
+    strides,
 )
 from .engine import Engine
 from .program import BlockProgram, results_tree
@@ -384,15 +385,22 @@ class Localiser:
                     position, each = (e, 1) if found is not None else self._quotient(e)
                     if found is None and isinstance(position, Index):
                         found = follows(position, self.known)
-                    if found is None or found.axis >= len(scope.axes):
+                    steps = strides(e, self.known) if found is None else None
+                    axis = found.axis if found is not None else steps[0] if steps else None
+                    if axis is None or axis >= len(scope.axes):
                         continue
-                    k = scope.axes[found.axis]
-                    moved = found.offset + found.value
+                    k = scope.axes[axis]
                     if k not in free or not shape[a]:
                         continue
-                    if moved and shape[a] == self.extents[k]:
-                        moved = 0
-                    sizes = _moved([n * each for n in self.grids[leaf][a]], moved, self.extents[k])
+                    if found is None:
+                        assert steps is not None
+                        sizes = _stepped(self.grids[leaf][a], *steps[1:], self.extents[k])
+                    else:
+                        moved = found.offset + found.value
+                        if moved and shape[a] == self.extents[k]:
+                            moved = 0
+                        chunks = [n * each for n in self.grids[leaf][a]]
+                        sizes = _moved(chunks, moved, self.extents[k])
                     order = weight, len(self.grids[leaf][a]) > 1
                     if k not in best or order > best[k][:2]:
                         best[k] = *order, sizes
@@ -837,6 +845,16 @@ class Localiser:
 def _moved(sizes: Sequence[int], offset: int, extent: int) -> tuple[int, ...]:
     """The chunks of `extent` elements that begin `offset` elements after the first of `sizes`."""
     ends = sorted({0, extent, *(e - offset for e in edges(sizes) if 0 < e - offset < extent)})
+    return tuple(b - a for a, b in pairwise(ends)) or (extent,)
+
+
+def _stepped(sizes: Sequence[int], step: int, offset: int, extent: int) -> tuple[int, ...]:
+    """The blocks of `extent` indices k for which step·k + offset lies in the same chunk."""
+    if step > 0:
+        found = (-(-(e - offset) // step) for e in edges(sizes))
+    else:
+        found = ((offset - e) // -step + 1 for e in edges(sizes))
+    ends = sorted({0, extent, *(k for k in found if 0 < k < extent)})
     return tuple(b - a for a, b in pairwise(ends)) or (extent,)
 
 

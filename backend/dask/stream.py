@@ -34,6 +34,7 @@ from ..blocks.localise import Blocks
 from ..blocks.plan import Planner
 from ..blocks.stages import Either, Later, Plan, Repeat, Stage
 from ..blocks.tasks import Task, count, tasks
+from .chunks import given_chunks
 from .files import File, opened
 from .targets import check_shape, check_storage
 
@@ -159,12 +160,12 @@ class Stream:
         sources: Sequence[Any],
         params: Sequence[Any],
         memory: int,
-        chunks: Sequence[Chunks | None] = (),
+        chunks: Any = None,
     ) -> None:
-        """`chunks`: the blocks of the arrays whose blocks do not depend on `memory`."""
+        """`chunks`: as `td.stream` gets it."""
         self.sources = list(sources)
         self.memory = memory
-        self.plan = plan_for(program, sources, params, memory, chunks)
+        self.plan = plan_for(program, sources, params, memory, given_chunks(chunks, sources))
         self.total = sum(count(s.blocks) for s in self.plan.every())
 
     def too_small(self) -> str | None:

@@ -76,7 +76,6 @@ def stream(
     >>> td.stream(lambda a: a * 2, np.arange(5), memory="1 MB")
     array([0, 2, 4, 6, 8])
     """
-    from treadle.backend.dask.chunks import given_chunks
     from treadle.backend.dask.stream import Stream
 
     if not callable(f):
@@ -90,7 +89,7 @@ def stream(
     program = compiled.on("dask").lower(*given)
     _, numbers = split_arguments(signature(given)[0])
     sources += [node.source for node in program.inputs[len(program.arguments) :]]
-    run = Stream(program, sources, numbers, _bytes(memory), given_chunks(chunks, sources))
+    run = Stream(program, sources, numbers, _bytes(memory), chunks)
     if (said := run.too_small()) is not None:
         warnings.warn(f"td.stream: {said}", stacklevel=4)
     count = len(program.roots)

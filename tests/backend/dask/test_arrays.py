@@ -339,6 +339,36 @@ def test_unknown_extents_are_refused() -> None:
         td.jit(lambda x: x * 2)(a[a[:, 0] > 0.5])
 
 
+@pytest.mark.parametrize("step", [-1, 2, -3, 7, 100, -100])
+def test_strided_reads_go_by_the_chunks_that_they_read(step: int) -> None:
+    """However small the result: nothing comes from other chunks, and no task reads all of them."""
+    a = np.random.default_rng(1).random((1000, 60)).astype(np.float32)
+    given = da.from_array(a, chunks=((130, 1, 569, 300), (60,)))
+    for f in (
+        lambda a: a[::step],
+        lambda a: a[3:990:step, ::-1] * 2 if step > 0 else a[990:3:step, ::-1] * 2,
+        lambda a: td.generate((9, 60), lambda i, j: a[i * abs(step), j] + a[i * abs(step) + 4, j]),
+    ):
+        made, wanted = td.jit(f)(given), td.jit(f, backend="native")(a)
+        assert made.compute(scheduler="synchronous").tobytes() == wanted.tobytes()
+    text = td.jit(lambda a: a[::step]).lower(given).explain("dask")
+    assert "of which 0 B from other chunks" in text
+    made = td.jit(lambda a: a[::step])(given)
+    ends = {0, *np.cumsum(given.chunks[0]).tolist()}
+    kept = np.arange(1000)[::step]
+    cuts = [k for k in range(1, len(kept)) if any(
+        min(kept[k - 1 : k + 1]) < e <= max(kept[k - 1 : k + 1]) for e in ends)]  # fmt: skip
+    assert np.cumsum(made.chunks[0]).tolist() == [*cuts, len(kept)]
+
+
+def test_steps_that_calls_give_go_by_chunks() -> None:
+    a = np.random.default_rng(1).random(10_000)
+    given = da.from_array(a, chunks=1000)
+    f = td.jit(lambda a, s: td.generate((20,), lambda i: a[i * s + 7]))
+    made = f(given, 500)
+    assert made.numblocks == (10,) and np.array_equal(made.compute(), a[7::500])
+
+
 def test_masked_arrays_are_refused() -> None:
     a = da.ma.masked_greater(da.from_array(matrix((20, 30)), chunks=10), 0.5)
     with pytest.raises(td.TracingError, match="would lose its mask"):

@@ -338,6 +338,14 @@ def test_results_of_which_some_are_written(tmp_path: Path, plate: np.ndarray) ->
         td.stream(f, plate, out={"twice": out})
 
 
+def test_a_few_rows_of_a_file_that_does_not_fit() -> None:
+    """The result would be one block, which would read all of the file."""
+    a = np.random.default_rng(1).random((100_000, 20), dtype=np.float32)
+    for f in (lambda a: a[::1000], lambda a: a[::-777, 3]):
+        found = td.stream(f, a, memory="1 MB")
+        assert np.array_equal(found, td.jit(f, backend="native")(a))
+
+
 def test_blocks_that_are_given(plate: np.ndarray) -> None:
     def blocks(f: Any, *arrays: Any, chunks: Any) -> list[Any]:
         seen: list[Any] = []
