@@ -36,6 +36,7 @@ from ..blocks.stages import Either, Later, Plan, Repeat, Stage
 from ..blocks.tasks import Task, count, tasks
 from .chunks import given_chunks
 from .files import File, opened
+from .parts import Parts
 from .targets import check_shape, check_storage
 
 #: Blocks in memory at a time: of three, what is read (one is computed, the others are read ahead),
@@ -163,7 +164,7 @@ class Stream:
         chunks: Any = None,
     ) -> None:
         """`chunks`: as `td.stream` gets it."""
-        self.sources = list(sources)
+        self.sources = [s if isinstance(s, np.ndarray) else Parts(s) for s in sources]
         self.memory = memory
         self.plan = plan_for(program, sources, params, memory, given_chunks(chunks, sources))
         self.total = sum(count(s.blocks) for s in self.plan.every())
@@ -195,7 +196,7 @@ class Stream:
         for leaf, out in zip(self.plan.roots, outs, strict=True):
             if out is not None:
                 check_shape(out, self.shape(leaf), leaf.type.numpy)
-        check_storage(outs, self.sources)
+        check_storage(outs, [s.array if isinstance(s, Parts) else s for s in self.sources])
         for out in outs:
             if isinstance(out, np.memmap):
                 _reserve_mapped(out)
@@ -282,7 +283,7 @@ class Stream:
         if out is None:
             shared = any(found is source for source in self.sources)
             copied = shared or isinstance(found, np.memmap)
-            return np.array(found, leaf.type.numpy) if copied else found
+            return np.array(found[...], leaf.type.numpy) if copied else found
         if found is not out:  # an argument, or a result that is given twice
             for at in _rows(self.shape(leaf)):
                 out[at] = found[at]

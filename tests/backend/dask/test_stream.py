@@ -346,6 +346,33 @@ def test_a_few_rows_of_a_file_that_does_not_fit() -> None:
         assert np.array_equal(found, td.jit(f, backend="native")(a))
 
 
+def test_parts_that_are_not_what_their_array_says(plate: np.ndarray) -> None:
+    """As variables of netCDF4, which scale and mask what they store, do."""
+
+    class Source:
+        def __init__(self, part: Any) -> None:
+            self.shape, self.dtype, self.part = plate.shape, plate.dtype, part
+
+        def __getitem__(self, at: Any) -> Any:
+            return self.part(plate[at])
+
+    def found(part: Any) -> Any:
+        f = lambda a: (a, a + 1)
+        same, more = td.stream(f, Source(part), memory="1 MB")
+        assert np.array_equal(same, plate) and np.array_equal(more, plate + 1)
+
+    found(lambda a: a)
+    found(lambda a: a.astype(">f4"))
+    found(lambda a: np.ma.array(a))
+    for part, error, said in (
+        (lambda a: a.astype(np.float64), td.DTypeError, "dtype float32, and parts of it have flo"),
+        (lambda a: np.ma.array(a, mask=a > 0.9), td.TracingError, "would lose its mask"),
+        (lambda a: a[:1], td.ShapeError, r"a part that should have \(\d+, 700\) has \(1, 700\)"),
+    ):
+        with pytest.raises(error, match=said):
+            td.stream(lambda a: a + 1, Source(part), memory="1 MB")
+
+
 def test_blocks_that_are_given(plate: np.ndarray) -> None:
     def blocks(f: Any, *arrays: Any, chunks: Any) -> list[Any]:
         seen: list[Any] = []
