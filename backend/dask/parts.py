@@ -19,7 +19,7 @@ class Parts:
         self.chunks = getattr(array, "chunks", None)
 
     def __getitem__(self, at: Any) -> np.ndarray[Any, Any]:
-        part = np.asanyarray(self.array[at])
+        part: np.ndarray[Any, Any] = np.asanyarray(self.array[at])
         if part.dtype.newbyteorder("=") != self.dtype.newbyteorder("="):
             raise DTypeError(
                 f"{self._name()} has the dtype {self.dtype}, and parts of it have {part.dtype}.",
@@ -33,7 +33,7 @@ class Parts:
                     hint="Read the values that stand for missing ones, "
                     "variable.set_auto_mask(False), and compare with them in the function.",
                 )
-            part = part.data
+            part = np.asarray(part.data)
         wanted = self._shape(at)
         if part.shape != wanted:
             raise ShapeError(
