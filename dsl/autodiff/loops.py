@@ -670,6 +670,7 @@ def _branch(r: Reverse, node: Branch, bars: Bars) -> None:
             inner_r.give(leaf, own(g, len(leaf.shape)))
         inner_r.run()
         found = [inner_r.bar(t) or constant_leaf(0, t, "no gradient") for t in targets]
+        found = contracted(found, inner_r.replaced.values(), inner_r.nodes)
         swap = list(inner_r.replaced.items())
         sides.append(Substitution((), swap).leaves(found) if swap else found)
     made = Branch(

@@ -93,6 +93,30 @@ def test_in_a_loop():
     assert inside and all(len(n.outputs[0].shape) == 2 for n in inside)
 
 
+def _sides(x, p):
+    return td.cond(p > 0, weighted((x + Y) @ L), td.sum(td.square(x)))
+
+
+def _operands(x, p):
+    moved = td.cond(p > 0, (x + Y) @ L, x[None, :, :1] * td.use(W))
+    return td.sum(td.tanh(moved) * W)
+
+
+def _nested(x, p):
+    return td.cond(p > -1, _sides(x, p), td.sum(x))
+
+
+@pytest.mark.parametrize("f", [_sides, _operands, _nested])
+def test_in_the_sides_of_a_condition(f):
+    x = rng.normal(size=(POINTS, FROM))
+    for p in (1.0, -0.5, -2.0):
+        assert_gradient(lambda x, p=p: f(x, td.use(np.asarray(p))), x)
+    found = td.grad(f)(td.use(x), td.use(np.asarray(1.0)))
+    ranks = [len(n.outputs[0].shape) for n in topological(found._leaves)
+             if isinstance(n, Matmul) and "adjoint" in str(n.label)]  # fmt: skip
+    assert ranks == [2]
+
+
 def test_both_sides_of_a_difference():
     def f(x, means, factors):
         apart = x[:, None, :] - means[None]
