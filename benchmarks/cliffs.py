@@ -398,6 +398,93 @@ def two_histograms(small: int) -> Cliff:
 
 
 @cliff
+def fold_of_joined_arrays(small: int) -> Cliff:
+    def shifted(x: Any) -> list[Any]:
+        return [td.roll(x, (i, j), axis=(0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+
+    def natural(x: Any) -> Any:
+        return td.max(td.stack(shifted(x), axis=-1), axis=-1)
+
+    def pairs(x: Any) -> Any:
+        first, *others = shifted(x)
+        for other in others:
+            first = td.maximum(first, other)
+        return first
+
+    @compiled
+    def peer(x: Any) -> Any:
+        n, m = x.shape
+        out = np.empty_like(x)
+        for i in range(n):
+            for j in range(m):
+                best = x[i, j]
+                for p in (-1, 0, 1):
+                    for q in (-1, 0, 1):
+                        best = max(best, x[(i + p) % n, (j + q) % m])
+                out[i, j] = best
+        return out
+
+    return Cliff({"": natural, "pairs": pairs}, {"numba": peer},
+                 floats(1024 // small, 1024, dtype=np.float32))  # fmt: skip
+
+
+@cliff
+def additions_to_slices(small: int) -> Cliff:
+    # Total variation: 20 steps of Chambolle's projection, as scikit-image writes a divergence.
+    def natural(image: Any) -> Any:
+        def step(p: Any) -> Any:
+            d = -td.sum(p, axis=0)
+            d = d.at[1:].add(p[0, :-1])
+            d = d.at[:, 1:].add(p[1, :, :-1])
+            u = image + d
+            g = td.zeros_like(p)
+            g = g.at[0, :-1].set(u[1:] - u[:-1])
+            g = g.at[1, :, :-1].set(u[:, 1:] - u[:, :-1])
+            return (p - 0.25 * g) / (1 + 2.5 * td.sqrt(td.sum(g * g, axis=0))[None])
+
+        return td.iterate(20, step, td.zeros((2, *image.shape)))
+
+    def stencils(image: Any) -> Any:
+        zero = td.constant(0)
+
+        def step(state: Any) -> Any:
+            p, q = state
+            above = td.stencil(lambda w: w[-1, 0], p, boundary=zero)
+            left = td.stencil(lambda w: w[0, -1], q, boundary=zero)
+            u = image - p - q + above + left
+            x = td.stencil(lambda w: w[1, 0] - w[0, 0], u)
+            y = td.stencil(lambda w: w[0, 1] - w[0, 0], u)
+            norm = 1 + 2.5 * td.sqrt(x * x + y * y)
+            return (p - 0.25 * x) / norm, (q - 0.25 * y) / norm
+
+        return td.stack(td.iterate(20, step, (td.zeros_like(image), td.zeros_like(image))))
+
+    @compiled
+    def peer(image: Any) -> Any:
+        n, m = image.shape
+        p, u = np.zeros((2, n, m)), np.empty((n, m))
+        for _ in range(20):
+            for i in range(n):
+                for j in range(m):
+                    d = -(p[0, i, j] + p[1, i, j])
+                    if i > 0:
+                        d += p[0, i - 1, j]
+                    if j > 0:
+                        d += p[1, i, j - 1]
+                    u[i, j] = image[i, j] + d
+            for i in range(n):
+                for j in range(m):
+                    x = u[i + 1, j] - u[i, j] if i < n - 1 else 0.0
+                    y = u[i, j + 1] - u[i, j] if j < m - 1 else 0.0
+                    norm = 1 + 2.5 * np.sqrt(x * x + y * y)
+                    p[0, i, j] = (p[0, i, j] - 0.25 * x) / norm
+                    p[1, i, j] = (p[1, i, j] - 0.25 * y) / norm
+        return p
+
+    return Cliff({"": natural, "stencils": stencils}, {"numba": peer}, floats(768 // small, 768))
+
+
+@cliff
 def votes_of_selected_points(small: int) -> Cliff:
     # The Hough transform: a condition of points, under which each point votes once per angle.
     n, m = 400 // small, 500

@@ -324,3 +324,13 @@ def select(predicate: Expr, a: Expr, b: Expr) -> Expr:
 
 
 later.offer(simplified_apply=reapply)
+
+
+def chosen(e: Expr) -> Expr:
+    """The side of a `cond` whose predicate is known."""
+    if not (isinstance(e, Proj) and isinstance(e.args[0], Cond)):
+        return e
+    predicate = e.args[0].args[0]
+    if not isinstance(predicate, Const):
+        return e
+    return (e.args[0].then if predicate.value else e.args[0].other)[e.which]

@@ -39,6 +39,7 @@ from .sequences import recognise_sequence
 from .short_axes import unroll_short
 from .short_folds import fold_windows
 from .small_products import unroll_small_products
+from .stacked import unroll_stacked
 from .store_first import store_first
 from .tested import drop_marks
 from .unread import drop_unread
@@ -61,6 +62,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("form_fma", form_fma),  # a·b + c inside one operation
     ("recognise_recurrence", recognise_recurrence),  # loops element by element
     ("unroll_small_products", unroll_small_products),  # in loops, products of tiny matrices: sums
+    ("unroll_stacked", unroll_stacked),  # folds along axes along which arrays were joined
     ("unroll_short", unroll_short),  # Σ over 3 coordinates is an expression
     ("fuse_shared", fuse_shared),  # Σ w·u and Σ w·v of a computed w
     ("fuse_vertical", fuse_vertical),  # producers into consumers

@@ -40,10 +40,10 @@ def unroll_short(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     axes: dict[Node, int] = {}
     rows: set[Node] = set()
     for node in order:
-        found = _shared(node) if isinstance(node, Fold) and _is_plain(node) else None
+        found = _shared(node) if isinstance(node, Fold) and is_plain(node) else None
         if found is not None:
             axes[node], read = found
-            rows |= {n for n in read if isinstance(n, Fold) and _is_plain(n)}
+            rows |= {n for n in read if isinstance(n, Fold) and is_plain(n)}
     if not axes:
         return list(roots)
     builder = Rebuilder()
@@ -58,11 +58,11 @@ def unroll_short(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return [builder.leaf(r) for r in roots]
 
 
-def _is_plain(node: Fold) -> bool:
-    return _is_free(node) and argument_of(node.combine) is None
+def is_plain(node: Fold) -> bool:
+    return is_free(node) and argument_of(node.combine) is None
 
 
-def _is_free(node: Node) -> bool:
+def is_free(node: Node) -> bool:
     """Whether nothing fixes the order of elements, now or by the operation's name later."""
     return not node.label.ordered and node.label.name is None and node.label.schedule is None
 
@@ -139,7 +139,7 @@ def _with_own(node: Fold, axis: int) -> Fold:
     def expanded(elements: tuple[Expr, ...]) -> tuple[Expr, ...]:
         for e in walk(elements):
             made = e.node if isinstance(e, Read) and e.boundary is None else None
-            if isinstance(made, Generate) and made not in inliner.bodies and _is_free(made):
+            if isinstance(made, Generate) and made not in inliner.bodies and is_free(made):
                 whole = len(made.shape) == rank and node.outer[axis] in made.shape
                 if whole and not checked_by_data(made):
                     inliner.bodies[made] = expanded(made.elements)

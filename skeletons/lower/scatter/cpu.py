@@ -605,7 +605,7 @@ def _alternatives(roots: tuple[Expr, ...], domain: Shape) -> list[tuple[Expr, ..
     if len(domain) < 2 or n is None or n > SHORT or not chooses:
         return [roots]
 
-    return [rewrite(roots, _chosen, {last: constant(k)}) for k in range(n)]
+    return [rewrite(roots, simplify.chosen, {last: constant(k)}) for k in range(n)]
 
 
 def _by_row(roots: tuple[Expr, ...], last: Expr) -> tuple[Expr, tuple[Expr, ...]]:
@@ -622,7 +622,7 @@ def _by_row(roots: tuple[Expr, ...], last: Expr) -> tuple[Expr, tuple[Expr, ...]
     row: Expr = TRUE
     for e in found:
         row = simplify.apply(primitive("logical_and"), (row, e), bool_)
-    return row, rewrite(roots, _chosen, found) if found else roots
+    return row, rewrite(roots, simplify.chosen, found) if found else roots
 
 
 def _may_be_guarded(e: Expr) -> bool:
@@ -641,16 +641,6 @@ def _required(condition: Expr) -> Iterator[Expr]:
             yield from _required(condition.args[0].args[0])
     elif not isinstance(condition, Const):
         yield condition
-
-
-def _chosen(e: Expr) -> Expr:
-    """The side of a `cond` whose predicate is known."""
-    if not (isinstance(e, Proj) and isinstance(e.args[0], Cond)):
-        return e
-    predicate = e.args[0].args[0]
-    if not isinstance(predicate, Const):
-        return e
-    return (e.args[0].then if predicate.value else e.args[0].other)[e.which]
 
 
 def _members(roots: tuple[Expr, ...], domain: Shape, builder: Builder) -> list[tuple[Expr, ...]]:
