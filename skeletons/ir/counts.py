@@ -19,28 +19,13 @@ from treadle.dsl.expr import Apply, Const, Expr, substitute
 from treadle.dsl.graphs.names import evaluate
 from treadle.dsl.process.locks import cached
 
-from .kernel import (
-    Atomic,
-    Body,
-    FetchUpdate,
-    For,
-    If,
-    Kernel,
-    Let,
-    Lowered,
-    Statement,
-    Store,
-    StoreVector,
-    children,
-    statements,
-    written,
-)
+from . import kernel as ir
 
 #: Iterations of a loop that are followed one by one; of longer loops, the first and the last.
 MOST_ITERATIONS = 256
 
 Numbers = NDArray[np.int64]
-Path = tuple[tuple[If | For, bool], ...]
+Path = tuple[tuple[ir.If | ir.For, bool], ...]
 """The loops and conditions around a statement, and whether the conditions hold."""
 
 
@@ -55,7 +40,7 @@ class Stored:
     index: Numbers
     exists: NDArray[np.bool_]
     width: int
-    loops: tuple[For, ...]
+    loops: tuple[ir.For, ...]
     count: int
     jammed: int
 
@@ -76,7 +61,7 @@ class Stored:
 class Launch:
     """A kernel, and the number of its tasks (blocks, on a GPU) for the extents that are `known`."""
 
-    kernel: Kernel
+    kernel: ir.Kernel
     tasks: int
     known: Mapping[Expr, int]
 
@@ -88,7 +73,7 @@ class Launch:
 
     @cached
     def _definitions(self) -> dict[Expr, Expr]:
-        return {s.var: s.value for s in statements(self.kernel.body) if isinstance(s, Let)}
+        return {s.var: s.value for s in ir.statements(self.kernel.body) if isinstance(s, ir.Let)}
 
     def fullest(self) -> list[Stored]:
         """What the task that stores most, of the first one and some in the middle, stores to the
@@ -98,8 +83,9 @@ class Launch:
 
     def stored(self, task: int) -> list[Stored]:
         """What all threads of a task store to the first result, by statement."""
+        stores = ir.Store | ir.StoreVector
         sites = [(s, around) for s, around in _paths(self.kernel.body)
-                 if isinstance(s, Store | StoreVector) and s.buffer.role == "output"]  # fmt: skip
+                 if isinstance(s, stores) and s.buffer.role == "output"]  # fmt: skip
         found = (self._of_statement(s, around, task) for s, around in sites
                  if s.buffer is sites[0][0].buffer)  # fmt: skip
         return [made for made in found if made is not None]
@@ -110,14 +96,14 @@ class Launch:
         of its loops."""
         found: dict[Path, set[Expr]] = {}
         for s, around in _paths(self.kernel.body):
-            if (isinstance(s, Store | Atomic | FetchUpdate)
-                    and written(s)[0].role in ("update", "shared")):  # fmt: skip
-                loops = tuple((f, n) for f, n in around if isinstance(f, For))
+            if (isinstance(s, ir.Store | ir.Atomic | ir.FetchUpdate)
+                    and ir.written(s)[0].role in ("update", "shared")):  # fmt: skip
+                loops = tuple((f, n) for f, n in around if isinstance(f, ir.For))
                 found.setdefault(loops, set()).add(s.index)
         return max(map(len, found.values()), default=1)
 
-    def _of_statement(self, s: Store | StoreVector, around: Path, task: int) -> Stored | None:
-        loops = tuple(f for f, _ in around if isinstance(f, For))
+    def _of_statement(self, s: ir.Store | ir.StoreVector, around: Path, task: int) -> Stored | None:
+        loops = tuple(f for f, _ in around if isinstance(f, ir.For))
         threads = max(self.kernel.threads, 1)
         values = {**self._scalars, self.kernel.task: np.int64(task)}
         if self.kernel.thread is not None:
@@ -125,7 +111,7 @@ class Launch:
         exists: Any = np.ones((threads, *(1,) * len(loops)), np.bool_)
         rest, skipped = len(loops), 1.0
         for f, holds in around:
-            if isinstance(f, If):
+            if isinstance(f, ir.If):
                 condition = self._value(f.condition, values)
                 if condition is None and not holds:
                     return None
@@ -146,7 +132,7 @@ class Launch:
         if index is None or not exists.any():
             return None
         index, exists = np.broadcast_arrays(np.asarray(index, np.int64), exists)
-        width = len(s.values) if isinstance(s, StoreVector) else 1
+        width = len(s.values) if isinstance(s, ir.StoreVector) else 1
         jammed = math.prod(-(-int(f.stop.value - f.start.value) // f.step) for f in loops
                            if f.kind == "unrolled" and isinstance(f.start, Const)
                            and isinstance(f.stop, Const))  # fmt: skip
@@ -178,7 +164,7 @@ class Launch:
         return values.get(root)
 
 
-def launched(lowered: Lowered, known: Mapping[Expr, int]) -> Launch:
+def launched(lowered: ir.Lowered, known: Mapping[Expr, int]) -> Launch:
     """The first kernel of a lowering that is launched for known extents."""
     for first in lowered.kernels:
         kernel, tasks = variant(first, known)
@@ -187,10 +173,10 @@ def launched(lowered: Lowered, known: Mapping[Expr, int]) -> Launch:
     raise ValueError("nothing is launched: there are no elements")
 
 
-def variant(kernel: Kernel, known: Mapping[Expr, int]) -> tuple[Kernel, int | None]:
+def variant(kernel: ir.Kernel, known: Mapping[Expr, int]) -> tuple[ir.Kernel, int | None]:
     """The variant of a kernel that is launched, for data aligned to 16 bytes, and the number of its
     tasks (None: unknown)."""
-    made: Kernel | None = kernel
+    made: ir.Kernel | None = kernel
     while made is not None:
         bound: dict[Expr, Expr] = dict(zip(made.scalars, made.scalar_values, strict=True))
         tasks, *requires = substitute([made.tasks, *made.requires], bound)
@@ -200,11 +186,11 @@ def variant(kernel: Kernel, known: Mapping[Expr, int]) -> tuple[Kernel, int | No
     raise AssertionError(f"{kernel.name}: no variant fits")
 
 
-def _paths(body: Body, around: Path = ()) -> Iterator[tuple[Statement, Path]]:
+def _paths(body: ir.Body, around: Path = ()) -> Iterator[tuple[ir.Statement, Path]]:
     """The statements of a body, each with the loops and conditions around it; not those inside
     `While`."""
     for s in body:
         yield s, around
-        if isinstance(s, If | For):
-            for k, inner in enumerate(children(s)):
+        if isinstance(s, ir.If | ir.For):
+            for k, inner in enumerate(ir.children(s)):
                 yield from _paths(inner, (*around, (s, not k)))

@@ -36,34 +36,8 @@ from treadle.dsl.graph import Combine
 from treadle.dsl.primitives import RECIPROCAL_DIVIDE
 from treadle.dsl.types import ScalarType, bool_, int32, int64, uint32
 
-from . import arithmetic as at
+from . import arithmetic as at, kernel as ir
 from .hosted import Reciprocal, reciprocal
-from .kernel import (
-    Assign,
-    Atomic,
-    Body,
-    Buffer,
-    Collective,
-    Declare,
-    Fetch,
-    FetchUpdate,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    LoadVector,
-    Publish,
-    Reduce,
-    Report,
-    Statement,
-    Store,
-    StoreVector,
-    WarpProduct,
-    While,
-    children,
-    expressions,
-)
 from .ranges import LARGEST, Ranges
 
 #: The low half of a result depends on the low halves of the operands only.
@@ -76,7 +50,7 @@ _COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_
 _PASSES = 12
 
 
-def narrow(kernel: Kernel, indices: bool = True) -> Kernel | None:
+def narrow(kernel: ir.Kernel, indices: bool = True) -> ir.Kernel | None:
     """The kernel in 32 bits, with `kernel` as its last `fallback`; None if there is no gain.
 
     With `indices=False` only quotients and remainders in loops are narrowed, if their divisor is
@@ -96,7 +70,7 @@ def narrow(kernel: Kernel, indices: bool = True) -> Kernel | None:
     return result
 
 
-def _narrowed(kernel: Kernel, indices: bool) -> Kernel | None:
+def _narrowed(kernel: ir.Kernel, indices: bool) -> ir.Kernel | None:
     if not indices and not _divides_often(kernel.body):
         return None
     ranges = Ranges(kernel)
@@ -112,18 +86,18 @@ def _narrowed(kernel: Kernel, indices: bool) -> Kernel | None:
     return None
 
 
-def _divides_often(body: Body, loops: bool = False, lanes: bool = False) -> bool:
+def _divides_often(body: ir.Body, loops: bool = False, lanes: bool = False) -> bool:
     """Whether a CPU kernel may have divisions for which `_Pass._is_slow` holds."""
     for s in body:
-        iterates = isinstance(s, For | Reduce | While)
-        vector = isinstance(s, Reduce) or (isinstance(s, For) and s.kind == "vector")
-        for e in walk(expressions(s)):
+        iterates = isinstance(s, ir.For | ir.Reduce | ir.While)
+        vector = isinstance(s, ir.Reduce) or (isinstance(s, ir.For) and s.kind == "vector")
+        for e in walk(ir.expressions(s)):
             if (
                 isinstance(e, Apply) and e.op.name in _DIVISIONS
                 and (lanes or vector or ((loops or iterates) and not isinstance(e.args[1], Const)))
             ):  # fmt: skip
                 return True
-        if any(_divides_often(b, loops or iterates, lanes or vector) for b in children(s)):
+        if any(_divides_often(b, loops or iterates, lanes or vector) for b in ir.children(s)):
             return True
     return False
 
@@ -148,7 +122,7 @@ class _Pass:
     variables that prove to need 64 bits, for the next attempt.
     """
 
-    def __init__(self, kernel: Kernel, ranges: Ranges, wide: set[Var], indices: bool) -> None:
+    def __init__(self, kernel: ir.Kernel, ranges: Ranges, wide: set[Var], indices: bool) -> None:
         self.kernel, self.ranges, self.wide_variables = kernel, ranges, wide
         self.indices = indices
         self.wanted_wide: set[Var] = set()
@@ -159,7 +133,7 @@ class _Pass:
         self.highest: dict[Expr, None] = {}  # and expressions over scalars, at most LARGEST
         self.values: dict[Expr, Expr | None] = {}  # of Let variables; None of mutable ones
         self.given: dict[Expr, list[Expr]] = {}  # all values assigned to a variable
-        self.reach: dict[Buffer, int] = {}  # how far below an element an index may start
+        self.reach: dict[ir.Buffer, int] = {}  # how far below an element an index may start
         self.touched: set[Var] = set()
         self.impossible = False
         self.new: dict[Var, Var] = {}
@@ -189,7 +163,7 @@ class _Pass:
                     self.other(value)
             self.wanted_wide |= self.extended - self.fitting.keys()
 
-    def kernel_of(self) -> Kernel:
+    def kernel_of(self) -> ir.Kernel:
         kernel = self.kernel
         body = self.body(kernel.body)
         if self.indices:  # otherwise it depends on the loops around
@@ -385,7 +359,9 @@ class _Pass:
         value = self.values.get(divisor) if isinstance(divisor, Var) else divisor
         if not isinstance(value, Apply) or value.op.name != "select":
             return None
-        if any(isinstance(x, Load) or self.values.get(x, x) is None for x in walk(value.args[:1])):
+        if any(
+            isinstance(x, ir.Load) or self.values.get(x, x) is None for x in walk(value.args[:1])
+        ):
             return None  # it may have changed since
         first, second = (self._reciprocal(a) for a in value.args[1:])
         if first is None or second is None:
@@ -402,7 +378,9 @@ class _Pass:
         value = self.values.get(divisor) if isinstance(divisor, Var) else divisor
         if not isinstance(value, Apply) or value.op.name != "select":
             return None
-        if any(isinstance(x, Load) or self.values.get(x, x) is None for x in walk(value.args[:1])):
+        if any(
+            isinstance(x, ir.Load) or self.values.get(x, x) is None for x in walk(value.args[:1])
+        ):
             return None  # it may have changed since
         first, second = (self._log2(a) for a in value.args[1:])
         if first is None or second is None:
@@ -444,8 +422,8 @@ class _Pass:
 
     def _rebuilt(self, e: Expr) -> Expr:
         """`e` over its operands, each in the representation that `e` needs."""
-        if isinstance(e, Load):
-            return Load(e.buffer, self.index(e.buffer, e.index))
+        if isinstance(e, ir.Load):
+            return ir.Load(e.buffer, self.index(e.buffer, e.index))
         if not isinstance(e, Apply):
             if not e.args:
                 return e
@@ -470,7 +448,7 @@ class _Pass:
 
     # --- indices --------------------------------------------------------------------------
 
-    def index(self, buffer: Buffer, e: Expr) -> Expr:
+    def index(self, buffer: ir.Buffer, e: Expr) -> Expr:
         """A position in a buffer."""
         if not self.indices:
             return self.wide(e)
@@ -514,55 +492,55 @@ class _Pass:
 
     # --- statements -----------------------------------------------------------------------
 
-    def body(self, body: Body) -> Body:
+    def body(self, body: ir.Body) -> ir.Body:
         return tuple(self.statement(s) for s in body)
 
-    def statement(self, s: Statement) -> Statement:
+    def statement(self, s: ir.Statement) -> ir.Statement:
         match s:
-            case Let() | Declare():
-                self.values[s.var] = s.value if isinstance(s, Let) else None
+            case ir.Let() | ir.Declare():
+                self.values[s.var] = s.value if isinstance(s, ir.Let) else None
                 if self._may_retype(s.var):
                     self.given.setdefault(s.var, []).append(s.value)
                     return type(s)(self._retype(s.var), self.low(s.value))
                 return type(s)(s.var, self.other(s.value))
-            case Assign():
+            case ir.Assign():
                 if s.var in self.new:
                     self.given.setdefault(s.var, []).append(s.value)
-                    return Assign(self.new[s.var], self.low(s.value))
-                return Assign(s.var, self.other(s.value))
-            case Store() | Publish():
+                    return ir.Assign(self.new[s.var], self.low(s.value))
+                return ir.Assign(s.var, self.other(s.value))
+            case ir.Store() | ir.Publish():
                 return replace(s, index=self.index(s.buffer, s.index), value=self.other(s.value))
-            case Atomic():
+            case ir.Atomic():
                 for b in s.buffers[1:]:
                     self.index(b, s.index)
                 return replace(s, index=self.index(s.buffers[0], s.index),
                                values=self._others(s.values),
                                combine=s.combine and self._combine(s.combine))  # fmt: skip
-            case If():
+            case ir.If():
                 condition = self.other(s.condition)
-                return If(condition, self.body(s.then), self.body(s.other))
-            case For() | Reduce():
+                return ir.If(condition, self.body(s.then), self.body(s.other))
+            case ir.For() | ir.Reduce():
                 return self._loop(s)
-            case While():
+            case ir.While():
                 self.loops += 1
                 before = self.body(s.before)
-                made = While(before, self.other(s.condition), self.body(s.body))
+                made = ir.While(before, self.other(s.condition), self.body(s.body))
                 self.loops -= 1
                 return made
-            case Report():
+            case ir.Report():
                 return replace(s, ok=self.other(s.ok), index=self.other(s.index),
                                extent=self.other(s.extent))  # fmt: skip
-            case LoadVector() | Fetch():
+            case ir.LoadVector() | ir.Fetch():
                 return replace(s, index=self.index(s.buffer, s.index))
-            case StoreVector():
+            case ir.StoreVector():
                 return replace(s, index=self.index(s.buffer, s.index),
                                values=self._others(s.values))  # fmt: skip
-            case FetchUpdate():
+            case ir.FetchUpdate():
                 return replace(s, index=self.index(s.buffer, s.index), value=self.other(s.value))
-            case WarpProduct():
+            case ir.WarpProduct():
                 return replace(s, sums=self._others(s.sums), left=self._others(s.left),
                                right=self._others(s.right))  # fmt: skip
-            case Collective():
+            case ir.Collective():
                 value, *lane = s.args
                 return replace(s, args=(self.other(value), *(self._number(a) for a in lane)))
         return s
@@ -580,8 +558,8 @@ class _Pass:
         results = self._others(combine.results)
         return combine if results == combine.results else replace(combine, results=results)
 
-    def _loop(self, s: For | Reduce) -> Statement:
-        step = s.step if isinstance(s, For) else 1
+    def _loop(self, s: ir.For | ir.Reduce) -> ir.Statement:
+        step = s.step if isinstance(s, ir.For) else 1
         fit = self.ranges.fits(s.start) and self.ranges.fits(s.stop)
         if fit and self._may_retype(s.var):
             start, stop, var = self.exact(s.start), self.exact(s.stop), self._retype(s.var)
@@ -592,15 +570,15 @@ class _Pass:
                 self.highest[at.add(last[1], step - 1)] = None
         else:
             start, stop, var = self.other(s.start), self.other(s.stop), s.var
-        if isinstance(s, For) and s.kind == "unrolled":
+        if isinstance(s, ir.For) and s.kind == "unrolled":
             self.unrolled.add(s.var)
         self.loops += 1
         body = self.body(s.body)
-        if isinstance(s, For):
-            made: Statement = For(var, start, stop, body, s.kind, s.step)
+        if isinstance(s, ir.For):
+            made: ir.Statement = ir.For(var, start, stop, body, s.kind, s.step)
         else:
             self.wanted_wide.update(v for v in s.accumulators if v in self.new)
-            made = Reduce(var, start, stop, body, self._others(s.values), s.accumulators,
+            made = ir.Reduce(var, start, stop, body, self._others(s.values), s.accumulators,
                           self._combine(s.combine), s.long)  # fmt: skip
         self.loops -= 1
         return made

@@ -32,22 +32,7 @@ from treadle.dsl.expr import (
 from treadle.dsl.primitives import convert
 from treadle.dsl.types import int64
 
-from . import arithmetic as at
-from .kernel import (
-    Assign,
-    Body,
-    Declare,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Reduce,
-    Statement,
-    While,
-    expressions,
-    statements,
-)
+from . import arithmetic as at, kernel as ir
 
 #: The lower and upper bound.
 Bounds: TypeAlias = tuple[Expr, Expr]
@@ -77,7 +62,7 @@ class Ranges:
     """The ranges of all int64 expressions of a kernel; `varying`: variables that depend on a SIMD
     lane."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: ir.Kernel) -> None:
         self._hosts = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
         self._numbers, self._small = _Numbers(self._hosts), Intervals()
         self._variables: dict[Var, Span] = {v: (v, v) for v in kernel.scalars if v.type == int64}
@@ -85,21 +70,23 @@ class Ranges:
         if kernel.thread is not None:
             self._variables[kernel.thread] = (constant(0), constant(kernel.threads - 1))
         self._memo: dict[Expr, Span] = {}
-        bound = Counter(s.var for s in statements(kernel.body) if isinstance(s, Let | For | Reduce))
+        bound = Counter(
+            s.var for s in ir.statements(kernel.body) if isinstance(s, ir.Let | ir.For | ir.Reduce)
+        )
         #: Variables that several statements bind, for which no range is derived.
         self.repeated = {v for v, count in bound.items() if count > 1}
         #: The values of variables bound once; upper bounds of variables at all their uses.
         self._given: dict[Expr, Expr] = {
-            s.var: s.value for s in statements(kernel.body)
-            if isinstance(s, Let) and s.var.type == int64 and s.var not in self.repeated
+            s.var: s.value for s in ir.statements(kernel.body)
+            if isinstance(s, ir.Let) and s.var.type == int64 and s.var not in self.repeated
         }  # fmt: skip
         self._guarded = _guards(kernel)
         self.varying: set[Var] = set()
         assigned: dict[Var, list[Expr]] = {}
-        for s in statements(kernel.body):
-            if isinstance(s, Declare | Assign) and s.var.type == int64:
+        for s in ir.statements(kernel.body):
+            if isinstance(s, ir.Declare | ir.Assign) and s.var.type == int64:
                 assigned.setdefault(s.var, []).append(s.value)
-            elif isinstance(s, Reduce):  # its combination is not analysed
+            elif isinstance(s, ir.Reduce):  # its combination is not analysed
                 for v in s.accumulators:
                     assigned.setdefault(v, []).append(v)
         # A mutable variable has the union of the ranges of its values, once these are known.
@@ -266,32 +253,32 @@ class Ranges:
 
     # --- variables ------------------------------------------------------------------------
 
-    def _body(self, body: Body, under: bool = False) -> None:
+    def _body(self, body: ir.Body, under: bool = False) -> None:
         for s in body:
             self._statement(s, under)
 
-    def _statement(self, s: Statement, under: bool) -> None:
-        mixed = any(self.depends_on_lanes(e) for e in expressions(s))
+    def _statement(self, s: ir.Statement, under: bool) -> None:
+        mixed = any(self.depends_on_lanes(e) for e in ir.expressions(s))
         match s:
-            case Let():
+            case ir.Let():
                 if s.var.type == int64:
                     self._bind(s.var, self.of(s.value))
                 if mixed:
                     self.varying.add(s.var)
-            case Declare() | Assign():
+            case ir.Declare() | ir.Assign():
                 if mixed or under:
                     self.varying.add(s.var)
-            case For() | Reduce():
+            case ir.For() | ir.Reduce():
                 self._bind(s.var, self._iterations(s.start, s.stop))
-                if mixed or (isinstance(s, For) and s.kind == "vector"):
+                if mixed or (isinstance(s, ir.For) and s.kind == "vector"):
                     self.varying.add(s.var)
                 self._body(s.body, under or mixed)
-                if isinstance(s, Reduce) and (mixed or under):
+                if isinstance(s, ir.Reduce) and (mixed or under):
                     self.varying.update(s.accumulators)
-            case If():
+            case ir.If():
                 self._body(s.then, under or mixed)
                 self._body(s.other, under or mixed)
-            case While():
+            case ir.While():
                 self._body(s.before, under)
                 mixed = self.depends_on_lanes(s.condition)
                 self._body(s.before, under or mixed)
@@ -327,7 +314,7 @@ class Ranges:
             return None
         if e.op.name == "cast":
             (source,) = e.args
-            if isinstance(source, Load) and source.buffer.below is not None:
+            if isinstance(source, ir.Load) and source.buffer.below is not None:
                 return constant(0), at.maximum(at.subtract(source.buffer.below, 1), 0)
             if source.type.is_inexact or source.type.bits >= 64:
                 return None
@@ -511,16 +498,16 @@ def _sample(host: Expr) -> int:
     return int(np.min(values[host]))
 
 
-def _guards(kernel: Kernel) -> dict[Expr, Expr]:
+def _guards(kernel: ir.Kernel) -> dict[Expr, Expr]:
     """Upper bounds of variables that are only used under a condition `variable < bound`, for a
     scalar or constant bound: one less than the bound."""
-    every = list(statements(kernel.body))
-    uses = {id(s): _variables(expressions(s)) for s in every}
+    every = list(ir.statements(kernel.body))
+    uses = {id(s): _variables(ir.expressions(s)) for s in every}
     used = Counter(chain.from_iterable(uses[id(s)] for s in every))
-    changed = {s.var for s in every if isinstance(s, Declare | Assign)}
+    changed = {s.var for s in every if isinstance(s, ir.Declare | ir.Assign)}
     found: dict[Expr, Expr] = {}
     for s in every:
-        if not isinstance(s, If) or s.other:
+        if not isinstance(s, ir.If) or s.other:
             continue
         bounds = [
             e.args
@@ -530,7 +517,7 @@ def _guards(kernel: Kernel) -> dict[Expr, Expr]:
             and (e.args[1] in kernel.scalars or isinstance(e.args[1], Const))
         ]  # fmt: skip
         if bounds:
-            inside = Counter(chain(uses[id(s)], *(uses[id(t)] for t in statements(s.then))))
+            inside = Counter(chain(uses[id(s)], *(uses[id(t)] for t in ir.statements(s.then))))
             for v, bound in bounds:
                 if used[v] == inside[v]:
                     found.setdefault(v, at.subtract(bound, 1))

@@ -19,38 +19,13 @@ from dataclasses import replace
 
 from treadle.dsl.expr import TRUE, Apply, Const, Expr, Foreign, Var, conjuncts, substitute, walk
 
-from . import arithmetic as at
-from .kernel import (
-    Assign,
-    Atomic,
-    Body,
-    Buffer,
-    Collective,
-    Declare,
-    Fetch,
-    FetchUpdate,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    LoadVector,
-    Publish,
-    Reduce,
-    Statement,
-    Store,
-    StoreVector,
-    While,
-    expressions,
-    statements,
-    written,
-)
+from . import arithmetic as at, kernel as ir
 
 #: How many statements back a statement may inline a value that it alone uses.
 _REACH = 160
 
 
-def tidy(kernel: Kernel) -> Kernel:
+def tidy(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel and its fallbacks, simplified (module docstring)."""
     body, again = kernel.body, True
     while again:  # repeat while conditions are removed
@@ -60,75 +35,75 @@ def tidy(kernel: Kernel) -> Kernel:
     return replace(kernel, body=body, fallback=fallback)
 
 
-def _uses(s: Statement) -> list[Expr]:
+def _uses(s: ir.Statement) -> list[Expr]:
     """The variables that a statement uses, once per use; those of combinations twice."""
-    roots = expressions(s)
+    roots = ir.expressions(s)
     found: list[Expr] = [e for e in roots if isinstance(e, Var)]
     for e in walk(roots):
         found += [a for a in e.args if isinstance(a, Var)]
-    if isinstance(s, Atomic | Reduce):
+    if isinstance(s, ir.Atomic | ir.Reduce):
         inner = [e for e in walk(s.combine.results if s.combine else ()) if isinstance(e, Var)]
-        found += 2 * [*inner, *(s.accumulators if isinstance(s, Reduce) else ())]
+        found += 2 * [*inner, *(s.accumulators if isinstance(s, ir.Reduce) else ())]
     return found
 
 
 class _Tidying:
     """One pass over the statements of a kernel; `decided`: it removed conditions."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: ir.Body) -> None:
         self.decided = False
-        every = list(statements(body))
+        every = list(ir.statements(body))
         self.uses = Counter([e for s in every for e in _uses(s)])
-        self.mutable = {s.var for s in every if isinstance(s, Assign)}
-        self.mutable.update(a for s in every if isinstance(s, Reduce) for a in s.accumulators)
-        self.changed = {b for s in every for b in written(s)}
-        self.changed |= {s.buffer for s in every if isinstance(s, Fetch)}
+        self.mutable = {s.var for s in every if isinstance(s, ir.Assign)}
+        self.mutable.update(a for s in every if isinstance(s, ir.Reduce) for a in s.accumulators)
+        self.changed = {b for s in every for b in ir.written(s)}
+        self.changed |= {s.buffer for s in every if isinstance(s, ir.Fetch)}
 
-    def living(self, body: Body) -> Body:
+    def living(self, body: ir.Body) -> ir.Body:
         """Remove unused values, the last first, because earlier ones may then become unused."""
-        made: list[Statement] = []
+        made: list[ir.Statement] = []
         for s in reversed(body):
-            if isinstance(s, Let) and not self.uses[s.var]:
+            if isinstance(s, ir.Let) and not self.uses[s.var]:
                 self.uses.subtract(_uses(s))
                 continue
             match s:
-                case If():
+                case ir.If():
                     other = self.living(s.other)
                     then = self.living(s.then)
                     same = then is s.then and other is s.other
-                    made.append(s if same else If(s.condition, then, other))
-                case For() | Reduce():
+                    made.append(s if same else ir.If(s.condition, then, other))
+                case ir.For() | ir.Reduce():
                     inner = self.living(s.body)
                     made.append(s if inner is s.body else replace(s, body=inner))
-                case While():
+                case ir.While():
                     inner = self.living(s.body)
                     before = self.living(s.before)
                     same = before is s.before and inner is s.body
-                    made.append(s if same else While(before, s.condition, inner))
+                    made.append(s if same else ir.While(before, s.condition, inner))
                 case _:
                     made.append(s)
         made.reverse()
         same = len(made) == len(body) and all(a is b for a, b in zip(made, body, strict=True))
         return body if same else tuple(made)
 
-    def body(self, body: Body, known: frozenset[Expr]) -> Body:
+    def body(self, body: ir.Body, known: frozenset[Expr]) -> ir.Body:
         """Simplify the statements, given that the conditions `known` hold and cannot change."""
-        made: list[Statement] = []
+        made: list[ir.Statement] = []
         once: set[Expr] = set()  # values before, here, that one statement uses
         for s in body:
             if once and isinstance(s, _CONSUMERS):
                 s = self._forwarded(s, made, once)
-            if isinstance(s, Let) and self.uses[s.var] == 1:
+            if isinstance(s, ir.Let) and self.uses[s.var] == 1:
                 once.add(s.var)
-            if isinstance(s, If):
+            if isinstance(s, ir.If):
                 made += self._if(s, known)
-            elif isinstance(s, For | Reduce):
+            elif isinstance(s, ir.For | ir.Reduce):
                 inner = self.body(s.body, known)
                 made.append(s if inner is s.body else replace(s, body=inner))
-            elif isinstance(s, While):
+            elif isinstance(s, ir.While):
                 before, inner = self.body(s.before, known), self.body(s.body, known)
                 same = before is s.before and inner is s.body
-                made.append(s if same else While(before, s.condition, inner))
+                made.append(s if same else ir.While(before, s.condition, inner))
             else:
                 made.append(s)
         same = len(made) == len(body) and all(a is b for a, b in zip(made, body, strict=True))
@@ -136,7 +111,7 @@ class _Tidying:
 
     # --- conditions ---
 
-    def _if(self, s: If, known: frozenset[Expr]) -> Body:
+    def _if(self, s: ir.If, known: frozenset[Expr]) -> ir.Body:
         parts = conjuncts(s.condition)
         condition = at.both(*(p for p in dict.fromkeys(parts) if p not in known))
         lasting = frozenset(p for p in parts if self._lasts(p))
@@ -146,25 +121,27 @@ class _Tidying:
             self.decided = True
             return then
         inner = then[0] if len(then) == 1 and not other else None
-        if isinstance(inner, If) and not inner.other and _is_quick(inner.condition):
+        if isinstance(inner, ir.If) and not inner.other and _is_quick(inner.condition):
             self.decided = True
-            return (If(at.both(condition, inner.condition), inner.then),)
+            return (ir.If(at.both(condition, inner.condition), inner.then),)
         if condition is s.condition and then is s.then and other is s.other:
             return (s,)
-        return (If(condition, then, other),)
+        return (ir.If(condition, then, other),)
 
     def _lasts(self, e: Expr) -> bool:
         """Whether `e` has the same value as long as its variables are visible."""
         return not any(
-            x in self.mutable or (isinstance(x, Load) and x.buffer in self.changed)
+            x in self.mutable or (isinstance(x, ir.Load) and x.buffer in self.changed)
             for x in walk((e,))
         )
 
     # --- values used once ---
 
-    def _forwarded(self, s: Statement, before: list[Statement], once: set[Expr]) -> Statement:
+    def _forwarded(
+        self, s: ir.Statement, before: list[ir.Statement], once: set[Expr]
+    ) -> ir.Statement:
         """`s` with the values of `once` that it uses inlined; they are removed from `before`."""
-        wanted = once.intersection(walk(expressions(s)))
+        wanted = once.intersection(walk(ir.expressions(s)))
         once -= wanted
         whole = _stored(s)
         crossed = _Crossed()
@@ -172,10 +149,10 @@ class _Tidying:
             if not wanted or crossed.everything:
                 break
             let = before[k]
-            if isinstance(let, Let) and let.var in wanted:
+            if isinstance(let, ir.Let) and let.var in wanted:
                 wanted.discard(let.var)
                 adjacent = k == len(before) - 1
-                short = _is_load(let.value) or (isinstance(s, Store) and _is_step(let.value))
+                short = _is_load(let.value) or (isinstance(s, ir.Store) and _is_step(let.value))
                 alone = let.var is whole or (crossed.lets_only and short)
                 near = adjacent or not _loads_memory(let.value)
                 if alone and near and not crossed.disturbs(let.value):
@@ -186,7 +163,17 @@ class _Tidying:
         return s
 
 
-_CONSUMERS = (Assign, Collective, Declare, FetchUpdate, If, Let, Publish, Store, StoreVector)
+_CONSUMERS = (
+    ir.Assign,
+    ir.Collective,
+    ir.Declare,
+    ir.FetchUpdate,
+    ir.If,
+    ir.Let,
+    ir.Publish,
+    ir.Store,
+    ir.StoreVector,
+)
 
 
 class _Crossed:
@@ -194,19 +181,19 @@ class _Crossed:
 
     def __init__(self) -> None:
         self.assigned: set[Expr] = set()
-        self.stored: set[Buffer] = set()
+        self.stored: set[ir.Buffer] = set()
         self.lets_only, self.everything = True, False
 
-    def add(self, s: Statement) -> None:
+    def add(self, s: ir.Statement) -> None:
         match s:
-            case Let() | LoadVector():
+            case ir.Let() | ir.LoadVector():
                 pass
-            case Declare():
+            case ir.Declare():
                 self.lets_only = False
-            case Assign():
+            case ir.Assign():
                 self.lets_only = False
                 self.assigned.add(s.var)
-            case Store() | StoreVector():
+            case ir.Store() | ir.StoreVector():
                 self.lets_only = False
                 self.stored.add(s.buffer)
             case _:
@@ -215,24 +202,26 @@ class _Crossed:
     def disturbs(self, value: Expr) -> bool:
         """Whether these effects may change `value`."""
         return any(
-            e in self.assigned or (isinstance(e, Load) and e.buffer in self.stored)
+            e in self.assigned or (isinstance(e, ir.Load) and e.buffer in self.stored)
             for e in walk((value,))
         )
 
 
 def _is_quick(e: Expr) -> bool:
     """Whether it is cheap enough to evaluate unconditionally."""
-    return not any(isinstance(x, Load | Foreign) or (isinstance(x, Apply) and x.op.cost > 2)
+    return not any(isinstance(x, ir.Load | Foreign) or (isinstance(x, Apply) and x.op.cost > 2)
                    for x in walk((e,)))  # fmt: skip
 
 
 def _loads_memory(e: Expr) -> bool:
     """Whether it reads memory that is not private to a block or a thread."""
-    return any(isinstance(x, Load) and x.buffer.role not in ("local", "shared") for x in walk((e,)))
+    return any(
+        isinstance(x, ir.Load) and x.buffer.role not in ("local", "shared") for x in walk((e,))
+    )
 
 
 def _is_load(e: Expr) -> bool:
-    return isinstance(e, Load) and all(isinstance(x, Const | Var | Apply) for x in walk(e.args))
+    return isinstance(e, ir.Load) and all(isinstance(x, Const | Var | Apply) for x in walk(e.args))
 
 
 def _is_step(e: Expr) -> bool:
@@ -241,28 +230,28 @@ def _is_step(e: Expr) -> bool:
             and isinstance(e.args[0], Var) and isinstance(e.args[1], Const))  # fmt: skip
 
 
-def _stored(s: Statement) -> Expr | None:
+def _stored(s: ir.Statement) -> Expr | None:
     """The value that a statement stores or assigns unchanged."""
-    return s.value if isinstance(s, Assign | Declare | Store) else None
+    return s.value if isinstance(s, ir.Assign | ir.Declare | ir.Store) else None
 
 
-def _with(s: Statement, var: Var, value: Expr) -> Statement:
+def _with(s: ir.Statement, var: Var, value: Expr) -> ir.Statement:
     """`s` with `value` substituted for `var`."""
 
     def put(roots: Iterable[Expr]) -> tuple[Expr, ...]:
         return substitute(tuple(roots), {var: value})
 
     match s:
-        case Assign() | Declare() | Let():
+        case ir.Assign() | ir.Declare() | ir.Let():
             return type(s)(s.var, *put((s.value,)))
-        case Store() | Publish() | FetchUpdate():
+        case ir.Store() | ir.Publish() | ir.FetchUpdate():
             index, given = put((s.index, s.value))
             return replace(s, index=index, value=given)
-        case StoreVector():
+        case ir.StoreVector():
             index, *values = put((s.index, *s.values))
             return replace(s, index=index, values=tuple(values))
-        case If():
+        case ir.If():
             return replace(s, condition=put((s.condition,))[0])
-        case Collective():
+        case ir.Collective():
             return replace(s, args=put(s.args))
     raise AssertionError(f"{type(s).__name__} uses no value once")

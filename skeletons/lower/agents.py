@@ -32,26 +32,7 @@ from treadle.dsl import simplify
 from treadle.dsl.expr import Const, Expr, Var, constant, primitive, substitute
 from treadle.dsl.types import int32, int64, uint32
 
-from ..ir import arithmetic as at
-from ..ir.kernel import (
-    Assign,
-    Barrier,
-    Body,
-    Buffer,
-    Declare,
-    Fetch,
-    FetchUpdate,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Publish,
-    Special,
-    Statement,
-    Store,
-    While,
-    statements,
-)
+from ..ir import arithmetic as at, kernel as ir
 
 #: Each queue word has a 32-byte sector of its own, so that atomics on one do not disturb others.
 STRIDE = 4
@@ -61,18 +42,18 @@ _HALF = 32
 _COUNT = (1 << 30) - 1
 
 
-def independent(kernel: Kernel) -> bool:
+def independent(kernel: ir.Kernel) -> bool:
     """Whether the tasks of a kernel (and of its fallbacks) may run in any order, one by one."""
     talks = any(
-        isinstance(s, Fetch | Publish | FetchUpdate) and s.buffer.role != "shared"
-        for s in statements(kernel.body)
+        isinstance(s, ir.Fetch | ir.Publish | ir.FetchUpdate) and s.buffer.role != "shared"
+        for s in ir.statements(kernel.body)
     )
     return not talks and (kernel.fallback is None or independent(kernel.fallback))
 
 
 def agents(
-    kernel: Kernel, queues: int, per_queue: int, words: Buffer, table: Buffer | None = None
-) -> Kernel:
+    kernel: ir.Kernel, queues: int, per_queue: int, words: ir.Buffer, table: ir.Buffer | None = None
+) -> ir.Kernel:
     """`kernel` run by at most `queues` × `per_queue` persistent blocks (module docstring).
 
     `words`: int64 scratch, `STRIDE` words per queue, zero when the kernel starts.  `table` (int32,
@@ -82,8 +63,8 @@ def agents(
     assert thread is not None, "agents are blocks of a GPU"
     share, spare, scalars, values = _shares(kernel, queues)
     # One more than the position of the next task; 0 if there is none.
-    ticket = Buffer("ticket", int32, "shared", constant(2), below=at.add(kernel.tasks, 1))
-    fullest = Buffer("fullest", int32, "shared", constant(1), below=constant((1 << 31) - 1))
+    ticket = ir.Buffer("ticket", int32, "shared", constant(2), below=at.add(kernel.tasks, 1))
+    fullest = ir.Buffer("fullest", int32, "shared", constant(1), below=constant((1 << 31) - 1))
 
     def begin(q: Expr) -> Expr:
         return at.add(at.multiply(q, share), at.minimum(q, spare))
@@ -113,10 +94,10 @@ def agents(
     front, stolen = taken(word)
     own = at.equal(victim, here)
     position = at.add(first, at.select(own, at.add(front, 1), at.subtract(length, stolen)))
-    request: Body = (
-        FetchUpdate(word, words, at.multiply(victim, STRIDE), at.select(own, 1, 1 << _HALF)),
-        Assign(rest, remains(length, word)),
-        Assign(following, at.select(at.less(0, rest), position, 0)),
+    request: ir.Body = (
+        ir.FetchUpdate(word, words, at.multiply(victim, STRIDE), at.select(own, 1, 1 << _HALF)),
+        ir.Assign(rest, remains(length, word)),
+        ir.Assign(following, at.select(at.less(0, rest), position, 0)),
     )
     # A 32-bit sort key, fuller queues first: the (capped) number of tasks left in the high bits,
     # the nearness of the queue in the low bits.  Different agents break ties differently, since
@@ -126,72 +107,78 @@ def agents(
     far = at.remainder(at.subtract(at.add(q, queues), here), queues)
     near = at.subtract((1 << bits) - 1, far)
     key = simplify.cast(at.add(at.multiply(at.minimum(left, much), 1 << bits), near), int32)
-    look: Body = (
-        Fetch(state, words, at.multiply(q, STRIDE), ordered=False),
-        Let(left, remains(size(q), state)),
-        If(
+    look: ir.Body = (
+        ir.Fetch(state, words, at.multiply(q, STRIDE), ordered=False),
+        ir.Let(left, remains(size(q), state)),
+        ir.If(
             at.less(0, left),
-            (FetchUpdate(Var("old", int32), fullest, constant(0), key, "maximum"),),
+            (ir.FetchUpdate(Var("old", int32), fullest, constant(0), key, "maximum"),),
         ),
     )
     # One queue per thread, or a loop that the compiler should not unroll.
     candidate = Var("candidate", int64)
-    all_queues: tuple[Statement, ...] = (If(at.less(thread, queues), (Let(q, thread), *look)),)
+    all_queues: tuple[ir.Statement, ...] = (
+        ir.If(at.less(thread, queues), (ir.Let(q, thread), *look)),
+    )
     if kernel.threads < queues:
-        step = Assign(candidate, at.add(candidate, kernel.threads))
-        looking = While((), at.less(candidate, queues), (Let(q, candidate), *look, step))
-        all_queues = (Declare(candidate, thread), looking)
+        step = ir.Assign(candidate, at.add(candidate, kernel.threads))
+        looking = ir.While((), at.less(candidate, queues), (ir.Let(q, candidate), *look, step))
+        all_queues = (ir.Declare(candidate, thread), looking)
     none = at.equal(top, 0)
     distance = at.subtract((1 << bits) - 1, _bits("bitwise_and", top, (1 << bits) - 1))
     fuller = at.remainder(at.add(here, distance), queues)
-    search: Body = (
-        If(leader, (Store(fullest, constant(0), Const(0, int32)),)),
-        Barrier(),
+    search: ir.Body = (
+        ir.If(leader, (ir.Store(fullest, constant(0), Const(0, int32)),)),
+        ir.Barrier(),
         *all_queues,
-        Barrier(),
-        Let(top, simplify.cast(Load(fullest, constant(0)), int64)),
-        If(
+        ir.Barrier(),
+        ir.Let(top, simplify.cast(ir.Load(fullest, constant(0)), int64)),
+        ir.If(
             none,
-            (Assign(more, constant(0)),),
-            (Assign(victim, fuller), Assign(first, begin(victim)), Assign(length, size(victim))),
-        ),
-    )
-    before: Body = (
-        # Two alternating slots: a thread writes one only after all have read the other.
-        If(
-            leader,
+            (ir.Assign(more, constant(0)),),
             (
-                If(at.equal(requested, 0), request),
-                Store(ticket, slot, simplify.cast(following, int32)),
-                Assign(requested, constant(0)),
+                ir.Assign(victim, fuller),
+                ir.Assign(first, begin(victim)),
+                ir.Assign(length, size(victim)),
             ),
         ),
-        Barrier(),
-        Let(got, simplify.cast(Load(ticket, slot), int64)),
-        Assign(slot, at.subtract(1, slot)),
-        If(at.equal(got, 0), search),
-        If(
+    )
+    before: ir.Body = (
+        # Two alternating slots: a thread writes one only after all have read the other.
+        ir.If(
+            leader,
+            (
+                ir.If(at.equal(requested, 0), request),
+                ir.Store(ticket, slot, simplify.cast(following, int32)),
+                ir.Assign(requested, constant(0)),
+            ),
+        ),
+        ir.Barrier(),
+        ir.Let(got, simplify.cast(ir.Load(ticket, slot), int64)),
+        ir.Assign(slot, at.subtract(1, slot)),
+        ir.If(at.equal(got, 0), search),
+        ir.If(
             at.both(leader, at.less(0, got), at.less(per_queue, rest)),
-            (*request, Assign(requested, constant(1))),
+            (*request, ir.Assign(requested, constant(1))),
         ),
     )
     number = at.maximum(at.subtract(got, 1), 0)
     if table is not None:
         number = _looked_up(table, number)
     number_here = simplify.apply(primitive("remainder"), (sm, Const(queues, uint32)), uint32)
-    work = If(at.less(0, got), (Let(task, number), *kernel.body))
-    loop = While(before, at.equal(more, 1), (work,))
-    body: Body = (
-        Special(sm, "smid"),
-        Let(here, simplify.cast(number_here, int64)),
-        Declare(victim, here),
-        Declare(first, begin(here)),
-        Declare(length, size(here)),
-        Declare(following, constant(0)),
-        Declare(rest, constant(0)),
-        Declare(requested, constant(0)),
-        Declare(slot, constant(0)),
-        Declare(more, constant(1)),
+    work = ir.If(at.less(0, got), (ir.Let(task, number), *kernel.body))
+    loop = ir.While(before, at.equal(more, 1), (work,))
+    body: ir.Body = (
+        ir.Special(sm, "smid"),
+        ir.Let(here, simplify.cast(number_here, int64)),
+        ir.Declare(victim, here),
+        ir.Declare(first, begin(here)),
+        ir.Declare(length, size(here)),
+        ir.Declare(following, constant(0)),
+        ir.Declare(rest, constant(0)),
+        ir.Declare(requested, constant(0)),
+        ir.Declare(slot, constant(0)),
+        ir.Declare(more, constant(1)),
         loop,
     )
     fallback = kernel.fallback
@@ -217,7 +204,7 @@ def _bits(name: str, e: Expr, by: int) -> Expr:
     return simplify.apply(primitive(name), (e, constant(by)), int64)
 
 
-def _shares(kernel: Kernel, queues: int) -> tuple[Expr, Expr, tuple[Var, ...], tuple[Expr, ...]]:
+def _shares(kernel: ir.Kernel, queues: int) -> tuple[Expr, Expr, tuple[Var, ...], tuple[Expr, ...]]:
     """Tasks per queue and the remainder: kernel scalars unless constant."""
     share, spare = at.floor_divide(kernel.tasks, queues), at.remainder(kernel.tasks, queues)
     if isinstance(kernel.tasks, Const):
@@ -227,7 +214,7 @@ def _shares(kernel: Kernel, queues: int) -> tuple[Expr, Expr, tuple[Var, ...], t
     return (*names, names, substitute((share, spare), known))
 
 
-def redirected(kernel: Kernel, neighbours: int, multiprocessors: int) -> Kernel:
+def redirected(kernel: ir.Kernel, neighbours: int, multiprocessors: int) -> ir.Kernel:
     """Renumber tasks so that `neighbours` consecutive ones are `multiprocessors` launches apart: a
     GPU that assigns blocks round-robin runs them on the same multiprocessor.
 
@@ -258,13 +245,13 @@ def redirected(kernel: Kernel, neighbours: int, multiprocessors: int) -> Kernel:
         scalars=(*kernel.scalars, *scalars),
         scalar_values=(*kernel.scalar_values, *values),
         task=mine,
-        body=(Let(task, number), *kernel.body),
+        body=(ir.Let(task, number), *kernel.body),
         comments=(*kernel.comments, f"{neighbours} neighbours {multiprocessors} blocks apart"),
         fallback=fallback and redirected(fallback, neighbours, multiprocessors),
     )
 
 
-def reordered(kernel: Kernel, table: Buffer) -> Kernel:
+def reordered(kernel: ir.Kernel, table: ir.Buffer) -> ir.Kernel:
     """Run the tasks in the order of a table (int32, one entry per task)."""
     mine = Var("mine", kernel.task.type)
     number = _looked_up(table, mine)
@@ -272,14 +259,14 @@ def reordered(kernel: Kernel, table: Buffer) -> Kernel:
         kernel,
         buffers=(*kernel.buffers, table),
         task=mine,
-        body=(Let(kernel.task, number), *kernel.body),
+        body=(ir.Let(kernel.task, number), *kernel.body),
         comments=(*kernel.comments, f"tasks in the order of {table.name}"),
         fallback=kernel.fallback and reordered(kernel.fallback, table),
     )
 
 
-def _looked_up(table: Buffer, position: Expr) -> Expr:
-    return simplify.cast(Load(table, position), int64)
+def _looked_up(table: ir.Buffer, position: Expr) -> Expr:
+    return simplify.cast(ir.Load(table, position), int64)
 
 
 def _within(number: Expr, tasks: Expr) -> Expr:

@@ -19,26 +19,8 @@ from collections.abc import Iterable
 from treadle.dsl.analysis.bounds import Intervals, Range, whole
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Var, unknown, walk
 from treadle.dsl.types import int32, int64
+from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.hosted import Stride
-from treadle.skeletons.ir.kernel import (
-    Assign,
-    Atomic,
-    Declare,
-    Fetch,
-    FetchUpdate,
-    For,
-    Kernel,
-    Let,
-    Load,
-    LoadVector,
-    Publish,
-    Reduce,
-    Statement,
-    Store,
-    StoreVector,
-    expressions,
-    statements,
-)
 
 #: The upper bound of extents, element counts and element positions.
 _SIZE = 1 << 47
@@ -55,7 +37,7 @@ def _clamped(r: Range, bound: int) -> Range:
 class Facts(Intervals):
     """The ranges of a kernel's integers, and which arithmetic is printed as signed."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: ir.Kernel) -> None:
         super().__init__()
         self.kernel = kernel
         self._exact: set[Expr] = set()  # linear arithmetic that stays within its type
@@ -65,7 +47,7 @@ class Facts(Intervals):
         self._trusted = self._narrow_is_trusted()
         self._scalars()
         self._numbers()
-        for s in statements(kernel.body):
+        for s in ir.statements(kernel.body):
             self._variables(s)
         self._indices: set[Expr] = set()
         self._data: set[Expr] = set()
@@ -82,11 +64,11 @@ class Facts(Intervals):
 
     # --- leaves ---------------------------------------------------------------------------
 
-    def _wide(self) -> Kernel | None:
+    def _wide(self) -> ir.Kernel | None:
         """The kernel with 64-bit indices from which this one was narrowed."""
         if self.kernel.task.type != int32:
             return None
-        k: Kernel | None = self.kernel.fallback
+        k: ir.Kernel | None = self.kernel.fallback
         while k is not None and k.task.type == int32:
             k = k.fallback
         return k
@@ -98,13 +80,13 @@ class Facts(Intervals):
             return False
         every = walk(
             e
-            for s in statements(wide.body)
-            if not (isinstance(s, Store | FetchUpdate) and s.buffer.below is not None)
-            for e in expressions(s)  # (without task indices)
+            for s in ir.statements(wide.body)
+            if not (isinstance(s, ir.Store | ir.FetchUpdate) and s.buffer.below is not None)
+            for e in ir.expressions(s)  # (without task indices)
         )
         return not any(
             isinstance(e, Apply) and e.op.name == "cast" and e.type == int32
-            and e.args[0].type == int64 and not isinstance(e.args[0], Load)
+            and e.args[0].type == int64 and not isinstance(e.args[0], ir.Load)
             for e in every
         )  # fmt: skip
 
@@ -160,12 +142,12 @@ class Facts(Intervals):
             self.known[kernel.thread] = (0, kernel.threads - 1)
             self._sizes.add(kernel.thread)
 
-    def _variables(self, s: Statement) -> None:
+    def _variables(self, s: ir.Statement) -> None:
         match s:
-            case Let() if s.var.type.is_integer:
+            case ir.Let() if s.var.type.is_integer:
                 self._values[s.var] = s.value
                 self.known[s.var] = self.range(s.value)
-            case For() | Reduce():
+            case ir.For() | ir.Reduce():
                 low, high = self.range(s.start)[0], self.range(s.stop)[1]
                 if self._is_index(s.start) and self._is_index(s.stop):
                     self._sizes.add(s.var)
@@ -182,7 +164,7 @@ class Facts(Intervals):
                 found = node in self._sizes or (value is not None and self._is_index(value))
             elif isinstance(node, Extent):
                 found = True
-            elif isinstance(node, Load):
+            elif isinstance(node, ir.Load):
                 found = node.buffer.below is not None
             else:
                 found = isinstance(node, Apply) and all(self._indexlike[a] for a in node.args)
@@ -195,7 +177,9 @@ class Facts(Intervals):
         if isinstance(e, Extent):
             return 0, _SIZE
         return (
-            (0, 2**31 - 2) if isinstance(e, Load) and e.buffer.below is not None else whole(e.type)
+            (0, 2**31 - 2)
+            if isinstance(e, ir.Load) and e.buffer.below is not None
+            else whole(e.type)
         )
 
     def result(self, e: Apply, found: Range) -> Range:
@@ -236,7 +220,7 @@ class Facts(Intervals):
     def _separate(self) -> None:
         """Separate the expressions that indices consist of from those that data depends on."""
         work: list[tuple[Expr, bool]] = []  # expression, whether as data
-        for s in statements(self.kernel.body):
+        for s in ir.statements(self.kernel.body):
             work += _uses(s)
         while work:
             e, as_data = work.pop()
@@ -244,7 +228,7 @@ class Facts(Intervals):
             if e in reached:
                 continue
             reached.add(e)
-            if isinstance(e, Load):
+            if isinstance(e, ir.Load):
                 work.append((e.index, False))
             elif isinstance(e, Var):
                 if as_data and e in self._values:
@@ -260,23 +244,23 @@ class Facts(Intervals):
                 work += [(a, not as_index) for a in e.args]
 
 
-def _uses(s: Statement) -> Iterable[tuple[Expr, bool]]:
+def _uses(s: ir.Statement) -> Iterable[tuple[Expr, bool]]:
     """The expressions of a statement, and whether each is used as data."""
     match s:
-        case Let():
+        case ir.Let():
             return [(s.value, not s.var.type.is_integer)]  # the uses of an integer decide
-        case For() | Reduce():
-            rest = s.values if isinstance(s, Reduce) else ()
+        case ir.For() | ir.Reduce():
+            rest = s.values if isinstance(s, ir.Reduce) else ()
             return [(s.start, False), (s.stop, False), *((v, True) for v in rest)]
-        case Store() | Publish() | FetchUpdate():
+        case ir.Store() | ir.Publish() | ir.FetchUpdate():
             return [(s.index, False), (s.value, True)]
-        case StoreVector() | Atomic():
+        case ir.StoreVector() | ir.Atomic():
             return [(s.index, False), *((v, True) for v in s.values)]
-        case LoadVector() | Fetch():
+        case ir.LoadVector() | ir.Fetch():
             return [(s.index, False)]
-        case Declare() | Assign():
+        case ir.Declare() | ir.Assign():
             return [(s.value, True)]
-    return [(e, True) for e in expressions(s)]
+    return [(e, True) for e in ir.expressions(s)]
 
 
 def _under_casts(e: Expr) -> Expr:

@@ -19,38 +19,7 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.types import ScalarType
-from treadle.skeletons.ir.kernel import (
-    Assign,
-    Atomic,
-    Barrier,
-    Body,
-    Buffer,
-    Collective,
-    Comment,
-    Declare,
-    Fence,
-    Fetch,
-    FetchUpdate,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    LoadVector,
-    Publish,
-    Reduce,
-    Report,
-    Special,
-    Statement,
-    Store,
-    StoreVector,
-    WarpProduct,
-    While,
-    as_loop,
-    expressions,
-    statements,
-    synchronises,
-)
+from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.linearize import element_name
 
 from . import atomics, policies, vectors, warps
@@ -73,19 +42,21 @@ _LARGEST = 999
 class Writer:
     """Writes the body of one kernel, line by line."""
 
-    def __init__(self, kernel: Kernel, prelude: Prelude, names: Names, facts: Facts,
+    def __init__(self, kernel: ir.Kernel, prelude: Prelude, names: Names, facts: Facts,
                  fast_math: bool) -> None:  # fmt: skip
         self.kernel, self.prelude, self.names, self.facts = kernel, prelude, names, facts
         self.lines: list[str] = []
         self.depth = 1
         self.variables: dict[Var, Term] = {}
-        self.buffers: dict[Buffer, str] = {}
+        self.buffers: dict[ir.Buffer, str] = {}
         self.vectors: dict[tuple[str, ...], tuple[str, str]] = {}  # parts: type, name
         mine = weakref.proxy(self)  # avoids a cycle that would keep the kernel's arrays alive
         name = lambda v: mine._variable(v)  # noqa: E731
         self.p = Expressions(prelude, facts, name, self.buffers.__getitem__, fast_math)
         self.p.policies = dict(kernel.policies)
-        self.mutable = {s.var for s in statements(kernel.body) if isinstance(s, Declare | Assign)}
+        self.mutable = {
+            s.var for s in ir.statements(kernel.body) if isinstance(s, ir.Declare | ir.Assign)
+        }
         self.constant_buffers = {b for b in kernel.buffers if b.role == "input"}
         self._fixed: dict[Expr, bool] = {}
         self._sizes: dict[Expr, int] = {}
@@ -121,9 +92,9 @@ class Writer:
 
     # --- naming common subexpressions ---
 
-    def _count_uses(self, body: Body) -> Counter[Expr]:
+    def _count_uses(self, body: ir.Body) -> Counter[Expr]:
         """How many expressions and statements use each expression."""
-        roots = [e for s in statements(body) for e in expressions(s)]
+        roots = [e for s in ir.statements(body) for e in ir.expressions(s)]
         return Counter(roots + [a for e in walk(roots) for a in e.args])
 
     def is_fixed(self, e: Expr) -> bool:
@@ -134,7 +105,7 @@ class Writer:
             own = not (
                 node in self.mutable
                 if isinstance(node, Var)
-                else isinstance(node, Load) and node.buffer not in self.constant_buffers
+                else isinstance(node, ir.Load) and node.buffer not in self.constant_buffers
             )
             self._fixed[node] = own and all(self._fixed[a] for a in node.args)
         return self._fixed[e]
@@ -143,7 +114,7 @@ class Writer:
         """The number of operations in the tree of `e`, at most `_LARGEST`."""
         for node in unknown((e,), self._sizes):
             own = 0
-            if isinstance(node, Load) or (isinstance(node, Apply) and node.op.name != "cast"):
+            if isinstance(node, ir.Load) or (isinstance(node, Apply) and node.op.name != "cast"):
                 own = 1 if _is_cheap(node) else 4
             self._sizes[node] = min(_LARGEST, own + sum(self._sizes[a] for a in node.args))
         return self._sizes[e]
@@ -176,7 +147,7 @@ class Writer:
     def name_value(self, e: Expr, wish: str | None = None) -> str:
         """Name a value until the end of the scope, or of the statement if it may change then."""
         if wish is None:
-            wish = element_name(e) if isinstance(e, Load) else "t"
+            wish = element_name(e) if isinstance(e, ir.Load) else "t"
         text = _initial(self, e)
         name = self.names.fresh(wish)
         self.line(f"const {self.type(e.type)} {name} = {text};")
@@ -200,17 +171,17 @@ class Writer:
         self.depth -= 1
         self.p.bound = bound
 
-    def block(self, body: Body) -> None:
+    def block(self, body: ir.Body) -> None:
         """Write statements in a new scope."""
         with self.scope():
             for s in body:
                 self.statement(s)
 
-    def statement(self, s: Statement) -> None:
-        if isinstance(s, While | Reduce):
-            _while(self, s) if isinstance(s, While) else _reduce(self, s)
+    def statement(self, s: ir.Statement) -> None:
+        if isinstance(s, ir.While | ir.Reduce):
+            _while(self, s) if isinstance(s, ir.While) else _reduce(self, s)
             return
-        self.prepare(expressions(s))
+        self.prepare(ir.expressions(s))
         _write(self, s)
         self.forget()
 
@@ -231,55 +202,55 @@ def _is_cheap(e: Expr) -> bool:
     return e.op.cost <= 2
 
 
-def _write(w: Writer, s: Statement) -> None:
+def _write(w: Writer, s: ir.Statement) -> None:
     p = w.p
     match s:
-        case Comment():
+        case ir.Comment():
             for text in s.text.splitlines():
                 w.line(f"// {text}")
-        case Let() if _is_alias(w, s):
+        case ir.Let() if _is_alias(w, s):
             w.variables[s.var] = p.term(s.value)
-        case Let():
+        case ir.Let():
             value = _initial(w, s.value)
             name = w.introduce(s.var)
             w.line(f"const {w.type(s.var.type)} {name} = {value};")
-            if isinstance(s.value, Apply | Load) and w.is_fixed(s.value):
+            if isinstance(s.value, Apply | ir.Load) and w.is_fixed(s.value):
                 p.bound.setdefault(s.value, name)
-        case Declare():
+        case ir.Declare():
             value = _initial(w, s.value)
             w.line(f"{w.type(s.var.type)} {w.introduce(s.var)} = {value};")
-        case Assign():
+        case ir.Assign():
             _assign(w, s.var, s.value)
-        case Store():
+        case ir.Store():
             element, value = f"{w.buffers[s.buffer]}[{p.index(s.index)}]", _initial(w, s.value)
             kind = w.type(s.buffer.type)
             w.line(policies.store(p, s.buffer, f"&{element}", value, kind, s.buffer.type.bytes)
                    or f"{element} = {value};")  # fmt: skip
-        case If():
+        case ir.If():
             _if(w, s)
-        case For():
+        case ir.For():
             _for(w, s)
-        case Report():
+        case ir.Report():
             p.use("report")
             w.line(f"if ({_negated(w, s.ok)}) report(errors, {s.site + 1}, {p.text(s.index)}, "
                    f"{p.text(s.extent)});")  # fmt: skip
-        case Atomic():
+        case ir.Atomic():
             atomics.atomic(w, s)
-        case Fetch() | Publish() | FetchUpdate():
+        case ir.Fetch() | ir.Publish() | ir.FetchUpdate():
             atomics.between_blocks(w, s)
-        case Barrier():
+        case ir.Barrier():
             w.line("__syncthreads();")
-        case Fence():
+        case ir.Fence():
             w.line("__threadfence();")
-        case LoadVector():
+        case ir.LoadVector():
             vectors.load(w, s)
-        case StoreVector():
+        case ir.StoreVector():
             vectors.store(w, s)
-        case Collective():
+        case ir.Collective():
             warps.collective(w, s)
-        case WarpProduct():
+        case ir.WarpProduct():
             warps.product(w, s)
-        case Special():
+        case ir.Special():
             name = w.introduce(s.var)
             w.line(f"{w.type(s.var.type)} {name};")
             w.line(f'asm volatile("mov.u32 %0, %%{s.register};" : "=r"({name}));')
@@ -287,7 +258,7 @@ def _write(w: Writer, s: Statement) -> None:
             raise AssertionError(f"{type(s).__name__} in kernel IR")
 
 
-def _is_alias(w: Writer, s: Let) -> bool:
+def _is_alias(w: Writer, s: ir.Let) -> bool:
     """Whether the value already has a permanent name."""
     if isinstance(s.value, Var):
         return s.value not in w.mutable
@@ -351,13 +322,13 @@ def _condition(w: Writer, e: Expr) -> str:
     return w.p.text(e) if len(once) == len(texts) else " && ".join(once)
 
 
-def _if(w: Writer, s: If) -> None:
+def _if(w: Writer, s: ir.If) -> None:
     w.line(f"if ({_condition(w, s.condition)}) {{")
     w.block(s.then)
     other = s.other
-    while len(other) == 1 and isinstance(other[0], If):
+    while len(other) == 1 and isinstance(other[0], ir.If):
         inner = other[0]
-        if any(e not in w.p.bound and w.size(e) > 40 for e in expressions(inner)):
+        if any(e not in w.p.bound and w.size(e) > 40 for e in ir.expressions(inner)):
             break
         w.line(f"}} else if ({w.p.text(inner.condition)}) {{")
         w.block(inner.then)
@@ -368,13 +339,13 @@ def _if(w: Writer, s: If) -> None:
     w.line("}")
 
 
-def _stops(w: Writer, s: For | While) -> bool:
+def _stops(w: Writer, s: ir.For | ir.While) -> bool:
     """Whether a loop stops after a check has failed (see `Report`)."""
-    unrolled = isinstance(s, For) and s.kind == "unrolled"
-    return w.kernel.errors > 0 and not unrolled and not synchronises((s,))
+    unrolled = isinstance(s, ir.For) and s.kind == "unrolled"
+    return w.kernel.errors > 0 and not unrolled and not ir.synchronises((s,))
 
 
-def _for(w: Writer, s: For) -> None:
+def _for(w: Writer, s: ir.For) -> None:
     p = w.p
     start = p.text(s.start)
     stop = _bound(w, s.stop, s.var.name)
@@ -398,7 +369,7 @@ def _bound(w: Writer, stop: Expr, name: str) -> str:
     return w.p.term(stop).within(SUM)
 
 
-def _while(w: Writer, s: While) -> None:
+def _while(w: Writer, s: ir.While) -> None:
     if not any(e.type is not None and e.type.is_inexact for e in walk((s.condition,))):
         # ptxas 13 unrolls loops that count down until they wrap (`while (n < 0) n -= 1`) as if
         # their trip count were signed, and executes some that must not run at all.
@@ -423,7 +394,7 @@ def _while(w: Writer, s: While) -> None:
     w.line("}")
 
 
-def _reduce(w: Writer, s: Reduce) -> None:
-    loop = as_loop(s)
+def _reduce(w: Writer, s: ir.Reduce) -> None:
+    loop = ir.as_loop(s)
     w.mutable.update(s.accumulators)
     w.statement(loop)

@@ -44,20 +44,7 @@ from treadle.dsl.graph import Combine, Permute
 from treadle.dsl.types import bool_, int32, int64, uint32
 from treadle.skeletons.schedules import LocalityGraph
 
-from ...ir import arithmetic as at
-from ...ir.kernel import (
-    Assign,
-    Atomic,
-    Barrier,
-    Buffer,
-    Collective,
-    FetchUpdate,
-    Kernel,
-    Load,
-    Lowered,
-    Store,
-    While,
-)
+from ...ir import arithmetic as at, kernel as ir
 from ...ir.linearize import Linearizer, zero
 from ..build import Builder, LoweringContext
 from ..combining import Values, accumulate, apply_combine, arithmetic, declare, is_arithmetic
@@ -86,7 +73,7 @@ LOCKS = 1 << 16
 MOST = (1 << 32) - 1
 
 
-def lower_permute(node: Permute, context: LoweringContext) -> Lowered:
+def lower_permute(node: Permute, context: LoweringContext) -> ir.Lowered:
     """One kernel with its fallbacks, or two (`claimed`)."""
     return _Permute(Builder(node, context), node).lower()
 
@@ -99,11 +86,11 @@ class _Permute:
         self.sources = Sources(builder, node)
         self.size = builder.scalar(self.sources.size_host, "targets")
         self.processors = common.multiprocessors(builder.context)
-        self.locks: tuple[Buffer, ...] = ()
+        self.locks: tuple[ir.Buffer, ...] = ()
 
     # --- choice of the strategy ---
 
-    def lower(self) -> Lowered:
+    def lower(self) -> ir.Lowered:
         builder, node, combine = self.builder, self.node, self.combine
         if is_one_to_one(node):
             builder.notes.append("every source has a target of its own")
@@ -158,10 +145,10 @@ class _Permute:
         whole = self.combine is None and (len(self.outs) > 1 or self.outs[0].type.bits > 64)
         return asked and self.sources.visits is not None and not whole
 
-    def _lowered(self, make: Any) -> Lowered:
+    def _lowered(self, make: Any) -> ir.Lowered:
         return self.builder.lowered(self._variants(make)[0])
 
-    def _variants(self, make: Any) -> list[Kernel]:
+    def _variants(self, make: Any) -> list[ir.Kernel]:
         """The kernel with wide accesses, if there are any, that falls back to the one without."""
         plain = make(None)
         return [make(plain), plain] if self.sources.wide else [plain]
@@ -179,7 +166,7 @@ class _Permute:
     # --- private bins ---
 
     def _bins(self, suffix: str, threads: int, resident: int, bins: Bins | Filled, wide: bool,
-              fallback: Kernel) -> Kernel:  # fmt: skip
+              fallback: ir.Kernel) -> ir.Kernel:  # fmt: skip
         builder, sources = self.builder, self.sources
         assert self.combine is not None
         large = resident == 1
@@ -201,7 +188,7 @@ class _Permute:
         into.note("The bins of this block: copies of one lie side by side, so that threads which\n"
                   "meet in it seldom wait for each other.")  # fmt: skip
         bins.clear(into, grid.thread, at.multiply(count, copies), threads)
-        into.append(Barrier())
+        into.append(ir.Barrier())
         mine = into.let(at.remainder(grid.thread, copies), "copy")
 
         def act(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
@@ -212,7 +199,7 @@ class _Permute:
 
         group = into.let(at.floor_divide(grid.task, parts), "group") if ranges > 1 else grid.task
         sources.walk(into, grid, groups, act, wide, group)
-        into.append(Barrier())
+        into.append(ir.Barrier())
         into.note("The copies together, into the target.")
         with into.loop("b", grid.thread, count, step=threads) as b:
             target = at.add(first, b)
@@ -236,7 +223,7 @@ class _Permute:
 
     # --- direct updates, with bins for frequent indices ---
 
-    def _hot(self, made: Sequence[Accumulator], fallback: Kernel) -> Kernel:
+    def _hot(self, made: Sequence[Accumulator], fallback: ir.Kernel) -> ir.Kernel:
         """Updates of the target, where positions that a first look finds have bins in the block.
 
         A position may use one bin, its number modulo the number of bins.  In the first tile of a
@@ -250,25 +237,25 @@ class _Permute:
         (owner,) = builder.shared("owner", [int32], capacity)
         tasks = builder.scalar(self._blocks(PLAIN_RESIDENT, THREADS), "blocks")
         with into.loop("b", grid.thread, capacity, step=THREADS) as b:
-            into.append(Store(owner, b, Const(-1, int32)))
+            into.append(ir.Store(owner, b, Const(-1, int32)))
         bins.clear(into, grid.thread, constant(capacity), THREADS)
-        into.append(Barrier())
+        into.append(ir.Barrier())
 
         def slot(target: Expr) -> Expr:
             return simplify.apply(primitive("bitwise_and"), (target, constant(capacity - 1)), int64)
 
         def look(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
-            inner.append(Atomic((owner,), slot(target), (simplify.cast(target, int32),), None))
+            inner.append(ir.Atomic((owner,), slot(target), (simplify.cast(target, int32),), None))
 
         def act(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
             for k, (out, value) in enumerate(zip(self.outs, values, strict=True)):
-                inner.append(Atomic((out,), target, (value,), component(combine, k)))
+                inner.append(ir.Atomic((out,), target, (value,), component(combine, k)))
 
         aggregation = WarpAggregation(into, grid, self.outs, combine, self.node.values, self.size)
 
         def together(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
             where = inner.let(slot(target), "slot")
-            same = at.equal(simplify.cast(Load(owner, where), int64), target)
+            same = at.equal(simplify.cast(ir.Load(owner, where), int64), target)
             cached = inner.let(at.both(same, at.less_equal(0, target)), "cached")
             with inner.when(cached):
                 bins.add(inner, where, values)
@@ -276,11 +263,11 @@ class _Permute:
             aggregation.update(inner, position, rest, values)
 
         sources.sample(into, grid, look)
-        into.append(Barrier())
+        into.append(ir.Barrier())
         sources.walk(into, grid, tasks, act, False, None, together)
-        into.append(Barrier())
+        into.append(ir.Barrier())
         with into.loop("b", grid.thread, capacity, step=THREADS) as b:
-            target = into.let(simplify.cast(Load(owner, b), int64), "target")
+            target = into.let(simplify.cast(ir.Load(owner, b), int64), "target")
             with into.when(at.less_equal(0, target)):
                 bins.flush(into, b, target, constant(1), constant(0), self.outs, combine)
         requires = (at.less_equal(sources.count, MOST), at.less(self.size, 1 << 31))
@@ -290,7 +277,7 @@ class _Permute:
 
     # --- one update after the other ---
 
-    def _each(self, way: str, fallback: Kernel | None) -> Kernel:
+    def _each(self, way: str, fallback: ir.Kernel | None) -> ir.Kernel:
         """Every element updates the target directly; wide accesses if there is a fallback."""
         builder = self.builder
         grid = common.Threads.of(THREADS)
@@ -307,7 +294,7 @@ class _Permute:
         return self._kernel(way, tasks, grid, into, fallback is not None, f"{way} updates", (),
                             fallback, PLAIN_RESIDENT)  # fmt: skip
 
-    def _block_by_block(self, way: str) -> Kernel:
+    def _block_by_block(self, way: str) -> ir.Kernel:
         """A task: the elements of one block of the schedule, against the target itself."""
         visits = self.sources.visits
         assert visits is not None
@@ -328,11 +315,11 @@ class _Permute:
             if way == "stores":
                 self._update(inner, target, values)
             elif way in ("overwrite", "locked"):
-                inner.append(Atomic(self.outs, target, values, self.combine, *self.locks))
+                inner.append(ir.Atomic(self.outs, target, values, self.combine, *self.locks))
             else:
                 assert self.combine is not None
                 for k, (out, value) in enumerate(zip(self.outs, values, strict=True)):
-                    inner.append(Atomic((out,), target, (value,), component(self.combine, k)))
+                    inner.append(ir.Atomic((out,), target, (value,), component(self.combine, k)))
 
         return act
 
@@ -340,30 +327,32 @@ class _Permute:
         """Update by the only thread that accesses this index."""
         if self.combine is not None:
             target = into.let(target, "target")
-            old = [into.let(Load(b, target), "old") for b in self.outs]
+            old = [into.let(ir.Load(b, target), "old") for b in self.outs]
             values = apply_combine(into, self.combine, values, old, named=False)
             if len(values) > 1:
                 values = tuple(into.let(v, "r") for v in values)
-        into.append(*(Store(b, target, v) for b, v in zip(self.outs, values, strict=True)))
+        into.append(*(ir.Store(b, target, v) for b, v in zip(self.outs, values, strict=True)))
 
     # --- the last source of each target ---
 
-    def _claimed(self) -> Lowered:
+    def _claimed(self) -> ir.Lowered:
         builder = self.builder
         (last,) = builder.scratch("zero_last", [int64], self.size)
 
         def claim(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
             number = at.add(position, 1)
-            inner.append(FetchUpdate(Var("before", int64), last, target, number, "maximum"))
+            inner.append(ir.FetchUpdate(Var("before", int64), last, target, number, "maximum"))
 
         def store(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
-            with inner.when(at.equal(Load(last, target), at.add(position, 1))):
-                inner.append(*(Store(b, target, v) for b, v in zip(self.outs, values, strict=True)))
+            with inner.when(at.equal(ir.Load(last, target), at.add(position, 1))):
+                inner.append(
+                    *(ir.Store(b, target, v) for b, v in zip(self.outs, values, strict=True))
+                )
 
         kernels = []
         for suffix, act in (("claim", claim), ("claimed", store)):
 
-            def make(fallback: Kernel | None, suffix: str = suffix, act: Any = act) -> Kernel:
+            def make(fallback: ir.Kernel | None, suffix: str = suffix, act: Any = act) -> ir.Kernel:
                 grid, into = common.Threads.of(THREADS), builder.emitter()
                 tasks = builder.scalar(self._blocks(PLAIN_RESIDENT, THREADS), "blocks")
                 self.sources.walk(into, grid, tasks, act, fallback is not None)
@@ -376,7 +365,7 @@ class _Permute:
 
     # --- in the order of the source ---
 
-    def _owned(self) -> Kernel:
+    def _owned(self) -> ir.Kernel:
         builder, sources = self.builder, self.sources
         grid, into = common.Threads.of(THREADS), builder.emitter()
         warps = THREADS // common.WARP
@@ -396,8 +385,8 @@ class _Permute:
             def act(inner: Linearizer, position: Expr, where: Expr, values: Values) -> None:
                 where = inner.let(where, "target")
                 with inner.when(at.equal(at.remainder(where, owners), own)):
-                    inner.append(Assign(target, where))
-                    inner.append(*(Assign(h, v) for h, v in zip(kept, values, strict=True)))
+                    inner.append(ir.Assign(target, where))
+                    inner.append(*(ir.Assign(h, v) for h, v in zip(kept, values, strict=True)))
 
             position = into.let(at.add(base, lane), "p")
             with into.when(at.less(position, sources.count)):
@@ -412,7 +401,7 @@ class _Permute:
         of an index, so it observes its earlier ones."""
         waiting, none = Var("waiting", uint32), Const(0, uint32)
         with into.body() as before:
-            into.append(Collective(waiting, "ballot", (at.less_equal(0, target),)))
+            into.append(ir.Collective(waiting, "ballot", (at.less_equal(0, target),)))
         with into.body() as body:
             negative = simplify.apply(primitive("subtract"), (none, waiting), uint32)
             lowest = simplify.apply(primitive("bitwise_and"), (waiting, negative), uint32)
@@ -421,20 +410,20 @@ class _Permute:
             source = into.let(number, "source")
             given = [Var(v.name, v.type) for v in (target, *kept)]
             for var, own in zip(given, (target, *kept), strict=True):
-                into.append(Collective(var, "shuffle", (own, source)))
+                into.append(ir.Collective(var, "shuffle", (own, source)))
             mine = at.remainder(at.floor_divide(given[0], owners), common.WARP)
             with into.when(at.equal(mine, lane)):
                 self._update(into, given[0], tuple(given[1:]))
             with into.when(simplify.apply(primitive("equal"), (lowest, bit), bool_)):
-                into.append(Assign(target, constant(-1)))
+                into.append(ir.Assign(target, constant(-1)))
         some = simplify.apply(primitive("not_equal"), (waiting, none), bool_)
-        into.append(While(tuple(before), some, tuple(body)))
+        into.append(ir.While(tuple(before), some, tuple(body)))
 
     # --- kernels ---
 
     def _kernel(self, suffix: str, tasks: Expr, grid: common.Threads, into: Linearizer, wide: bool,
-                comment: str, requires: Sequence[Expr], fallback: Kernel | None, resident: int
-                ) -> Kernel:  # fmt: skip
+                comment: str, requires: Sequence[Expr], fallback: ir.Kernel | None, resident: int
+                ) -> ir.Kernel:  # fmt: skip
         builder = self.builder
         group = self.sources.group
         conditions = (*requires, *(group.requires if wide else ()))
@@ -472,7 +461,7 @@ def _count(e: Expr) -> Expr:
 class WarpAggregation:
     """Updates of a permute's target by complete warps.  `size`: elements of the target."""
 
-    def __init__(self, into: Linearizer, grid: common.Threads, outs: Sequence[Buffer],
+    def __init__(self, into: Linearizer, grid: common.Threads, outs: Sequence[ir.Buffer],
                  combine: Combine, values: Sequence[Expr], size: Expr) -> None:  # fmt: skip
         self.outs, self.combine, self.size = outs, combine, size
         made = accumulators(combine, values) or ()
@@ -499,17 +488,17 @@ class WarpAggregation:
             if self.counts is not None:
                 values = tuple(c.finish(_count(same))[1] for c in self.counts)
             for k, (out, value) in enumerate(zip(self.outs, values, strict=True)):
-                into.append(Atomic((out,), target, (value,), component(self.combine, k)))
+                into.append(ir.Atomic((out,), target, (value,), component(self.combine, k)))
 
     def _same(self, into: Linearizer, target: Expr) -> Expr:
         half = Var("same", uint32)
-        into.append(Collective(half, "match", (simplify.cast(target, int32),)))
+        into.append(ir.Collective(half, "match", (simplify.cast(target, int32),)))
         same = into.declare(half, "same")
         with into.when(at.less(1 << 31, self.size)):  # the high halves of the indices
             high = Var("high", uint32)
             upper = simplify.cast(at.floor_divide(target, 1 << 32), int32)
-            into.append(Collective(high, "match", (upper,)))
-            into.append(Assign(same, _bits("bitwise_and", same, high)))
+            into.append(ir.Collective(high, "match", (upper,)))
+            into.append(ir.Assign(same, _bits("bitwise_and", same, high)))
         return same
 
     def _joined(self, into: Linearizer, same: Expr, values: Values) -> Values:
@@ -520,19 +509,19 @@ class WarpAggregation:
         some, even = Var("some", uint32), Var("even", uint32)
         waiting = _is("not_equal", peers, _NONE)
         with into.body() as before:
-            into.append(Collective(some, "ballot", (waiting,)))
+            into.append(ir.Collective(some, "ballot", (waiting,)))
         with into.body() as body:
             lowest = _bits("bitwise_and", peers, _bits("subtract", _NONE, peers))
             number = simplify.cast(_count(_bits("subtract", lowest, _ONE)), int64)
             source = into.let(simplify.select(waiting, number, self.lane), "next")
             others = [Var("other", v.type) for v in totals]
             for other, v in zip(others, totals, strict=True):
-                into.append(Collective(other, "shuffle", (v, source)))
+                into.append(ir.Collective(other, "shuffle", (v, source)))
             with into.when(waiting):
                 accumulate(into, self.combine, totals, others)
             stays = _is("equal", _bits("bitwise_and", rank, _ONE), _NONE)
-            into.append(Collective(even, "ballot", (stays,)))
-            into.append(Assign(peers, _bits("bitwise_and", peers, even)))
-            into.append(Assign(rank, _bits("right_shift", rank, _ONE)))
-        into.append(While(tuple(before), _is("not_equal", some, _NONE), tuple(body)))
+            into.append(ir.Collective(even, "ballot", (stays,)))
+            into.append(ir.Assign(peers, _bits("bitwise_and", peers, even)))
+            into.append(ir.Assign(rank, _bits("right_shift", rank, _ONE)))
+        into.append(ir.While(tuple(before), _is("not_equal", some, _NONE), tuple(body)))
         return totals
