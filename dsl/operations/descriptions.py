@@ -90,6 +90,7 @@ RESULTS_OF = {name: text for names, text in {
         "an array, or a tuple of arrays for several.",
     "bartlett blackman hamming hanning kaiser": "a float64 array (M,).",
     "broadcast_to empty fill full ones reshape resize zeros": "an array of that shape.",
+    "can_cast iscomplexobj isdtype isrealobj isscalar issubdtype": "a Python bool.",
     "cast clip round": RESULTS_ALONE["x",],
     "copy empty_like fliplr flipud full_like inv ones_like partition reverse roll sort sort_complex"
     " tril triu zeros_like cummax cummin cumprod cumsum nancumprod nancumsum scanl1 scanl1_seg"
@@ -118,6 +119,7 @@ FAMILIES = tuple(map(str.split, (
     "cumsum cumprod cummax cummin scanl1",
     "diff ediff1d gradient trapezoid",
     "filter compact expand unique nonzero",
+    "finfo iinfo isdtype issubdtype can_cast promote_types",
     "flip fliplr flipud reverse roll rot90",
     "gather take take_along_axis backpermute",
     "histogram histogram2d histogramdd bincount digitize histogram_bin_edges",

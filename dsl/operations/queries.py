@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -16,14 +17,24 @@ from ..scalar import Scalar, lift
 from ..shapes import extents
 from ..types import ScalarType, as_type, promote
 from .common import normalise_axes
+from .descriptions import complete
 from .indexing.row_major import product
 
 __all__ = ["broadcast_shapes", "can_cast", "finfo", "iinfo", "iscomplexobj", "isdtype", "isrealobj",
            "isscalar", "issubdtype", "ndim", "promote_types", "result_type", "shape",
            "size"]  # fmt: skip
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-@user_facing_maker
+
+def query(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a public function whose result is known without computing anything."""
+    complete(function)
+    return user_facing_maker(function)
+
+
+@query
 def shape(a: ArrayLike) -> tuple[IntLike, ...]:
     """The extents: an int where one is known, a scalar of the program for others.
 
@@ -32,14 +43,13 @@ def shape(a: ArrayLike) -> tuple[IntLike, ...]:
 
     Result: a tuple; extents that are not known yet are scalars.
 
-    >>> import numpy as np, treadle as td
     >>> td.shape(np.zeros((2, 3)))
     (2, 3)
     """
     return () if isinstance(a, Scalar) else as_array(a, "shape").shape
 
 
-@user_facing_maker
+@query
 def ndim(a: ArrayLike) -> int:
     """The number of axes, the rank.
 
@@ -48,28 +58,25 @@ def ndim(a: ArrayLike) -> int:
 
     Result: a Python int.
 
-    >>> import numpy as np, treadle as td
     >>> td.ndim(np.zeros((2, 3)))
     2
     """
     return len(shape(a))
 
 
-@user_facing_maker
+@query
 def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> IntLike:
     """The number of elements, or the extent of an axis (the product of those of several).
 
     `AxisError` for an axis that is none.
 
     Parameters
-        a: an array of any shape.
         axis: the axes; default all.
 
     Result: a Python int if it is known, else a scalar.
 
     Errors: `AxisError` if there is no such axis.
 
-    >>> import numpy as np, treadle as td
     >>> td.size(np.zeros((2, 3))), td.size(np.zeros((2, 3)), 1)
     (6, 3)
     """
@@ -81,16 +88,13 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> IntLike:
     return total
 
 
-@user_facing_maker
+@query
 def isscalar(element: object) -> bool:
     """Whether this is a number, of Python, NumPy or the program, or text; arrays of rank 0 are not.
 
     Parameters
         element: a number or an array.
 
-    Result: a Python bool.
-
-    >>> import treadle as td
     >>> td.isscalar(3), td.isscalar(td.unit(3))
     (True, False)
     """
@@ -101,39 +105,33 @@ def _type(x: ArrayLike, operation: str) -> ScalarType:
     return lift(x, operation).type if isinstance(x, Scalar) else as_array(x, operation).types[0]
 
 
-@user_facing_maker
+@query
 def iscomplexobj(x: ArrayLike) -> bool:
     """Whether the elements are of a complex type.
 
     Parameters
         x: a number, or an array of any shape.
 
-    Result: a Python bool.
-
-    >>> import treadle as td
     >>> td.iscomplexobj(1 + 0j), td.iscomplexobj(td.unit(3))
     (True, False)
     """
     return bool(_type(x, "iscomplexobj").is_complex)
 
 
-@user_facing_maker
+@query
 def isrealobj(x: ArrayLike) -> bool:
     """Whether the elements are not of a complex type.
 
     Parameters
         x: a number, or an array of any shape.
 
-    Result: a Python bool.
-
-    >>> import numpy as np, treadle as td
     >>> td.isrealobj(np.array([3 + 4j]))
     False
     """
     return not iscomplexobj(x)
 
 
-@user_facing_maker
+@query
 def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> ScalarType:
     """The type of a sum of these: arrays, types, and numbers of Python, which yield to others.
 
@@ -164,7 +162,7 @@ def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> ScalarType:
     return found[0]
 
 
-@user_facing_maker
+@query
 def promote_types(type1: DTypeLike, type2: DTypeLike) -> ScalarType:
     """The type to which both types are promoted.
 
@@ -174,11 +172,8 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> ScalarType:
 
     Result: an element type.
 
-    >>> import treadle as td
     >>> td.promote_types(td.int8, td.uint8)
     int16
-
-    See also `finfo`, `iinfo`, `isdtype`, `issubdtype`, `can_cast`.
     """
     return result_type(as_type(type1), as_type(type2))
 
@@ -187,7 +182,7 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> ScalarType:
 _RULES = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 
-@user_facing_maker
+@query
 def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:
     """Whether a conversion keeps the rule `casting`: "no" and "equiv" (the same type), "safe" (no
     value is lost), "same_kind" (of floats, say, to smaller ones), or "unsafe" (any).
@@ -197,13 +192,8 @@ def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike, casting: str = "safe")
         to: an element type.
         casting: "safe" (default), "same_kind", "unsafe", "equiv" or "no".
 
-    Result: a Python bool.
-
-    >>> import treadle as td
     >>> td.can_cast(td.int32, td.int64), td.can_cast(td.float64, td.int64)
     (True, False)
-
-    See also `finfo`, `iinfo`, `isdtype`, `issubdtype`, `promote_types`.
     """
     if casting not in _RULES:
         raise ShapeError(f"can_cast: no rule {casting!r}.", hint=f"Choose of {', '.join(_RULES)}.")
@@ -217,7 +207,7 @@ def _of_value(value: ArrayLike | DTypeLike) -> ScalarType:
     return _type(value, "can_cast")
 
 
-@user_facing_maker
+@query
 def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     """Whether a type is of a kind, or of one of several: "bool", "signed integer", "unsigned
     integer", "integral", "real floating", "complex floating", "numeric", or a type.
@@ -226,13 +216,8 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
         dtype: the element type: td.float32, np.float32, float, "float32", …, or an array of it.
         kind: a type, the name of a kind ("integral", "real floating", …), or a tuple of them.
 
-    Result: a Python bool.
-
-    >>> import treadle as td
     >>> td.isdtype(td.int8, "integral"), td.isdtype(td.int8, (td.int16, "bool"))
     (True, False)
-
-    See also `finfo`, `iinfo`, `issubdtype`, `can_cast`, `promote_types`.
     """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
@@ -244,7 +229,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     return own == as_type(kind)
 
 
-@user_facing_maker
+@query
 def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     """Whether a type is one of those of NumPy's abstract type `arg2` (`np.floating`), or that type.
 
@@ -252,13 +237,8 @@ def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
         arg1: an element type.
         arg2: an element type, or one of NumPy's abstract types.
 
-    Result: a Python bool.
-
-    >>> import numpy as np, treadle as td
     >>> td.issubdtype(td.float32, np.floating), td.issubdtype(td.float32, td.float64)
     (True, False)
-
-    See also `finfo`, `iinfo`, `isdtype`, `can_cast`, `promote_types`.
     """
     own = as_type(arg1)
     if isinstance(arg2, type) and issubclass(arg2, np.generic):
@@ -291,7 +271,7 @@ _FLOATS = ("eps", "epsneg", "max", "min", "resolution", "smallest_normal", "smal
            "tiny")  # fmt: skip
 
 
-@user_facing_maker
+@query
 def finfo(dtype: DTypeLike | ArrayLike) -> FloatInfo:
     """The limits of a type of floats (of complex numbers: of their parts), as NumPy's `finfo`, but
     as Python floats.
@@ -301,18 +281,15 @@ def finfo(dtype: DTypeLike | ArrayLike) -> FloatInfo:
 
     Result: an object with `eps`, `max`, `tiny`, … as NumPy's.
 
-    >>> import treadle as td
     >>> td.finfo(td.float32).max
     3.4028234663852886e+38
-
-    See also `iinfo`, `isdtype`, `issubdtype`, `can_cast`, `promote_types`.
     """
     found = ml_dtypes.finfo(_of_value(dtype).numpy)  # type: ignore[no-untyped-call]
     floats = {n: float(getattr(found, n)) for n in _FLOATS}
     return FloatInfo(as_type(found.dtype), int(found.bits), int(found.precision), **floats)
 
 
-@user_facing_maker
+@query
 def iinfo(dtype: DTypeLike | ArrayLike) -> np.iinfo:
     """The limits of a type of integers, as NumPy's `iinfo`.
 
@@ -321,16 +298,13 @@ def iinfo(dtype: DTypeLike | ArrayLike) -> np.iinfo:
 
     Result: an object with `min`, `max` and `bits`.
 
-    >>> import treadle as td
     >>> td.iinfo(td.int16).max
     32767
-
-    See also `finfo`, `isdtype`, `issubdtype`, `can_cast`, `promote_types`.
     """
     return np.iinfo(_of_value(dtype).numpy)
 
 
-@user_facing_maker
+@query
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """The shape to which arrays of these shapes broadcast; `ShapeError` if there is none.
 
@@ -339,7 +313,6 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
 
     Result: a tuple of integers.
 
-    >>> import treadle as td
     >>> td.broadcast_shapes((3, 1), 4)
     (3, 4)
 

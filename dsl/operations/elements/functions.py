@@ -566,7 +566,6 @@ def fabs(x: ArrayLike) -> Value:
     Result: an array of the shape of `x`, of integers in the type that `td.sqrt` has for them; a
         scalar if it is a number.
 
-    >>> import numpy as np, treadle as td
     >>> td.fabs(np.array([-2, 3]))
     Array([2., 3.])
     """

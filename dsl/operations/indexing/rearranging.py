@@ -476,8 +476,6 @@ def split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tuple[Arra
 
     >>> td.split(np.array([3, 1, 2]), 3)
     (Array([3]), Array([1]), Array([2]))
-
-    See also `array_split`, `hsplit`, `vsplit`, `dsplit`, `unstack`.
     """
     return _split(as_array(a, "split"), parts, axis, "split", equal=True)
 
