@@ -30,9 +30,6 @@ THREADS = 128
 #: The largest matrices whose steps are unrolled; the phases of larger ones, in each of which a step
 #: does what its first one needs.
 UNROLLED, PHASES = 8, 4
-#: Step k of an algorithm: (k, the registers of a column that are left, all registers) → the new
-#: registers.
-Step = Callable[[Expr, int, list[Expr]], list[Expr]]
 
 
 @dataclass(frozen=True)
@@ -55,6 +52,19 @@ class Staged:
             line, pitch = self.rows * self.columns, self.stride
         start = at.multiply(at.floor_divide(inside, line), pitch)
         return into.let(at.add(start, at.remainder(inside, line)), "held")
+
+
+@dataclass(frozen=True)
+class Left:
+    """The registers of a row or column that are left at step k, n − k of its n: not fewer than
+    `least` and not more than `most`, which are the same where k is a constant."""
+
+    least: int
+    most: int
+
+
+#: Step k of an algorithm: (k, what is left, all registers) → the new registers.
+Step = Callable[[Expr, Left, list[Expr]], list[Expr]]
 
 
 class Warps:
@@ -185,8 +195,7 @@ class Warps:
 
     def steps(self, into: Linearizer, state: Sequence[Expr], step: Step, phases: int = 1,
               count: int | None = None, together: int = 4) -> list[Expr]:  # fmt: skip
-        """`step(k, left, state)` for k = 0 … count − 1 (default: n − 1), where at most `left`
-        registers of a row or column are left.
+        """`step(k, left, state)` for k = 0 … count − 1 (default: n − 1).
 
         Registers have no run-time numbers: a step uses the first one and rotates them.  Small
         matrices are unrolled; others are loops of at most `together` steps.
@@ -195,16 +204,18 @@ class Warps:
         count = long if count is None else count
         if long <= UNROLLED:
             for k in range(count):
-                values = step(at.integer(k), long - k, values)
+                values = step(at.integer(k), Left(long - k, long - k), values)
             return values
         each = next(u for u in (4, 2, 1) if count % u == 0 and u <= together)
         size = -(-count // phases // each) * each  # the steps of a phase
         for first in range(0, count, size):
             held = Registers(into, values)
-            with into.loop("k", first, min(first + size, count), step=each) as start:
+            stop = min(first + size, count)
+            with into.loop("k", first, stop, step=each) as start:
                 values = list(held.values)
                 for u in range(each):
-                    values = step(into.let(at.add(start, u), "k"), long - first, values)
+                    left = Left(long - (stop - each + u), long - (first + u))
+                    values = step(into.let(at.add(start, u), "k"), left, values)
                 held.assign(into, values)
             values = list(held.values)
         return values

@@ -48,7 +48,7 @@ from .small import (
     times,
 )
 from .transformations import Reflection, Rotation, Scale, comes_before, unbounded
-from .warps import PHASES, Registers, Staged, Warps
+from .warps import PHASES, Left, Registers, Staged, Warps
 
 
 class QR(Warps):
@@ -72,7 +72,7 @@ class QR(Warps):
         if self.q is not None:
             state += [simplify.select(at.equal(self.own, i), one, zero) for i in range(m)]
 
-        def reflect(k: Expr, left: int, state: list[Expr]) -> list[Expr]:
+        def reflect(k: Expr, left: Left, state: list[Expr]) -> list[Expr]:
             return self._reflect(into, k, left, state)
 
         # (A step is long: its registers are renamed at little cost.)
@@ -91,13 +91,14 @@ class QR(Warps):
             self.put_row(into, self.q, member, exists, self.own, row, range(self.height))
             self.copy(into, grid, count, self.q, self.out)
 
-    def _reflect(self, into: Linearizer, k: Expr, left: int, state: list[Expr]) -> list[Expr]:
+    def _reflect(self, into: Linearizer, k: Expr, left: Left, state: list[Expr]) -> list[Expr]:
         m, kind = self.m, real_type(self.type)
         zero = constant_of(0, self.type)
-        alpha, below = state[0], list(state[1:left])
+        alpha, below = state[0], list(state[1 : left.most])
         if not isinstance(k, Const):
             # Behind the column's end are rows of R, which a loop's last steps have to leave alone.
-            below = [into.let(simplify.select(at.less(at.add(k, i), m), x, zero), "below")
+            below = [x if i < left.least else into.let(
+                         simplify.select(at.less(at.add(k, i), m), x, zero), "below")
                      for i, x in enumerate(below, 1)]  # fmt: skip
         rest: Expr = constant_of(0, kind)
         for x in below:
@@ -117,16 +118,16 @@ class QR(Warps):
             if not column:
                 continue
             dot = column[0]
-            for v, x in zip(vector, column[1:left], strict=True):
+            for v, x in zip(vector, column[1 : left.most], strict=True):
                 dot = into.let(add_product(self.type, dot, conjugate(v), x), "dot")
             factor = into.let(negative(times(tau, dot)), "factor")
             rest_of = [into.let(add_product(self.type, x, factor, v), "a")
-                       for v, x in zip(vector, column[1:left], strict=True)]  # fmt: skip
+                       for v, x in zip(vector, column[1 : left.most], strict=True)]  # fmt: skip
             first = into.let(plus(column[0], factor), "a")
             if not found:
                 is_own = at.equal(self.own, k)
                 first = into.let(simplify.select(is_own, made.top, first), "a")
-            found += [*rest_of, *column[left:], first]
+            found += [*rest_of, *column[left.most :], first]
         return found
 
 

@@ -36,7 +36,7 @@ from ..lower import tiling
 from ..lower.build import Builder
 from ..lower.gpu.common import WARP, WIDEST, Threads, load_vector
 from .small import conjugate, negative, number, over, real, size
-from .warps import PHASES, UNROLLED, Staged, Warps
+from .warps import PHASES, UNROLLED, Left, Staged, Warps
 
 #: Threads of a block if a thread has a matrix; the bytes of a matrix at most that it inverts.
 FEW, OF_A_THREAD = 64, 256
@@ -189,7 +189,7 @@ class Rows(Warps):
         # Of this lane: whether its row was a pivot, of which column; the pivot of column `lane`.
         start = [*a, *b, FALSE, at.integer(0), at.integer(0), FALSE]
 
-        def eliminate(k: Expr, left: int, state: list[Expr]) -> list[Expr]:
+        def eliminate(k: Expr, left: Left, state: list[Expr]) -> list[Expr]:
             a, b, (used, column, mine, bad) = (
                 state[:n],
                 state[n : n + columns],
@@ -203,17 +203,18 @@ class Rows(Warps):
             used = into.let(at.either(used, here), "used")
             quotient = apply_primitive("true_divide", [negative(a[0]), divisor])
             factor = into.let(simplify.select(used, zero, quotient), "factor")
-            rest = [self.minus(into, x, factor, self.shuffled(into, x, pivot)) for x in a[1:left]]
+            rest = [self.minus(into, x, factor, self.shuffled(into, x, pivot))
+                    for x in a[1 : left.most]]  # fmt: skip
             b = [self.minus(into, x, factor, self.shuffled(into, x, pivot)) for x in b]
             column = into.let(at.select(here, k, column), "column")
             mine = into.let(at.select(at.equal(self.own, k), pivot, mine), "mine")
             bad = into.let(at.either(bad, none), "bad")
-            return [*rest, *a[left:], a[0], *b, used, column, mine, bad]
+            return [*rest, *a[left.most :], a[0], *b, used, column, mine, bad]
 
         state = self.steps(into, start, eliminate, PHASES)
         a, b, (_, column, mine, bad) = state[:n], state[n : n + columns], state[n + columns :]
 
-        def substitute(k: Expr, _: int, state: list[Expr]) -> list[Expr]:
+        def substitute(k: Expr, _: Left, state: list[Expr]) -> list[Expr]:
             a, b, x = state[:n], state[n : n + columns], state[n + columns :]
             here = into.let(at.subtract(n - 1, k), "column")
             pivot = self.from_lane(into, mine, here)
@@ -239,7 +240,7 @@ class Rows(Warps):
         a = self._load(into, self.node.arguments[0], n)
         one, zero = (simplify.cast(at.integer(k), self.type) for k in (1, 0))
 
-        def eliminate(k: Expr, left: int, state: list[Expr]) -> list[Expr]:
+        def eliminate(k: Expr, left: Left, state: list[Expr]) -> list[Expr]:
             a, (used, place, mine) = state[:n], state[n:]
             pivot, *_ = self._pivot(into, [a[0]], [used], place)
             here = into.let(at.equal(self.lane, pivot), "here")
@@ -254,14 +255,15 @@ class Rows(Warps):
             used = into.let(at.either(used, here), "used")
             multiple = into.let(apply_primitive("true_divide", [a[0], divisor]), "multiple")
             factor = into.let(simplify.select(used, zero, negative(multiple)), "factor")
-            rest = [self.minus(into, x, factor, self.shuffled(into, x, pivot)) for x in a[1:left]]
+            rest = [self.minus(into, x, factor, self.shuffled(into, x, pivot))
+                    for x in a[1 : left.most]]  # fmt: skip
             if not isinstance(k, Const):
                 # Behind the row's end are columns of L, which a loop's last steps leave alone.
-                inside = [at.less(at.add(k, j), n) for j in range(1, left)]
-                rest = [into.let(simplify.select(here, new, x), "a")
-                        for here, new, x in zip(inside, rest, a[1:left], strict=True)]  # fmt: skip
+                for j in range(left.least, left.most):
+                    inside = at.less(at.add(k, j), n)
+                    rest[j - 1] = into.let(simplify.select(inside, rest[j - 1], a[j]), "a")
             kept = into.let(simplify.select(used, a[0], multiple), "kept")
-            return [*rest, *a[left:], kept, used, place, mine]
+            return [*rest, *a[left.most :], kept, used, place, mine]
 
         start = [*a, FALSE, self.own, at.integer(0)]
         *a, _, place, mine = self.steps(into, start, eliminate, PHASES)
@@ -323,7 +325,7 @@ class Rows(Warps):
             start += [one, at.integer(-1)]
         start += [at.integer(0)] * kept + [FALSE]
 
-        def eliminate(k: Expr, _: int, state: list[Expr]) -> list[Expr]:
+        def eliminate(k: Expr, _: Left, state: list[Expr]) -> list[Expr]:
             parts = [state[s * each : (s + 1) * each] for s in range(per_lane)]
             pivots, bad = state[per_lane * each : -1], state[-1]
             used = [at.less_equal(0, p[n + 1]) for p in parts]
@@ -370,7 +372,7 @@ class Rows(Warps):
         a = self._load(into, self.node.arguments[0], n)
         zero = simplify.cast(at.integer(0), self.type)
 
-        def eliminate(k: Expr, left: int, state: list[Expr]) -> list[Expr]:
+        def eliminate(k: Expr, left: Left, state: list[Expr]) -> list[Expr]:
             a, bad = state[:n], state[n]
             top = into.let(real(self.from_lane(into, a[0], k)), "top")
             fails = at.negate(apply_primitive("greater", [top, Const(0.0, top.type)]))
@@ -383,7 +385,7 @@ class Rows(Warps):
             kept = into.let(simplify.select(below, first, zero), "kept")
             factor, other = into.let(negative(kept), "factor"), conjugate(kept)
             rest = list(a[1:])
-            for j in range(1, left):
+            for j in range(1, left.most):
                 there = self.from_lane(into, other, at.remainder(at.add(k, j), self.lanes))
                 rest[j - 1] = self.minus(into, a[j], factor, there)
             return [*rest, first, bad]

@@ -73,6 +73,8 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     way = strategy_of(builder, node) if plan is None else "strips"
     if way == "strips":
         return stencil.lower_stencil(builder, node, outs, plan)
+    if schedule is None and way == "rows" and rows.reads_rows(builder, node):
+        return builder.lowered(rows.rows_kernel(builder, node, outs, len(node.shape)))
     if schedule is not None and schedule.order is not None:  # row by row, as asked: no tiles
         return builder.lowered(_in_rows(builder, node, outs, False))
     staged = transpose.staged_reads(builder, node) if way == "tiles" else None

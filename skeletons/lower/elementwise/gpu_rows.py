@@ -5,6 +5,9 @@
       compute                 the shared part once, the row unrolled
       store                   16-byte vectors
 
+An element that reads whole rows, such as the determinant of a matrix, is a row of its own: several
+of them by a thread, each from its own row, would touch as many lines of the cache with every load.
+
 Some rows go through shared memory, so that a warp's accesses are consecutive: those whose bytes are
 no multiple of 16, such as 3 × 3 matrices of float32, and results of several vectors.  (The L2 cache
 takes as long to store half a sector as a whole one; loads find the other half in the L1 cache.)
@@ -18,12 +21,12 @@ takes as long to store half a sector as a whole one; loads find the other half i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from treadle.dsl.expr import Const, Expr, Index, Read, Var
-from treadle.dsl.graph import Generate, Leaf
+from treadle.dsl.expr import Const, Expr, Index, Read, Var, walk
+from treadle.dsl.graph import Generate, Leaf, Shape
 from treadle.dsl.passes.rows import row_members
 from treadle.dsl.types import ScalarType
 
@@ -32,12 +35,14 @@ from ...ir.kernel import Barrier, Buffer, Kernel, Load, Store, StoreVector
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder
-from ..gpu.common import WIDEST, Threads, blocks, load_vector, unconditional
+from ..gpu.common import WIDEST, Threads, blocks, has_loops, load_vector, unconditional
 from .gpu_elements import make_kernel
 
 THREADS = 128
 #: Bytes of shared memory of a block, at most.
 SHARED_BYTES = 40 << 10
+#: Rows of no more bytes are read by threads of several elements, without loss.
+SHORT = 8
 
 
 @dataclass
@@ -66,6 +71,55 @@ def vector_of(size: int, t: ScalarType) -> int:
     return min(size & -size, max(WIDEST // t.bytes, 1))
 
 
+def reads_rows(builder: Builder, node: Generate) -> bool:
+    """Whether every element reads long rows of its own; of several leading axes, which the thread's
+    number is not divided into then, nothing else."""
+    if builder.context.check or has_loops(node.elements):
+        return False
+    reads = [e for e in walk(node.elements) if isinstance(e, Read)]
+    rows = _positions(builder, reads, node.shape, 1)
+    long = any(size * e.type.bytes > SHORT for e, (_, size, _) in rows.items())
+    return long and (len(node.shape) == 1 or len(rows) == len(dict.fromkeys(reads)))
+
+
+def _positions(builder: Builder, reads: Iterable[Expr], lead: Shape, members: int
+               ) -> dict[Read, tuple[Leaf, int, int]]:  # fmt: skip
+    """The reads of elements of rows: the array, its row's length and the index there.
+
+    At least half of a row is read, or it is not much longer than a square matrix with as many
+    columns as a thread computes elements (`members`)."""
+    found = {e: at for e in reads if isinstance(e, Read)
+             if (at := _in_row(builder, e, lead)) is not None}  # fmt: skip
+    used: dict[Leaf, set[int]] = {}
+    for leaf, _, offset in found.values():
+        used.setdefault(leaf, set()).add(offset)
+    return {e: (leaf, size, offset) for e, (leaf, size, offset) in found.items()
+            if size <= 2 * members**2 or size <= 2 * len(used[leaf])}  # fmt: skip
+
+
+def _in_row(builder: Builder, e: Read, lead: Shape) -> tuple[Leaf, int, int] | None:
+    """The array, the length of the rows, and the index in its row, of an element in the row of a
+    dense array at the thread's own index; None for other reads."""
+    leaf, axes = Leaf(e.node, e.component), len(lead)
+    if leaf in builder.context.strided or e.boundary is not None or len(leaf.shape) <= axes:
+        return None
+    if not all(a is Index(k) for k, a in enumerate(e.args[:axes])):
+        return None
+    if not all(builder.same(a, b) for a, b in zip(leaf.shape, lead, strict=False)):
+        return None
+    own = [builder.root(n) for n in leaf.shape[axes:]]
+    extents = [int(n.value) for n in own if isinstance(n, Const)]
+    index = [int(a.value) for a in e.args[axes:] if isinstance(a, Const)]
+    if not len(extents) == len(index) == len(own):
+        return None
+    if not all(0 <= a < n for a, n in zip(index, extents, strict=True)):
+        return None  # never executed, or reported in checked mode
+    offset = 0
+    for a, n in zip(index, extents, strict=True):
+        offset = offset * n + a
+    return leaf, prod(extents), offset
+
+
 def rows_kernel(builder: Builder, node: Generate, outs: Sequence[Buffer], axes: int) -> Kernel:
     """The kernel of a node whose rows, from axis `axes` on, share work."""
     made = _RowKernel(builder, node, outs, axes)
@@ -83,13 +137,12 @@ class _RowKernel:
         self.outs = [self._rows(b, len(self.members), True) for b in outs]
         self.reads: dict[Read, tuple[_Rows, int]] = {}  # the elements of rows, with their offsets
         found: dict[Leaf, _Rows] = {}
-        for e in unconditional([e for member in self.members for e in member]):
-            position = self._in_row(e) if isinstance(e, Read) else None
-            if isinstance(e, Read) and position is not None:
-                leaf = Leaf(e.node, e.component)
-                if leaf not in found:
-                    found[leaf] = self._rows(builder.input(leaf), position[0], False)
-                self.reads[e] = found[leaf], position[1]
+        reads = unconditional([e for member in self.members for e in member])
+        places = _positions(builder, reads, self.lead, len(self.members))
+        for e, (leaf, size, offset) in places.items():
+            if leaf not in found:
+                found[leaf] = self._rows(builder.input(leaf), size, False)
+            self.reads[e] = found[leaf], offset
         self.sources = list(found.values())
 
     def _rows(self, buffer: Buffer, size: int, stored: bool) -> _Rows:
@@ -103,28 +156,6 @@ class _RowKernel:
                                                  THREADS * pitch)  # fmt: skip
             self.room -= taken
         return made
-
-    def _in_row(self, e: Read) -> tuple[int, int] | None:
-        """The length of the rows, and the index in its row, of an element in the row of a dense
-        array at the thread's own index; None for other reads."""
-        builder, leaf, axes = self.builder, Leaf(e.node, e.component), self.axes
-        if leaf in builder.context.strided or e.boundary is not None or len(leaf.shape) <= axes:
-            return None
-        if not all(a is Index(k) for k, a in enumerate(e.args[:axes])):
-            return None
-        if not all(builder.same(a, b) for a, b in zip(leaf.shape, self.lead, strict=False)):
-            return None
-        own = [builder.root(n) for n in leaf.shape[axes:]]
-        extents = [int(n.value) for n in own if isinstance(n, Const)]
-        index = [int(a.value) for a in e.args[axes:] if isinstance(a, Const)]
-        if not len(extents) == len(index) == len(own) or prod(extents) > 2 * len(self.members) ** 2:
-            return None
-        if not all(0 <= a < n for a, n in zip(index, extents, strict=True)):
-            return None  # never executed, or reported in checked mode
-        offset = 0
-        for a, n in zip(index, extents, strict=True):
-            offset = offset * n + a
-        return prod(extents), offset
 
     def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
         builder = self.builder
@@ -146,7 +177,9 @@ class _RowKernel:
             self._copy(into, grid, out, rows, inward=False, count=out.access(wide))
         aligned = [r.buffer for r in (*self.sources, *self.outs)
                    if r.access(wide) > 1]  # fmt: skip
-        comments = [f"a thread a row of {len(self.members)} elements"]
+        row = f"a row of {len(self.members)} elements" if self.axes < len(self.node.shape) else (
+            "an element, which reads rows")  # fmt: skip
+        comments = [f"a thread {row}"]
         launch = grid.launch((), aligned, fallback)
         return make_kernel(builder, self.node, blocks(builder, total, THREADS), grid, into,
                            comments, **launch)  # fmt: skip

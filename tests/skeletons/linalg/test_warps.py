@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,8 +12,11 @@ import treadle as td
 from tests.conformance.helpers import cuda
 from treadle.backend.cuda.source import kernels_of, nodes
 from treadle.dsl.graph import Library
+from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.verify import verify
 from treadle.skeletons.linalg.small import COLUMNS, LARGEST, has_kernel
+from treadle.skeletons.linalg.warps import PHASES
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 RANDOM = np.random.default_rng(0)
 SIZES = (5, 6, 7, 8, 9, 10, 12, 13, 16, 17, 24, 31, 32)
@@ -123,3 +129,13 @@ def test_large_matrices_are_loops():
         return len(str(kernel).splitlines())
 
     assert lines(32) < 3 * lines(16)
+
+
+@pytest.mark.parametrize("n", [16, 32])
+def test_steps_select_only_what_a_loop_may_have_passed(n):
+    """The columns of U that every step of a loop has are subtracted without a comparison."""
+    (node,) = libraries(td.linalg.lu, RANDOM.standard_normal((9, n, n)).astype("f4"))
+    (kernel,) = lower(node, LoweringContext(CUDA)).kernels
+    together = 4  # steps of an iteration
+    selected = re.findall(r"let a\w*: float32 = select\(", str(replace(kernel, fallback=None)))
+    assert len(selected) == PHASES * together * (n // PHASES - together)

@@ -103,3 +103,16 @@ def test_strided_rows():
         )
         (got,) = run(made._leaves[0], strided=frozenset([array._leaves[0]]))
         np.testing.assert_allclose(got, want(view), rtol=1e-13)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+def test_single_elements_load_their_own_rows(n, dtype):
+    for count in (1, THREADS + 3):
+        a = RANDOM.standard_normal((count, n, n)).astype(dtype)
+        made = run(fused(td.linalg.det(a)))[0]
+        np.testing.assert_allclose(made, np.linalg.det(a), rtol=1e-4, atol=1e-5)
+    made = text_of(td.linalg.det(np.ones((300, n, n), dtype)))
+    assert "a thread an element, which reads rows" in made
+    whole = a[0].nbytes % 16 == 0
+    assert ("input_rows" in made) == (not whole)
