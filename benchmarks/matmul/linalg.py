@@ -14,6 +14,7 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -161,20 +162,55 @@ def on_gpu(n: int, name: str, work: str) -> dict[str, Any]:
         libraries["torch"] = torch, (torch.from_dlpack(x), torch.from_dlpack(y)), unit
     if work != "lu":  # CuPy factorises single matrices only
         libraries["CuPy"] = cp, (x, y), cp.eye(n, dtype=x.dtype)
-    parts = {}
+    parts, failed = {}, {}
     for peer, (xp, given, unit) in libraries.items():
-        some, all_of_them = (_peers(xp, *(v[:k] for v in given), unit)[work]
-                             for k in (CHECKED, count))  # fmt: skip
-        some()  # which loads what the library needs
-        slow = sample(peer, some, 1) * count / CHECKED > LONG
-        parts[peer] = count / CHECKED if slow else 1.0
-        runs[peer] = some if slow else all_of_them
+        try:
+            runs[peer], parts[peer] = _fitting(peer, xp, given, unit, work, count)
+        except Exception as problem:  # noqa: BLE001 a peer that fails does not end the others
+            failed[peer] = _first_line(problem)
+        _free()
     runs["copy"] = copies(moved(n, a.itemsize, count, work))
     error = residual(work, a, b, _on_host(cp, mine(x, y)))
     assert error < 8, (n, name, work, error)
     seconds = {peer: t * parts.get(peer, 1.0) for peer, t in least(runs, sample).items()}
     return {"work": work, "n": n, "type": name, "count": count, "error": error, **seconds,
-            "scaled": [peer for peer, p in parts.items() if p > 1]}  # fmt: skip
+            "scaled": [peer for peer, p in parts.items() if p > 1], "failed": failed}  # fmt: skip
+
+
+def _fitting(peer: str, xp: Any, given: Sequence[Any], unit: Any, work: str, count: int
+             ) -> tuple[Callable[[], Any], float]:  # fmt: skip
+    """A library's function on as many of `count` matrices as take no longer than LONG and fit into
+    memory; and by how much its time is scaled."""
+    from benchmarks.gpu_works.common import sample
+
+    some = _peers(xp, *(v[:CHECKED] for v in given), unit)[work]
+    some()  # which loads what the library needs
+    if sample(peer, some, 1) * count / CHECKED > LONG:
+        return some, count / CHECKED
+    few = count
+    while True:
+        run = _peers(xp, *(v[:few] for v in given), unit)[work]
+        try:
+            run()
+            return run, count / few
+        except Exception as problem:
+            if few <= CHECKED or "memory" not in f"{type(problem).__name__} {problem}".lower():
+                raise
+        few = max(few // 4, CHECKED)
+        _free()
+
+
+def _free() -> None:
+    """Gives back what libraries keep of a GPU's memory."""
+    from benchmarks.gpu_works.common import cp, torch
+
+    cp.get_default_memory_pool().free_all_blocks()
+    if torch is not None:
+        torch.cuda.empty_cache()
+
+
+def _first_line(problem: BaseException) -> str:
+    return f"{type(problem).__name__}: {str(problem).strip().partition(chr(10))[0]}"
 
 
 def on_cpu(n: int, name: str, work: str) -> dict[str, Any]:
@@ -193,9 +229,8 @@ def on_cpu(n: int, name: str, work: str) -> dict[str, Any]:
 def table(rows: list[dict[str, Any]]) -> str:
     """A Markdown table: milliseconds (≈: of fewer matrices, scaled), and ratios to the library and
     to a copy."""
-    names = [k for k in dict.fromkeys(k for r in rows for k in r)
-             if k not in ("work", "n", "type", "count", "error", "scaled")]  # fmt: skip
-    peer = next(k for k in ("torch", "CuPy", "NumPy") if k in names)
+    names = [k for k in ("treadle", "torch", "CuPy", "NumPy", "copy") if any(k in r for r in rows)]
+    peer = next((k for k in ("torch", "CuPy", "NumPy") if k in names), "treadle")
     head = ["work", "type", "n", "matrices", *(f"{k}, ms" for k in names), f"{peer} / treadle"]
     head += ["of a copy's rate"] if "copy" in names else []
     lines = [" | ".join(head), " | ".join("---:" for _ in head)]
@@ -203,10 +238,14 @@ def table(rows: list[dict[str, Any]]) -> str:
         cells = [r["work"], r["type"], str(r["n"]), f"{r['count']:,}"]
         cells += [f"{'≈ ' * (k in r.get('scaled', ()))}{r[k] * 1e3:.3f}" if k in r else ""
                   for k in names]  # fmt: skip
-        cells += [f"{r[peer] / r['treadle']:.1f}"]
-        cells += [f"{r['copy'] / r['treadle']:.0%}"] if "copy" in names else []
+        ratios = [(peer, ".1f"), *([("copy", ".0%")] if "copy" in names else [])]
+        cells += [f"{r[k] / r['treadle']:{form}}" if {k, "treadle"} <= r.keys() else ""
+                  for k, form in ratios]  # fmt: skip
         lines.append(" | ".join(cells))
-    return "\n".join(f"| {line} |" for line in lines) + "\n"
+    made = "\n".join(f"| {line} |" for line in lines) + "\n"
+    failed = [f"- {r['work']} of {r['type']} {r['n']} × {r['n']}, {k}: {why}"
+              for r in rows for k, why in r.get("failed", {}).items()]  # fmt: skip
+    return made + ("\nNot measured:\n\n" + "\n".join(failed) + "\n" if failed else "")
 
 
 def compiled(cases: Sequence[tuple[int, str, str]]) -> None:
@@ -214,7 +253,8 @@ def compiled(cases: Sequence[tuple[int, str, str]]) -> None:
 
     def compile(case: tuple[int, str, str]) -> None:
         n, name, work = case
-        td.jit(WORKS[work], backend="cuda")(*operands(n, CHECKED, name, work))
+        with suppress(Exception):  # which the row of this case reports
+            td.jit(WORKS[work], backend="cuda")(*operands(n, CHECKED, name, work))
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         list(threads.map(compile, cases))
@@ -235,9 +275,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cases = [(n, name, work) for name in ("float32", "float64") for work in works for n in SIZES]
     if given.where == "gpu":
         compiled(cases)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for case in cases:
-        rows.append((on_gpu if given.where == "gpu" else on_cpu)(*case))
+        try:
+            rows.append((on_gpu if given.where == "gpu" else on_cpu)(*case))
+        except Exception as problem:  # noqa: BLE001 a row that fails does not end the others
+            n, name, work = case
+            rows.append({"work": work, "n": n, "type": name, "count": 0,
+                         "failed": {"the whole row": _first_line(problem)}})  # fmt: skip
         print({k: v for k, v in rows[-1].items() if k != "count"}, flush=True)
         # Results so far, in case that the time of the machine ends.
         keep("linalg", given.where, rows, table(rows), to=given.out, show=case == cases[-1])
