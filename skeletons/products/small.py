@@ -126,16 +126,17 @@ SPREAD, WARPS = 48 * 48, 4
 
 
 def share_for(m: int, n: int, k: int) -> Share:
-    """The share with the least instructions of all warps of a product, and idle lanes.
+    """The share with the least instructions of all warps of a product, and idle lanes; of several,
+    the one with the fewest vectors of columns: a warp stores longer parts of rows.
 
     >>> share_for(64, 64, 64)
-    Share(rows=4, columns=8, vector=4, deep=4)
+    Share(rows=8, columns=4, vector=4, deep=4)
     """
     vector, deep = width(n, VECTOR), width(k, 4)
 
-    def cost(s: Share) -> tuple[float, int]:
+    def cost(s: Share) -> tuple[float, int, int]:
         each = s.rows * s.columns + LOAD * (s.rows / deep + s.columns / vector)
-        return -(-s.lanes(m, n) // 32) * each, s.rows * s.columns
+        return -(-s.lanes(m, n) // 32) * each, s.rows * s.columns, s.columns
 
     shares = [Share(r, c, vector, deep) for r in range(2, 13) for c in range(vector, 13, vector)
               if r * c <= SUMS_STAGED]  # fmt: skip

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from treadle.dsl import simplify
 from treadle.dsl.expr import TRUE, Expr, Var
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType
@@ -34,6 +35,8 @@ from .small_tensor import COLUMNS, DEPTH, ROWS, TensorProducts
 
 #: Threads of a block at least; 32-bit registers in which a thread holds elements on their way.
 THREADS, ON_THE_WAY = 64, 64
+#: The 16-bit elements that all banks of shared memory hold, and those of one access.
+BANKS, ACCESS = 64, 8
 #: Rows of the right operand that a thread multiplies at once on tensor cores.
 TOGETHER = 4
 #: Products beyond this extent, unless k fills whole steps, have all loads in flight before an
@@ -97,6 +100,11 @@ class Staging:
     together: int
     #: Whether all loads are in flight before an element is stored.
     flight = False
+    #: Whether lanes load whole lines together, so that a lane's vectors have constant distances.
+    strided = False
+    #: So many pieces of BANKS elements of a group of lines of the right operand are turned, by as
+    #: many accesses as their number: lanes that store accesses of several vectors use all banks.
+    turned = 0
 
     def block(self, lanes: int) -> common.Threads:
         self.lanes, self.together = lanes, max(THREADS // lanes, 1)
@@ -131,7 +139,7 @@ class Staging:
         together: list[list[tuple[int, int]]] = [[]]
         registers = 0
         for x, s in enumerate(self.stages):
-            for share in range(-(-s.vectors // self.lanes)):
+            for share in range(-(-s.vectors // self._loading(s))):
                 if together[-1] and registers + s.registers > ON_THE_WAY:
                     together.append([])
                     registers = 0
@@ -146,18 +154,30 @@ class Staging:
                     self._put(into, x, group, start, values)
         into.append(Barrier())
 
+    def _loading(self, s: Stage) -> int:
+        """How many of a product's lanes load an operand."""
+        return self.lanes // s.across * s.across if self.strided else self.lanes
+
+    def _evenly(self, s: Stage) -> bool:
+        """Whether the lanes that load whole lines together load as many vectors each as all."""
+        lanes = self.lanes // s.across * s.across
+        return lanes > 0 and -(-s.vectors // lanes) == -(-s.vectors // self.lanes)
+
     def _load(self, into: Linearizer, x: int, share: int
               ) -> tuple[Expr, Expr, Expr, list[Expr]]:  # fmt: skip
         """A thread's vector number `share` of a group of lines of operand `x`: whether it exists,
         where it goes, and its elements in the order of memory there."""
         s = self.stages[x]
         per, count = s.across, s.group.count
-        whole = (share + 1) * self.lanes <= s.vectors
+        lanes = self._loading(s)
+        whole = (share + 1) * lanes <= s.vectors
         # Lanes beyond the last vector load one again.
-        if self.lanes % per == 0:  # constant distances from the first
-            group = at.add(at.floor_divide(self.lane, per), share * (self.lanes // per))
-            mine = TRUE if whole else at.less(group, s.groups)
-            group = group if whole else at.minimum(group, s.groups - 1)
+        if lanes % per == 0:  # constant distances from the first
+            group = at.add(at.floor_divide(self.lane, per), share * (lanes // per))
+            mine = at.both(TRUE if lanes == self.lanes else at.less(self.lane, lanes),
+                           TRUE if whole else at.less(group, s.groups))  # fmt: skip
+            if share * lanes + self.lanes > s.vectors:
+                group = at.minimum(group, s.groups - 1)
             start = at.multiply(at.remainder(self.lane, per), count)
         else:
             number = into.let(at.add(self.lane, share * self.lanes), "vector")
@@ -200,11 +220,21 @@ class Staging:
     def _put(self, into: Linearizer, x: int, group: Expr, start: Expr, values: Sequence[Expr]
              ) -> None:  # fmt: skip
         s = self.stages[x]
-        offset = at.add(at.multiply(group, s.pitch), at.multiply(start, s.deep))
-        where = into.let(at.add(self.bases[x], offset), "to")
         count = width(s.pitch, min(len(values), common.WIDEST // s.buffer.type.bytes))
+        first = at.multiply(start, s.deep)
+        offset = at.add(self.bases[x], at.multiply(group, s.pitch))
+        turned = self.turned if x == 1 else 0
+        inside = first
+        if turned:
+            piece = into.let(at.floor_divide(first, BANKS), "piece")
+            turn = at.multiply(at.select(at.less(piece, turned), piece, 0), ACCESS)
+            inside = into.let(at.add(at.remainder(first, BANKS), turn), "turned")
+            first = at.multiply(piece, BANKS)
+        where = into.let(at.add(offset, first), "to")
         for v in range(0, len(values), count):
             there, some = at.add(where, v), tuple(values[v : v + count])
+            if turned:
+                there = at.add(where, at.remainder(at.add(inside, v), BANKS))
             into.append(Store(s.buffer, there, some[0]) if count == 1
                         else StoreVector(s.buffer, there, some))  # fmt: skip
 
@@ -244,6 +274,10 @@ class StagedTensorProducts(Staging, TensorProducts):
             self.stage(self.right, groups[1], "right", kind, (k, deep), (n, n), pitches[1],
                        (node.k, node.n), TOGETHER),
         )  # fmt: skip
+        self.strided = self.flight and all(map(self._evenly, self.stages))
+        # (Where registers are scarce, turning takes those that divisions of strided lanes leave.)
+        if self.strided or (groups[1].count == ACCESS and not self.flight):
+            self.turned = TOGETHER * n // BANKS
         widest = max(o.type.bytes for o in node.outputs)
         stored = min(width(n, common.WIDEST // widest), 2 * self.vector) if wide else 1
         self.results = Results(self.builder, node, self.epilogue, stored)
@@ -276,9 +310,47 @@ class StagedTensorProducts(Staging, TensorProducts):
         if column + COLUMNS * self.vector > self.n:
             j = at.minimum(j, self.n - self.vector)
         group = at.multiply(at.add(self.q, step // TOGETHER), self.stages[1].pitch)
-        where = into.let(at.add(self.bases[1], at.add(group, at.multiply(j, TOGETHER))), "at")
+        within = at.multiply(j, TOGETHER)
+        piece = column * TOGETHER // BANKS
+        if piece < self.turned:
+            within = at.multiply(at.add(self.g, piece), ACCESS)
+            within = at.add(at.remainder(within, BANKS), piece * BANKS)
+        where = into.let(at.add(self.bases[1], at.add(group, within)), "at")
         found = self.take(into, 1, where, TOGETHER * self.vector)
         return [found[e::TOGETHER] for e in range(TOGETHER)]
+
+    def _store_row(self, into: Linearizer, row: Expr | int, half: int,
+                   values: Sequence[Sequence[Var]]) -> None:  # fmt: skip
+        """Four threads fill whole sectors, also where a row begins within one: the last ones of
+        them store one access later, when the first ones store what follows in memory."""
+        count, span = self.results.count, COLUMNS * self.vector
+        straddles = len(values) > 1 and count == 2 * self.vector and self.n % (4 * count) > 0
+        if not (self.strided and straddles):
+            return super()._store_row(into, row, half, values)
+        i = at.add(at.add(self.g, row), half)
+        inside = TRUE if self._within(row, half) else at.less(i, self.m)
+        i = into.let(i, "i")
+        shape = self.builder.shape((*self.node.batch, self.node.m, self.node.n))
+        start = at.floor_divide(at.linear((*self.batch, i, at.integer(0)), shape), count)
+        late = into.let(at.less_equal(4, at.add(self.q, at.remainder(start, 4))), "late")
+        column = at.subtract(at.multiply(self.q, count), at.select(late, span, 0))
+        column = into.let(column, "column")
+        for c in range(len(values) + 1):
+            first = into.let(at.add(column, c * span), "j")
+            some: list[Expr]
+            if c == 0:
+                there, some = at.negate(late), [*values[0]]
+            elif c == len(values):
+                there, some = late, [*values[-1]]
+            else:
+                pairs = zip(values[c - 1], values[c], strict=True)
+                there = TRUE
+                some = [into.let(simplify.select(late, b, a), "sum") for b, a in pairs]
+            if (c + 1) * span > self.n:
+                there = at.both(there, at.less(first, self.n))
+            with into.when(at.both(self.own, inside, there)):
+                self.builder.stays_below(i, self.node.m)
+                self.results.store(into, self.batch, i, first, some)
 
 
 class StagedProducts(Staging):
@@ -320,8 +392,8 @@ class StagedProducts(Staging):
     def _product(self, into: Linearizer) -> None:
         share, m, n = self.share, self.m, self.n
         down, across = share.grid(m, n)
-        row = into.let(at.floor_divide(self.lane, across), "row")
-        col = into.let(at.multiply(at.remainder(self.lane, across), share.vector), "col")
+        row, column = self._place(into, down, across)
+        col = into.let(at.multiply(column, share.vector), "col")
         cols = [into.let(at.add(col, c * across * share.vector), "j")
                 for c in range(share.columns // share.vector)]  # fmt: skip
         if self.lanes > down * across:  # the others of the last warp repeat a row
@@ -352,6 +424,19 @@ class StagedProducts(Staging):
                         into.append(Assign(total, made))
         for i, out, mine in zip(rows, outside, sums, strict=True):
             self._store(into, i, out, cols, beyond, mine)
+
+    def _place(self, into: Linearizer, down: int, across: int) -> tuple[Expr, Expr]:
+        """A thread's place in the grid of a product's threads: four neighbours are a square, since
+        pairs of lanes that read the same vector of 16 bytes take fewer cycles."""
+        widest = max(self.share.vector, self.share.deep) * self.type.bytes
+        if down % 2 or across % 2 or widest < common.WIDEST:
+            row = into.let(at.floor_divide(self.lane, across), "row")
+            return row, at.remainder(self.lane, across)
+        square = into.let(at.floor_divide(self.lane, 4), "square")
+        low = at.remainder(at.floor_divide(self.lane, 2), 2)
+        row = at.add(at.multiply(at.floor_divide(square, across // 2), 2), low)
+        column = at.multiply(at.remainder(square, across // 2), 2)
+        return into.let(row, "row"), at.add(column, at.remainder(self.lane, 2))
 
     def _store(self, into: Linearizer, i: Expr, outside: bool, cols: Sequence[Expr],
                beyond: Sequence[bool], sums: Sequence[Var]) -> None:  # fmt: skip

@@ -87,7 +87,7 @@ class TensorProducts:
 
     def _tiles(self, into: Linearizer, tiles: Sequence[Expr | int]) -> None:
         """The rows from each of `tiles` on, to the end of the matrix."""
-        span, groups = COLUMNS * self.vector, self._groups()
+        groups = self._groups()
         sums = {
             (r, c): [into.declare(zero(float32), "sum") for _ in range(4)]
             for r in tiles for c in range(groups * self.vector)
@@ -96,12 +96,18 @@ class TensorProducts:
             with into.when_always({}):
                 self._step(into, sums, tiles, groups, step)
         for r in tiles:
-            for c in range(groups):
-                own = [sums[r, c * self.vector + t] for t in range(self.vector)]
-                for half in (0, 8):
-                    # Column V·e + t of a thread's is element e of tile t.
-                    values = [own[t][half // 4 + e] for e in range(2) for t in range(self.vector)]
-                    self._store(into, r, half, c * span, values)
+            for half in (0, 8):
+                # Column V·e + t of a thread's is element e of tile t.
+                values = [[sums[r, c * self.vector + t][half // 4 + e]
+                           for e in range(2) for t in range(self.vector)]
+                          for c in range(groups)]  # fmt: skip
+                self._store_row(into, r, half, values)
+
+    def _store_row(self, into: Linearizer, row: Expr | int, half: int,
+                   values: Sequence[Sequence[Var]]) -> None:  # fmt: skip
+        """A thread's elements of a row of the result, of each group of columns."""
+        for c, mine in enumerate(values):
+            self._store(into, row, half, c * COLUMNS * self.vector, mine)
 
     def _within(self, row: Expr | int, half: int) -> bool:
         """Whether the matrix has all rows of half a tile."""

@@ -74,7 +74,9 @@ def test_products_on_tensor_cores(name, size):
     ("float32", (17, 20, 24)), ("float32", (33, 5, 18)), ("int32", (20, 33, 18)),
     ("int8", (48, 6, 48)), ("float32", (64, 64, 64)), ("float16", (64, 64, 64)),
     ("float32", (33, 33, 33)), ("bfloat16", (60, 70, 62)), ("float16", (100, 9, 12)),
-    ("bfloat16", (5, 100, 100)),
+    ("bfloat16", (5, 100, 100)), ("float16", (52, 60, 68)), ("bfloat16", (84, 52, 60)),
+    ("float16", (40, 56, 56)), ("bfloat16", (80, 48, 96)), ("float16", (100, 100, 100)),
+    ("float32", (48, 56, 48)), ("int32", (64, 32, 64)), ("float32", (22, 20, 44)),
 ])  # fmt: skip
 @pytest.mark.parametrize("count", [1, 3])
 def test_products_staged_in_shared_memory(name, size, count):
