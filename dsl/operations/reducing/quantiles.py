@@ -45,7 +45,7 @@ _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 @operation
 def quantile(
     a: ArrayLike,
-    q: ArrayLike,
+    q: ArrayLike | Sequence[float],
     axis: AxisLike | None = None,
     method: Method = "linear",
     keepdims: bool = False,
@@ -71,7 +71,7 @@ def quantile(
 @operation
 def percentile(
     a: ArrayLike,
-    q: ArrayLike,
+    q: ArrayLike | Sequence[float],
     axis: AxisLike | None = None,
     method: Method = "linear",
     keepdims: bool = False,
@@ -91,7 +91,7 @@ def percentile(
 @operation
 def nanquantile(
     a: ArrayLike,
-    q: ArrayLike,
+    q: ArrayLike | Sequence[float],
     axis: AxisLike | None = None,
     method: Method = "linear",
     keepdims: bool = False,
@@ -111,7 +111,7 @@ def nanquantile(
 @operation
 def nanpercentile(
     a: ArrayLike,
-    q: ArrayLike,
+    q: ArrayLike | Sequence[float],
     axis: AxisLike | None = None,
     method: Method = "linear",
     keepdims: bool = False,
@@ -159,8 +159,8 @@ def nanmedian(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False
     return _quantile(a, 0.5, axis, "midpoint", keepdims, "nanmedian", 1.0, skip=True)
 
 
-def _quantile(a: ArrayLike, q: ArrayLike, axis: AxisLike | None, method: str, keepdims: bool,
-              operation: str, whole: float, skip: bool) -> Array:  # fmt: skip
+def _quantile(a: ArrayLike, q: ArrayLike | Sequence[float], axis: AxisLike | None, method: str,
+              keepdims: bool, operation: str, whole: float, skip: bool) -> Array:  # fmt: skip
     if method not in _METHODS:
         raise TracingError(
             f"{operation}: no method {method!r}.", hint=f"Choose of {', '.join(_METHODS)}."
