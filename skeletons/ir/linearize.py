@@ -44,19 +44,8 @@ from treadle.dsl.expr import (
 )
 from treadle.dsl.types import ScalarType, bool_, int64
 
+from . import kernel as ir
 from .arithmetic import add, integer
-from .kernel import (
-    Assign,
-    Body,
-    Comment,
-    Declare,
-    For,
-    If,
-    Let,
-    Load,
-    Statement,
-    While as WhileStatement,
-)
 
 Value = Expr | tuple[Var, ...]
 
@@ -99,7 +88,7 @@ class Linearizer:
 
     def __init__(self, leaves: Leaves, bindings: dict[Expr, Expr] | None = None) -> None:
         self.leaves = leaves
-        self.out: list[Statement] = []
+        self.out: list[ir.Statement] = []
         self._memo: dict[Expr, Value] = {}
         self._depth: dict[Expr, int] = {}
         self._scope: list[Expr] = []
@@ -110,28 +99,28 @@ class Linearizer:
         for key, value in bindings.items():
             self._remember(key, value)
 
-    def append(self, *statements: Statement) -> None:
+    def append(self, *statements: ir.Statement) -> None:
         self.out.extend(statements)
 
     def note(self, text: str) -> None:
         """Add a comment on the next statements."""
-        self.append(Comment(text))
+        self.append(ir.Comment(text))
 
     def let(self, value: Expr, name: str = "t") -> Expr:
         """Name a value, unless it has a name or is a constant."""
         if isinstance(value, Const | Var):
             return value
         var = Var(name, value.type)
-        self.append(Let(var, value))
+        self.append(ir.Let(var, value))
         return var
 
     def declare(self, value: Expr, name: str) -> Var:
         var = Var(name, value.type)
-        self.append(Declare(var, value))
+        self.append(ir.Declare(var, value))
         return var
 
     @contextmanager
-    def body(self, bindings: dict[Expr, Expr] | None = None) -> Iterator[list[Statement]]:
+    def body(self, bindings: dict[Expr, Expr] | None = None) -> Iterator[list[ir.Statement]]:
         """A nested scope: what is emitted inside goes to the yielded list.
 
         Values computed outside are available inside; values computed inside are dropped afterwards.
@@ -153,7 +142,7 @@ class Linearizer:
         var = Var(name, int64) if isinstance(name, str) else name
         with self.body() as inside:
             yield var
-        self.append(For(var, integer(start), integer(stop), tuple(inside), kind, step))
+        self.append(ir.For(var, integer(start), integer(stop), tuple(inside), kind, step))
 
     @contextmanager
     def when(self, condition: Expr) -> Iterator[None]:
@@ -163,7 +152,7 @@ class Linearizer:
         if condition is TRUE:
             self.append(*inside)
         elif condition is not FALSE:
-            self.append(If(condition, tuple(inside)))
+            self.append(ir.If(condition, tuple(inside)))
 
     @contextmanager
     def when_always(self, bindings: dict[Expr, Expr]) -> Iterator[None]:
@@ -181,8 +170,8 @@ class Linearizer:
             self.append(*inside)
         elif condition is not TRUE:
             last = self.out[-1]
-            assert isinstance(last, If) and last.condition is condition
-            self.out[-1] = If(condition, last.then, tuple(inside))
+            assert isinstance(last, ir.If) and last.condition is condition
+            self.out[-1] = ir.If(condition, last.then, tuple(inside))
 
     # --- emission ---
 
@@ -275,8 +264,8 @@ class Linearizer:
                 made = self._apply(node)
             case Read():
                 made = self.leaves.read(node, tuple(self._value(a) for a in node.args), self)
-            case Load():
-                made = Load(node.buffer, self._value(node.index))
+            case ir.Load():
+                made = ir.Load(node.buffer, self._value(node.index))
             case Proj():
                 state = self._memo[node.args[0]]
                 assert isinstance(state, tuple)
@@ -323,21 +312,21 @@ class Linearizer:
             predicate = simplify.apply(primitive("logical_not"), (predicate,), bool_)
             then_body, other_body = other_body, ()
         if then_body:
-            self.append(If(predicate, then_body, other_body))
+            self.append(ir.If(predicate, then_body, other_body))
         return results
 
     def _as_var(self, e: Expr) -> Var:
         if isinstance(e, Var):
             return e
         var = Var("chosen", e.type)
-        self.append(Let(var, e))
+        self.append(ir.Let(var, e))
         return var
 
-    def _assigning(self, values: Sequence[Expr], to: Sequence[Var]) -> Body:
+    def _assigning(self, values: Sequence[Expr], to: Sequence[Var]) -> ir.Body:
         """`to = values` in a new scope; the variables are already initialised with zeros."""
         with self.body() as inside:
             found = self.emit(values)
-            self.append(*(Assign(v, e) for v, e in zip(to, found, strict=True)
+            self.append(*(ir.Assign(v, e) for v, e in zip(to, found, strict=True)
                           if e is not zero(v.type)))  # fmt: skip
         return tuple(inside)
 
@@ -355,7 +344,7 @@ class Linearizer:
                 cost += node.op.cost
             elif isinstance(node, Cond):
                 cost += 1.0
-            elif isinstance(node, Read | Load | While | Loop | Foreign):
+            elif isinstance(node, Read | ir.Load | While | Loop | Foreign):
                 return False
             if cost > _CHEAP_SIDE:
                 return False
@@ -376,11 +365,11 @@ class Linearizer:
                 e if isinstance(e, Const) or (isinstance(e, Var) and e not in stale)
                 else self._renamed(e) for e in found
             )  # fmt: skip
-        self.append(*(Assign(v, e) for v, e in zip(state, found, strict=True) if v is not e))
+        self.append(*(ir.Assign(v, e) for v, e in zip(state, found, strict=True) if v is not e))
 
     def _renamed(self, e: Expr) -> Var:
         var = Var("next", e.type)
-        self.append(Let(var, e))
+        self.append(ir.Let(var, e))
         return var
 
     def _while(self, node: While) -> Value:
@@ -390,7 +379,7 @@ class Linearizer:
             condition = self.value(node.scoped[0])
             with self.body() as inside:
                 self._step(node.scoped[1:], results)
-        self.append(WhileStatement(tuple(before), condition, tuple(inside)))
+        self.append(ir.While(tuple(before), condition, tuple(inside)))
         return results
 
     def _loop(self, node: Loop) -> Value:
@@ -403,7 +392,7 @@ class Linearizer:
             for k, known in enumerate(iterations):
                 with self.when_always({node.vars[0]: add(index, k), **known}):
                     self._step(node.scoped, results)
-        self.append(For(index, constant(0), count, tuple(inside), step=len(iterations)))
+        self.append(ir.For(index, constant(0), count, tuple(inside), step=len(iterations)))
         return results
 
 
@@ -420,10 +409,10 @@ def _is_plain(e: Expr) -> bool:
 
 
 def _name_for(e: Expr, otherwise: str = "t") -> str:
-    return element_name(e) if isinstance(e, Load) else otherwise
+    return element_name(e) if isinstance(e, ir.Load) else otherwise
 
 
-def element_name(e: Load) -> str:
+def element_name(e: ir.Load) -> str:
     """A name for an element: `x_p` of x[p], `w_2_1` of w[2·n + 1], else `x_value`."""
     index: Expr = e.index
     while isinstance(index, Apply) and index.op.name == "cast":

@@ -45,31 +45,8 @@ from treadle.skeletons.schedules.resolved import BlockTable
 from treadle.skeletons.schedules.schedule import shown
 from treadle.skeletons.schedules.user_orders import built_in
 
-from ..ir import arithmetic as at
+from ..ir import arithmetic as at, kernel as ir
 from ..ir.hosted import Stride
-from ..ir.kernel import (
-    Assign,
-    Body,
-    Buffer,
-    Fetch,
-    FetchUpdate,
-    For,
-    HostTable,
-    If,
-    Kernel,
-    Load,
-    LoadVector,
-    Lowered,
-    Reduce,
-    Report,
-    Statement,
-    Store,
-    StoreVector,
-    While as WhileLoop,
-    expressions,
-    statements,
-    written,
-)
 from ..ir.linearize import Linearizer, zero
 
 
@@ -148,14 +125,14 @@ class Builder:
     safe: set[Expr] = field(default_factory=set)
     inside: dict[Expr, set[int]] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
-    scratches: list[Buffer] = field(default_factory=list)
-    tables: dict[tuple[Order, tuple[Expr, ...]], HostTable] = field(default_factory=dict)
+    scratches: list[ir.Buffer] = field(default_factory=list)
+    tables: dict[tuple[Order, tuple[Expr, ...]], ir.HostTable] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     fits: dict[tuple[Order, tuple[Expr, ...]], None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._scalars: dict[Expr, Var] = {}
-        self.buffers: dict[Leaf, Buffer] = {}
+        self.buffers: dict[Leaf, ir.Buffer] = {}
         self._names: set[str] = set()
         equals = Equals(self.node)
         self._same, self.root = equals.same, equals.root
@@ -232,7 +209,7 @@ class Builder:
 
     # --- buffers ---
 
-    def input(self, leaf: Leaf) -> Buffer:
+    def input(self, leaf: Leaf) -> ir.Buffer:
         """The buffer an array is read from."""
         found = self.buffers.get(leaf)
         if found is None and leaf in self._own:
@@ -242,11 +219,11 @@ class Builder:
             size = at.product(self.shape(leaf.shape))
             name = self._unique(_identifier(array_name(leaf)))
             dense = leaf not in self.context.strided
-            made = Buffer(name, leaf.type, "input", size, leaf, dense=dense)
+            made = ir.Buffer(name, leaf.type, "input", size, leaf, dense=dense)
             found = self.buffers[leaf] = made
         return found
 
-    def outputs(self, role: str = "output") -> tuple[Buffer, ...]:
+    def outputs(self, role: str = "output") -> tuple[ir.Buffer, ...]:
         """The buffers of the node's own components."""
         made = []
         into = self.context.into
@@ -255,23 +232,23 @@ class Builder:
             if leaf not in self.buffers:
                 name = self._unique("out" if len(node.outputs) == 1 else f"out{k}")
                 size = at.product(self.shape(leaf.shape))
-                self.buffers[leaf] = Buffer(name, leaf.type, role, size, leaf)
+                self.buffers[leaf] = ir.Buffer(name, leaf.type, role, size, leaf)
             made.append(self.buffers[leaf])
         return tuple(made)
 
-    def scratch(self, name: str, types: Sequence[ScalarType], size: Expr) -> tuple[Buffer, ...]:
+    def scratch(self, name: str, types: Sequence[ScalarType], size: Expr) -> tuple[ir.Buffer, ...]:
         """Buffers that live between the kernels of this lowering."""
-        made = tuple(Buffer(self._unique(name), t, "scratch", size) for t in types)
+        made = tuple(ir.Buffer(self._unique(name), t, "scratch", size) for t in types)
         self.scratches += made
         return made
 
-    def local(self, name: str, types: Sequence[ScalarType], size: int) -> tuple[Buffer, ...]:
+    def local(self, name: str, types: Sequence[ScalarType], size: int) -> tuple[ir.Buffer, ...]:
         """Buffers private to a task (CPU) or to a thread (GPU)."""
-        return tuple(Buffer(self._unique(name), t, "local", constant(size)) for t in types)
+        return tuple(ir.Buffer(self._unique(name), t, "local", constant(size)) for t in types)
 
-    def shared(self, name: str, types: Sequence[ScalarType], size: int) -> tuple[Buffer, ...]:
+    def shared(self, name: str, types: Sequence[ScalarType], size: int) -> tuple[ir.Buffer, ...]:
         """Buffers of a GPU block."""
-        return tuple(Buffer(self._unique(name), t, "shared", constant(size)) for t in types)
+        return tuple(ir.Buffer(self._unique(name), t, "shared", constant(size)) for t in types)
 
     def position(self, leaf: Leaf, indices: Sequence[Expr]) -> Expr:
         """The position of an element in its buffer."""
@@ -337,10 +314,10 @@ class Builder:
             ok = self.check_index(leaf.node, indices, leaf.shape, into)
             if ok is not TRUE:
                 value = into.declare(zero(buffer.type), buffer.name)
-                load = Load(buffer, self.position(leaf, indices))
-                into.append(If(ok, (Assign(value, load),)))
+                load = ir.Load(buffer, self.position(leaf, indices))
+                into.append(ir.If(ok, (ir.Assign(value, load),)))
                 return value
-        return Load(buffer, self.position(leaf, indices))
+        return ir.Load(buffer, self.position(leaf, indices))
 
     def iterations(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
         """A serial loop with no known properties."""
@@ -364,7 +341,7 @@ class Builder:
             if inside is TRUE:
                 continue
             inside = into.let(inside, "ok")
-            into.append(Report(inside, self._site(array, axis), index, extent))
+            into.append(ir.Report(inside, self._site(array, axis), index, extent))
             ok = at.both(ok, inside)
         return ok
 
@@ -393,17 +370,17 @@ class Builder:
         key = order, tuple(grid)
         blocks = self.scalar(at.product(grid), "blocks")
         if key not in self.tables:
-            table = Buffer("block_order", int32, "scratch", at.maximum(blocks, 1), below=blocks)
+            table = ir.Buffer("block_order", int32, "scratch", at.maximum(blocks, 1), below=blocks)
             self.scratches.append(table)
-            self.tables[key] = HostTable(table, tuple(grid), (), BlockTable(order))
+            self.tables[key] = ir.HostTable(table, tuple(grid), (), BlockTable(order))
             self.notes.append(f"{shown(order)}: which block is next is looked up, in a table that "
                               "the host makes once for any extents, 4 bytes a block")  # fmt: skip
-        return simplify.cast(Load(self.tables[key].buffer, ident), int64)
+        return simplify.cast(ir.Load(self.tables[key].buffer, ident), int64)
 
     # --- finished kernels ---
 
-    def kernel(self, suffix: str, tasks: Expr, task: Var, body: Body, *,
-               comments: Iterable[str] = (), **gpu: Any) -> Kernel:  # fmt: skip
+    def kernel(self, suffix: str, tasks: Expr, task: Var, body: ir.Body, *,
+               comments: Iterable[str] = (), **gpu: Any) -> ir.Kernel:  # fmt: skip
         """A kernel with the buffers and scalars that `body` uses.
 
         `gpu`: threads, thread, resident, requires, aligned, fallback (see `Kernel`).
@@ -412,22 +389,22 @@ class Builder:
             body, conditions = self._in_rows(body, self.context.into)
             if conditions:
                 gpu["requires"] = (*gpu["requires"], *conditions)
-        buffers: dict[Buffer, None] = {}
+        buffers: dict[ir.Buffer, None] = {}
         roots: list[Expr] = [tasks, *gpu.get("requires", ())]
-        for s in statements(body):
-            roots += expressions(s)
-            buffers.update(dict.fromkeys(written(s)))
-            if isinstance(s, LoadVector | Fetch | FetchUpdate):
+        for s in ir.statements(body):
+            roots += ir.expressions(s)
+            buffers.update(dict.fromkeys(ir.written(s)))
+            if isinstance(s, ir.LoadVector | ir.Fetch | ir.FetchUpdate):
                 buffers[s.buffer] = None
         for e in walk(roots):
-            if isinstance(e, Load):
+            if isinstance(e, ir.Load):
                 buffers[e.buffer] = None
         order = {b: k for k, b in enumerate(self._all_buffers())}
         used = sorted(buffers, key=lambda b: order.get(b, len(order)))
         roots += [b.size for b in used]
         free = {e for e in walk(roots) if isinstance(e, Var)}
         scalars = [(v, h) for h, v in self._scalars.items() if v in free]
-        return Kernel(
+        return ir.Kernel(
             name=kernel_name(self.node, suffix),
             buffers=tuple(used),
             scalars=tuple(v for v, _ in scalars),
@@ -440,33 +417,33 @@ class Builder:
             **gpu,
         )
 
-    def _in_rows(self, body: Body, into: Permute) -> tuple[Body, list[Expr]]:
+    def _in_rows(self, body: ir.Body, into: Permute) -> tuple[ir.Body, list[Expr]]:
         """The statements that store the elements of a row, from where it begins, if it is to be
         stored, and the conditions for those that store vectors."""
         lead = len(into.target) - len(into.domain)
-        first, offsets = self.emitter(), dict[Buffer, Expr]()
+        first, offsets = self.emitter(), dict[ir.Buffer, Expr]()
         valid = first.value(into.valid)
         row = self.shape(into.domain)
         for buffer, leaf in zip(self.outputs(), into.defaults, strict=True):
             number = at.linear(first.emit(into.target[:lead]), self.shape(leaf.shape[:lead]))
             offsets[buffer] = first.let(at.multiply(number, at.product(row)), "row")
-        widths = {len(s.values) for s in statements(body)
-                  if isinstance(s, StoreVector) and s.buffer in offsets}  # fmt: skip
+        widths = {len(s.values) for s in ir.statements(body)
+                  if isinstance(s, ir.StoreVector) and s.buffer in offsets}  # fmt: skip
         conditions = [at.equal(at.remainder(at.product(row), n), 0) for n in sorted(widths)]
         body = _displaced(body, offsets)
-        body = body if valid is TRUE else (If(valid, body),)
+        body = body if valid is TRUE else (ir.If(valid, body),)
         return (*first.out, *body), conditions
 
-    def _all_buffers(self) -> list[Buffer]:
+    def _all_buffers(self) -> list[ir.Buffer]:
         kinds = {"input": 0, "update": 1, "output": 2}
         return sorted(self.buffers.values(), key=lambda b: kinds[b.role])
 
-    def lowered(self, *kernels: Kernel) -> Lowered:
+    def lowered(self, *kernels: ir.Kernel) -> ir.Lowered:
         kernels = tuple(k for k in kernels if not at.is_constant(k.tasks, 0))
         used = {b for k in kernels for b in k.buffers}
         scratch = tuple(b for b in self.scratches if b in used)
         tables = tuple(t for t in self.tables.values() if t.buffer in used)
-        return Lowered(kernels, scratch, tuple(self.notes), tables, tuple(self.fits))
+        return ir.Lowered(kernels, scratch, tuple(self.notes), tables, tuple(self.fits))
 
 
 def array_name(leaf: Leaf) -> str:
@@ -550,22 +527,22 @@ def element_bytes(roots: Sequence[Expr], outputs: Sequence[ScalarType]) -> int:
     return sum(leaf.type.bytes for leaf in read) + sum(t.bytes for t in outputs)
 
 
-def _displaced(body: Body, offsets: Mapping[Buffer, Expr]) -> Body:
+def _displaced(body: ir.Body, offsets: Mapping[ir.Buffer, Expr]) -> ir.Body:
     """The statements, of which the stores to these buffers are so many elements further on."""
-    made: list[Statement] = []
+    made: list[ir.Statement] = []
     for s in body:
         match s:
-            case Store() | StoreVector() if s.buffer in offsets:
+            case ir.Store() | ir.StoreVector() if s.buffer in offsets:
                 made.append(replace(s, index=at.add(s.index, offsets[s.buffer])))
-            case If():
+            case ir.If():
                 then, other = (_displaced(b, offsets) for b in (s.then, s.other))
                 made.append(replace(s, then=then, other=other))
-            case For() | Reduce():
+            case ir.For() | ir.Reduce():
                 made.append(replace(s, body=_displaced(s.body, offsets)))
-            case WhileLoop():
+            case ir.While():
                 before, inner = (_displaced(b, offsets) for b in (s.before, s.body))
                 made.append(replace(s, before=before, body=inner))
             case _:
-                assert offsets.keys().isdisjoint(written(s)), f"{s} stores in another way"
+                assert offsets.keys().isdisjoint(ir.written(s)), f"{s} stores in another way"
                 made.append(s)
     return tuple(made)
