@@ -377,6 +377,39 @@ def sum_over_three_axes(small: int) -> Cliff:
     return Cliff({"": natural}, {"numba": peer}, floats(n))
 
 
+def image_of_planes(small: int) -> Any:
+    """An image whose colours are its first axis, but next to each other in memory."""
+    return floats(1000 // small, 400, 3).transpose(2, 0, 1)
+
+
+@cliff
+def maxima_of_an_image_of_planes(small: int) -> Cliff:
+    def natural(x: Any) -> Any:
+        return td.max(x), td.max(x, axis=1), td.max(x, axis=(0, 2))
+
+    def peer(x: Any) -> Any:
+        return x.max(), x.max(axis=1), x.max(axis=(0, 2))
+
+    return Cliff({"": natural}, {"numpy": peer}, image_of_planes(small))
+
+
+@cliff
+def sums_of_an_image_of_planes(small: int) -> Cliff:
+    def natural(x: Any) -> Any:
+        return td.sum(x), td.sum(x, axis=1), td.sum(x, axis=(0, 2))
+
+    def peer(x: Any) -> Any:
+        return x.sum(), x.sum(axis=1), x.sum(axis=(0, 2))
+
+    return Cliff({"": natural}, {"numpy": peer}, image_of_planes(small))
+
+
+@cliff
+def maximum_of_a_column_major_array(small: int) -> Cliff:
+    a = np.asfortranarray(floats(8, 100_000 // small))
+    return Cliff({"": lambda a: td.max(a)}, {"numpy": np.max}, a)
+
+
 @cliff
 def two_histograms(small: int) -> Cliff:
     x, y = floats(1_000_000 // small), floats(1_000_000 // small)

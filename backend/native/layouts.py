@@ -22,9 +22,10 @@ from treadle.dsl.graph import Generate, Input, Label, Leaf
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.types import ScalarType, as_type
 
-#: Of an array that is not dense: (leaf, axis with the smallest stride, that stride in elements).
-#: The stride is 0 if it is large.
-Layout = tuple[Leaf, int, int]
+#: Of an array that is not dense: (leaf, axis with the smallest stride, that stride in elements, the
+#: order of axes in which it is dense).  The stride is 0 if it is large; there is no order for most
+#: kernels, which do not depend on it.
+Layout = tuple[Leaf, int, int, tuple[int, ...]]
 Layouts = frozenset[Layout]
 
 DENSE: Layouts = frozenset()
@@ -35,10 +36,27 @@ FARTHEST = 16
 NEIGHBOURS = 4
 
 
-def layouts_of(arrays: Iterable[tuple[int, Leaf]], slots: Sequence[Any]) -> Layouts:
-    """The layouts of the arrays (slot, leaf) that are not dense."""
+def layouts_of(arrays: Iterable[tuple[int, Leaf]], slots: Sequence[Any], orders: bool = False
+               ) -> Layouts:  # fmt: skip
+    """The layouts of the arrays (slot, leaf) that are not dense, with `orders` if wanted."""
     found = [(leaf, slots[slot]) for slot, leaf in arrays if not slots[slot].flags.c_contiguous]
-    return frozenset((leaf, *nearest(a)) for leaf, a in found) if found else DENSE
+    if not found:
+        return DENSE
+    return frozenset((leaf, *nearest(a), order_of(a) if orders else ()) for leaf, a in found)
+
+
+def order_of(array: Any) -> tuple[int, ...]:
+    """The axes of an array in the order in which its elements are next to each other in memory, in
+    rows without gaps; none if there is no such order.
+
+    >>> import numpy as np
+    >>> a = np.zeros((6, 8, 2))
+    >>> [order_of(v) for v in (a.T, a.transpose(2, 0, 1), a.T[1:], a.T[:, ::-1])]
+    [(2, 1, 0), (1, 2, 0), (), ()]
+    """
+    strides = array.strides
+    order = tuple(sorted(range(array.ndim), key=lambda axis: -strides[axis]))
+    return order if array.transpose(order).flags.c_contiguous else ()
 
 
 def nearest(array: Any) -> tuple[int, int]:

@@ -180,7 +180,7 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     settings = owner.program.settings
     context = LoweringContext(
         threads=threads.thread_count(), check=settings.check, schedule=schedule, across=across,
-        strided=frozenset(leaf for leaf, _, _ in layouts),
+        strided=frozenset(leaf for leaf, *_ in layouts),
         steps=layouts,
     )  # fmt: skip
     made = lower(lowered_as, context)
@@ -296,7 +296,7 @@ def key_of(owner: NativeExecutor, lowered_as: Node, layouts: Layouts, schedule: 
     encoder = _NodeEncoder(owner)
     try:
         encoder.whole(lowered_as)
-        strided = sorted((encoder.slot(leaf), axis, step) for leaf, axis, step in layouts)
+        strided = sorted((encoder.slot(leaf), *known) for leaf, *known in layouts)
         text = json.dumps([asdict(settings), threads.thread_count(), encoder.table, strided,
                            _schedule(schedule), len(encoder.params), across])  # fmt: skip
     except (TreadleError, _Unplaced):

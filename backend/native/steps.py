@@ -13,7 +13,7 @@ import numpy as np
 
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Index, Read, walk
-from treadle.dsl.graph import Branch, Generate, Label, Leaf, Node
+from treadle.dsl.graph import Branch, Fold, Generate, Label, Leaf, Node
 from treadle.dsl.operations.indexing.index_space import reshaped
 from treadle.dsl.process.locks import cached
 from treadle.dsl.process.workers import concurrently
@@ -76,7 +76,7 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
         return NodeKernels(self.owner, self.node, made, self.expendable, layouts, schedule)
 
     def layouts(self, run: HostRun) -> Layouts:
-        return layouts_of(self.outside, run.slots)
+        return layouts_of(self.outside, run.slots, isinstance(self.node, Fold))
 
     def copied(self, run: HostRun, layouts: Layouts, form: Form) -> bool:
         if not self.movable:
@@ -91,7 +91,7 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
         an array is copied once."""
         found = self._often.get(layout)
         if found is None:
-            leaf, axis, step = layout
+            leaf, axis, step, _ = layout
             last = Index(len(self.node.outputs[0].shape) - 1)
             reads = [e for e in walk(computed(self.node)) if isinstance(e, Read)]
             positions = [e.args[axis] for e in reads if Leaf(e.node, e.component) == leaf]

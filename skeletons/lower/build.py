@@ -59,7 +59,9 @@ class LoweringContext:
     decides whether the updates of a permute run in order or, as atomics, in any order.
     `check` enables checked mode.  `strided` contains the leaves whose element strides are run-time
     values (`Stride`); all others are row-major and dense.  `steps` contains what is known about
-    the strided leaves: (leaf, axis with the smallest stride, that stride or 0 if unknown).
+    the strided leaves: (leaf, axis with the smallest stride, that stride or 0 if unknown, the axes
+    in the order in which the array is dense, or none).  `views`: leaves that only the lowering
+    knows, dense, each with the array whose memory it is.
     `into`: the permute by which the elements of a `Generate` are stored in rows of its defaults.
     `schedule` overrides the schedule of the node's label.  `across` forces the choice whether a CPU
     fold vectorises across columns; otherwise the reads of its elements decide.
@@ -70,7 +72,8 @@ class LoweringContext:
     vector_bytes: int = 32
     check: bool = False
     strided: frozenset[Leaf] = frozenset()
-    steps: frozenset[tuple[Leaf, int, int]] = frozenset()
+    steps: frozenset[tuple[Leaf, int, int, tuple[int, ...]]] = frozenset()
+    views: Mapping[Leaf, Leaf] = field(default_factory=dict)
     schedule: Any = None
     across: bool | None = None
     into: Permute | None = None
@@ -217,9 +220,9 @@ class Builder:
             found = self.buffers[leaf] = self.outputs("update")[self.node.defaults.index(leaf)]
         if found is None:
             size = at.product(self.shape(leaf.shape))
-            name = self._unique(_identifier(array_name(leaf)))
-            dense = leaf not in self.context.strided
-            made = ir.Buffer(name, leaf.type, "input", size, leaf, dense=dense)
+            dense, of = leaf not in self.context.strided, self.context.views.get(leaf, leaf)
+            name = self._unique(_identifier(array_name(of)))
+            made = ir.Buffer(name, leaf.type, "input", size, of, dense=dense)
             found = self.buffers[leaf] = made
         return found
 
@@ -253,7 +256,7 @@ class Builder:
     def position(self, leaf: Leaf, indices: Sequence[Expr]) -> Expr:
         """The position of an element in its buffer."""
         if leaf in self.context.strided:
-            known = {axis: n for of, axis, n in self.context.steps if of == leaf}
+            known = {axis: n for of, axis, n, _ in self.context.steps if of == leaf}
             total: Expr = constant(0)
             for axis, index in enumerate(indices):
                 step = known.get(axis) or self.scalar(Stride(leaf, axis), f"stride{axis}")
@@ -265,7 +268,7 @@ class Builder:
         """The axis of an array with the smallest stride; None if unknown."""
         if leaf not in self.context.strided:
             return len(leaf.shape) - 1
-        return next((axis for of, axis, _ in self.context.steps if of == leaf), None)
+        return next((axis for of, axis, *_ in self.context.steps if of == leaf), None)
 
     # --- the context of a Linearizer (protocol Leaves) ---
 

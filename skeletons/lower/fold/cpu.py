@@ -52,6 +52,7 @@ from ..combining import (
     zeros,
 )
 from ..visits import Visits, strip_width
+from .memory_order import visited
 from .rows import ACROSS_STEP, LEAVES, PARTIALS, RowFold, goes_across, is_exact, is_pinned
 
 Pick = Callable[[Linearizer, tuple[Expr, ...]], tuple[Expr, ...]]
@@ -762,12 +763,17 @@ def _absorbing(combine: Combine) -> Const | None:
 
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
     """One or two kernels (module docstring)."""
-    builder = Builder(node, context)
-    if goes_across(node, builder) if context.across is None else context.across:
-        return Across(builder, node).lower()
-    if argument_of(node.combine) is not None:
-        return ArgumentFold(builder, node).lower()
-    return Along(builder, rows_last(node, builder)).lower()
+    order = visited(node, context)
+    builder, made = Builder(node, order.context), order.node
+    strategy: Along | Across
+    if goes_across(made, builder) if context.across is None else context.across:
+        strategy = Across(builder, made)
+    elif argument_of(made.combine) is not None:
+        strategy = ArgumentFold(builder, made)
+    else:
+        strategy = Along(builder, rows_last(made, builder))
+    strategy.place = order.place(builder, node)
+    return strategy.lower()
 
 
 def rows_last(node: Fold, builder: Builder) -> Fold:

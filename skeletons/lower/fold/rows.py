@@ -20,7 +20,7 @@ A schedule numbers the parts that the tasks of the first kernel compute (`../vis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from treadle.dsl.analysis.combines import argument_of, identities, independent_parts, is_commutative
@@ -40,6 +40,9 @@ ACROSS_STEP = 8
 #: The operations of a fold in two programs: rows that are leaves, each as a block of the first
 #: kernel of a fold; and the combination of leaves, as by the second kernel.
 LEAVES, PARTIALS = "leaves", "combine leaves"
+
+#: Where a result is stored, from its coordinates.
+Place = Callable[[Sequence[Expr]], Expr]
 
 
 def goes_across(node: Fold, builder: Builder | None = None) -> bool:
@@ -126,6 +129,9 @@ def _is_exact(combine: Combine) -> bool:
 class RowFold:
     """The base of all fold strategies: the outer coordinates and the end of a row."""
 
+    #: Where a result is stored, if the axes are not in the order of its own.
+    place: Place | None = None
+
     def __init__(self, builder: Builder, node: Fold | FoldSeg, outer: tuple[Expr, ...]) -> None:
         self.builder, self.node = builder, node
         self.combine, self.outer = node.combine, outer
@@ -151,7 +157,10 @@ class RowFold:
                     result = chosen
             into.bind(dict(zip(self.node.results, result, strict=True)))
             stored = into.emit(self.epilogue)
-            where = at.linear(coordinates, self.extents)
+            if self.place is None:
+                where = at.linear(coordinates, self.extents)
+            else:
+                where = self.place(coordinates)
             into.append(*(Store(b, where, v) for b, v in zip(self.outs, stored, strict=True)))
 
     def partials(self, size: Expr) -> tuple[Buffer, ...]:
