@@ -33,6 +33,11 @@ def edges(sizes: Sequence[int]) -> list[int]:
     return [0, *accumulate(sizes)]
 
 
+def halves(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Each chunk as two, if it has several elements."""
+    return tuple(part for n in sizes for part in ((n - n // 2, n // 2) if n > 1 else (n,)))
+
+
 def even(extent: int, count: int) -> tuple[int, ...]:
     """The sizes of `count` parts of an axis, or as many as it has elements."""
     count = max(min(count, extent), 1)
@@ -361,4 +366,4 @@ def reads_of(roots: Sequence[Expr]) -> list[Read]:
 
 
 __all__ = ["Axis", "Bounds", "Chunks", "Following", "Known", "Numbers", "Spans", "Values", "edges",
-           "even", "follows", "reads_of", "strides", "whole_parts"]  # fmt: skip
+           "even", "follows", "halves", "reads_of", "strides", "whole_parts"]  # fmt: skip

@@ -60,7 +60,7 @@ from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS, is_exact, runs_a
 
 from . import products, sorting
 from .compaction import Compactions, bounds, compacted, compactions, elements_of
-from .domain import Chunks, Known, Numbers, even, reads_of, whole_parts
+from .domain import Chunks, Known, Numbers, even, halves, reads_of, whole_parts
 from .engine import BLOCK, MOST, Engine
 from .exchange import Exchange
 from .gather import Gatherer
@@ -487,6 +487,9 @@ class Planner(Scans):
         sizes = found.sizes(self.plan.chunks)
         if len(sizes) <= 1:
             raise NoRule("it has one block of leaves")
+        if self.engine.gathers:  # leaves of rows that have chunks of their own may be many
+            while max(sizes) > 1 and not self._fits(found.blocks(sizes)):
+                sizes = halves(sizes)
         parts = []
         for blocks in (found.blocks(sizes), *([found.rest()] if found.count % found.leaf else [])):
             parts.append(self._results_of(blocks))

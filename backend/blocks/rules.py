@@ -25,13 +25,14 @@ from treadle.dsl.graph import (
     indices,
 )
 from treadle.dsl.program import TracedProgram
+from treadle.dsl.text import in_bytes
 from treadle.dsl.types import int64
 from treadle.skeletons.lower.fold.rows import is_exact
 
-from .domain import Axis, Bounds, Chunks, Known
+from .domain import Axis, Bounds, Chunks, Known, halves
 from .engine import Engine
 from .localise import Blocks, Localiser
-from .memory import is_a_chunk, require
+from .memory import is_a_chunk, projected, require
 from .stages import Plan, Stage
 from .tasks import traffic
 from .whole import why_one
@@ -55,16 +56,58 @@ class Rules:
         return found
 
     def _plain(self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None = None) -> Stage:
-        local = self._local(node, sizes)
-        if isinstance(node, Fold | Scan) and not is_exact(node.combine):
-            self._group(node, local)
-        blocks = local.blocks(self.program.params)
+        local, blocks = self._blocks_of(node, sizes)
+        if self.engine.gathers and not self._fits(blocks):
+            blocks = self._finer(node, local, blocks)
         if isinstance(node, Generate) and self.engine.pieces > 1:
             blocks = self._in_pieces(node, sizes, blocks)
         parts = [prod(map(len, self.plan.chunks[b.leaf])) for b in blocks.buffers]
         if prod(blocks.grid) == 1 and max(parts, default=1) > 1:
             blocks.notes.append(f"in one block: {why_one(node)}")
         return self._add(blocks, list(node.leaves))
+
+    def _blocks_of(
+        self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None
+    ) -> tuple[Localiser, Blocks]:
+        local = self._local(node, sizes)
+        if isinstance(node, Fold | Scan) and not is_exact(node.combine):
+            self._group(node, local)
+        return local, local.blocks(self.program.params)
+
+    def _gathered(self, blocks: Blocks) -> Blocks:
+        """The blocks, which know what of them is put together from several chunks."""
+        if self.engine.gathers:
+            blocks.copied = [b for b in blocks.buffers
+                             if not is_a_chunk(b, self.plan.chunks[b.leaf])]  # fmt: skip
+        return blocks
+
+    def _fits(self, blocks: Blocks) -> bool:
+        return projected(self._gathered(blocks)) <= self.engine.allowed
+
+    def _finer(self, node: Node, local: Localiser, blocks: Blocks) -> Blocks:
+        """Parts of the blocks, which need more than a task may use: halves along one axis after the
+        other, as long as these need less.  The blocks themselves if that is not enough, with the
+        chunks that parts are read from."""
+        made, needed = blocks, projected(blocks)
+        room = self.engine.allowed - sum(self._largest_chunk(b.leaf) for b in blocks.buffers)
+        sizes = {k: local.axes[k].sizes for k in local.free}
+        for k in local.free:
+            while max(sizes[k]) > 1:
+                trial = {**sizes, k: halves(sizes[k])}
+                found = self._gathered(self._blocks_of(node, trial)[1])
+                if projected(found) >= needed:
+                    break
+                made, needed, sizes = found, projected(found), trial
+                if needed <= room:
+                    made.notes.append(
+                        f"in parts of chunks: with whole ones, a task would need "
+                        f"{in_bytes(projected(blocks))}"
+                    )
+                    return made
+        return blocks
+
+    def _largest_chunk(self, leaf: Leaf) -> int:
+        return prod(map(max, self.plan.chunks[leaf])) * int(leaf.type.numpy.itemsize)
 
     def _in_pieces(
         self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None, blocks: Blocks
@@ -98,9 +141,7 @@ class Rules:
                          {**self.plan.constants, **self.bounds}, pieces)  # fmt: skip
 
     def _add(self, blocks: Blocks, leaves: list[Leaf]) -> Stage:
-        if self.engine.gathers:
-            blocks.copied = [b for b in blocks.buffers
-                             if not is_a_chunk(b, self.plan.chunks[b.leaf])]  # fmt: skip
+        self._gathered(blocks)
         require(blocks, blocks.node, self.engine)
         for leaf, result in zip(leaves, blocks.results, strict=True):
             self.plan.chunks[leaf] = tuple(

@@ -10,7 +10,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.blocks import tasks as block_tasks
-from treadle.backend.dask import graph, worker
+from treadle.backend.dask import executable, graph, worker
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -367,6 +367,29 @@ def test_steps_that_calls_give_go_by_chunks() -> None:
     f = td.jit(lambda a, s: td.generate((20,), lambda i: a[i * s + 7]))
     made = f(given, 500)
     assert made.numblocks == (10,) and np.array_equal(made.compute(), a[7::500])
+
+
+@pytest.mark.parametrize("name", ["rows", "total", "mean", "transpose", "sort", "argsort of rows"])
+def test_what_needs_complete_rows_is_computed_in_as_many_as_fit(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chunks of a row together are more than a task may use."""
+    f = {**PROGRAMS, "argsort of rows": lambda a: td.argsort(a, axis=1)}[name]
+    a = matrix((400, 1000))
+    wanted = flat(td.jit(f, backend="native")(a))
+    monkeypatch.setattr(executable, "limit", lambda: 800_000)
+    given = da.from_array(a, chunks=(100, 100))
+    for g, w in zip(flat(td.jit(f)(given)), wanted, strict=True):
+        assert g.compute(scheduler="synchronous").tobytes() == w.tobytes()
+    text = td.jit(f).lower(given).explain("dask")
+    assert name != "rows" or "in parts of chunks: with whole ones, a task would need 800 kB" in text
+
+
+def test_chunks_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of them would fit, but not while they are read."""
+    monkeypatch.setattr(executable, "limit", lambda: 300_000)
+    with pytest.raises(td.MemoryLimitExceeded, match="a block of multiply needs 800 kB"):
+        td.jit(lambda a: a * 2)(da.from_array(matrix((400, 1000)), chunks=(100, 1000)))
 
 
 def test_masked_arrays_are_refused() -> None:
