@@ -20,6 +20,7 @@ from ..graph import (
     FoldSeg,
     Generate,
     Leaf,
+    Node,
     Scan,
     Shape,
     canonical_combine,
@@ -30,6 +31,7 @@ from ..operations.reducing.recurrences import scan
 from ..operations.reducing.segments import segment_of_position
 from ..scalar import Scalar, apply_primitive
 from .expressions import (
+    Condition,
     add,
     both,
     combine_vjp,
@@ -53,6 +55,8 @@ from .reverse import (
 )
 
 Seeds = list[tuple[Expr, Expr]]
+#: Passes on the cotangents of combinations (left, right), but where there is none (the last one).
+Captured = Callable[[Sequence[Expr], Sequence[Expr], Sequence[Expr | None], Expr], None]
 #: The cotangents of a state and of the element that it is combined with, for those of the result.
 Through = Callable[
     [Sequence[Expr], Sequence[Expr], Sequence[Expr | None]],
@@ -90,7 +94,7 @@ def _fold(r: Reverse, node: Fold, bars: Bars) -> None:
         given = [bars[k] for k in group]
         if all(g is None for g in given):
             continue
-        if not any(r.active(e) for e in (*some, *(init or ()))):
+        if not any(r.active(e) for e in (*some, *(init or ()), *combine.results)):
             continue
         part = _Folded(node, some, combine, init, given)
         if part.way == "add":
@@ -100,7 +104,7 @@ def _fold(r: Reverse, node: Fold, bars: Bars) -> None:
         elif argument_of(combine) is not None:
             part.argument([plain.leaves[k] for k in group], seeds)
         else:
-            part.general(seeds)
+            part.general(seeds, _capturing(r, combine, (*node.outer, *node.inner), node))
         if init is not None and part.way not in ("add", "minimum", "maximum"):
             if any(r.active(e) for e in init):
                 part.start(starts)
@@ -178,7 +182,7 @@ class _Folded:
             won = _apply("equal", self.elements[1], own(results[1], self.rank))
             seeds.append((self.elements[0], simplify.select(won, g, zero(g.type))))
 
-    def general(self, seeds: Seeds) -> None:
+    def general(self, seeds: Seeds, captured: Captured | None) -> None:
         """result = l · a · r, with the combinations l of all elements before a and r of all after
         it, by two scans."""
         node, rank = self.node, self.rank
@@ -214,7 +218,7 @@ class _Folded:
         is_first = _apply("equal", here, constant(0))
         is_last = _apply("equal", _apply("add", here, constant(1)), n)
         seeds += _between(self.combine, self.elements, self.init, self.bars, before, after,
-                          is_first, is_last)  # fmt: skip
+                          is_first, is_last, captured)  # fmt: skip
 
 
 def _between(
@@ -226,6 +230,7 @@ def _between(
     after: Sequence[Expr],
     is_first: Expr,
     is_last: Expr,
+    captured: Captured | None,
 ) -> Seeds:
     """The cotangents of elements of folds `init · before · x · after`, for those of the results."""
     tail = [
@@ -245,11 +250,38 @@ def _between(
         else:
             middle.append(_otherwise(is_first, g, t, e))
     lefts, _ = combine_vjp(combine, x, after, middle)
+    if captured is not None:
+        state, _ = combine_vjp(combine, combined(combine, before, x), after, bars)
+        given = [
+            None if g is None and b is None else _otherwise(is_last, b, g, e)
+            for g, b, e in zip(state, bars, x, strict=True)
+        ]
+        captured(before, x, given, is_first if init is None else FALSE)
     return [
         (e, _otherwise(is_last, m, g, e))
         for e, g, m in zip(x, lefts, middle, strict=True)
         if e.type.is_inexact and not (g is None and m is None)
     ]
+
+
+def _capturing(
+    r: Reverse, combine: Combine, shape: Shape, node: Node, inside: Expr = TRUE
+) -> Captured | None:
+    """What passes cotangents of combinations on to what the function itself reads, if this is
+    differentiated.  Where `inside` does not hold, nothing is combined.
+
+    The derivative by these values is the sum over all combinations of a fold from the left."""
+    if not any(map(r.active, combine.results)):
+        return None
+
+    def send(
+        left: Sequence[Expr], right: Sequence[Expr], bars: Sequence[Expr | None], none: Expr
+    ) -> None:
+        conditions = [inside] if none is FALSE else [inside, negated(none)]
+        mask = tuple(Condition(c, True) for c in conditions if c is not TRUE)
+        r.through_function(shape, combine, (*left, *right), bars, mask, node)
+
+    return send
 
 
 def _otherwise(p: Expr, at_end: Expr | None, inside: Expr | None, like: Expr) -> Expr:
@@ -318,7 +350,8 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
                 if e.type.is_inexact:
                     part = _otherwise(negated(rest[0]), g, t, e)
                     starts.append((e, summed((), stored, part, label, node.where).at()))
-        if not any(r.active(e) for e in x):
+        captured = _capturing(r, combine, shape, node, inside)
+        if captured is None and not any(r.active(e) for e in x):
             continue
         received = [None if g is None else of_segment(g) for g in given]
         way = ways(combine)[0] if len(group) == 1 else ""
@@ -347,7 +380,8 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
             )  # fmt: skip
             is_first = _apply("equal", here, start)
             is_last = _apply("equal", _apply("add", here, constant(1)), end)
-            found = _between(combine, x, init, received, before, after, is_first, is_last)
+            found = _between(combine, x, init, received, before, after, is_first, is_last,
+                             captured)  # fmt: skip
         seeds += [(e, guarded(inside, g, zero(g.type))) for e, g in found]
     r.through(shape, seeds, node)
     r.through((), starts, node)
@@ -412,7 +446,8 @@ def _scan(r: Reverse, node: Scan, bars: Bars) -> None:
     seeds: Seeds = []
     for group, combine in independent_parts(node.combine):
         part = _Scanned(node, group, combine, prefixes, totals)
-        if not part.given or not any(r.active(node.elements[k]) for k in group):
+        moving = (*(node.elements[k] for k in group), *combine.results)
+        if not part.given or not any(map(r.active, moving)):
             part.given = part.given and part.init_moves(r)
             if not part.given:
                 continue
@@ -556,6 +591,13 @@ class _Scanned:
             of_init, at_start = through(init, x, r)
             if self.init_moves(reverse):
                 self.starts(reverse, of_init, count if back else constant(0))
+        captured = _capturing(reverse, self.combine, node.shape, node)
+        if captured is not None:
+            before = states_at(previous)
+            if init is not None:
+                before = [guarded(negated(first), b, a) for a, b in zip(init, before, strict=True)]
+            left, right = (x, before) if back else (before, x)
+            captured(left, right, r, first if init is None else FALSE)
         return [(x[k], _otherwise(first, at_start[k], of_element[k], x[k])) for k in floats]
 
     def _at_once(

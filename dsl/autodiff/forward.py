@@ -67,17 +67,35 @@ class Forward:
         known = variables or {}
 
         def tangent(e: Expr) -> Expr | None:
-            if not isinstance(e, Read):
-                return known.get(e)
-            moved = self.tangents.get(Leaf(e.node, e.component))
-            if moved is None:
-                return None
-            if e.boundary in ("constant", "function"):
-                outside = (zero(e.type),)
-                return Read(moved.node, moved.component, e.args, "constant", outside)
-            return Read(moved.node, moved.component, e.args, e.boundary)
+            return self.read(e) if isinstance(e, Read) else known.get(e)
 
         return list(expr_jvp(resolved(bodies, self.active), tangent))
+
+    def read(self, e: Read) -> Expr | None:
+        """The tangent of what is read."""
+        moved = self.tangents.get(Leaf(e.node, e.component))
+        if moved is None:
+            return None
+        if e.boundary in ("constant", "function"):
+            outside = (zero(e.type),)
+            return Read(moved.node, moved.component, e.args, "constant", outside)
+        return Read(moved.node, moved.component, e.args, e.boundary)
+
+    def captures(self, combine: Combine) -> bool:
+        """Whether a function that combines elements reads what has a tangent itself."""
+        return any(map(self.active, combine.results))
+
+    def dual(self, combine: Combine) -> Combine:
+        """The combination of pairs of values and tangents."""
+        floats = [k for k, r in enumerate(combine.results) if r.type.is_inexact]
+        left = [Var("d_left", combine.left[k].type) for k in floats]
+        right = [Var("d_right", combine.right[k].type) for k in floats]
+        tangents: dict[Expr, Expr] = {combine.left[k]: v for k, v in zip(floats, left, strict=True)}
+        tangents.update((combine.right[k], v) for k, v in zip(floats, right, strict=True))
+        moved = self.along([combine.results[k] for k in floats], tangents)
+        results = [t or zero(v.type) for t, v in zip(moved, left, strict=True)]
+        return canonical_combine((*combine.left, *left), (*combine.right, *right),
+                                 (*combine.results, *results))  # fmt: skip
 
     def give(self, leaves: Sequence[Leaf], tangents: Sequence[Expr | None], node: Node) -> None:
         """Tangents of one shape, expressions over its indices, computed together."""
@@ -110,7 +128,8 @@ class Forward:
         last: list[Leaf | None] = [None] * len(elements)
         for group, one in independent_parts(combine):
             floats = [k for k in group if elements[k].type.is_inexact]
-            if all(moved[k] is None and starts[k] is None for k in floats):
+            still = all(moved[k] is None and starts[k] is None for k in floats)
+            if still and not self.captures(one):
                 continue
             tangents = [moved[k] or zero(elements[k].type) for k in floats]
             beginning = [starts[k] or zero(elements[k].type) for k in floats]
@@ -119,7 +138,7 @@ class Forward:
             first = None
             if init is not None:
                 first = (*([] if linear else [init[k] for k in group]), *beginning)
-            made = make((*values, *tangents), one if linear else dual(one), first)
+            made = make((*values, *tangents), one if linear else self.dual(one), first)
             count = len(values) + len(tangents)
             for j, k in enumerate(floats):
                 results[k] = made.leaf(len(values) + j)
@@ -170,19 +189,6 @@ def _reached(roots: Sequence[Leaf], known: Container[Node]) -> set[Node]:
             leaves = node.arguments[node.ruled :]
         stack += [leaf.node for leaf in leaves]
     return found
-
-
-def dual(combine: Combine) -> Combine:
-    """The combination of pairs of values and tangents."""
-    floats = [k for k, r in enumerate(combine.results) if r.type.is_inexact]
-    left = [Var("d_left", combine.left[k].type) for k in floats]
-    right = [Var("d_right", combine.right[k].type) for k in floats]
-    tangents: dict[Expr, Expr] = {combine.left[k]: v for k, v in zip(floats, left, strict=True)}
-    tangents.update((combine.right[k], v) for k, v in zip(floats, right, strict=True))
-    moved = expr_jvp([combine.results[k] for k in floats], tangents.get)
-    results = [t or zero(v.type) for t, v in zip(moved, left, strict=True)]
-    return canonical_combine((*combine.left, *left), (*combine.right, *right),
-                             (*combine.results, *results))  # fmt: skip
 
 
 # --- rules -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .. import simplify
 from ..analysis.combines import argument_combine, independent_parts, ways
 from ..array import Array
-from ..expr import FALSE, TRUE, Const, Expr, Index, constant
+from ..expr import FALSE, TRUE, Const, Expr, Index, Read, constant, walk
 from ..graph import (
     Combine,
     FoldSeg,
@@ -31,7 +31,7 @@ from .expressions import (
     optional,
     zero,
 )
-from .forward import Forward, dual, forward_rule, tangent_of
+from .forward import Forward, forward_rule, tangent_of
 from .reverse import (
     Bars,
     Reverse,
@@ -65,7 +65,8 @@ def _permute_tangents(f: Forward, node: Permute) -> None:
     groups = [(every, None)] if node.combine is None else list(independent_parts(node.combine))
     for group, combine in groups:
         floats = [k for k in group if node.defaults[k].type.is_inexact]
-        if all(moved[k] is None and node.defaults[k] not in f.tangents for k in floats):
+        still = all(moved[k] is None and node.defaults[k] not in f.tangents for k in floats)
+        if still and not (combine is not None and f.captures(combine)):
             continue
         if combine is None:
             together = not one_to_one(node)  # the same source wins
@@ -81,7 +82,7 @@ def _permute_tangents(f: Forward, node: Permute) -> None:
             f.tangents[node.leaf(k)] = _of_winners(f, node, k, better, moved[k])
             continue
         else:
-            made = make(group, [node.values[k] for k in group], dual(combine))
+            made = make(group, [node.values[k] for k in group], f.dual(combine))
             before = len(group)
         for j, k in enumerate(floats):
             f.tangents[node.leaf(k)] = made.leaf(before + j)
@@ -105,7 +106,8 @@ def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
             seeds.append((node.values[k], _received(node, bar, winner)))
         r.through(node.domain, seeds, node)
         return
-    if one_to_one(node) and not set(ways(node.combine)) <= {"add", "minimum", "maximum"}:
+    simple = set(ways(node.combine)) <= {"add", "minimum", "maximum"}
+    if one_to_one(node) and not simple and not any(map(r.active, node.combine.results)):
         _each_component(r, node, node.combine, bars)
         return
     for group, combine in independent_parts(node.combine):
@@ -160,12 +162,21 @@ def _by_segments(
     some, *new = (leaf.at(linear(indices(len(shape)), shape)) for leaf in folded.leaves)
     joined = combined(combine, new, old)
     results = made(shape, *(guarded(some, e, d) for e, d in zip(joined, old, strict=True)))
-    found, _ = pulled(results, [bars[k] for k in group], [*values, *defaults])
+    captured = dict.fromkeys(
+        Leaf(e.node, e.component)
+        for e in walk(combine.results)
+        if isinstance(e, Read) and r.moves(e.node, e.component)
+    )
+    wanted = dict.fromkeys((*values, *defaults, *captured))
+    found, _ = pulled(results, [bars[k] for k in group], [*wanted])
+    of = dict(zip(wanted, found, strict=True))
     seeds: list[tuple[Expr, Expr]] = []
-    for k, of_value, of_default in zip(group, found, found[len(group) :], strict=False):
+    for k, value in zip(group, values, strict=True):
         if node.defaults[k].type.is_inexact:
-            seeds.append((node.values[k], own(of_value, len(domain))))
-            r.give(node.defaults[k], own(of_default, len(shape)))
+            seeds.append((node.values[k], own(of[value], len(domain))))
+    for leaf in dict.fromkeys((*defaults, *captured)):
+        if leaf.type.is_inexact:
+            r.give(leaf, own(of[leaf], len(leaf.shape)))
     return seeds
 
 

@@ -19,6 +19,7 @@ from ..expr import (
     walk,
 )
 from ..graph import (
+    Combine,
     Generate,
     Input,
     Label,
@@ -37,6 +38,7 @@ from .contractions import contracted
 from .expressions import (
     Active,
     Cotangent,
+    Mask,
     expr_vjp,
     resolved,
     settled,
@@ -163,6 +165,23 @@ class Reverse:
         for leaf, cotangent in expr_vjp(pairs, self.active).items():
             assert isinstance(leaf, Read)
             self.give(Leaf(leaf.node, leaf.component), send.contribution(leaf, cotangent))
+
+    def through_function(
+        self, domain: Shape, combine: Combine, sides: Sequence[Expr],
+        bars: Sequence[Expr | None], mask: Mask, node: Node,
+    ) -> None:  # fmt: skip
+        """Pass cotangents of the results of a function of the `sides`, expressions over `domain`,
+        on to the arrays that it reads itself."""
+        values: dict[Expr, Expr] = dict(zip((*combine.left, *combine.right), sides, strict=True))
+        bodies = resolved(combine.results, self.active)
+        seeds = [(e, g) for e, g in zip(bodies, bars, strict=True) if g is not None]
+        send = reads.Scatterer(domain, adjoint(node), node.where, self.unified)
+        for leaf, cotangent in expr_vjp(seeds, self.active).items():
+            own_mask = (c._replace(holds=shifted(c.holds, values)) for c in cotangent.mask)
+            given = Cotangent((*mask, *own_mask), shifted(cotangent.value, values))
+            read = shifted(leaf, values)
+            assert isinstance(read, Read)
+            self.give(Leaf(read.node, read.component), send.contribution(read, given))
 
 
 def pulled(
