@@ -22,6 +22,8 @@ from treadle.dsl.graph import Generate, Input, Label, Leaf
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.types import ScalarType, as_type
 
+from ..runtime.types import HostArray
+
 #: Of an array that is not dense: (leaf, axis with the smallest stride, that stride in elements, the
 #: order of axes in which it is dense).  The stride is 0 if it is large; there is no order for most
 #: kernels, which do not depend on it.
@@ -45,7 +47,7 @@ def layouts_of(arrays: Iterable[tuple[int, Leaf]], slots: Sequence[Any], orders:
     return frozenset((leaf, *nearest(a), order_of(a) if orders else ()) for leaf, a in found)
 
 
-def order_of(array: Any) -> tuple[int, ...]:
+def order_of(array: HostArray) -> tuple[int, ...]:
     """The axes of an array in the order in which its elements are next to each other in memory, in
     rows without gaps; none if there is no such order.
 

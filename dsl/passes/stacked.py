@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..analysis.combines import identities
 from ..analysis.regions import regions
@@ -51,7 +50,7 @@ def unroll_stacked(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return [builder.leaf(r) for r in roots]
 
 
-def _expression(node: Fold, readers: Counter[Node], region: Mapping[Node, Any]
+def _expression(node: Fold, readers: Counter[Node], region: Mapping[Node, object]
                 ) -> Generate | None:  # fmt: skip
     rank, start = len(node.outer), identities(node.combine)
     size = known(node.inner[0]) if len(node.inner) == 1 else None
@@ -81,7 +80,7 @@ def _expression(node: Fold, readers: Counter[Node], region: Mapping[Node, Any]
                     fused=(*node.fused, *fused))  # fmt: skip
 
 
-def _joined(node: Fold, size: int, readers: Counter[Node], region: Mapping[Node, Any]
+def _joined(node: Fold, size: int, readers: Counter[Node], region: Mapping[Node, object]
             ) -> list[Node]:  # fmt: skip
     """The arrays of which a fold reads each element once, and nobody else any, if one of them tells
     its elements along the folded axis apart; none otherwise."""

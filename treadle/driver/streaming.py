@@ -103,7 +103,7 @@ def stream(
         return program.tree.build(run.run(outs, report))
 
 
-def _outs(out: Any, tree: Tree) -> list[Any]:
+def _outs(out: object, tree: Tree) -> list[object]:
     """The arrays of `out` in the order of the results."""
     kind, *_, inner = tree.description
     if kind == "array" or (isinstance(out, tuple | list) and len(out) == tree.count):
@@ -113,12 +113,12 @@ def _outs(out: Any, tree: Tree) -> list[Any]:
         if not isinstance(out, Mapping) or set(out) != set(keys):
             got = f"out has {list(out)}" if isinstance(out, Mapping) else "out is no dict"
             raise ShapeError(f"the results are a dict with {list(keys)}, and {got}.")
-        parts = [out[key] for key in keys]
+        parts: object = [out[key] for key in keys]
     else:
         parts = list(children_of(out)) if is_composite(out) else out
         if not isinstance(parts, list) or len(parts) != len(inner):
             return parts if isinstance(parts, list) else [parts]
-    made: list[Any] = []
+    made: list[object] = []
     for part, one in zip(parts, inner, strict=True):
         made += [None] * one.count if part is None else _outs(part, one)
     return made
