@@ -113,11 +113,12 @@ def _outs(out: object, tree: Tree) -> list[object]:
         if not isinstance(out, Mapping) or set(out) != set(keys):
             got = f"out has {list(out)}" if isinstance(out, Mapping) else "out is no dict"
             raise ShapeError(f"the results are a dict with {list(keys)}, and {got}.")
-        parts: object = [out[key] for key in keys]
+        parts: list[object] = [out[key] for key in keys]
     else:
-        parts = list(children_of(out)) if is_composite(out) else out
-        if not isinstance(parts, list) or len(parts) != len(inner):
-            return parts if isinstance(parts, list) else [parts]
+        given = list(children_of(out)) if is_composite(out) else out
+        if not isinstance(given, list) or len(given) != len(inner):
+            return given if isinstance(given, list) else [given]
+        parts = given
     made: list[object] = []
     for part, one in zip(parts, inner, strict=True):
         made += [None] * one.count if part is None else _outs(part, one)
