@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any
@@ -42,7 +42,7 @@ def stream(
     out: Any = None,
     memory: str | float = "2 GB",
     progress: bool = False,
-    chunks: Any = None,
+    chunks: int | Sequence[int | Sequence[int] | None] | None = None,
 ) -> Any:
     """Compute `f(*arrays)` for arrays in files that are larger than memory, block by block.
 
@@ -61,9 +61,9 @@ def stream(
         memory: bytes that the blocks in memory may have together: a number, "500 MB" or "2 GiB";
             default "2 GB".
         progress: whether to show a progress bar on a terminal; default False.
-        chunks: the extents of the blocks of the arrays: one for each axis, or one for all (-1 or
-            None: the whole axis; a tuple: the extent of each block), for all arrays with so many
-            axes; default: as many whole rows as fit.
+        chunks: the extents of the blocks of the arrays: one for each axis, or one for all axes, of
+            all arrays with so many axes.  -1 and None stand for the whole axis, a tuple for the
+            extent of each block.  Default: as many whole rows as fit.
 
     Result: that of `f`, with the arrays of `out`, or NumPy arrays.
 

@@ -195,6 +195,9 @@ class _Nvrtc:
         try:
             import cuda.core as core
 
+            if not hasattr(core, "LinkerOptions"):  # before 0.5
+                import cuda.core.experimental as core
+
             options = core.LinkerOptions(arch=arch, ptxas_options=["-v"], verbose=True)
             linker = core.Linker(core.ObjectCode.from_ptx(ptx.encode()), options=options)
             made = linker.link("cubin")

@@ -12,7 +12,7 @@ from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...graph import known
 from ...types import promote
-from ..common import alike, operation, whole_number
+from ..common import alike, operation, unrolled, whole_number
 from ..control import cond, loop
 from ..elements import functions as fn
 from ..elements.mapping import imap
@@ -180,7 +180,8 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     if m == 1 or known(first._shape[0]) == 0:
         return first
     # The coefficient of x^power, times power, power - 1, …
-    return imap(lambda j, a: loop(m - 1, lambda k, a: a * first.types[0](n - 2 - j - k), a), first)
+    more = min(m, 1 << 62) - 1
+    return imap(lambda j, a: loop(more, lambda k, a: a * first.types[0](n - 2 - j - k), a), first)
 
 
 def _order(m: object, operation: str) -> int:
@@ -214,6 +215,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
         )
     if m == 0:
         return array
+    unrolled(m, "polyint", "m")
     n = array.shape[0]
     some = broadcast_to(constants, (m,)) if given == 1 else constants
     first = concatenate([array / (n - iota(n)), some])

@@ -15,7 +15,7 @@ from ...scalar import Scalar
 from ...shapes import require, same_shape
 from ..common import alike, checked, normalise_axis, operation, whole_number
 from ..control import cond, iterate
-from ..elements.functions import absolute, cast, remainder, where
+from ..elements.functions import absolute, cast, minimum, remainder, where
 from ..indexing.index_space import broadcast_to, flatten
 from ..indexing.joining import concatenate
 from ..indexing.making import generate, the
@@ -78,7 +78,8 @@ def diff(
         found: Array = generate(array.shape, element)
         return found
 
-    found: Array = iterate(n, step, array)
+    n = min(n, 1 << 62)
+    found: Array = iterate(minimum(n, array.shape[axis]), step, array)
     rest: Array = found[_along(axis, slice(None, -n))]
     return rest
 
