@@ -74,6 +74,7 @@ def test_redirection_gives_neighbours_to_one_multiprocessor():
 
 
 def test_the_study_compares_every_family():
+    from benchmarks.provenance import processor
     from benchmarks.schedules.paver import FAMILIES, Options, markdown, run, summary
 
     results = [r for found in run(Options(size=128, only=("3×3", "permuted"))) for r in found]
@@ -85,6 +86,6 @@ def test_the_study_compares_every_family():
         plain = next(r.l1_misses for r in mine if r.family == "row")
         assert graph < plain
     about = {"title": "t", "date": "d", "versions": {"treadle": "0"}, "commit": "c", "dirty": None,
-             "simulated": vars(Multiprocessors()), "ran_on": None}  # fmt: skip
+             "device": processor(), "simulated": vars(Multiprocessors()), "ran_on": None}  # fmt: skip
     assert len(summary(results)) == 2
     assert markdown(results, about).count("\n## ") == 2

@@ -56,7 +56,7 @@ def test_tracing_the_same():
 
     def work():
         a = td.use(shared)
-        made.append([(a * k + 0.5)._leaves[0].node for k in range(30)])
+        made.append([td.map(lambda v, k=k: v * k + 0.5, a)._leaves[0].node for k in range(30)])
         for k in range(5):
             traced(k)
 
