@@ -86,6 +86,7 @@ def test_the_study_compares_every_family():
         plain = next(r.l1_misses for r in mine if r.family == "row")
         assert graph < plain
     about = {"title": "t", "date": "d", "versions": {"treadle": "0"}, "commit": "c", "dirty": None,
-             "device": processor(), "simulated": vars(Multiprocessors()), "ran_on": None}  # fmt: skip
+             "device": processor(), "simulated": vars(Multiprocessors()),
+             "ran_on": None}  # fmt: skip
     assert len(summary(results)) == 2
     assert markdown(results, about).count("\n## ") == 2
