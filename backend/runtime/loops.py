@@ -54,11 +54,11 @@ class LoopStep(Generic[R]):
 
     def __call__(self, run: R) -> None:
         slots = run.slots
+        limit = None if self.count is None else int(self.count(run)[0])  # may read the first state
         for s, i in zip(self.state, self.init, strict=True):
             slots[s] = self.dense_array(run, i)
             if i in self.expendable:
                 slots[i] = None  # the state alone refers to its first value
-        limit = None if self.count is None else int(self.count(run)[0])
         iteration = 0
         while limit is None or iteration < limit:
             if self.finish(run, iteration, limit):

@@ -981,3 +981,17 @@ def test_a_slice_of_one_element_at_a_counter_broadcasts(backend: str) -> None:
                 f(v)
         else:
             np.testing.assert_array_equal(f(v), np.full(6, v[:3].sum()))
+
+
+def test_counts_that_read_the_first_state():
+    """A while loop that counts from a number that is stored."""
+
+    def program(q, n, x):
+        x.at[1 % x.shape[0]].min(q)
+        last = td.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, td.flip(s[1]) + 1), (0, x))[1]
+        return td.argmax(td.map(lambda a: td.loop(5, lambda k, s: s * 3 + k, a), last), axis=0)
+
+    compiled = td.jit(program, backend="native")
+    for n in (0, 4, 30):
+        found = compiled(5, n, np.arange(24).reshape(1, 2, 4, 3))
+        np.testing.assert_array_equal(found, np.zeros((2, 4, 3)))
