@@ -229,7 +229,7 @@ def test_many_differences_and_derivatives(kind):
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
-def test_quantiles_of_bytes(run, dtype):
+def test_quantiles_of_bytes(run, backend, dtype):
     """Long rows are counted, short ones sorted."""
     rng = np.random.default_rng(7)
     wide = np.arange(256).astype(dtype)
@@ -253,3 +253,8 @@ def test_quantiles_of_bytes(run, dtype):
     assert run(td.median(np.zeros((0, 3), dtype), axis=1)).shape == (0,)
     with pytest.raises(td.ShapeError):
         run(td.quantile(np.zeros(0, dtype), 0.5, method="lower"))
+    chosen = td.jit(lambda a: td.quantile(a, 0.5, axis=0, method="lower"), backend=backend)
+    assert np.array_equal(chosen(np.ones((3, 2), dtype)), [1, 1])
+    for shape in ((0, 2), (0, 0)):  # a compiled function knows extents when it is called
+        with pytest.raises(td.ShapeError):
+            np.asarray(chosen(np.zeros(shape, dtype)))

@@ -181,11 +181,11 @@ def _quantile(a: ArrayLike, q: ArrayLike | Sequence[float], axis: AxisLike | Non
     shares = parts.astype(float) / whole
     exact = array.types[0].is_integer and method in ("lower", "higher", "nearest")
     axes = normalise_axes(axis, array.ndim, operation)
+    if exact and (checks := not_empty(array, axes, operation)):  # there is no NaN
+        array = checked(array, checks)
     counted = _rows(array, axes) if array.types[0] in (int8, uint8) else None
     if not (array.types[0].is_inexact or exact):
         array = array.astype(float)
-    if exact and (checks := not_empty(array, axes, operation)):  # there is no NaN
-        array = checked(array, checks)
     array = _rows(array, axes)
     length = array.shape[-1]
     if (isinstance(length, int) and 0 < length <= _NETWORK and isinstance(q, int | float)
