@@ -165,7 +165,7 @@ class Stream:
     ) -> None:
         """`chunks`: as `td.stream` gets it."""
         self.sources = [s if isinstance(s, np.ndarray) else Parts(s) for s in sources]
-        self.memory = memory
+        self.memory, self.asked = memory, chunks is not None
         self.plan = plan_for(program, sources, params, memory, given_chunks(chunks, sources))
         self.total = sum(count(s.blocks) for s in self.plan.every())
 
@@ -176,9 +176,11 @@ class Stream:
         if self.total < MANY or size >= SMALL:
             return None
         enough = in_bytes(4 * BLOCKS_IN_MEMORY * SMALL)
+        cause = "chunks=" if self.asked else f"memory={in_bytes(self.memory)}"
+        advice = "larger ones, or leave chunks= out" if self.asked else f"memory={enough!r} or more"
         return (
-            f"memory={in_bytes(self.memory)} makes {self.total:,} blocks of {in_bytes(size)}, and "
-            f"most of the time is spent between them.  Write memory={enough!r} or more."
+            f"{cause} makes {self.total:,} blocks of {in_bytes(size)}, and most of the time is "
+            f"spent between them.  Write {advice}."
         )
 
     def shape(self, leaf: Leaf) -> tuple[int, ...]:

@@ -658,3 +658,30 @@ def test_integers_meet_in_the_floats_of_a_function(check):
                 np.zeros_like(want),
             )
     check(cases)
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "complex64", "int32"])
+def test_exponents_of_numpy_have_types(kind):
+    """As in products: a scalar of NumPy has a type of its own, a number of Python has not."""
+    a = (np.arange(6) / 4 + 1).astype(kind)
+    for exponent in (
+        np.float64(2),
+        np.float64(0.5),
+        np.float64(-2),
+        np.float16(3),
+        np.int64(2),
+        2.0,
+    ):
+        got, want = td.run(td.use(a) ** exponent), a**exponent
+        assert got.dtype == want.dtype, (exponent, got.dtype)
+        np.testing.assert_allclose(got, want, rtol=4 * np.finfo(np.zeros(1, kind).real.astype(
+            "f2" if kind == "float16" else "f4").dtype).eps)  # fmt: skip
+
+
+def test_a_part_of_an_array_is_no_value():
+    part = td.use(np.ones(3)).at[1]
+    for use in (lambda: part == 2, lambda: part > 2, lambda: bool(part), lambda: float(part),
+                lambda: -part, lambda: np.sqrt(part), lambda: np.asarray(part), lambda: part[0],
+                lambda: np.ones(3) * part):  # fmt: skip
+        with pytest.raises(td.TracingError, match="has methods and no operators"):
+            use()

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ... import late_binding as later, simplify
 from ...annotations import (
     ArrayLike,
@@ -25,7 +27,7 @@ from ...scalar import (
     lift,
     unify_in_floats,
 )
-from ...types import as_type, float64, int64, uint8
+from ...types import as_type, float64, int64, promote, uint8
 from ..common import operation, operation_of_numbers, whole_number
 from .choosing import where
 from .lifting import (
@@ -756,6 +758,8 @@ def power(x: ArrayLike, y: ArrayLike) -> Value:
         def build(values: list[Expr]) -> Expr:
             base = values[0]
             inexact = base.type.is_inexact
+            if isinstance(y, np.generic) and inexact:  # it has a type of its own
+                base = simplify.cast(base, promote(base.type, False, as_type(y.dtype), False)[0])
             if y == 0.5 and inexact:
                 return apply_primitive("sqrt", [base])
             if isinstance(y, float) and not inexact:

@@ -141,7 +141,7 @@ class Part:
         """The array with the larger of the part and `new`; NaN if one of them is."""
         return self._combined("maximum", new)
 
-    def _operated(self, other: object) -> NoReturn:
+    def _operated(self, *_: object, **__: object) -> NoReturn:
         raise TracingError(
             "a part of an array, a.at[index], has methods and no operators.",
             hint="Write a = a.at[index].add(new), multiply, min, max or set; a[index] reads it: "
@@ -153,6 +153,9 @@ class Part:
         __ipow__ = __iand__ = __ior__ = __ixor__ = __ilshift__ = __irshift__ = _operated
         __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _operated
         __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __matmul__ = __rmatmul__ = _operated
+        __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = _operated
+        __bool__ = __int__ = __float__ = __getitem__ = __array__ = __array_ufunc__ = _operated
+        __hash__ = None
 
     def _combined(self, primitive: str, new: Element) -> Array:
         return _called(primitive, self._array, self._index, new)
