@@ -544,8 +544,9 @@ def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
     if equal and isinstance(longer, int) and longer:
         raise ShapeError(_uneven(operation, parts, longer), hint=_TO_SPLIT)
     # (For run-time extents, too: the first `longer` parts have one element more.)
+    least = min if isinstance(longer, int) else minimum
     starts = [
-        k * size + (0 if equal else minimum(longer, k))
+        k * size + (0 if equal else least(longer, k))
         for k in (*unrolled(parts, operation, "parts"), parts)
     ]
     found = slices(array, [(*whole, slice(a, b)) for a, b in itertools.pairwise(starts)])
