@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ..analysis.bounds import is_counter
 from ..analysis.regions import changes_with, nested, regions
 from ..expr import (
+    BINDERS,
     Apply,
     Cond,
     Const,
@@ -329,6 +330,25 @@ def _shared_by_rows(node: Generate, use: Uses, body: tuple[Expr, ...]) -> bool:
     return all(reads_rows(reader, e, axes, work) for reader, e in use.reads)
 
 
+def _apart(body: tuple[Expr, ...], args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """`body`, whose loops have variables of their own if `args` have the same loops: an element of
+    an array whose index is computed from elements of it."""
+    there = {v for e in walk(args) if isinstance(e, BINDERS) for v in e.vars}
+    if not there:
+        return body
+    own = dict.fromkeys(v for e in walk(body) if isinstance(e, BINDERS) for v in e.vars)
+    renamed: dict[Expr, Expr] = {v: Var(v.name, v.type) for v in own if v in there}
+    if not renamed:
+        return body
+
+    def bound(e: Expr) -> Expr:
+        if not isinstance(e, BINDERS) or not any(v in renamed for v in e.vars):
+            return e
+        return e.over(tuple(cast(Var, renamed.get(v, v)) for v in e.vars))
+
+    return rewrite(body, bound, dict(renamed))
+
+
 class Inliner:
     """Expands reads of inlined nodes; expansions are shared by (node, component, indices)."""
 
@@ -354,7 +374,7 @@ class Inliner:
             mapping: dict[Expr, Expr] = {
                 Index(k): a for k, a in enumerate(args) if a is not Index(k)
             }
-            found = substitute(self.bodies[node], mapping)
+            found = substitute(_apart(self.bodies[node], args), mapping)
             self.at[(node, args)] = found
         return found
 

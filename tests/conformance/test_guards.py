@@ -245,3 +245,22 @@ def test_divisions_before_loops(name, backend):
     for n, m in ((0, 0), (3, 0), (0, 3), (2, 2)):
         want = td.jit(f, backend="reference")(n, m)
         np.testing.assert_array_equal(td.jit(f, backend=backend)(n, m), want)
+
+
+def test_indices_computed_from_elements_of_the_same_array(run):
+    """The loop of an element is inside of itself: each has variables of its own."""
+    x = np.array([7, -8, -5, 7, -6, -9, 9, -5, -3, 6], np.int16)
+    v = x[:-1] * 2 + x[1:]
+
+    def program(x):
+        sums = td.generate(x.shape[0] - 1, lambda i: td.loop(
+            2, lambda k, s: s * 2 + x[i + k], td.int16(0)))  # fmt: skip
+        steps = td.generate(x.shape[0] - 1, lambda i: td.while_loop(
+            lambda s: s < 20, lambda s: s + td.abs(x[i]) + 1, td.int16(0)))  # fmt: skip
+        n = sums.shape[0]
+        return sums[sums % n], td.take_along_axis(steps, sums[steps % n] % n, axis=0)
+
+    steps = np.array([next(s for s in range(0, 99, abs(int(e)) + 1) if s >= 20) for e in x[:-1]])
+    want = v[v % 9], steps[v[steps % 9] % 9]
+    for got, expected in zip(run(program(td.use(x))), want, strict=True):
+        np.testing.assert_array_equal(got, expected)
