@@ -22,7 +22,7 @@ from .device.device import Block, Code, Copy, Device
 from .graphs.tape import DeferredChecks, Direct, Recorder, Tape
 from .pieces import PiecewiseCalls
 from .running import DeviceRun
-from .steps import GuardFailure, ReshapeStep
+from .steps import GuardFailure
 
 if TYPE_CHECKING:
     from .executable import CudaExecutor
@@ -249,7 +249,7 @@ class RecordedCalls:
     def codes(self) -> list[Code]:
         """The most likely variant of every kernel."""
         # (Dense arrays in another shape need no kernel.)
-        steps = (s for s in self.owner.kernel_steps if not isinstance(s, ReshapeStep))
+        steps = (s for s in self.owner.kernel_steps if s.reshaped is None)
         first = [v[0] for s in steps for v in s.dense.launches]
         return [(v.narrow or v).code for v in first]
 

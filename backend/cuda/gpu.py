@@ -15,7 +15,7 @@ from .calls import RecordedCalls
 from .forms import forms_of
 from .loops import LoopStep
 from .products.parts import product_step
-from .steps import KernelStep, moving_step
+from .steps import KernelStep
 
 if TYPE_CHECKING:
     from .executable import CudaExecutor
@@ -47,7 +47,7 @@ class Gpu:
     def kernel_step(
         self, owner: CudaExecutor, node: Node, expendable: frozenset[int] = frozenset()
     ) -> KernelStep:
-        return KernelStep(owner, node, expendable) if expendable else moving_step(owner, node)
+        return KernelStep(owner, node, expendable)
 
     def product_step(self, owner: CudaExecutor, node: Matmul) -> Action:
         return product_step(owner, node)

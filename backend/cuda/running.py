@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,14 @@ class DeviceRun(Run[Block]):
         made = self.slots[slot] = self.queue.upload(value)
         self._host[slot] = made, value
         return made
+
+    def reshaped(self, slots: Sequence[int], extents: HostValues) -> list[Block] | None:
+        blocks = [self.array(slot) for slot in slots]
+        if not all(b.dense for b in blocks) or self.counted(extents):
+            return None
+        shape = self.extents(extents(self))
+        same = all(b.size == prod(shape) for b in blocks)
+        return [b.reshaped(shape) for b in blocks] if same else None
 
     def dense(self, slot: int) -> Block:
         block = self.array(slot)

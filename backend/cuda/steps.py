@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treadle.dsl.expr import Expr, Param, substitute, walk
 from treadle.dsl.graph import Leaf, Node
-from treadle.dsl.operations.indexing.index_space import reshaped
 from treadle.dsl.process.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.target import CUDA
@@ -60,32 +58,6 @@ class KernelStep(steps.KernelStep[DeviceRun, "NodeKernels", Leaf]):
 
     def layouts(self, run: DeviceRun) -> frozenset[Leaf]:
         return frozenset(leaf for slot, leaf in self.outside if not run.array(slot).dense)
-
-
-class ReshapeStep(KernelStep):
-    """Arrays in another shape: the same memory where they are dense, otherwise copies."""
-
-    def __init__(self, owner: CudaExecutor, node: Node, sources: Sequence[Leaf]) -> None:
-        super().__init__(owner, node)
-        self.sources = [self.slots[leaf] for leaf in sources]
-        self.targets = [self.slots[leaf] for leaf in node.leaves]
-        self.extents = HostValues(owner.host, node.outputs[0].shape)
-
-    def __call__(self, run: DeviceRun) -> None:
-        blocks = [run.array(slot) for slot in self.sources]
-        if all(b.dense for b in blocks) and not run.counted(self.extents):
-            shape = run.extents(self.extents(run))
-            if all(b.size == prod(shape) for b in blocks):
-                for slot, block in zip(self.targets, blocks, strict=True):
-                    run.slots[slot] = block.reshaped(shape)
-                return
-        super().__call__(run)
-
-
-def moving_step(owner: CudaExecutor, node: Node) -> KernelStep:
-    """A `Generate`, which perhaps is an array in another shape."""
-    sources = reshaped(node)
-    return KernelStep(owner, node) if sources is None else ReshapeStep(owner, node, sources)
 
 
 class NodeKernels(steps.NodeKernels[DeviceRun, Block]):

@@ -15,7 +15,7 @@ from ..runtime.types import HostArray
 from .running import HostRun, memory_of
 from .runtime.replay import KEPT, LARGEST, Replays
 from .runtime.tape import Tape, TooLarge
-from .steps import Job, KernelStep, ReshapeStep, compile_together
+from .steps import Job, KernelStep, compile_together
 
 if TYPE_CHECKING:
     from .executable import NativeExecutor
@@ -58,7 +58,7 @@ class ReplayedCalls:
         for step in cast("list[KernelStep]", self.owner.kernel_steps):
             # Nothing is compiled ahead where forms depend on the call, for arrays that are not
             # dense, nor for reshaped arrays: dense ones need no kernel.
-            if step.forms.several or isinstance(step, ReshapeStep) or step.layouts(run):
+            if step.forms.several or step.reshaped is not None or step.layouts(run):
                 continue
             wanted += step.dense.ahead(run, sizes)
         if len(wanted) > 1:

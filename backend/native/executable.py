@@ -26,7 +26,7 @@ from .forms import forms_of
 from .loops import LoopStep
 from .runtime.replay import bits
 from .runtime.threads import thread_count
-from .steps import BranchStep, KernelStep, moving_step
+from .steps import BranchStep, KernelStep
 
 if TYPE_CHECKING:
     from treadle.dsl.operations.algebra.product_way import ProductWay
@@ -128,7 +128,7 @@ class Cpu:
             from .products import ContractionStep
 
             return ContractionStep(owner, node, parts)
-        return KernelStep(owner, node, expendable) if expendable else moving_step(owner, node)
+        return KernelStep(owner, node, expendable)
 
     def product_step(self, owner: NativeExecutor, node: Matmul) -> Action:
         from .products import product_step

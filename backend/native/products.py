@@ -32,13 +32,13 @@ from ..runtime import operand
 from ..runtime.memory import POOL, matmul
 from ..runtime.operand import plain
 from ..runtime.run import HostValues, Unrecordable
-from ..runtime.steps import Action
+from ..runtime.steps import Action, moving
 from ..runtime.types import HostArray
 from . import crossover
 from .product_kit import HostKit, blas, standard_for
 from .running import HostRun
 from .runtime.threads import thread_count
-from .steps import KernelStep, moving_step
+from .steps import KernelStep
 
 if TYPE_CHECKING:
     from .executable import NativeExecutor
@@ -208,8 +208,11 @@ class ContractionStep(KernelStep):
             slots[leaf] = slots[own]
         self.extents = HostValues(owner.host, (product.m, product.k, product.n))
         self.bytes = product.left.type.bytes
-        self.parts: list[Action] = [moving_step(owner, n) for n in parts.before]
-        self.parts += [ProductStep(owner, product, None, None), moving_step(owner, parts.after)]
+        self.parts: list[Action] = [moving(KernelStep(owner, n)) for n in parts.before]
+        self.parts += [
+            ProductStep(owner, product, None, None),
+            moving(KernelStep(owner, parts.after)),
+        ]
 
     def __call__(self, run: HostRun) -> None:
         m, k, n = (max(int(v), 0) for v in self.extents(run))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -114,6 +115,14 @@ class HostRun(Run[HostArray]):
             copied = row_major if self.tape is None else functools.partial(self._copied, slot)
             array = self.slots[slot] = copied(array)
         return array
+
+    def reshaped(self, slots: Sequence[int], extents: HostValues) -> list[HostArray] | None:
+        arrays = [self.array(slot) for slot in slots]
+        if self.tape is not None or not all(a.flags.c_contiguous for a in arrays):
+            return None
+        shape = self.extents(extents(self))
+        same = all(a.size == math.prod(shape) for a in arrays)
+        return [a.reshape(shape) for a in arrays] if same else None
 
     def _copied(self, slot: int, array: HostArray) -> HostArray:
         """A dense copy on the tape; of an array from outside of a loop or a side, before it."""

@@ -14,7 +14,6 @@ import numpy as np
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Index, Read, walk
 from treadle.dsl.graph import Branch, Fold, Generate, Label, Leaf, Node
-from treadle.dsl.operations.indexing.index_space import reshaped
 from treadle.dsl.process.locks import cached
 from treadle.dsl.process.workers import concurrently
 from treadle.dsl.schedule import Schedule
@@ -26,7 +25,7 @@ from ..runtime import steps
 from ..runtime.forms import Form
 from ..runtime.host import HostFunction
 from ..runtime.memory import address
-from ..runtime.run import HostValues, Params, Run, Slots, Unrecordable
+from ..runtime.run import Params, Run, Slots, Unrecordable
 from ..runtime.types import HostArray, Numbers
 from . import recipe
 from .codegen.target import Target
@@ -104,32 +103,6 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
         """The kernels that ran; before the first call, the kernels for all extents."""
         made = [v for (_, form, _), v in self.variants.items() if form]
         return [k for v in made or [self.dense] for k in v.compiled()]
-
-
-class ReshapeStep(KernelStep):
-    """Arrays in another shape: the same memory where they are dense, otherwise copies."""
-
-    def __init__(self, owner: NativeExecutor, node: Node, sources: Sequence[Leaf]) -> None:
-        super().__init__(owner, node)
-        self.sources = [self.slots[leaf] for leaf in sources]
-        self.targets = [self.slots[leaf] for leaf in node.leaves]
-        self.extents = HostValues(owner.host, node.outputs[0].shape)
-
-    def __call__(self, run: HostRun) -> None:
-        arrays = [run.array(slot) for slot in self.sources]
-        if run.tape is None and all(a.flags.c_contiguous for a in arrays):
-            shape = run.extents(self.extents(run))
-            if all(a.size == math.prod(shape) for a in arrays):
-                for slot, array in zip(self.targets, arrays, strict=True):
-                    run.slots[slot] = array.reshape(shape)
-                return
-        super().__call__(run)
-
-
-def moving_step(owner: NativeExecutor, node: Node) -> KernelStep:
-    """A `Generate`, which perhaps is an array in another shape."""
-    sources = reshaped(node)
-    return KernelStep(owner, node) if sources is None else ReshapeStep(owner, node, sources)
 
 
 class Computed:

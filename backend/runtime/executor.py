@@ -37,6 +37,7 @@ from .steps import (
     HostStep,
     KernelStep,
     ReleaseStep,
+    moving,
     verify,
 )
 from .types import HostArray
@@ -157,4 +158,4 @@ class Executor(Generic[D]):
                 return HostStep(owner, node)
         made = device.kernel_step(owner, node, self.planner.expendable(step))
         self.kernel_steps.append(made)
-        return made
+        return moving(made)

@@ -94,6 +94,10 @@ class Run(ABC, Generic[A]):
         """The array in a slot, dense on the device; the slot is updated to it."""
 
     @abstractmethod
+    def reshaped(self, slots: Sequence[int], extents: HostValues) -> list[A] | None:
+        """The arrays in these slots with other extents.  None if that is not the same memory."""
+
+    @abstractmethod
     def on_host(self, slot: int) -> HostArray:
         """The array in a slot, on the host; an error if a recorded operation computes it."""
 

@@ -18,6 +18,7 @@ from treadle.dsl.expr import Expr, substitute
 from treadle.dsl.graph import Branch, Check, Fold, Generate, Leaf, Library, Node, Scan
 from treadle.dsl.graphs.relations import verify_checks
 from treadle.dsl.libraries.base import is_builtin, parts_of
+from treadle.dsl.operations.indexing.index_space import reshaped
 from treadle.dsl.process.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.types import ALL_TYPES
@@ -66,6 +67,8 @@ class KernelStep(ABC, Generic[R, K, Layout]):
         self.movable = isinstance(node, Generate | Fold | Scan)
         self.variants: dict[tuple[frozenset[Layout], Form, Schedule | None], K] = {}
         self.choosing = choosing(owner, node)
+        #: The arrays that the results are in another shape, if the node does nothing else.
+        self.reshaped = None if expendable else reshaped(node)
 
     def _forms(self) -> Forms:
         return Forms(self.owner, self.node)
@@ -124,6 +127,30 @@ class KernelStep(ABC, Generic[R, K, Layout]):
             self.owner.add_tables(run)
             for slot in kernels.targets:
                 run.slots[slot] = inside.slots[slot]
+
+
+class ReshapeStep(Generic[R]):
+    """Arrays in another shape: the same memory where they are dense, otherwise copies."""
+
+    def __init__(self, kernels: KernelStep[R, Any, Any], sources: Sequence[Leaf]) -> None:
+        self.kernels, node = kernels, kernels.node
+        self.sources = [kernels.slots[leaf] for leaf in sources]
+        self.targets = [kernels.slots[leaf] for leaf in node.leaves]
+        self.extents = HostValues(kernels.owner.host, node.outputs[0].shape)
+
+    def __call__(self, run: R) -> None:
+        arrays = run.reshaped(self.sources, self.extents)
+        if arrays is None:
+            self.kernels(run)
+            return
+        for slot, array in zip(self.targets, arrays, strict=True):
+            run.slots[slot] = array
+
+
+def moving(kernels: KernelStep[R, Any, Any]) -> Action:
+    """The step of a node with these kernels, which perhaps only reshapes arrays."""
+    sources = kernels.reshaped
+    return kernels if sources is None else ReshapeStep(kernels, sources)
 
 
 #: Scratch that a function on the host fills: the function, the range of host values that are its

@@ -104,6 +104,8 @@ def program(function: Any, product: Any, dtype: str, check: bool = False) -> Pro
 class Kernels:
     """A step by kernels of the skeletons, of which only the results' extents are made."""
 
+    reshaped = None
+
     def __init__(self, owner: Any, node: Any, expendable: Any = frozenset()) -> None:
         self.owner, self.node = owner, node
         self.shapes = [HostValues(owner.host, out.shape) for out in node.outputs]
@@ -150,7 +152,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     for module in (engine_parts, gpu_steps):
         monkeypatch.setattr(module, "KernelStep", Kernels)
-    monkeypatch.setattr(gpu_steps, "moving_step", Kernels)
     monkeypatch.setattr(engine_parts, "engine_for", listening)
     monkeypatch.setattr(products, "product_into", library)
 
