@@ -92,6 +92,21 @@ def short_extent(e: Expr, most: int) -> int | None:
     return None if _traces.innermost is None else _traces.innermost.value(e, most)
 
 
+def short_extents(
+    extents: Sequence[Expr], most: int, operation: str
+) -> tuple[list[int], tuple[Check, ...]] | None:
+    """The extents of small matrices, with the checks that calls have such; None if one of them is
+    0, larger than `most`, or not known when the program is traced."""
+    sizes: list[int] = []
+    for e in extents:
+        size = short_extent(e, most)
+        if not size:
+            return None
+        sizes.append(size)
+    pairs = zip(extents, sizes, strict=True)
+    return sizes, tuple(c for e, n in pairs for c in fixed(e, n, operation))
+
+
 def fixed(e: Expr, value: int, operation: str, what: str = "matrices") -> tuple[Check, ...]:
     """The check that an extent has the value for which the program is made."""
     return require(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import simplify
-from ...analysis.short_extents import fixed, short_extent
+from ...analysis.short_extents import fixed, short_extent, short_extents
 from ...annotations import ArrayLike, AxisLike
 from ...array import Array, require_scalars
 from ...errors import DTypeError, ShapeError, TracingError, user_location
@@ -118,22 +118,18 @@ def _real(t: ScalarType) -> ScalarType:
 def _unrolled(array: Array, of: str) -> tuple[int, int, tuple[Check, ...]] | None:
     """Rows and columns of small matrices, with the checks that calls have such; None for large
     ones."""
-    rows, columns = array._shape[-2:]
-    m, n = short_extent(rows, UNROLLED), short_extent(columns, UNROLLED)
-    if not m or not n:
+    found = short_extents(array._shape[-2:], UNROLLED, f"linalg.{of}")
+    if found is None:
         return None
-    return m, n, (*_fixed(rows, m, of), *_fixed(columns, n, of))
+    (m, n), checks = found
+    return m, n, checks
 
 
 def _sized(array: Array, of: str) -> tuple[Expr, tuple[Check, ...]]:
     """The rows of square matrices: a constant where they have kernels, and the check for it."""
     rows = array._shape[-1]
     n = short_extent(rows, KERNELS)
-    return (rows, ()) if n is None else (constant(n), _fixed(rows, n, of))
-
-
-def _fixed(e: Expr, value: int, of: str) -> tuple[Check, ...]:
-    return () if isinstance(e, Const) else fixed(e, value, f"linalg.{of}")
+    return (rows, ()) if n is None else (constant(n), fixed(rows, n, f"linalg.{of}"))
 
 
 def _entries(array: Array, t: ScalarType, batch: Shape, m: int, n: int) -> Matrix:
@@ -397,12 +393,12 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     if small is None or not columns:
         rows, more = _sized(array, "solve")
         if columns:
-            more, k = (*more, *_fixed(k, columns, "solve")), constant(columns)
+            more, k = (*more, *fixed(k, columns, "linalg.solve")), constant(columns)
         outs = [((*batch, rows, k), t), (batch, bool_)]
         checks += more
         return _by_library("solve", (), [array, right], t, outs, checks, _SINGULAR)[0]
     size, _, more = small
-    checks += (*more, *_fixed(n, size, "solve"), *_fixed(k, columns, "solve"))
+    checks += (*more, *fixed(n, size, "linalg.solve"), *fixed(k, columns, "linalg.solve"))
     x, singular = small_matrices.solve(_entries(array, t, batch, size, size),
                                        _entries(right, t, batch, size, columns))  # fmt: skip
     made = _results("solve", batch, [_flat(x, t)], checks, singular, _SINGULAR)
@@ -495,11 +491,10 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     rows, columns = array._shape[-2:]
     small = _unrolled(array, "qr")
     if small is None:
-        m, n = short_extent(rows, KERNELS), short_extent(columns, KERNELS)
+        short = short_extents((rows, columns), KERNELS, "linalg.qr")
         checks: tuple[Check, ...] = ()
-        if m and n:
-            checks = (*_fixed(rows, m, "qr"), *_fixed(columns, n, "qr"))
-            rows, columns = constant(m), constant(n)
+        if short is not None:
+            (rows, columns), checks = map(constant, short[0]), short[1]
         least = apply_primitive("minimum", [rows, columns])
         width = rows if mode == "complete" else least
         outs = [((*batch, width, columns), t)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import late_binding as later, simplify
 from ...analysis.combines import simple_combine
-from ...analysis.short_extents import SHORT_AXIS, TINY, fixed, short_extent
+from ...analysis.short_extents import SHORT_AXIS, TINY, short_extent, short_extents
 from ...annotations import ArrayLike, AxisLike, ScalarLike, ScheduleLike
 from ...array import Array, broadcast_map, map_over, require_scalars
 from ...errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
@@ -52,6 +52,8 @@ PRECISIONS_IN_WORDS = {
     "bf16x6": f"float32 as three bfloat16, six {_SPLIT}",
     "tf32x3": f"float32 as two tf32, three {_SPLIT}",
 }
+#: The most rows of products that are left to the kernels for many small ones.
+_FEW_ROWS = 64
 #: The most levels whose products may be listed individually: Strassen has 7⁴ at 4 levels.
 DEEPEST = 4
 #: With more levels, even a matrix of 16 384 rows is divided into blocks below 64.
@@ -359,15 +361,16 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
 
     if options.open and label.schedule is None:
         if in_iteration() and not lead:
-            checks += _tiny((left._shape[-1], left._shape[-2], right._shape[-1]), what)
+            extents = left._shape[-1], left._shape[-2], right._shape[-1]
+            tiny = short_extents(extents, TINY, what)
+            checks += tiny[1] if tiny else ()
         checks += more
         if 1 in (a.ndim, b.ndim):
             return _with_vector(a, b, batch, t, label, checks, a.ndim > 1, b.ndim > 1)
-        short = _short(a, b, t)
-        if short is not None:
-            for extent, size in zip(b._shape, short, strict=True):
-                checks += fixed(extent, size, what)
-            return _with_vector(a, b, batch, t, label, checks, True, True, short)
+        short = short_extents(b._shape, SHORT_AXIS, what) if b.ndim == 2 and t.is_float else None
+        if short and min(short[0]) > 1 and short_extent(a._shape[-2], _FEW_ROWS) is None:
+            # Many rows, such as points or pixels, by one small matrix fuse with what is around.
+            return _with_vector(a, b, batch, t, label, checks + short[1], True, True, short[0])
         row = known(a._shape[-2]) == 1 and _has_all(b, batch)
         column = known(b._shape[-1]) == 1 and _has_all(a, batch)
         if row or column:  # a matrix for each vector
@@ -399,19 +402,6 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
             full[axis] = Index(position)
         result = map_over(result, full, tuple(result._shape[k] for k in keep), Label(what))
     return result
-
-
-def _tiny(extents: Sequence[Expr], what: str) -> tuple[Check, ...]:
-    """The checks by which the extents of a product are numbers in the program, where all are so
-    small that a loop computes the product as sums of its own."""
-    sizes = []
-    for e in extents:
-        size = short_extent(e, TINY)
-        if not size:
-            return ()
-        sizes.append(size)
-    pairs = zip(extents, sizes, strict=True)
-    return tuple(c for e, n in pairs if not isinstance(e, Const) for c in fixed(e, n, what))
 
 
 def no_fast_product(what: str, algorithm: Any, t: ScalarType, standard: str) -> DTypeError:
@@ -453,21 +443,6 @@ def _has_all(matrices: Array, batch: Sequence[Expr]) -> bool:
     return 0 < len(batch) == len(own) and all(isinstance(e, Index) for e in own)
 
 
-#: The most rows of products that are left to the kernels for many small ones.
-_FEW_ROWS = 64
-
-
-def _short(a: Array, b: Array, t: ScalarType) -> tuple[int, int] | None:
-    """The extents of one small matrix by which many rows are multiplied, such as points or the
-    pixels of an image: the product is a fold, which fuses with what surrounds it."""
-    if a.ndim < 2 or b.ndim > 2 or not t.is_float:
-        return None
-    k, n = (short_extent(e, SHORT_AXIS) for e in b._shape)
-    if k is None or n is None or min(k, n) < 2:
-        return None
-    return (k, n) if short_extent(a._shape[-2], _FEW_ROWS) is None else None
-
-
 def _with_vector(
     a: Array,
     b: Array,
@@ -477,7 +452,7 @@ def _with_vector(
     checks: tuple[Check, ...],
     rows: bool,
     columns: bool,
-    short: tuple[int, int] | None = None,
+    short: Sequence[int] | None = None,
 ) -> Array:
     """A product with a vector, as a fold: it reads each element of the matrix once and fuses with
     its producers and consumers like any other fold.  `rows`, `columns`: whether the result has an
