@@ -10,8 +10,11 @@ Results are checked against float64, and kept as JSON, a table and a figure in b
 from __future__ import annotations
 
 import datetime
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,8 @@ BYTES, MOST = 600e6, 1_000_000
 EXTENTS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 24, 28, 30, 32, 36, 40, 48, 56, 64,
            72, 80, 96, 100, 104, 112, 128)  # fmt: skip
 LARGEST = {"float16": 128, "float32": 64}
+#: Products that are enough to compile a kernel.
+FEW = 256
 #: Rounds of timings, interleaved; the least of each is kept.  Calls of a round: fewer if they take
 #: more than SECONDS together; of what takes longer than SLOW, the first call is all.
 ROUNDS, CALLS, SECONDS, SLOW = 5, 10, 0.05, 0.5
@@ -47,6 +52,22 @@ def least(runs: dict[str, Callable[[], Any]], clock: Callable[..., float]) -> di
     return {name: min([again[name], *(r[name] for r in rounds if name in r)]) for name in runs}
 
 
+def compiled(jobs: Iterable[Callable[[], Any]]) -> None:
+    """Runs jobs that compile kernels, beside each other; what fails is reported when it is
+    measured."""
+
+    def attempt(job: Callable[[], Any]) -> None:
+        with suppress(Exception):
+            job()
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        list(threads.map(attempt, jobs))
+
+
+def plain(a: Any, b: Any, bias: Any) -> Any:
+    return a @ b
+
+
 def layer(a: Any, b: Any, bias: Any) -> Any:
     return td.maximum(a @ b + bias, 0)
 
@@ -59,11 +80,10 @@ def on_gpu(n: int, name: str) -> dict[str, Any]:
     rng = cp.random.default_rng(n)
     a, b = (rng.random((count, n, n), dtype=np.float32).astype(name) for _ in range(2))
     bias = rng.random(n, dtype=np.float32).astype(name)
-    plain = td.jit(lambda a, b: a @ b, backend="cuda")
-    fused = td.jit(layer, backend="cuda")
+    product, fused = (td.jit(f, backend="cuda") for f in (plain, layer))
     x, y, z = (torch.from_dlpack(v) for v in (a, b, bias))
     runs = {
-        "treadle": lambda: plain(a, b),
+        "treadle": lambda: product(a, b, bias),
         "torch": lambda: torch.matmul(x, y),
         "treadle fused": lambda: fused(a, b, bias),
         "torch fused": lambda: torch.relu(torch.matmul(x, y) + z),
@@ -72,7 +92,7 @@ def on_gpu(n: int, name: str) -> dict[str, Any]:
     few = slice(0, 1000)
     exact = cp.matmul(a[few].astype("f8"), b[few].astype("f8"))
     errors = {
-        "treadle": cp.from_dlpack(plain(a, b))[few] - exact,
+        "treadle": cp.from_dlpack(product(a, b, bias))[few] - exact,
         "treadle fused": cp.from_dlpack(fused(a, b, bias))[few] - cp.maximum(exact + bias, 0),
     }
     error = max(float(cp.abs(e).max()) / n for e in errors.values())
@@ -84,12 +104,12 @@ def on_cpu(n: int, name: str) -> dict[str, Any]:
     count = count_of(n, np.dtype(name).itemsize, BYTES / 10)
     rng = np.random.default_rng(n)
     a, b = (rng.random((count, n, n)).astype(name) for _ in range(2))
-    plain = td.jit(lambda a, b: a @ b, backend="native")
+    product = td.jit(lambda a, b: a @ b, backend="native")
     out = np.empty_like(a)
     exact = np.matmul(a[:1000].astype("f8"), b[:1000].astype("f8"))
-    error = float(np.abs(np.asarray(plain(a, b))[:1000] - exact).max()) / n
+    error = float(np.abs(np.asarray(product(a, b))[:1000] - exact).max()) / n
     assert error < 3e-6, (n, name, error)
-    runs = {"treadle": lambda: plain(a, b), "NumPy": lambda: np.matmul(a, b, out=out)}
+    runs = {"treadle": lambda: product(a, b), "NumPy": lambda: np.matmul(a, b, out=out)}
     found = least(runs, host_stopwatch)
     return {"n": n, "type": name, "count": count, "error": error, **found}
 
@@ -158,9 +178,17 @@ def keep(name: str, where: str, rows: list[dict[str, Any]], made: str,
     return path
 
 
+def compiles(n: int, name: str, program: Callable[..., Any]) -> Callable[[], Any]:
+    """A job that compiles the kernel of a program for n × n products."""
+    few, bias = np.ones((FEW, n, n), name), np.ones(n, name)
+    return lambda: td.jit(program, backend="cuda")(few, few, bias)
+
+
 def main(where: str) -> None:
     if where == "gpu":
-        rows = [on_gpu(n, name) for name, most in LARGEST.items() for n in EXTENTS if n <= most]
+        cases = [(n, name) for name, most in LARGEST.items() for n in EXTENTS if n <= most]
+        compiled(compiles(*case, program) for case in cases for program in (plain, layer))
+        rows = [on_gpu(*case) for case in cases]
     else:
         rows = [on_cpu(n, name) for name in ("float32", "float64") for n in EXTENTS if n <= 32]
     path = keep("batched", where, rows, table(rows))

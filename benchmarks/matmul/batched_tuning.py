@@ -8,8 +8,9 @@ frequent ones are taken.  This does the same on the GPU at hand, with BK = 10 an
 15 %, and then times the kept instances beside treadle, PyTorch (cuBLAS) and a copy of as many bytes
 as the products read and write.
 
-Results: benchmarks/results/batched-tuning-gpu-<date>.json, .md and .png.  `--figure FILE.json`
-draws the figure of a result again.
+Results: benchmarks/results/batched-tuning-gpu-<date>.json, .md and .png.  `--again FILE.json` times
+what an earlier run kept, beside today's treadle; `--figure FILE.json` draws the figure of a result
+again.
 """
 
 from __future__ import annotations
@@ -193,6 +194,23 @@ def least(run: Callable[[], Any], clock: Callable[..., float]) -> float:
     return min(clock("instance", run, CALLS) for _ in range(SAMPLES))
 
 
+def loaded(made: list[Instance]) -> dict[Instance, Any]:
+    """The functions of instances, compiled."""
+    from benchmarks.gpu_works.common import cp
+    from treadle.backend.cuda.graphs.launch import CudaDevice
+
+    images = machine_code(made, CudaDevice.current().arch)
+    modules: dict[bytes, Any] = {}
+    functions: dict[Instance, Any] = {}
+    for instance in made:
+        image = images[instance.name]
+        if image not in modules:
+            modules[image] = cp.cuda.function.Module()
+            modules[image].load(image)
+        functions[instance] = modules[image].get_function(instance.name)
+    return functions
+
+
 def tune(functions: Mapping[Instance, Any], until: float) -> dict[int, dict[str, float]]:
     """Seconds of a call of each instance at each extent, all checked; none begins after `until`."""
     from benchmarks.gpu_works.common import sample
@@ -290,6 +308,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=batched.RESULTS)
     parser.add_argument("--limit", type=float, default=220, help="seconds for everything")
+    parser.add_argument("--again", type=Path, help="time what a result kept")
     parser.add_argument("--figure", type=Path, help="draw the figure of a result")
     given = parser.parse_args()
     if given.figure:
@@ -298,33 +317,31 @@ def main() -> None:
         return
     began = time.time()
     made = instances()
-    from treadle.backend.cuda.graphs.launch import CudaDevice
-
-    images = machine_code(made, CudaDevice.current().arch)
-    print(f"{len(made)} instances compiled after {time.time() - began:.0f} s", flush=True)
-    from benchmarks.gpu_works.common import cp
-
-    modules: dict[bytes, Any] = {}
-    functions: dict[Instance, Any] = {}
-    for instance in made:
-        image = images[instance.name]
-        if image not in modules:
-            modules[image] = cp.cuda.function.Module()
-            modules[image].load(image)
-        functions[instance] = modules[image].get_function(instance.name)
-    times = tune(functions, began + given.limit - 30)
-    tuned = time.time() - began
-    by_name = {i.name: i for i in made}
-    choices = {tol: kept(times, BK, tol) for tol in TOLERANCES}
+    if given.again:
+        data = json.loads(given.again.read_text(encoding="utf-8"))
+        named, tops = data["choices"], data["fastest"]
+        tuned = data["seconds"]
+        names = {w for found in named.values() for w in found.values()}
+        functions = loaded([i for i in made if i.name in names])
+    else:
+        functions = loaded(made)
+        print(f"{len(made)} instances compiled after {time.time() - began:.0f} s", flush=True)
+        times = tune(functions, began + given.limit - 30)
+        tuned = round(time.time() - began, 1)
+        named = {str(round(100 * tol)): {str(n): w for n, w in kept(times, BK, tol).items()}
+                 for tol in TOLERANCES}  # fmt: skip
+        tops = {n: dict(sorted(row.items(), key=lambda x: x[1])[:BK]) for n, row in times.items()}
+    by_name = {i.name: i for i in functions}
+    batched.compiled(batched.compiles(n, "float16", batched.plain) for n in EXTENTS)
     rows = []
     for n in EXTENTS:
-        chosen = {f"TOL {tol:.0%}".replace("%", " %"): by_name[choices[tol][n]]
-                  for tol in (TOLERANCES[0], TOLERANCES[-1])}  # fmt: skip
+        chosen = {f"TOL {tol} %": by_name[named[tol][str(n)]]
+                  for tol in (str(round(100 * t)) for t in (TOLERANCES[0], TOLERANCES[-1]))}
         rows.append(compare(n, {name: (i, functions[i]) for name, i in chosen.items()}))
-    named = {str(round(100 * tol)): {str(n): w for n, w in found.items()}
-             for tol, found in choices.items()}  # fmt: skip
-    tops = {n: dict(sorted(row.items(), key=lambda x: x[1])[:BK]) for n, row in times.items()}
-    more = {"command": "python -m benchmarks.matmul.batched_tuning", "bk": BK, "instances": len(made), "seconds": round(tuned, 1), "choices": named,
+    command = "python -m benchmarks.matmul.batched_tuning"
+    if given.again:
+        command += f" --again {given.again.name}"
+    more = {"command": command, "bk": BK, "instances": len(made), "seconds": tuned, "choices": named,
             "fastest": tops}  # fmt: skip
     page = f"{len(made):,} instances, tuned in {tuned:.0f} s, BK = {BK}.\n\n{table(rows, named)}"
     path = batched.keep("batched_tuning", "gpu", rows, page, more, given.out)

@@ -11,10 +11,8 @@ Residuals are checked against float64, and kept as JSON and a table in benchmark
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ import scipy.linalg
 import treadle as td
 from benchmarks.harness import host_stopwatch
 
-from .batched import RESULTS, keep, least
+from .batched import RESULTS, compiled, keep, least
 
 #: The sizes of each operation; the number of matrices on a GPU, and on a CPU.
 SIZES = (2, 3, 4, 8, 16, 32)
@@ -248,33 +246,24 @@ def table(rows: list[dict[str, Any]]) -> str:
     return made + ("\nNot measured:\n\n" + "\n".join(failed) + "\n" if failed else "")
 
 
-def compiled(cases: Sequence[tuple[int, str, str]]) -> None:
-    """Compiles the kernels of all cases on few matrices: compilers run beside each other."""
-
-    def compile(case: tuple[int, str, str]) -> None:
-        n, name, work = case
-        with suppress(Exception):  # which the row of this case reports
-            td.jit(WORKS[work], backend="cuda")(*operands(n, CHECKED, name, work))
-
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        list(threads.map(compile, cases))
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("benchmarks.matmul.linalg", description=__doc__,
                                      formatter_class=raw)  # fmt: skip
     parser.add_argument("where", choices=("gpu", "cpu"))
     parser.add_argument("works", nargs="*", metavar="WORK", help=", ".join(WORKS))
+    parser.add_argument("--types", default="float32,float64", help="default: float32,float64")
     parser.add_argument("--out", type=Path, default=RESULTS, help="a folder for the results")
     given = parser.parse_args(arguments)
     unknown = set(given.works) - set(WORKS)
     if unknown:
         parser.error(f"not an operation: {', '.join(sorted(unknown))}")
     works = given.works or list(WORKS)
-    cases = [(n, name, work) for name in ("float32", "float64") for work in works for n in SIZES]
+    command = " ".join(["python -m benchmarks.matmul.linalg", given.where, *given.works])
+    cases = [(n, name, work) for name in given.types.split(",") for work in works for n in SIZES]
     if given.where == "gpu":
-        compiled(cases)
+        compiled(partial(td.jit(WORKS[work], backend="cuda"), *operands(n, CHECKED, name, work))
+                 for n, name, work in cases)
     rows: list[dict[str, Any]] = []
     for case in cases:
         try:
@@ -285,7 +274,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                          "failed": {"the whole row": _first_line(problem)}})  # fmt: skip
         print({k: v for k, v in rows[-1].items() if k != "count"}, flush=True)
         # Results so far, in case that the time of the machine ends.
-        keep("linalg", given.where, rows, table(rows), to=given.out, show=case == cases[-1])
+        keep("linalg", given.where, rows, table(rows), {"command": command}, given.out,
+             case == cases[-1])  # fmt: skip
 
 
 if __name__ == "__main__":
