@@ -9,9 +9,9 @@ Results are checked against float64, and kept as JSON, a table and a figure in b
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -184,17 +184,21 @@ def compiles(n: int, name: str, program: Callable[..., Any]) -> Callable[[], Any
     return lambda: td.jit(program, backend="cuda")(few, few, bias)
 
 
-def main(where: str) -> None:
-    if where == "gpu":
+def main() -> None:
+    parser = argparse.ArgumentParser("benchmarks.matmul.batched", description=__doc__)
+    parser.add_argument("where", choices=("gpu", "cpu"))
+    parser.add_argument("--out", type=Path, default=RESULTS, help="a folder for the results")
+    given = parser.parse_args()
+    if given.where == "gpu":
         cases = [(n, name) for name, most in LARGEST.items() for n in EXTENTS if n <= most]
         compiled(compiles(*case, program) for case in cases for program in (plain, layer))
         rows = [on_gpu(*case) for case in cases]
     else:
         rows = [on_cpu(n, name) for name in ("float32", "float64") for n in EXTENTS if n <= 32]
-    path = keep("batched", where, rows, table(rows))
-    if where == "gpu":
+    path = keep("batched", given.where, rows, table(rows), to=given.out)
+    if given.where == "gpu":
         figure(rows, path.with_suffix(".png"))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -172,7 +172,8 @@ FORMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 def engines(sizes: tuple[int, ...], forms: Sequence[str]) -> dict[str, dict[str, dict[str, float]]]:
     """Milliseconds of engines by form, variant and extent: graphs, without the host's time.
-    Integers are random ones of 32 bits, and their first rows must be exact."""
+    Integers are random ones of 32 bits, and their first rows must be exact.  Forms of one type
+    share the times of the library, which are of the same rounds."""
     import cupy as cp
     import torch
 
@@ -211,8 +212,8 @@ def engines(sizes: tuple[int, ...], forms: Sequence[str]) -> dict[str, dict[str,
             def fast(how: str, form: str = form, p: Any = p, q: Any = q, r: Any = r) -> None:
                 engine.product(r, p, q, how, form, STRASSEN, 1)
 
-            if not exact:
-                runs[f"{form} library"] = replayed(library)
+            if not exact and f"{kind} library" not in runs:
+                runs[f"{kind} library"] = replayed(library)
             rows, right = (cp.from_dlpack(v) for v in (x[:64], y))
             want = rows @ right if exact else x[:64].float() @ y.float()
             for name, run, ways in zip(("standard", "strassen"), (standard, fast), FORMS[form],
@@ -228,9 +229,11 @@ def engines(sizes: tuple[int, ...], forms: Sequence[str]) -> dict[str, dict[str,
                         assert float(error) < 1e-2 * float(torch.linalg.norm(want)), (form, how, n)
                     runs[f"{form} {name} {how}"] = recorded(partial(run, how), calls)
         for name, seconds in timed(runs).items():
-            form, _, variant = name.partition(" ")
+            of, _, variant = name.partition(" ")
             ms = round(seconds / calls * 1e3, 5)
-            found.setdefault(form, {}).setdefault(variant, {})[str(n)] = ms
+            for form in forms:
+                if of in (form, f"torch.{ALL[form].types[0]}"):
+                    found.setdefault(form, {}).setdefault(variant, {})[str(n)] = ms
         arrays.clear()
         text = {f: {v: t[str(n)] for v, t in times.items()} for f, times in found.items()}
         print(n, text, flush=True)
