@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from treadle.dsl.analysis.combines import simple_combine
-from treadle.dsl.expr import Expr, Index, Read, Var, rewrite, substitute, walk
+from treadle.dsl.expr import Apply, Expr, Index, Read, Var, rewrite, substitute, walk
 from treadle.dsl.graph import Fold, Generate, Label, Leaf, Node, indices
 from treadle.dsl.node import result_variables
 from treadle.dsl.types import int64
@@ -77,7 +77,9 @@ class Gatherer:
         leaf = Leaf(read.node, read.component)
         if read.boundary is not None or leaf not in self.chunks:
             return False
-        inner = [e for e in walk(read.args) if isinstance(e, Read | Var)]
+        # What is computed from floats has no bounds, as if it depended on data.
+        inner = [e for e in walk(read.args) if isinstance(e, Read | Var)
+                 or (isinstance(e, Apply) and e.type.is_inexact)]  # fmt: skip
         if not inner or any(isinstance(e, Read) and Leaf(e.node, e.component) in self.bounded
                             for e in inner):  # fmt: skip
             return False

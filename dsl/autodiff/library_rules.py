@@ -123,6 +123,17 @@ def _sort(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Arr
     return [index_space.take_along_axis(g, went, axis)]
 
 
+@rule("partition")
+def _partition(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+               parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    """Another permutation: its result sorted is the array sorted."""
+    ((g,), (y,), (x, _), (axis,)) = bars, results, arguments, parameters
+    if g is None:
+        return [None, None]
+    ordered = index_space.take_along_axis(g, irregular.argsort(y, axis), axis)
+    return [*_sort([ordered], (), [x], parameters), None]
+
+
 #: The norm with which a transform is the adjoint of the opposite one.
 _ADJOINT = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 

@@ -1,8 +1,9 @@
-"""Sorting by NumPy: the `Library` operations `sort` and `argsort`.
+"""Sorting by NumPy: the `Library` operations `sort`, `argsort` and `partition`.
 
 NumPy's unstable sort of numbers uses vectors; its stable `argsort` does not, and takes ten times as
 long.  So keys become integers of the same order, and are sorted together with their indices, as
-one number each.  Keys that are too far apart for that are replaced by their ranks first.
+one number each.  Keys that are too far apart for that are replaced by their ranks first.  So is its
+selection of one position; that of several at once does not, and is one after the other here.
 
 An array in parts is sorted by samples: parts are sorted by themselves (*runs*); `sort_boundaries`
 finds elements near those that begin the parts of the result, in a few samples of every run;
@@ -24,6 +25,10 @@ Values = np.ndarray[Any, Any]
 
 #: So few keys are quicker to sort than to prepare.
 FEW = 512
+#: For more positions than that, sorting takes no longer.
+MANY = 12
+#: Rows of at least so many bytes are counted by NumPy's stable sort, which takes a table for each.
+BYTES = 128
 
 
 def _ordered(x: Values) -> Values:
@@ -33,7 +38,30 @@ def _ordered(x: Values) -> Values:
 
 def sort(x: Values, axis: int) -> Values:
     """As NumPy's, which is not stable: among 0.0 and −0.0, either may be any."""
+    if x.itemsize == 1 and x.shape[axis] >= BYTES:
+        return np.sort(x, axis=axis, kind="stable")
     return np.sort(_ordered(x), axis=axis).astype(x.dtype, copy=False)
+
+
+def partition(x: Values, at: Values, axis: int) -> Values:
+    """The elements along an axis in an order in which those at some positions are where sorting
+    puts them, with none before them that is larger and none after them that is smaller."""
+    places = np.unique(at)
+    if x.itemsize == 1 or len(places) > MANY or not x.size:
+        return sort(x, axis)
+    made = np.array(_ordered(x))
+    _place(np.moveaxis(made, axis, -1), places)
+    return made.astype(x.dtype, copy=False)
+
+
+def _place(rows: Values, places: Values) -> None:
+    """Partition rows at ascending positions."""
+    if len(places):
+        middle = len(places) // 2
+        k = places[middle]
+        rows.partition(k, axis=-1)
+        _place(rows[..., :k], places[:middle])
+        _place(rows[..., k + 1 :], places[middle + 1 :] - (k + 1))
 
 
 def argsort(x: Values, axis: int) -> Values:
@@ -145,6 +173,7 @@ def windows(before: Values, starts: Values, ranks: Values) -> tuple[Values, Valu
 
 register("sort", lambda axis: lambda x: sort(x, axis), along=lambda by, rank: by)
 register("argsort", lambda axis: lambda x: argsort(x, axis), along=lambda by, rank: by)
+register("partition", lambda axis: lambda x, at: partition(x, at, axis), along=lambda by, rank: by)
 
 
 register("sort_boundaries", lambda step: partial(boundaries, step))
@@ -153,7 +182,8 @@ register("sort_windows", lambda: windows)
 
 
 def sorting(name: str, axis: int) -> LibraryOperation:
-    """The operation `sort` or `argsort` along an axis."""
+    """The operation `sort`, `argsort` or `partition` along an axis; the last also takes positions,
+    which count from 0."""
     return builtin(name, (axis,))
 
 

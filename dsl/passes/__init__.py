@@ -30,6 +30,7 @@ from .guard import guard_reads
 from .horizontal import fuse_arguments, fuse_horizontal, fuse_shared
 from .in_place import fuse_in_place
 from .neighbours import recognise_neighbours
+from .partitions import sort_partitions
 from .pin import pin_order
 from .recognise import recognise_histogram, recognise_matmul
 from .recorded import record_in_place
@@ -53,6 +54,7 @@ Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("unify_extents", unify_extents),  # equal extents become one
     ("drop_marks", drop_marks),  # stop(x) → x; also(0, x[i]) → 0, unless indices are tested
+    ("sort_partitions", sort_partitions),  # where no library selects
     ("recognise_counted", recognise_counted),  # while k < n: k += 1 → a counted loop
     ("dense_updates", dense_updates),  # a[1:] = b: where(1 <= i, b[i - 1], a[i])
     ("single_pass_arguments", single_pass_arguments),  # argmax in one pass

@@ -540,6 +540,45 @@ def test_ldexp_of_any_bits(run, dtype, exponents):
     assert_same(whole[known], np.frexp(x)[1][known])
 
 
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("dtype", ["?", "u1", "i2", "u4", "i8", "f2", "f4", "f8", "c8"])
+def test_order_statistics_of_every_type(run, dtype):
+    """Rows that are too long for a thread: positions are selected, or the rows sorted."""
+    x = (np.random.default_rng(3).normal(size=(3, 101)) * 50).astype(dtype)
+    exact = x.astype(float) if x.dtype.kind in "biu" else x  # (NumPy's differences overflow.)
+    kind = x.dtype.kind
+    with_nan = [x] if kind in "biu" else [x, np.where(np.arange(101) == 9, x.dtype.type("nan"), x)]
+    for a in with_nan:
+        for kth, axis in (0, 0), (50, 1), (-1, 1), (7, None), (-303, None):
+            got = run(td.partition(a, kth, axis))
+            n = a.shape[axis] if axis is not None else a.size
+            found, want = (np.moveaxis(f(v, axis=axis), axis or 0, 0) for f, v in
+                           ((lambda v, axis: v if axis is not None else v.ravel(), got),
+                            (np.sort, a)))  # fmt: skip
+            np.testing.assert_array_equal(found[kth], want[kth])
+            np.testing.assert_array_equal(np.sort(found[: kth % n], 0), want[: kth % n])
+    if kind != "c":
+        for q in (0.5, [0.1, 0.5, 1.0], np.linspace(0, 1, 30)):
+            for axis in (1, None):
+                got = run(td.quantile(x, q, axis))
+                np.testing.assert_allclose(got, np.quantile(exact, q, axis), rtol=4e-3, atol=0.02)
+                assert np.isnan(run(td.quantile(with_nan[-1], q, axis))).any() == (kind == "f")
+
+
+def test_a_position_that_is_not_there():
+    for kth in (6, -7, 2**40):
+        with pytest.raises(td.ShapeError, match=rf"partition: there is no element {kth} of 6\."):
+            td.partition(V, kth)
+        with pytest.raises(td.ShapeError, match=rf"there is no element {kth} of 6"):
+            td.jit(lambda a, k=kth: td.partition(a, k), backend="native")(V)
+
+
+def test_a_cpu_selects_and_a_gpu_sorts():
+    program = td.jit(lambda a: td.median(a, axis=1), backend="native").lower(F)
+    for backend, word in (("native", "partition"), ("cuda", "sort")):
+        assert program.explain(backend).count(f"work       a library's {word}\n") == 1
+
+
 def test_percentiles_that_are_elements_keep_integers(run):
     x = np.array([2**53 + 1, 2**53 + 1, 7, 2**62 - 1])
     for method in ("lower", "higher", "nearest"):

@@ -20,7 +20,7 @@ from ...graph import Check, Generate, Label, Library, Output, Permute, indices, 
 from ...libraries.sort import sorting
 from ...scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift
 from ...shapes import require, same_shape
-from ...types import LEAF, bool_, complex64, complex128, int64
+from ...types import LEAF, ScalarType, bool_, complex64, complex128, int64
 from ..common import label_of, normalise_axis, operation, require_axes, trace_elements
 from ..control import cond, loop, while_loop
 from ..elements.functions import logical_not, where
@@ -197,15 +197,24 @@ def _sorted(a: ArrayLike, axis: int | None, operation: str, index: bool) -> Arra
     if not array.structure.is_leaf:
         order = order_by(unzip_flat(array)[::-1], k)
         return order if index else take_along_axis(array, order, k)
-    out = Output(array._shape, int64 if index else array.types[0])
+    return _by_library(operation, array, k, int64 if index else array.types[0])
+
+
+def _by_library(operation: str, array: Array, axis: int, kind: ScalarType, *more: Array) -> Array:
     made = Library(
-        sorting(operation, k),
-        array._leaves,
-        (out,),
+        sorting(operation, axis),
+        (*array._leaves, *(leaf for a in more for leaf in a._leaves)),
+        (Output(array._shape, kind),),
         label=Label(operation),
         where=user_location(),
     )
     return Array(made.leaves, LEAF, array._shape)
+
+
+def placed(array: Array, at: Array, axis: int) -> Array:
+    """Numbers along an axis in an order in which those at the positions `at`, an array of rank 1,
+    are where sorting puts them, with none before them that is larger and none after smaller."""
+    return _by_library("partition", array, axis, array.types[0], at)
 
 
 def order_by(keys: Sequence[Array], axis: int) -> Array:

@@ -16,7 +16,7 @@ from ...frontend.call_cache import values_are_read
 from ...frontend.sources import as_array
 from ...scalar import Scalar
 from ...shapes import require
-from ...types import int8, int64, uint8
+from ...types import float64, int8, int64, uint8
 from ..common import alike, checked, normalise_axes, operation
 from ..control import cond
 from ..elements.functions import cast, clip, floor, isfinite, isnan, maximum, minimum, rint, where
@@ -28,7 +28,7 @@ from ..indexing.permuting import permute
 from ..indexing.rearranging import moveaxis
 from ..indexing.row_major import product
 from .folds import not_empty
-from .irregular import argsort, compact, sort as sort_
+from .irregular import argsort, compact, placed, sort as sort_
 from .reductions import count_nonzero
 from .scans import cumsum
 from .searching import searchsorted
@@ -40,6 +40,8 @@ Method = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 #: Rows of at most this constant length are ordered by a thread: those of 5 × 5 pixels.
 _NETWORK = 25
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+#: Rows of at least so many bytes are counted, which takes 256 counters for each.
+_COUNTED = 2048
 
 
 @operation
@@ -55,8 +57,8 @@ def quantile(
     The result has the shape of `q`, then the other axes, without elements too, and the type of `a`:
     integers and booleans give float64, but integers stay integers for methods that choose one.
     `method`: between two elements `linear` interpolates; `lower`, `higher`, `nearest` choose one,
-    `midpoint` takes their mean.  NaN where an element is NaN.  One sort, and a gather; long rows of
-    integers of eight bits are counted instead.
+    `midpoint` takes their mean.  NaN where an element is NaN.  A CPU selects the elements of these
+    positions, a GPU sorts; long rows of integers of eight bits are counted.
 
     Parameters
         q: the probabilities: a number or an array, in 0 … 1.
@@ -132,7 +134,7 @@ def nanpercentile(
 def median(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The middle element, or the mean of the two in the middle; NaN where an element is NaN.
 
-    Arrays are sorted; the median along an axis of up to 25 elements, if that is a constant (as of
+    As `quantile`; the median along an axis of up to 25 elements, if that is a constant (as of
     a `stack`), is computed element by element, and fused.
 
     Parameters
@@ -183,38 +185,34 @@ def _quantile(a: ArrayLike, q: ArrayLike | Sequence[float], axis: AxisLike | Non
     axes = normalise_axes(axis, array.ndim, operation)
     if exact and (checks := not_empty(array, axes, operation)):  # there is no NaN
         array = checked(array, checks)
-    counted = _rows(array, axes) if array.types[0] in (int8, uint8) else None
-    if not (array.types[0].is_inexact or exact):
-        array = array.astype(float)
-    array = _rows(array, axes)
-    length = array.shape[-1]
-    if (isinstance(length, int) and 0 < length <= _NETWORK and isinstance(q, int | float)
-            and array.types[0].is_float and not skip):  # fmt: skip
-        chosen = _chosen(array, length, q / whole, method)
+    own = array.types[0]
+    kind = own if exact or own.is_inexact else float64
+    rows = _rows(array, axes)
+    lead, extent = rows.ndim - 1, rows.shape[-1]
+    if (isinstance(extent, int) and 0 < extent <= _NETWORK and isinstance(q, int | float)
+            and kind.is_float and not skip):  # fmt: skip
+        chosen = _chosen(rows.astype(kind), extent, q / whole, method)
         return expand_dims(chosen, axes) if keepdims else chosen
-    rows = array if counted is not None else sort_(array)
-    present: Any = count_nonzero(~isnan(rows), axis=-1)
-    extent = rows.shape[-1]
-    valid = present > 0 if skip else (present == extent) & (extent > 0)
-    for _ in range(shares.ndim):
-        present, valid = expand_dims(present, -1), expand_dims(valid, -1)
-    lead = rows.ndim - 1
-    at = reshape(shares, [1] * lead + list(shares.shape)) * (present - 1).astype(float)
+    valid: Any = extent > 0
+    present: Any = extent
+    if own.is_inexact:
+        count: Any = count_nonzero(~isnan(rows), axis=-1)
+        count = expand_dims(count, [-1 - k for k in range(shares.ndim)])
+        valid = count > 0 if skip else (count == extent) & (extent > 0)
+        present = count if skip else extent
+    at = shares * cast(present - 1, float64)
     low = cast(floor(at), int64)
     share = at - floor(at)
-    share = share if exact else share.astype(rows.dtype)
+    share = share if exact else share.astype(kind)
     high = minimum(low + 1, present - 1)
     if method == "nearest":  # as NumPy's: halves to even
         low = high = cast(rint(at), int64)
     both = stack([clip(k, 0, extent - 1) for k in (low, high)], axis=-1)
-    if counted is None:
-        both = _gathered(rows, both)
-    else:
-        both = cast(_of_bytes(counted, both), rows.types[0])
+    both = cast(_in_order(rows, both, shares.ndim + 1), kind)
     first, last = both[..., 0], both[..., 1]
     found: Any = _between(first, last, share, method)
     if not exact:
-        found = where(valid, found, np.nan).astype(rows.dtype)
+        found = where(valid, found, np.nan).astype(kind)
     for k in range(shares.ndim):  # the axes of q come first
         found = moveaxis(found, lead + k, k)
     if keepdims:
@@ -280,24 +278,26 @@ def _comparisons(n: int) -> Iterator[tuple[int, int]]:
         half *= 2
 
 
-def _gathered(rows: Array, index: Array) -> Array:
-    """Elements of each row, at the last axes of `index`; of rows without elements, 0."""
-    lead, extent, none = rows.ndim - 1, rows.shape[-1], rows.types[0](0)
-
-    def element(*i: Scalar) -> Any:
-        return cond(extent > 0, rows[(*i[:lead], index[i])], none)
-
-    return generate(index.shape, element)
-
-
-#: Rows of at least so many bytes are counted, which takes 256 counters for each.
-_COUNTED = 2048
-
-
-def _of_bytes(rows: Array, index: Array) -> Array:
-    """Elements, by their index, of the sorted rows of integers of eight bits: a row is not sorted,
-    but its values are counted if it is long."""
+def _in_order(rows: Array, at: Array, axes: int) -> Array:
+    """Elements of the sorted rows, 0 of rows without elements.  Their positions are in the last
+    axes of `at`, and the same for all rows if it has no others."""
     lead, t = rows.ndim - 1, rows.types[0]
+    shape = (*rows.shape[:-1], *at.shape[at.ndim - axes :])
+
+    def position(*i: Scalar) -> Any:
+        return at[i if at.ndim > axes else i[lead:]]
+
+    def gathered() -> Array:
+        same = at.ndim == axes
+        ordered = placed(rows, flatten(at), lead) if same else sort_(rows)
+
+        def element(*i: Scalar) -> Any:
+            return cond(rows.shape[-1] > 0, ordered[(*i[:lead], position(*i))], t(0))
+
+        return generate(shape, element)
+
+    if t not in (int8, uint8):
+        return gathered()
     places = cast(rows, int64) - t.lowest
     count = permute(
         lambda new, old: new + old,
@@ -307,16 +307,14 @@ def _of_bytes(rows: Array, index: Array) -> Array:
     )
     below = cumsum(count, axis=-1)
 
-    def element(*i: Scalar) -> Any:
-        row, position, at = i[:lead], index[i], 0
+    def counted(*i: Scalar) -> Any:
+        row, number, value = i[:lead], position(*i), 0
         for step in (128, 64, 32, 16, 8, 4, 2, 1):  # how many values have all their elements before
-            at = where(below[(*row, at + (step - 1))] <= position, at + step, at)
-        return cast(at + t.lowest, t)
+            value = where(below[(*row, value + (step - 1))] <= number, value + step, value)
+        return cast(value + t.lowest, t)
 
-    found: Array = generate(index.shape, element)
-    if not lead:
-        return found
-    return cond(rows.shape[-1] >= _COUNTED, found, _gathered(sort_(rows), index))  # type: ignore[no-any-return]
+    found: Array = generate(shape, counted)
+    return cond(rows.shape[-1] >= _COUNTED, found, gathered()) if lead else found
 
 
 # --- where ----------------------------------------------------------------------------------

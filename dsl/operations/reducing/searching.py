@@ -8,14 +8,17 @@ from typing import Any, Literal
 from ...annotations import ArrayLike
 from ...array import Array
 from ...errors import ShapeError, TracingError
+from ...expr import constant
 from ...frontend.sources import as_array
+from ...shapes import require
 from ...types import int64
-from ..common import alike, operation, whole_number
+from ..common import alike, checked, normalise_axis, operation, whole_number
 from ..control import while_loop
 from ..elements.functions import quot, where
 from ..elements.mapping import map as map_
-from ..indexing.index_space import take
-from .irregular import argsort, order_by, sort as sort_
+from ..indexing.index_space import flatten, take
+from ..indexing.making import generate
+from .irregular import argsort, order_by, placed, sort as sort_
 
 __all__ = ["argpartition", "digitize", "lexsort", "partition", "searchsorted"]
 
@@ -97,21 +100,34 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
 @operation
 def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
     """The elements in an order in which the `kth` one is where sorting would put it, none before it
-    is larger, and none after it smaller: they are sorted.
+    is larger, and none after it smaller; the order on either side may differ between backends.
 
     Parameters
-        kth: the position, in sorted order, of the element that separates the two sides.
+        kth: the position, in sorted order, of the element that separates the two sides; negative
+            ones count from the end.
 
     >>> td.partition(np.array([3, 1, 2]), 1)
     Array([1, 2, 3])
     """
     _require_number(kth, "partition")
-    return sort_(a, axis)
+    array = as_array(a, "partition")
+    if axis is None:
+        array, axis = flatten(array), 0
+    if not array.structure.is_leaf or not array.ndim:
+        return sort_(array, axis)
+    axis = normalise_axis(axis, array.ndim, "partition")
+    checks = require(
+        array._shape[axis], constant(kth + 1 if kth >= 0 else -kth),
+        f"partition: there is no element {kth} of {{left}}.", relation=">=",
+        hint="kth is a position along the axis, from 0, or from −1 backwards.",
+    )  # fmt: skip
+    at = generate((1,), lambda i: int64(kth) if kth >= 0 else array.shape[axis] + kth)
+    return placed(checked(array, checks) if checks else array, at, axis)
 
 
 @operation
 def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
-    """The indices of the elements in the order of `partition`.
+    """The indices of the elements in an order as that of `partition`: sorted, stably.
 
     Parameters
         kth: the position, in sorted order, of the element that separates the two sides.
@@ -126,7 +142,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
 
 
 def _require_number(kth: Any, operation: str) -> None:
-    whole_number(kth, operation, "kth", "Everything is sorted: any number gives the same.")
+    whole_number(kth, operation, "kth", "Write kth=1, a position along the axis.")
 
 
 @operation

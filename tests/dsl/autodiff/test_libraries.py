@@ -35,6 +35,8 @@ def test_sorting_native():
     td.check_grad(lambda x: td.sum(td.take_along_axis(x * x, td.argsort(x, 1), 1) * W), X)
     td.check_grad(lambda x: td.sum(td.grad(lambda y: td.sum(td.sort(y) ** 3))(x) ** 2), X[0])
     td.check_grad(lambda x: td.sum(td.median(x, axis=1) * W[:, 0]), X)
+    td.check_grad(lambda x: td.sum(td.partition(x, 2, 0) ** 2 * W[2]), X)
+    td.check_grad(lambda x: td.sum(td.quantile(x, 0.3) ** 2), np.random.default_rng(1).random(99))
 
 
 @pytest.mark.sample(1)

@@ -50,3 +50,17 @@ def test_floats_are_not_made_integers_without_need(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sort, "_integers", None)
     for x in (np.random.default_rng(1).random(3000), np.array([0.0, -0.0, 1.0] * 400)):
         np.testing.assert_array_equal(argsort(x, 0), np.argsort(x, kind="stable"))
+
+
+@pytest.mark.parametrize("kind", ["?", "i1", "u2", "i4", "u8", "f2", "f4", "f8"])
+def test_partition_places_every_position(kind: str) -> None:
+    for shape, axis in ((0,), 0), ((1,), 0), ((500,), 0), ((3, 200), 1), ((200, 3), 0):
+        x = keys(kind, shape, "few" if kind == "u8" else "any")
+        ordered, n = np.sort(x, axis), x.shape[axis]
+        for count in (1, 2, 5, sort.MANY, sort.MANY + 1):
+            at = np.random.default_rng(count).integers(0, max(n, 1), count)
+            made = sort.partition(x, at, axis)
+            assert made.dtype == x.dtype and not np.shares_memory(made, x)
+            np.testing.assert_array_equal(np.sort(made, axis), ordered)
+            if n:
+                np.testing.assert_array_equal(made.take(at, axis), ordered.take(at, axis))
