@@ -3,10 +3,11 @@
     python -m benchmarks.gradients [--json FILE] [--calls 9] [--backend cuda] [--seconds 60] [NAME]
     python -m benchmarks.gradients --kernels [--backend cuda] NAME
 
-Times are the least of several calls: of the processor on a CPU, so that other processes count less,
-and of the clock on a GPU, where the arguments are in its memory, and larger.  JAX, if it is
-installed, runs the same function in the same process, each program in turn with treadle's, without
-TF32.  After so many `--seconds` no other workload is started.  `kernels` are launches of a call.
+Times are the least of several means over as many calls as take 30 ms: of the processor on a CPU, so
+that other processes count less (its clock is late by up to 4 ms, for each thread), and of the clock
+on a GPU, where the arguments are in its memory, and larger.  JAX, if it is installed, runs the same
+function in the same process, each program in turn with treadle's, without TF32.  After so many
+`--seconds` no other workload is started.  `kernels` are launches of a call.
 OpenBLAS's threads spin while they wait: where others use the cores, set OPENBLAS_NUM_THREADS=1.
 
 A loop of stencils is done by several steps in one pass over memory, which its gradient, that stores
@@ -44,6 +45,8 @@ from . import provenance
 
 rng = np.random.default_rng(0)
 STEPS = 200
+#: Seconds that the calls of one mean take.
+BATCH = 0.03
 
 
 @dataclass(frozen=True)
@@ -207,14 +210,20 @@ def workloads(backend: str) -> tuple[Workload, ...]:
 
 def least(calls: Sequence[Callable[[], Any]], number: int, clock: Callable[[], float]
           ) -> list[float]:  # fmt: skip
-    """Milliseconds of the fastest call of each, called in turns, after one that is not counted."""
+    """Milliseconds of a call of each: the least of `number` means, measured in turns."""
+    many = []
+    for call in calls:
+        call()
+        start = time.perf_counter()
+        call()
+        many.append(1 + int(BATCH / (time.perf_counter() - start)))
     found = [float("inf")] * len(calls)
-    for turn in range(number + 1):
-        for k, call in enumerate(calls):
+    for _ in range(number):
+        for k, (call, count) in enumerate(zip(calls, many, strict=True)):
             start = clock()
-            call()
-            if turn:
-                found[k] = min(found[k], clock() - start)
+            for _ in range(count):
+                call()
+            found[k] = min(found[k], (clock() - start) / count)
     return [t * 1e3 for t in found]
 
 
