@@ -217,19 +217,28 @@ class Copy:
         return (self.source,)
 
 
+class Addressed(Protocol):
+    """A call of cuBLAS, given the addresses of (reads…, writes…)."""
+
+    def __call__(self, addresses: Sequence[int]) -> None: ...
+
+    def queue(self, handle: int, addresses: Sequence[int]) -> int:
+        """Queues it on the stream of a handle of the library; the status."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Call:
     """A library call: `action(arrays of reads, arrays of writes)`, queued on the stream.
 
-    It does not wait and keeps no address.  It cannot be part of a graph, because it is not one of
-    treadle's kernels.  `addressed` does the same given the addresses of (reads…, writes…), without
-    creating arrays; None if the library has no such call.
+    It does not wait and keeps no address.  `addressed` does the same without creating arrays, and
+    can be captured into a graph; None if the library has no such call.
     """
 
     action: Callable[[Numbers, Numbers], None]
     reads: tuple[Block, ...]
     writes: tuple[Block, ...]
-    addressed: Callable[[Sequence[int]], None] | None = None
+    addressed: Addressed | None = None
 
 
 @dataclass(frozen=True, eq=False)

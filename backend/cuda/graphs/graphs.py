@@ -18,7 +18,8 @@ from ..device.arguments import Arguments
 from ..device.calls import DriverError, checked
 from ..device.device import Block, Operation, Repeat
 from ..device.driver import DriverDevice, Loaded, Mailbox, patterns
-from .queued import CopyStep, FillStep, LaunchStep, Step
+from .captured import Capture
+from .queued import AddressStep, CopyStep, FillStep, LaunchStep, Step
 from .tape import dependencies, flattened, rounds_of
 
 if TYPE_CHECKING:
@@ -52,11 +53,12 @@ _COPY_THREADS, _COPY_BLOCKS = 256, 2048
 
 
 class ExecutableGraph:
-    """An instantiated graph; launches of the same graph are serialised."""
+    """An instantiated graph; launches of the same graph are serialised.  `held` lives as long."""
 
-    __slots__ = ("__weakref__", "_handle")
+    __slots__ = ("__weakref__", "_handle", "_held")
 
-    def __init__(self, graph: Handle) -> None:
+    def __init__(self, graph: Handle, held: Capture | None = None) -> None:
+        self._held = held
         self._handle = checked(cu.cuGraphInstantiate(graph, 0), "making a CUDA graph")
         checked(cu.cuGraphDestroy(graph), "making a CUDA graph")
         weakref.finalize(self, cu.cuGraphExecDestroy, self._handle).atexit = False
@@ -70,12 +72,14 @@ class ExecutableGraph:
 class Builder:
     """Adds operations to a graph, each after its dependencies.
 
-    `shared`: blocks whose memory overlaps (`tape.sharing`)."""
+    `shared`: blocks whose memory overlaps (`tape.sharing`); `capture` adds calls of cuBLAS."""
 
     def __init__(
-        self, graph: Handle, shared: Mapping[Block, Sequence[Block]] | None = None
-    ) -> None:
-        self.graph, self.shared = graph, shared or {}
+        self, graph: Handle, shared: Mapping[Block, Sequence[Block]] | None = None,
+        capture: Capture | None = None,
+    ) -> None:  # fmt: skip
+        self.graph, self.shared, self.capture = graph, shared or {}, capture
+        self._called: list[Handle] = []
 
     def kernel(self, after: Sequence[Handle], handle: int, tasks: int, threads: int, shared: int,
                arguments: int) -> Handle:  # fmt: skip
@@ -98,6 +102,11 @@ class Builder:
                 self.fill(after, step.address + offset, words, pitch, word, size)
                 for words, pitch, offset, word, size in patterns(step.value, step.count)
             ] or list(after)
+        if isinstance(step, AddressStep):
+            assert self.capture is not None
+            after = _unique([*after, *self._called])  # they share a workspace
+            self._called = [self.capture.add(self.graph, after, step.queue)]
+            return self._called
         assert isinstance(step, CopyStep), step
         if not step.nbytes:  # CUDA refuses such a node
             return list(after)
@@ -169,12 +178,13 @@ Post = tuple[Mailbox, Sequence[int], Sequence[Block]]
 
 
 def program_graph(
-    operations: Sequence[Operation], steps: Sequence[Step], post: Post | None = None
-) -> ExecutableGraph:
+    operations: Sequence[Operation], steps: Sequence[Step], post: Post | None = None,
+    shared: Mapping[Block, Sequence[Block]] | None = None, capture: Capture | None = None,
+) -> ExecutableGraph:  # fmt: skip
     """The graph of a complete program, whose steps are bound.  With `post`, it also copies scalars
-    to the mailbox; no other node waits for these copies."""
+    to the mailbox; no other node waits for these copies.  `shared`, `capture`: see `Builder`."""
     graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
-    builder = Builder(graph)
+    builder = Builder(graph, shared, capture)
     made: dict[Block, list[Handle]] = {}
     builder.all(operations, steps, made=made)
     if post is not None:
@@ -186,7 +196,7 @@ def program_graph(
         event = cu.CUevent(box.event.ptr)
         checked(cu.cuGraphAddEventRecordNode(graph, sent, len(sent), event),
                 "an event of a CUDA graph")  # fmt: skip
-    return ExecutableGraph(graph)
+    return ExecutableGraph(graph, capture)
 
 
 def chunk_of(op: Repeat) -> int:
@@ -195,12 +205,13 @@ def chunk_of(op: Repeat) -> int:
     return 2 * max(NODES // max(size, 1), 1)
 
 
-def iterations_graph(step: RepeatStep, count: int) -> ExecutableGraph:
+def iterations_graph(step: RepeatStep, count: int, capture: Capture | None) -> ExecutableGraph:
     """The graph of an even number of iterations."""
     graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
     operations = [*step.op.even, *step.op.odd] * (count // 2)
-    Builder(graph, step.shared()).all(operations, [*step.even, *step.odd] * (count // 2))
-    return ExecutableGraph(graph)
+    builder = Builder(graph, step.shared(), capture)
+    builder.all(operations, [*step.even, *step.odd] * (count // 2))
+    return ExecutableGraph(graph, capture)
 
 
 # --- loops with a test on the device -------------------------------------------------------------

@@ -16,12 +16,14 @@ from ..device.device import Block, Call, Copy, Fill, Launch, Operation, Repeat
 from ..device.driver import DriverDevice, enter, explained, stream_here
 from ..device.optional import runtime
 from ..gpu import Gpu
-from . import graphs
+from . import captured, graphs
+from .captured import Captures
 from .queued import AddressStep, ArrayStep, CopyStep, FillStep, LaunchStep, Step, copy_array
 from .tape import Tape, flattened, plan_memory, sharing
 
-#: Programs with more bytes of intermediate arrays than this are not launch-bound.
-GRAPH_BYTES = 64 << 20
+#: Programs with more bytes of intermediate arrays than this reuse their memory, as far as graphs do
+#: not need it; those with more for each operation are not launch-bound.
+GRAPH_BYTES, OPERATION_BYTES = 64 << 20, 16 << 20
 #: A graph is built for addresses that recur; each tape caches at most this many.
 GRAPHS = 4
 #: A loop that launches a graph at least this many times builds it on the first run.
@@ -47,9 +49,15 @@ class RepeatStep:
         self.test = None if op.test is None else (indices[op.test[0]], indices[op.test[1]])
         self.back = [CopyStep(Copy(t, s), indices) for t, s in zip(op.front, op.back, strict=True)
                      if t is not s]  # fmt: skip
-        simple = all(not isinstance(o, Repeat | Call) and not _strided(o) for o in op.inside)
-        self.chunk = graphs.chunk_of(op) if simple and op.trips is not None else 0
-        self.conditional = simple and op.test is not None and graphs.conditional(device) is None
+        simple = not any(isinstance(o, Repeat) or _strided(o) for o in op.inside)
+        called = any(isinstance(o, Call) for o in op.inside)
+        self.captures = _captures(device, op.inside)
+        self.chunk = 0
+        if simple and op.trips is not None and (not called or self.captures is not None):
+            self.chunk = graphs.chunk_of(op)
+        self.conditional = (
+            simple and not called and op.test is not None and graphs.conditional(device) is None
+        )
         self.addresses: list[int] = []
         self.graphs: OrderedDict[Hashable, graphs.ExecutableGraph] = OrderedDict()
         self.seen: OrderedDict[Hashable, None] = OrderedDict()
@@ -70,14 +78,15 @@ class RepeatStep:
     def run(self, stream: int) -> None:
         if self.test is not None:
             if self.conditional:
-                self._graph(lambda: graphs.while_graph(self)).launch(stream)
+                self._graph(self._key(0), lambda: graphs.while_graph(self)).launch(stream)
             else:
                 self._host_tested(stream)
             return
         assert self.op.trips is not None
-        left = self.op.trips
-        if self.chunk and left >= 2 * self.chunk and self._worth_a_graph(left):
-            graph = self._graph(lambda: graphs.iterations_graph(self, self.chunk))
+        left, key = self.op.trips, self._key(stream)
+        if self.chunk and left >= 2 * self.chunk and self._worth_a_graph(left, key):
+            capture = None if self.captures is None else self.captures.on(stream)
+            graph = self._graph(key, lambda: graphs.iterations_graph(self, self.chunk, capture))
             while left >= self.chunk:
                 graph.launch(stream)
                 left -= self.chunk
@@ -85,14 +94,14 @@ class RepeatStep:
             for step in (self.even, self.odd)[iteration % 2]:
                 step.run(stream)
 
-    def _key(self) -> tuple[Hashable, ...]:
-        """What a graph of this loop is specialised to: addresses, and scalar arguments computed
-        from parameters."""
-        return (*(self.addresses[k] for k in self.touched), *(v.values for v in self.varying))
+    def _key(self, stream: int) -> tuple[Hashable, ...]:
+        """What a graph of this loop is specialised to: addresses, scalar arguments computed from
+        parameters, and the stream whose workspace its products use."""
+        places = (self.addresses[k] for k in self.touched)
+        return (*places, *(v.values for v in self.varying), *_used(self.captures, stream))
 
-    def _worth_a_graph(self, count: int) -> bool:
+    def _worth_a_graph(self, count: int, key: tuple[Hashable, ...]) -> bool:
         """Whether the loop has many iterations, or has run with this key before."""
-        key = self._key()
         if count >= LONG * self.chunk or key in self.graphs or key in self.seen:
             return True
         self.seen[key] = None
@@ -100,8 +109,8 @@ class RepeatStep:
             self.seen.popitem(last=False)
         return False
 
-    def _graph(self, make: Callable[[], graphs.ExecutableGraph]) -> graphs.ExecutableGraph:
-        key = self._key()
+    def _graph(self, key: tuple[Hashable, ...], make: Callable[[], graphs.ExecutableGraph]
+               ) -> graphs.ExecutableGraph:  # fmt: skip
         found = self.graphs.get(key)
         if found is None:
             found = self.graphs[key] = make()
@@ -134,11 +143,32 @@ def _strided(op: Operation) -> bool:
     return isinstance(op, Copy) and not op.source.dense
 
 
-def graph_parts(operations: Sequence[Operation], early: int) -> dict[int, int]:
+def _captures(device: DriverDevice, operations: Sequence[Operation]) -> Captures | None:
+    """What captures the library calls of these operations; None if some cannot be captured, or
+    there are none."""
+    calls = [op for op in operations if isinstance(op, Call)]
+    if not calls or not all(op.addressed for op in calls):
+        return None
+    return captured.captures(device)
+
+
+def _used(captures: Captures | None, stream: int) -> tuple[int, ...]:
+    return () if captures is None else (stream,)
+
+
+def graph_parts(
+    operations: Sequence[Operation], early: int, captures: bool = False
+) -> dict[int, int]:
     """The operations that graphs launch: the end of each part by its start.  A program without
     loops and library calls is one part; otherwise parts lie between these, before the first
-    `early` operations or after them."""
-    apart = [isinstance(op, Repeat | Call) or _strided(op) for op in operations]
+    `early` operations or after them.  `captures`: calls of cuBLAS lie within parts."""
+
+    def alone(op: Operation) -> bool:
+        if isinstance(op, Call):
+            return not (captures and op.addressed)
+        return isinstance(op, Repeat) or _strided(op)
+
+    apart = [alone(op) for op in operations]
     count = len(operations)
     if not any(apart):
         return {0: count} if count > 1 else {}
@@ -174,11 +204,16 @@ class Replay:
         tape, self.early = tape.numbers_first()
         self.device = device
         operations = tape.operations
-        self.parts = graph_parts(operations, self.early)
+        products = [op for op in operations if isinstance(op, Call) and op.addressed]
+        self.captures = _captures(device, products) if len(operations) > 1 else None
+        self.parts = graph_parts(operations, self.early, self.captures is not None)
         offsets, size = plan_memory(tape, reuse=False)
+        self.shared: dict[Block, list[Block]] = {}
         if not self.parts or size > GRAPH_BYTES:
-            self.parts = {}
+            if size > len(operations) * OPERATION_BYTES:
+                self.parts = {}
             offsets, size = plan_memory(tape)
+            self.shared = sharing(offsets) if self.parts else {}
         self.whole = self.parts.get(0) == len(operations)
         self.size, self.offsets = size, tuple(offsets.values())
         self.results = tape.results
@@ -227,7 +262,7 @@ class Replay:
             for launch in self.varying:
                 launch.compute(params)
             numbers = [launch.values for launch in self.varying]
-            ready = self._graphs((*addresses, *numbers)) if self.parts else {}
+            ready = self._graphs((*addresses, *numbers), stream) if self.parts else {}
             if ready and self.whole:
                 ready[0].launch(stream)
             else:
@@ -253,8 +288,9 @@ class Replay:
                 self.steps[first].run(stream)
                 first += 1
 
-    def _graphs(self, key: tuple[Any, ...]) -> dict[int, graphs.ExecutableGraph]:
+    def _graphs(self, key: tuple[Any, ...], stream: int) -> dict[int, graphs.ExecutableGraph]:
         """The graphs of the parts for these addresses and scalars; none if they are new."""
+        key += _used(self.captures, stream)
         found = self.graphs.get(key)
         if found is not None:
             return found
@@ -266,8 +302,11 @@ class Replay:
         post = None
         if self.mailbox is not None and self.whole:
             post = self.mailbox, [key[k] for k in self.posted], self.numbers
+        capture = None if self.captures is None else self.captures.on(stream)
         self.graphs[key] = made = {
-            a: graphs.program_graph(self.operations[a:b], self.steps[a:b], post)
+            a: graphs.program_graph(
+                self.operations[a:b], self.steps[a:b], post, self.shared, capture
+            )
             for a, b in self.parts.items()
         }
         while len(self.graphs) > GRAPHS:

@@ -113,7 +113,7 @@ class ArrayStep:
 
 
 class AddressStep:
-    """A library call that takes addresses."""
+    """A call of cuBLAS that takes addresses."""
 
     __slots__ = ("action", "addresses", "indices")
 
@@ -128,6 +128,10 @@ class AddressStep:
 
     def run(self, stream: int) -> None:
         self.action(self.addresses)
+
+    def queue(self, handle: int) -> int:
+        """On the stream of a handle of the library; the status."""
+        return self.action.queue(handle, self.addresses)
 
 
 def copy_array(reads: Sequence[Any], writes: Sequence[Any]) -> None:

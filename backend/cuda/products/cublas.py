@@ -7,7 +7,9 @@ Cᵀ = Bᵀ·Aᵀ, and an operand needs no copy if it is contiguous along one of
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
+from ctypes import c_int, c_longlong, c_void_p
 from functools import lru_cache
 from typing import Any
 
@@ -24,10 +26,61 @@ _DEFAULT = -1
 #: cuBLAS extents and strides are 32-bit integers.
 _MOST = 2**31 - 1
 
+_Kind = type[c_int] | type[c_longlong] | type[c_void_p]
 Layout = tuple[tuple[int, ...], tuple[int, ...]]
 """Extents and strides in elements: (batch…, rows, columns)."""
-Prepared = Callable[[int, int, int], None]
-"""Queues a product on the current stream, given the addresses of out, a and b."""
+
+
+class Prepared:
+    """A product as one call of cuBLAS, given the addresses of out, a and b."""
+
+    __slots__ = ("_arguments", "_by_cupy", "_handle", "_name", "_scales")
+
+    def __init__(self, name: str, arguments: Callable[[int, int, int], tuple[int, ...]],
+                 scales: np.ndarray[Any, Any]) -> None:  # fmt: skip
+        """`arguments`: those behind the handle, with the addresses of `scales`."""
+        from cupy.cuda import device
+        from cupy_backends.cuda.libs import cublas
+
+        self._name, self._arguments, self._scales = name, arguments, scales
+        self._by_cupy, self._handle = getattr(cublas, name), device.get_cublas_handle
+
+    def __call__(self, to: int, x: int, y: int) -> None:
+        """Queues it on CuPy's current stream."""
+        self._by_cupy(self._handle(), *self._arguments(to, x, y))
+
+    def queue(self, handle: int, to: int, x: int, y: int) -> int:
+        """Queues it on the stream of a handle, which may be captured; the status."""
+        status: int = getattr(library(), f"cublas{self._name[0].upper()}{self._name[1:]}")(
+            handle, *self._arguments(to, x, y)
+        )
+        return status
+
+
+def new_handle() -> int:
+    from cupy_backends.cuda.libs import cublas
+
+    found: int = cublas.create()
+    return found
+
+
+@lru_cache(maxsize=1)
+def library() -> ctypes.CDLL:
+    """The cuBLAS that CuPy calls, itself: CuPy's functions refuse streams that are captured."""
+    from cupy_backends.cuda.libs import cublas
+
+    found = ctypes.CDLL(cublas.__file__)  # names are looked up in what it is linked with, too
+    operand: list[_Kind] = [c_void_p, c_int, c_int]
+    tail: list[_Kind] = [c_int, c_int]
+    start: list[_Kind] = [c_void_p, *[c_int] * 5, c_void_p]
+    found.cublasGemmEx.argtypes = [*start, *operand, *operand, c_void_p, *operand, *tail]
+    strided = [*operand, c_longlong]
+    found.cublasGemmStridedBatchedEx.argtypes = [
+        *start, *strided, *strided, c_void_p, *strided, c_int, *tail,
+    ]  # fmt: skip
+    found.cublasSetStream_v2.argtypes = [c_void_p, c_void_p]
+    found.cublasSetWorkspace_v2.argtypes = [c_void_p, c_void_p, ctypes.c_size_t]
+    return found
 
 
 def gemm(out: Any, a: Any, b: Any, *, tf32: bool = False, add: bool = False,
@@ -71,8 +124,9 @@ def prepared(name: str, made: str, out: Layout, a: Layout, b: Layout, tf32: bool
     (*batch, m, n), k = out[0], a[0][-1]
     left, right = (_side(x[0][-2:], x[1][-2:]) for x in (a, b))
     target = _side(out[0][-2:], out[1][-2:])
-    steps = [_one_step(batch, x[1][:-2]) for x in (out, a, b)]
-    if left is None or right is None or target is None or None in steps or target[0] != _NO:
+    found = (_one_step(batch, x[1][:-2]) for x in (out, a, b))
+    steps = [s for s in found if s is not None]
+    if left is None or right is None or target is None or len(steps) < 3 or target[0] != _NO:
         return None
     if max(m, n, k, left[1], right[1], target[1]) > _MOST:
         return None
@@ -82,26 +136,21 @@ def prepared(name: str, made: str, out: Layout, a: Layout, b: Layout, tf32: bool
     scale, beta, lead = scales.ctypes.data, scales[1:].ctypes.data, target[1]
     (turned_b, lead_b), (turned_a, lead_a) = right, left
     many = int(np.prod(batch, dtype=np.int64))
-    from cupy.cuda import device
-    from cupy_backends.cuda.libs import cublas
-
-    handle = device.get_cublas_handle
+    head = turned_b, turned_a, n, m, k, scale
     if many == 1:
-        one = cublas.gemmEx
 
-        def act(to: int, x: int, y: int, _kept: Any = scales) -> None:
-            one(handle(), turned_b, turned_a, n, m, k, scale, y, kind, lead_b, x, kind, lead_a,
-                beta, to, result, lead, compute, _DEFAULT)  # fmt: skip
+        def one(to: int, x: int, y: int) -> tuple[int, ...]:
+            return (*head, y, kind, lead_b, x, kind, lead_a, beta, to, result, lead, compute,
+                    _DEFAULT)  # fmt: skip
 
-        return act
-    every = cublas.gemmStridedBatchedEx
+        return Prepared("gemmEx", one, scales)
     step, step_a, step_b = steps
 
-    def batched(to: int, x: int, y: int, _kept: Any = scales) -> None:
-        every(handle(), turned_b, turned_a, n, m, k, scale, y, kind, lead_b, step_b, x, kind,
-              lead_a, step_a, beta, to, result, lead, step, many, compute, _DEFAULT)  # fmt: skip
+    def several(to: int, x: int, y: int) -> tuple[int, ...]:
+        return (*head, y, kind, lead_b, step_b, x, kind, lead_a, step_a, beta, to, result, lead,
+                step, many, compute, _DEFAULT)  # fmt: skip
 
-    return batched
+    return Prepared("gemmStridedBatchedEx", several, scales)
 
 
 def _one_step(batch: Sequence[int], strides: Sequence[int]) -> int | None:

@@ -21,9 +21,9 @@ from treadle.skeletons.products.measured import levels_of
 from treadle.skeletons.products.scaling import scaled, undo
 
 from ...runtime.operand import ViewLayout
-from ..device.device import Block, Call, Fill
+from ..device.device import Addressed, Block, Call, Fill
 from ..running import DeviceRun
-from .cublas import gemm, prepared
+from .cublas import Prepared, gemm, prepared
 from .engine import engine_for, on_streams
 from .flow import Flow, flow_here
 from .operand import Operand
@@ -71,7 +71,7 @@ class Product:
         run.queue.put(Call(action, blocks, (out,), self._addressed(run, layouts, out)))
 
     def _addressed(self, run: DeviceRun, layouts: tuple[ViewLayout, ViewLayout], out: Block
-                   ) -> Callable[[Sequence[int]], None] | None:  # fmt: skip
+                   ) -> Addressed | None:  # fmt: skip
         """The product as one call of cuBLAS that only needs addresses; None if it is not one."""
         t, options = self.node.left.type, self.node.options
         a, b = (side.plain(run, at) for side, at in zip((self.left, self.right), layouts,
@@ -83,15 +83,22 @@ class Product:
             return None
         target = out.shape, tuple(s // out.itemsize for s in out.strides)
         made = prepared(t.name, t.name, target, a[0], b[0], options.precision == "tf32")
-        if made is None:
-            return None
-        first_a, first_b = a[1], b[1]
+        return None if made is None else _Addressed(made, a[1], b[1])
 
-        def act(addresses: Sequence[int]) -> None:
-            x, y, to = addresses
-            made(to, x + first_a, y + first_b)
 
-        return act
+class _Addressed:
+    """A product given the addresses of the arrays that its operands are in, and of its result."""
+
+    def __init__(self, made: Prepared, first_a: int, first_b: int) -> None:
+        self.made, self.first_a, self.first_b = made, first_a, first_b
+
+    def __call__(self, addresses: Sequence[int]) -> None:
+        x, y, to = addresses
+        self.made(to, x + self.first_a, y + self.first_b)
+
+    def queue(self, handle: int, addresses: Sequence[int]) -> int:
+        x, y, to = addresses
+        return self.made.queue(handle, to, x + self.first_a, y + self.first_b)
 
 
 #: Types whose standard product cuBLAS always computes: it scales, and adds to existing values.

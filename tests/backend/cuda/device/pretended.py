@@ -18,9 +18,10 @@ import numpy as np
 from tests.skeletons.ir.simt import Compiled
 from treadle.backend.cuda.device import driver
 from treadle.backend.cuda.device.device import Code
-from treadle.backend.cuda.graphs import graphs, launch, queued
+from treadle.backend.cuda.graphs import captured, graphs, launch, queued
 
 ONE, DEVICE_TO_HOST = 1, 2
+CAPTURED = 77
 GO_ON, UNLESS = 99, 98
 INVALID_VALUE = 1
 
@@ -195,8 +196,9 @@ class PretendedDriver:
         for name in ("CUDA_KERNEL_NODE_PARAMS", "CUDA_MEMSET_NODE_PARAMS", "CUDA_MEMCPY3D",
                      "CUfunction", "CUmemorytype", "CUgraphNodeType", "CUDA_VERSION",
                      "CUgraphConditionalNodeType", "CU_GRAPH_COND_ASSIGN_DEFAULT",
-                     "CUevent"):  # fmt: skip
+                     "CUevent", "CUstream_flags", "CUstreamCaptureMode"):  # fmt: skip
             setattr(self, name, getattr(real, name))
+        self.captured: Graph | None = None
 
     def cuGraphCreate(self, flags: int) -> Any:
         return 0, Graph()
@@ -287,6 +289,22 @@ class PretendedDriver:
 
         return 0, graph.add(after, record)
 
+    def cuStreamCreate(self, flags: Any) -> Any:
+        return 0, CAPTURED
+
+    def cuStreamBeginCapture(self, stream: int, mode: Any) -> Any:
+        assert stream == CAPTURED and self.captured is None
+        self.captured = Graph()
+        return (0,)
+
+    def cuStreamEndCapture(self, stream: int) -> Any:
+        made, self.captured = self.captured, None
+        return 0, made
+
+    def cuGraphAddChildGraphNode(self, graph: Any, after: Any, count: int, child: Any) -> Any:
+        assert count == len(after)
+        return 0, graph.add(after, child.run)
+
     def cuGraphConditionalHandleCreate(self, graph: Any, ctx: Any, start: int, flags: int) -> Any:
         handle = 7000 + len(self.conditions)
         self.conditions[handle] = bool(start)
@@ -326,7 +344,9 @@ def pretend(monkeypatch: Any) -> tuple[PretendedDevice, PretendedDriver]:
                 monkeypatch.setattr(module, name, value)
     for module in (driver, launch):
         monkeypatch.setattr(module, "enter", lambda: None)
-    monkeypatch.setattr(graphs, "cu", fake)
+    for module in (graphs, captured):
+        monkeypatch.setattr(module, "cu", fake)
+    monkeypatch.setattr(captured, "stream_here", lambda: 0)
     monkeypatch.setattr(graphs, "conditional", lambda device: None)
     extra = SimpleNamespace(handle=GO_ON), SimpleNamespace(handle=UNLESS)
     monkeypatch.setattr(graphs, "go_on", lambda device: extra)

@@ -23,7 +23,9 @@ cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
 libs = pytest.importorskip("cupy_backends.cuda.libs", reason="CuPy is not installed")
 pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
 
-from tests.backend.cuda.device.pretended import pretend  # noqa: E402
+from tests.backend.cuda.device.pretended import CAPTURED, pretend  # noqa: E402
+from treadle.backend.cuda.device.device import Block, Call  # noqa: E402
+from treadle.backend.cuda.graphs import captured, graphs, launch, queued  # noqa: E402
 
 NUMPY = {0: "f4", 1: "f8", 4: "c8", 5: "c16", 2: "f2"}
 
@@ -80,9 +82,46 @@ def blas(monkeypatch):
     cublas.prepared.cache_clear()
 
 
+class Library:
+    """The library itself: what it queues on a stream that is captured becomes part of a graph."""
+
+    def __init__(self, fake, driver):
+        self.fake, self.driver, self.stream, self.workspace = fake, driver, None, None
+
+    def cublasSetStream_v2(self, handle, stream):
+        self.stream, self.workspace = stream, None
+
+    def cublasSetWorkspace_v2(self, handle, address, size):
+        self.workspace = address
+        return int(size < 4 << 20)
+
+    def _queued(self, name, given):
+        assert self.stream == CAPTURED and self.workspace
+        scales = [ctypes.string_at(given[k], 16) for k in (6, 13 if name == "gemmEx" else 15)]
+
+        def act(order):  # the factors are captured, not where they are
+            kept = [ctypes.create_string_buffer(s, 16) for s in scales]
+            a = list(given)
+            a[6], a[13 if name == "gemmEx" else 15] = map(ctypes.addressof, kept)
+            getattr(self.fake, name)(*a)
+
+        self.driver.captured.add((), act)
+        return 0
+
+    def cublasGemmEx(self, *given):
+        return self._queued("gemmEx", given)
+
+    def cublasGemmStridedBatchedEx(self, *given):
+        return self._queued("gemmStridedBatchedEx", given)
+
+
 @pytest.fixture
 def gpu(monkeypatch, blas):
-    device, _ = pretend(monkeypatch)
+    device, driver = pretend(monkeypatch)
+    library = Library(blas, driver)
+    monkeypatch.setattr(cublas, "library", lambda: library)
+    monkeypatch.setattr(cublas, "new_handle", lambda: 5)
+    device.driver = driver
     monkeypatch.setattr(executable, "device_here", lambda: device)
     monkeypatch.setattr(availability, "unavailable", lambda: None)
     monkeypatch.setattr(cupy.cuda, "Device", lambda ordinal=0: nullcontext(SimpleNamespace(id=0)))
@@ -166,12 +205,12 @@ def test_tf32_and_sixteen_bits(blas, monkeypatch):
 def test_programs_call_it_with_addresses(gpu, blas, name):
     """No array of CuPy is made for a product's call, of whatever views."""
     programs = {
-        "plain": (lambda a, b: a @ b, (6, 5), (5, 7)),
-        "transposed": (lambda a, b: td.transpose(a) @ td.transpose(b), (5, 6), (7, 5)),
-        "slices": (lambda a, b: a[1:, 2:] @ b[3:], (6, 7), (8, 4)),
-        "batch": (lambda a, b: a @ b, (3, 4, 5), (3, 5, 2)),
-        "shared": (lambda a, b: td.matmul(a, b), (3, 4, 5), (5, 2)),
-        "a column": (lambda a, b: a @ b[:, :1], (4, 5), (5, 3)),
+        "plain": (lambda a, b: a @ b, (6, 50), (50, 7)),
+        "transposed": (lambda a, b: td.transpose(a) @ td.transpose(b), (50, 6), (7, 50)),
+        "slices": (lambda a, b: a[1:, 2:] @ b[3:], (6, 52), (53, 4)),
+        "batch": (lambda a, b: a @ b, (3, 4, 50), (3, 50, 2)),
+        "shared": (lambda a, b: td.matmul(a, b), (3, 4, 50), (50, 2)),
+        "a column": (lambda a, b: a @ b[:, :1], (4, 50), (50, 3)),
         "nothing": (lambda a, b: a @ b, (4, 0), (0, 3)),
     }
     for what, (function, *shapes) in programs.items():
@@ -184,6 +223,84 @@ def test_programs_call_it_with_addresses(gpu, blas, name):
             got = gpu.download(program(x, y))
             assert got.dtype == name and np.array_equal(got, want), (what, iteration)
             assert len(blas.calls) == (what != "nothing"), what
+
+
+def replayed(program, *args):
+    _, _, replay, _ = next(iter(program.lower(*args).executable.calls.tapes.values()))
+    return replay
+
+
+def called(gpu, function, *args):
+    """The program after it has become a graph; its results are right in every call."""
+    want = td.jit(function, backend="reference")(*args)
+    program, placed = td.jit(function, backend="cuda"), [gpu.upload(v) for v in args]
+    for _ in range(4):
+        np.testing.assert_allclose(gpu.download(program(*placed)), want, rtol=1e-12)
+    return replayed(program, *placed)
+
+
+def test_products_are_part_of_a_graph(gpu, blas):
+    """One graph for the whole program, in any order that its edges allow."""
+    a, b = (data("float64", 20, 20) for _ in range(2))
+
+    def program(x, y):
+        left, right = x @ (y + 1), td.compute(x * 2) @ y
+        return td.compute(left[::-1] + right) @ td.matrix_transpose(x) - td.sum(left)
+
+    replay = called(gpu, program, a, b)
+    assert replay.whole and len(blas.calls) >= 3 and gpu.driver.graphs == 2  # and one that is tried
+    blas.calls.clear()
+    replay([gpu.upload(a), gpu.upload(b)], ())
+    assert len(blas.calls) == 3
+
+
+def test_products_in_loops_are_part_of_its_graphs(gpu, blas):
+    a = data("float64", 20, 20) / 64
+
+    def program(x):
+        return td.iterate(300, lambda s: td.tanh(s @ x) + x, x)
+
+    called(gpu, program, a)
+    assert gpu.driver.graphs > 1
+
+
+def test_large_programs_reuse_memory_in_their_graphs(gpu, blas, monkeypatch):
+    monkeypatch.setattr(launch, "GRAPH_BYTES", 0)
+    a = data("float64", 20, 20)
+
+    def program(x):
+        for _ in range(3):
+            x = td.compute(x[::-1] / 64) @ x
+        return x + td.sum(x)
+
+    assert called(gpu, program, a).whole
+    monkeypatch.setattr(launch, "OPERATION_BYTES", 0)
+    assert not called(gpu, lambda x: program(x) + 1, a).parts
+
+
+def test_products_of_a_graph_follow_each_other(gpu):
+    """They share a workspace."""
+    capture, graph = captured.captures(gpu).on(0), gpu.driver.cuGraphCreate(0)[1]
+    x = gpu.upload(data("float64", 4, 4))
+    made = cublas.prepared("float64", "float64", *[((4, 4), (4, 1))] * 3)
+    outs = [gpu.empty((4, 4), np.dtype("f8")) for _ in range(3)]
+    call = [products._Addressed(made, 0, 0) for _ in outs]
+    blocks = [Block((4, 4), np.dtype("f8")) for _ in range(4)]
+    ops = [Call(lambda reads, writes: None, blocks[:1] * 2, (b,), c)
+           for b, c in zip(blocks[1:], call, strict=True)]  # fmt: skip
+    steps = [queued.AddressStep(op, {b: k for k, b in enumerate(blocks)}) for op in ops]
+    for step in steps:
+        step.bind([v.data.ptr for v in (x, *outs)])
+    graphs.Builder(graph, capture=capture).all(ops, steps)
+    assert [needs for _, needs in graph.nodes] == [[], [0], [1]]
+
+
+def test_a_library_that_cannot_be_captured(gpu, blas, monkeypatch):
+    """Its products lie between graphs."""
+    monkeypatch.setattr(Library, "cublasGemmEx", lambda self, *given: 15)
+    a = data("float64", 20, 20)
+    replay = called(gpu, lambda x: td.compute(x[::-1] + 1) @ x * 2 + td.max(x), a)
+    assert captured.captures(gpu) is None and not replay.whole
 
 
 def test_what_a_call_costs(gpu, blas):

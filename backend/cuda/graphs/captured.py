@@ -1,0 +1,118 @@
+"""Products by cuBLAS in CUDA graphs: what a call of the library queues is captured from a stream.
+
+cuBLAS then needs memory that belongs to the caller.  The graphs of one stream run one after the
+other, and so do the products of a graph: they share a workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from cuda.bindings import driver as cu
+
+from treadle.dsl.process import locks
+
+from ...runtime.types import DeviceArray, Handle
+from ..device.calls import DriverError, checked
+from ..device.driver import DriverDevice, stream_here
+from ..products import cublas
+
+#: Bytes of a workspace, from an architecture on: those that cuBLAS itself takes for a stream.  It
+#: chooses its kernels by them, so a product has the same bits in a graph as outside of one.
+WORKSPACES = ((90, 32 << 20), (0, 4 << 20))
+WHAT = "a product of a CUDA graph"
+
+Queue = Callable[[int], int]
+"""Queues a call of cuBLAS on the stream of a handle; its status."""
+
+
+class Captures:
+    """The stream of a device from which calls are captured, and the workspaces of the streams that
+    launch what they were captured for."""
+
+    def __init__(self, device: DriverDevice) -> None:
+        self.device, self.library = device, cublas.library()
+        self.handle = cublas.new_handle()
+        flags = cu.CUstream_flags.CU_STREAM_NON_BLOCKING
+        self.stream = checked(cu.cuStreamCreate(flags), WHAT)
+        arch = int("".join(filter(str.isdigit, device.arch)))
+        self.size = next(size for least, size in WORKSPACES if arch >= least)
+        self.workspaces: dict[int, DeviceArray] = {}
+        self.lock = locks.lock()
+
+    def on(self, stream: int) -> Capture:
+        """For graphs that are launched on a stream."""
+        with self.lock:
+            memory = self.workspaces.get(stream)
+            if memory is None:
+                memory = self.workspaces[stream] = self.device.allocate(self.size)
+        return Capture(self, memory)
+
+    def graph(self, queue: Queue, workspace: int) -> Handle:
+        """The graph of one call."""
+        with self.lock:
+            # (In this order: with its stream, a handle gets the library's own workspace.)
+            _passed(self.library.cublasSetStream_v2(self.handle, int(self.stream)))
+            _passed(self.library.cublasSetWorkspace_v2(self.handle, workspace, self.size))
+            mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+            checked(cu.cuStreamBeginCapture(self.stream, mode), WHAT)
+            try:
+                status = queue(self.handle)
+            finally:
+                made = checked(cu.cuStreamEndCapture(self.stream), WHAT)
+        _passed(status)
+        return made
+
+
+class Capture:
+    """Adds calls to graphs that are launched on one stream; `memory` lives as long as these."""
+
+    def __init__(self, captures: Captures, memory: DeviceArray) -> None:
+        self.captures, self.memory = captures, memory
+
+    def add(self, graph: Handle, after: Sequence[Handle], queue: Queue) -> Handle:
+        """The node of a call."""
+        made = self.captures.graph(queue, self.memory.ptr)
+        node = cu.cuGraphAddChildGraphNode(graph, list(after), len(after), made)
+        checked(cu.cuGraphDestroy(made), WHAT)
+        return checked(node, WHAT)
+
+
+def _passed(status: int) -> None:
+    if status:
+        raise DriverError(f"CUBLAS_STATUS {status}", WHAT)
+
+
+@lru_cache(maxsize=64)
+def captures(device: DriverDevice) -> Captures | None:
+    """None if this cuBLAS or this driver cannot capture products: two are tried."""
+    try:
+        found = Captures(device)
+        return found if _right(found) else None
+    except (AttributeError, DriverError, OSError):
+        return None
+
+
+def _right(found: Captures) -> bool:
+    """Whether a graph of two products of whole numbers, one of which reads the other, is right."""
+    numbers = np.arange(256.0).reshape(16, 16)
+    x, y, z = [found.device.upload(numbers) for _ in range(3)]
+    layout = numbers.shape, (16, 1)
+    product = cublas.prepared("float64", "float64", layout, layout, layout)
+    assert product is not None
+    stream = stream_here()
+    capture, graph = found.on(stream), checked(cu.cuGraphCreate(0), WHAT)
+
+    def product_of(a: DeviceArray, to: DeviceArray) -> Queue:
+        return lambda handle: product.queue(handle, to.data.ptr, a.data.ptr, x.data.ptr)
+
+    first = capture.add(graph, [], product_of(x, y))
+    capture.add(graph, [first], product_of(y, z))
+    made = checked(cu.cuGraphInstantiate(graph, 0), WHAT)
+    checked(cu.cuGraphLaunch(made, stream), WHAT)
+    same = bool((found.device.download(z) == numbers @ numbers @ numbers).all())
+    checked(cu.cuGraphExecDestroy(made), WHAT)
+    checked(cu.cuGraphDestroy(graph), WHAT)
+    return same
