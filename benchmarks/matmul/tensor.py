@@ -3,7 +3,8 @@
 Square products of random normal float32 by every precision of `td.matmul`, by one level of
 Strassen's algorithm over them, with relu(a @ b + bias), and by `td.precision(fast=True)`, beside
 cuBLAS's float32, tf32 and float16.  Errors are relative Frobenius errors against float64, of a
-band of rows, on centred, positive and spread operands.  Times are medians of interleaved rounds of
+band of rows, on centred, positive and spread operands, and on rows of a and columns of b that are
+scaled by up to 10^12.  Times are medians of interleaved rounds of
 graphs of several calls.  Results: benchmarks/results/tensor-gpu-<date>.json and .md.
 
 `--engines` times the engines alone, by form and execution, for
@@ -31,7 +32,7 @@ SIZES = (1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 PRECISIONS = ("fp16x3", "bf16x6", "tf32x3")
 #: Rounds of interleaved timings; seconds of a graph; rows whose error is measured.
 ROUNDS, SECONDS, ROWS = 5, 0.02, 256
-DATA = ("centred", "positive", "spread")
+DATA = ("centred", "positive", "scaled", "spread")
 
 
 def recorded(run: Callable[[], Any], calls: int) -> Callable[[], None]:
@@ -91,6 +92,9 @@ def operands(kind: str, shape: tuple[int, int], seed: int) -> Any:
     if kind == "positive":
         return rng.random(shape, dtype=cp.float32)
     x = rng.standard_normal(shape, dtype=cp.float32)
+    if kind == "scaled":
+        lines = (shape[0], 1) if seed % 2 == 0 else (1, shape[1])
+        return x * cp.exp(27.6 * (2 * rng.random(lines, dtype=cp.float32) - 1))
     return x * cp.exp(2 * rng.standard_normal(shape, dtype=cp.float32)) if kind == "spread" else x
 
 

@@ -237,7 +237,7 @@ def error_bound(
     Parameters
         a: an array of any shape.
         b: an array that broadcasts with `a`.
-        algorithm: "auto" (default), "standard", "strassen", "winograd" or a BilinearAlgorithm.
+        algorithm: "strassen" (default), "standard", "winograd" or a BilinearAlgorithm.
         levels: how often the fast product is applied recursively; default 1.
         precision: the arithmetic of float32 products: "float32", "tf32", "fp16x3", "bf16x6",
             "tf32x3"; optional.
