@@ -6,7 +6,7 @@ import itertools
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field as dataclass_field
+from dataclasses import field as dataclass_field
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -19,6 +19,7 @@ from typing import (
 from .errors import Location
 from .expr import Apply, Const, Expr, Extent, Index, Read, Var, constant, reads, substitute, walk
 from .graphs.interning import find, publish
+from .records import dataclass
 from .schedule import Schedule
 from .types import ScalarType
 

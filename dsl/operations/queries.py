@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 import ml_dtypes
@@ -13,6 +12,7 @@ from ..annotations import ArrayLike, DTypeLike, IntLike
 from ..errors import DTypeError, ShapeError, user_facing_maker
 from ..frontend.sources import as_array
 from ..frontend.standard import KINDS
+from ..records import dataclass
 from ..scalar import Scalar, lift
 from ..shapes import extents
 from ..types import ScalarType, as_type, promote

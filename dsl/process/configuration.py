@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import warnings
 from contextlib import AbstractContextManager, ContextDecorator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..errors import user_facing
 from ..evaluator import evaluator
+from ..records import dataclass
 from .environment import variable, warn_of_mistakes
 
 

@@ -12,7 +12,6 @@ rounded (`typical_factors`); the largest error of a product is about ten times t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from treadle.dsl.operations.algebra.products import (
     no_fast_product,
     no_fast_tf32,
 )
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import as_type, promote
 
 from .executions import plan

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from treadle.dsl.errors import ScheduleError, user_facing_class
+from treadle.dsl.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ They depend on the options, on what the engines support, and on times measured o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from treadle.dsl.errors import ScheduleError
@@ -17,6 +17,7 @@ from treadle.dsl.operations.algebra.product_way import (
     left_open,
 )
 from treadle.dsl.operations.algebra.products import DEEPEST, EXECUTIONS
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import int32
 from treadle.skeletons.products import BilinearAlgorithm, algorithm_of, instances
 from treadle.skeletons.products.measured import MEASURED, exact, levels_of, ways
