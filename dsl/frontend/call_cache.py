@@ -55,7 +55,7 @@ from ..scalar import Scalar
 from ..types import DEFAULT_OF_KIND, ScalarType, as_type, kind_of_literal
 from . import functions, held
 from .operators import Operators
-from .sources import IN_PARTS, is_lazy, use
+from .sources import IN_PARTS, computed, is_lazy, use
 from .tracing import is_tracing, outside
 
 if TYPE_CHECKING:
@@ -401,17 +401,38 @@ def of_operator(name: str, swapped: bool | None) -> CallCache:
 
 
 def of_slices(array: Array, index: Indexing) -> object:
-    """`array[index]`: a cached call if the index is made of Python's numbers and of arrays."""
+    """`array[index]`: a cached call if the index is made of Python's numbers and of arrays; of
+    data, a view if that is a small part in one piece."""
     parts = index if type(index) is tuple else (index,)
     if not all(type(x) in _INDICES for x in parts):
         known = all(type(x) in _INDICES or type(x) in _ARRAYS for x in parts)
         return _slices((array, index), {}) if known else later.slice_array(array, index)
     if not (_state.busy or is_tracing()):
+        view = _small_part(_data_of(array), parts)
+        if view is not None:
+            return computed([view])
         extents = extents_of(array)
         window = None if extents is None else later.window_of(extents, parts)
         if window is not None and _positions.vary((extents, window.axes), window.starts):
             return _windows((array, window.axes, *window.starts), {})
     return _slices((array, index), {})
+
+
+def _small_part(data: HostArray | None, index: tuple[object, ...]) -> HostArray | None:
+    """`data[index]` if that is in one piece, and less than half: the first axes at a position, and
+    perhaps a part of the next.  Several larger parts (`a[1:] - a[:-1]`) are read as one array."""
+    if data is None or not data.flags.c_contiguous or len(index) > data.ndim:
+        return None
+    if any(type(x) is not int for x in index[:-1]):
+        return None
+    last = index[-1] if index else None
+    if type(last) is not int and not (type(last) is slice and last.step in (None, 1)):
+        return None
+    try:
+        view = data[(*index, ...)]
+    except (IndexError, TypeError):  # the operation says what is wrong
+        return None
+    return view if 2 * view.size < data.size else None
 
 
 def slices(array: Array, indices: Iterable[Indexing]) -> tuple[Array, ...]:

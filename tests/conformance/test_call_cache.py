@@ -615,3 +615,28 @@ def test_parts_of_equal_extents_run_one_program(monkeypatch: pytest.MonkeyPatch)
             for part, want in zip(split(given), wanted, strict=True):
                 np.testing.assert_array_equal(np.asarray(td.sum(part, axis=0)), want.sum(axis=0))
             assert len(made) - before < 12
+
+
+def test_small_parts_of_data_are_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of data, or a part of rows, is no program of its own; what reads it is one."""
+    made = _programs_made(monkeypatch)
+    x = RNG.random((40, 30))
+    a = td.use(x)
+    for index in (3, -1, (2, 5), (2, slice(3, 9)), slice(4, 9), slice(-3, None), slice(9, 4)):
+        part = a[index]
+        assert np.shares_memory(np.asarray(part), x) or not part.size
+        np.testing.assert_array_equal(np.asarray(part), x[index])
+        assert not np.asarray(part).flags.writeable
+    assert not made
+    for k in range(40):
+        assert float(td.sum(a[k] * 2)) == pytest.approx(2 * x[k].sum())
+    assert len(made) < 6
+    for index in (slice(1, None), slice(None, None, 2), (slice(None), 3), (..., 0)):
+        assert not np.shares_memory(np.asarray(a[index]), x)
+        np.testing.assert_array_equal(np.asarray(a[index]), x[index])
+    x[3] = 7.0  # data is read when a program runs
+    row = a[3]
+    x[3] = 8.0
+    assert float(td.sum(row)) == 240.0
+    with pytest.raises(td.IndexOutOfBounds, match="40"):
+        np.asarray(a[40])

@@ -555,7 +555,7 @@ def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
     checks = require(
         lift(longer), constant(0), _uneven(operation, parts, "{left}"), hint=_TO_SPLIT
     )  # fmt: skip
-    return tuple(_checked(part, checks) for part in found)
+    return tuple(_checked(part, checks) for part in found) if checks else found
 
 
 def _uneven(operation: str, parts: int, longer: int | str) -> str:
