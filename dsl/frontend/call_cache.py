@@ -36,7 +36,7 @@ from collections.abc import (
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import EllipsisType, FunctionType
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard, TypeVar, cast
 from weakref import WeakSet
 
 import numpy as np
@@ -428,8 +428,9 @@ def _small_part(data: HostArray | None, index: tuple[object, ...]) -> HostArray 
     last = index[-1] if index else None
     if type(last) is not int and not (type(last) is slice and last.step in (None, 1)):
         return None
+    at = cast("tuple[int | slice, ...]", index)
     try:
-        view = data[(*index, ...)]
+        view = data[(*at, ...)]
     except (IndexError, TypeError):  # the operation says what is wrong
         return None
     return view if 2 * view.size < data.size else None

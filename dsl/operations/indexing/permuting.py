@@ -11,7 +11,7 @@ from ... import simplify
 from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike, ScheduleLike
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError, user_location
-from ...expr import Cond, Const, Expr, Index, Proj, constant
+from ...expr import Const, Index, constant
 from ...frontend.call_cache import host_data
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
@@ -42,7 +42,7 @@ from ..reducing.folds import fold
 from ..reducing.reductions import max as max_, min as min_, sum as sum_
 from .index_space import flatten
 from .making import fill, generate, the
-from .row_major import greatest, least, plus
+from .row_major import least, plus
 
 __all__ = ["bincount", "histogram", "overwrite", "permute", "scatter"]
 
@@ -333,12 +333,18 @@ def histogram(
     if count is not None:
         if count < 1:
             raise ShapeError("histogram needs at least one bin.", hint="Write bins=10.")
+        if values.types[0].is_complex:
+            raise DTypeError(
+                "histogram needs real numbers.",
+                hint="Take a part or the size: td.real(a), td.abs(a).",
+            )
         if range is None:
-            # As in NumPy, an empty array has the range 0 … 1.
-            low_x = Scalar(simplify.cast(lift(the(min_(_never_empty(values)))), wide))
-            high_x = Scalar(simplify.cast(lift(the(max_(_never_empty(values)))), wide))
+            low_x, high_x = (cast(the(x), wide) for x in _extremes(values))
+            empty = values.shape[0] == 0  # as in NumPy, it has the range 0 … 1
+            low_x, high_x = where(empty, 0.0, low_x), where(empty, 1.0, high_x)
             if values.types[0].is_float:
-                finite = cast(isfinite(low_x) & isfinite(high_x), int64)
+                # (As an array: native code, which repeats calls, checks integers only.)
+                finite = the(generate((), lambda: cast(isfinite(low_x) & isfinite(high_x), int64)))
                 checks = require(
                     lift(finite),
                     constant(1),
@@ -375,11 +381,6 @@ def histogram(
 
         edges = generate((count + 1,), lambda k: edge(k, rounded=True))
         edges = with_checks(edges, checks, "histogram")
-        if values.types[0].is_complex:
-            raise DTypeError(
-                "histogram needs real numbers.",
-                hint="Take a part or the size: td.real(a), td.abs(a).",
-            )
 
         def uniform_bin(i: Any) -> Any:
             x = values[i].astype(real)
@@ -449,14 +450,8 @@ def _widest(type_: ScalarType) -> ScalarType:
     return uint64 if type_ == uint64 else int64
 
 
-def _never_empty(values: Array) -> Array:
-    """The array, or the elements 0 and 1 if it is empty, so that min and max are defined."""
-    extent: Expr = greatest(values._shape[0], constant(2))
-    n = values._shape[0]
-    last = apply_primitive("maximum", [apply_primitive("subtract", [n, constant(1)]), constant(0)])
-    at = apply_primitive("minimum", [Index(0), last])
+def _extremes(values: Array) -> tuple[Array, Array]:
+    """The smallest and the largest element; of no elements, the bounds of their type."""
     t = values.types[0]
-    empty = apply_primitive("equal", [n, constant(0)])
-    node = Cond(empty, (simplify.cast(Index(0), t),), tuple(values._element((at,))))
-    made = Generate((extent,), (Proj(node, 0),), label=Label("histogram"), where=user_location())
-    return Array(made.leaves)
+    low, high = (-np.inf, np.inf) if t.is_inexact else (t.lowest, t.highest)
+    return min_(values, initial=high), max_(values, initial=low)

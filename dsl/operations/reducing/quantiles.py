@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ... import late_binding as later
-from ...annotations import ArrayLike, AxisLike
+from ...annotations import ArrayLike, AxisLike, Value
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError
 from ...expr import constant
@@ -193,10 +193,10 @@ def _quantile(a: ArrayLike, q: ArrayLike | Sequence[float], axis: AxisLike | Non
             and kind.is_float and not skip):  # fmt: skip
         chosen = _chosen(rows.astype(kind), extent, q / whole, method)
         return expand_dims(chosen, axes) if keepdims else chosen
-    valid: Any = extent > 0
-    present: Any = extent
+    valid: Value | bool = extent > 0
+    present: Value | int = extent
     if own.is_inexact:
-        count: Any = count_nonzero(~isnan(rows), axis=-1)
+        count = count_nonzero(~isnan(rows), axis=-1)
         count = expand_dims(count, [-1 - k for k in range(shares.ndim)])
         valid = count > 0 if skip else (count == extent) & (extent > 0)
         present = count if skip else extent
@@ -284,8 +284,9 @@ def _in_order(rows: Array, at: Array, axes: int) -> Array:
     lead, t = rows.ndim - 1, rows.types[0]
     shape = (*rows.shape[:-1], *at.shape[at.ndim - axes :])
 
-    def position(*i: Scalar) -> Any:
-        return at[i if at.ndim > axes else i[lead:]]
+    def position(*i: Scalar) -> Scalar:
+        found: Scalar = at[i if at.ndim > axes else i[lead:]]
+        return found
 
     def gathered() -> Array:
         same = at.ndim == axes

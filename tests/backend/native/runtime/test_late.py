@@ -152,6 +152,20 @@ def test_calls_with_extents_of_the_counter_are_replayed() -> None:
         np.testing.assert_allclose(solve(a * scale, b), np.linalg.solve(a * scale, b))
 
 
+def test_a_histogram_that_finds_its_range_is_replayed() -> None:
+    """Its check, that the range is finite, is of a number that a kernel computes."""
+    f = td.jit(lambda x: td.histogram(x, 7), backend="native")
+    x = np.random.default_rng(0).random(500)
+    for scale in (1.0, 2.0, 3.0):
+        for got, want in zip(f(x * scale), np.histogram(x * scale, 7), strict=True):
+            np.testing.assert_array_equal(got, want)
+    assert records(f, x) == 1
+    for bad in (np.nan, np.inf):
+        with pytest.raises(td.ShapeError, match="NaN or infinite"):
+            f(np.where(np.arange(500) == 30, bad, x))
+    assert f(x[:0])[0].sum() == 0 and list(f(x[:0])[1][[0, -1]]) == [0.0, 1.0]
+
+
 def test_sums_of_states_that_grow_are_replayed() -> None:
     """The same record for data that makes other extents."""
     f = td.jit(lambda x: td.sum(td.iterate(
