@@ -43,7 +43,7 @@ from .recurrence import is_unsafe
 FEW_WALKS = 4
 #: A step of a walk on a CPU waits for the state of the step before it.  Meanwhile it can do as much
 #: independent work as HIDDEN additions, but not call functions of the cost FUNCTION, such as an
-#: exponential (`benchmarks/cliffs.py`, "walk with …": benchmarks/results/cliffs-walks-2026-11-30).
+#: exponential (`benchmarks/cliffs`, "walk with …": benchmarks/results/cliffs-walks-2026-11-30).
 HIDDEN, FUNCTION = 64.0, 15.0
 
 

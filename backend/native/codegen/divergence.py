@@ -53,7 +53,7 @@ from .values import parts, register_element
 
 # Estimates for recent x86-64 cores, adjusted on an AMD EPYC.  They only choose among forms that
 # give the same bits: what matters is the ratio of a vector's time to a scalar's, and where it is
-# wrong, a slower form runs.  `benchmarks/cliffs.py` has "loops that differ in length".
+# wrong, a slower form runs.  `benchmarks/cliffs` has "loops that differ in length".
 #: Instructions of scalars, and of vectors, that start per cycle.
 _SCALARS, _VECTORS = 4.0, 2.0
 #: Cycles per lane of a gather: as one instruction, and as a branch and a load per lane.

@@ -1,0 +1,217 @@
+"""Elements one by one, scatters, products in loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import treadle as td
+
+from .cliff import Cliff, cliff, compiled, floats
+
+
+@cliff
+def edit_distance_cell_by_cell(small: int) -> Cliff:
+    a, b = np.random.default_rng(3).integers(0, 4, (2, 1000 // small)).astype(np.uint8)
+
+    def natural(a: Any, b: Any) -> Any:
+        n, m = a.shape[0], b.shape[0]
+        table = td.zeros((n + 1, m + 1), td.int64)
+        table = table.at[0, :].set(td.iota(m + 1)).at[:, 0].set(td.iota(n + 1))
+
+        def cell(i: Any, j: Any, t: Any) -> Any:
+            beside = td.minimum(t[i, j + 1], t[i + 1, j]) + 1
+            return t.at[i + 1, j + 1].set(td.minimum(t[i, j] + (a[i] != b[j]), beside))
+
+        return td.loop(n, lambda i, t: td.loop(m, lambda j, t: cell(i, j, t), t), table)
+
+    @compiled
+    def peer(a: Any, b: Any) -> Any:
+        t = np.zeros((len(a) + 1, len(b) + 1), np.int64)
+        t[0, :] = np.arange(len(b) + 1)
+        t[:, 0] = np.arange(len(a) + 1)
+        for i in range(len(a)):
+            for j in range(len(b)):
+                beside = min(t[i, j + 1], t[i + 1, j]) + 1
+                t[i + 1, j + 1] = min(t[i, j] + (a[i] != b[j]), beside)
+        return t
+
+    return Cliff({"": natural}, {"numba": peer}, a, b)
+
+
+@cliff
+def deposit_of_particles(small: int) -> Cliff:
+    n = 256 // small
+    x, y = n * np.random.default_rng(3).random((2, 1_000_000 // small**2))
+    q = floats(x.size)
+
+    def natural(x: Any, y: Any, q: Any) -> Any:
+        i, j = td.floor(x).astype(td.int64), td.floor(y).astype(td.int64)
+        fx, fy, right, up = x - i, y - j, (i + 1) % n, (j + 1) % n
+        grid = td.zeros((n, n)).at[i, j].add(q * (1 - fx) * (1 - fy))
+        grid = grid.at[right, j].add(q * fx * (1 - fy))
+        return grid.at[i, up].add(q * (1 - fx) * fy).at[right, up].add(q * fx * fy)
+
+    @compiled
+    def peer(x: Any, y: Any, q: Any) -> Any:
+        grid = np.zeros((n, n))
+        for p in range(len(x)):
+            i, j = int(np.floor(x[p])), int(np.floor(y[p]))
+            fx, fy, right, up = x[p] - i, y[p] - j, (i + 1) % n, (j + 1) % n
+            grid[i, j] += q[p] * (1 - fx) * (1 - fy)
+            grid[right, j] += q[p] * fx * (1 - fy)
+            grid[i, up] += q[p] * (1 - fx) * fy
+            grid[right, up] += q[p] * fx * fy
+        return grid
+
+    return Cliff({"": natural}, {"numba": peer}, x, y, q)
+
+
+@cliff
+def shortest_paths_over_edges(small: int) -> Cliff:
+    """Bellman–Ford: every edge relaxed 50 times."""
+    n = 2000 // small
+    of, to = np.random.default_rng(3).integers(0, n, (2, 10 * n))
+    start = np.where(np.arange(n) == 0, 0.0, 100.0)
+
+    def natural(d: Any, of: Any, to: Any, w: Any) -> Any:
+        return td.loop(50, lambda k, d: d.at[to].min(d[of] + w), d)
+
+    @compiled
+    def peer(d: Any, of: Any, to: Any, w: Any) -> Any:
+        for _ in range(50):
+            new = d.copy()
+            for e in range(len(of)):
+                new[to[e]] = min(new[to[e]], d[of[e]] + w[e])
+            d = new
+        return d
+
+    return Cliff({"": natural}, {"numba": peer}, start, of, to, floats(10 * n))
+
+
+@cliff
+def lattice_boltzmann_stacked(small: int) -> Cliff:
+    """The nine populations are one array, which `td.stack` makes anew in each of ten steps."""
+    f = floats(9, 200 // small, 200 // small) + 1
+    east = np.array([0, 1, 0, -1, 0, 1, -1, -1, 1])
+    north = np.array([0, 0, 1, 0, -1, 1, 1, -1, -1])
+    weights = np.array([4 / 9] + [1 / 9] * 4 + [1 / 36] * 4)
+    directions = list(zip(east.tolist(), north.tolist(), weights.tolist(), strict=True))
+
+    def natural(f: Any) -> Any:
+        def step(_: Any, f: Any) -> Any:
+            p = [td.roll(f[k], (e, n), (0, 1)) for k, (e, n, _) in enumerate(directions)]
+            rho = sum(p)
+            u = sum(e * p[k] for k, (e, _, _) in enumerate(directions)) / rho
+            v = sum(n * p[k] for k, (_, n, _) in enumerate(directions)) / rho
+            made = []
+            for k, (e, n, w) in enumerate(directions):
+                along = e * u + n * v
+                rest = w * rho * (1 + 3 * along + 4.5 * along * along - 1.5 * (u * u + v * v))
+                made.append(p[k] + 0.6 * (rest - p[k]))
+            return td.stack(made)
+
+        return td.loop(10, step, f)
+
+    @compiled
+    def peer(f: Any) -> Any:
+        rows, columns = f.shape[1:]
+        f, new, p = f.copy(), np.empty_like(f), np.empty(9)
+        for _ in range(10):
+            for i in range(rows):
+                for j in range(columns):
+                    rho, u, v = 0.0, 0.0, 0.0
+                    for k in range(9):
+                        x, y = i - east[k], j - north[k]
+                        x = x + rows if x < 0 else x - rows if x >= rows else x
+                        y = y + columns if y < 0 else y - columns if y >= columns else y
+                        p[k] = f[k, x, y]
+                        rho += p[k]
+                        u += east[k] * p[k]
+                        v += north[k] * p[k]
+                    u, v = u / rho, v / rho
+                    for k in range(9):
+                        along = east[k] * u + north[k] * v
+                        flow = 1 + 3 * along + 4.5 * along * along - 1.5 * (u * u + v * v)
+                        new[k, i, j] = p[k] + 0.6 * (weights[k] * rho * flow - p[k])
+            f, new = new, f
+        return f
+
+    return Cliff({"": natural}, {"numba": peer}, f)
+
+
+@cliff
+def products_in_a_loop(small: int) -> Cliff:
+    a = floats(96 // small, 96 // small) / (48 // small)
+
+    def natural(a: Any) -> Any:
+        return td.loop(20, lambda k, p: p @ a, a)
+
+    def peer(a: Any) -> Any:
+        p = a
+        for _ in range(20):
+            p = p @ a
+        return p
+
+    return Cliff({"": natural}, {"numpy": peer}, a)
+
+
+@cliff
+def kalman_filter(small: int) -> Cliff:
+    """A state of four numbers, of which two are measured: products of tiny matrices."""
+    f, h = np.eye(4) + np.diag([0.1, 0.1], 2), np.eye(2, 4)
+    data = floats(10_000 // small, 2), f, h, 0.01 * np.eye(4), 0.1 * np.eye(2), np.eye(4)
+
+    def natural(zs: Any, f: Any, h: Any, q: Any, r: Any, p: Any) -> Any:
+        def step(state: Any, z: Any) -> Any:
+            x, p = state
+            x, p = f @ x, f @ p @ f.T + q
+            gain = p @ h.T @ td.linalg.inv(h @ p @ h.T + r)
+            return (x + gain @ (z - h @ x), p - gain @ h @ p), x
+
+        return td.scan(step, (td.zeros(4), p), zs)[1]
+
+    @compiled
+    def product(a: Any, b: Any, c: Any) -> None:
+        for i in range(a.shape[0]):
+            for j in range(b.shape[1]):
+                total = 0.0
+                for k in range(a.shape[1]):
+                    total += a[i, k] * b[k, j]
+                c[i, j] = total
+
+    @compiled
+    def peer(zs: Any, f: Any, h: Any, q: Any, r: Any, p: Any) -> Any:
+        x, p, xs = np.zeros(4), p.copy(), np.empty((len(zs), 4))
+        fp, ph, hp, gain = np.empty((4, 4)), np.empty((4, 2)), np.empty((2, 4)), np.empty((4, 2))
+        s, inverse, moved = np.empty((2, 2)), np.empty((2, 2)), np.empty((4, 4))
+        for k in range(len(zs)):
+            for i in range(4):
+                xs[k, i] = 0.0
+                for j in range(4):
+                    xs[k, i] += f[i, j] * x[j]
+            product(f, p, fp)
+            product(fp, f.T, p)
+            p += q
+            product(p, h.T, ph)
+            product(h, ph, s)
+            s += r
+            d = s[0, 0] * s[1, 1] - s[0, 1] * s[1, 0]
+            inverse[0, 0], inverse[0, 1] = s[1, 1] / d, -s[0, 1] / d
+            inverse[1, 0], inverse[1, 1] = -s[1, 0] / d, s[0, 0] / d
+            product(ph, inverse, gain)
+            for i in range(4):
+                x[i] = xs[k, i]
+            for j in range(2):
+                error = zs[k, j]
+                for i in range(4):
+                    error -= h[j, i] * xs[k, i]
+                for i in range(4):
+                    x[i] += gain[i, j] * error
+            product(h, p, hp)
+            product(gain, hp, moved)
+            p -= moved
+        return xs
+
+    return Cliff({"": natural}, {"numba": peer}, *data)
