@@ -139,8 +139,7 @@ def heat_loop() -> Made:
     def f(u: Any) -> Any:
         def step(v: Any) -> Any:
             return td.stencil(
-                lambda w: w[0, 0] + 0.1 * (w[1, 0] + w[-1, 0] + w[0, 1] + w[0, -1] - 4 * w[0, 0]),
-                v,
+                lambda w: w[0, 0] + 0.1 * (w[1, 0] + w[-1, 0] + w[0, 1] + w[0, -1] - 4 * w[0, 0]), v
             )
 
         return td.iterate(20, step, u)
@@ -155,8 +154,7 @@ def kmeans_step() -> Made:
         nearest = td.argmin(td.sum(gaps * gaps, axis=2), axis=1)
         counts = td.bincount(nearest, minlength=16)
         sums = td.stack(
-            [td.bincount(nearest, weights=points[:, k], minlength=16) for k in range(2)],
-            axis=1,
+            [td.bincount(nearest, weights=points[:, k], minlength=16) for k in range(2)], axis=1
         )
         return sums / td.maximum(counts, 1)[:, None]
 
@@ -196,12 +194,10 @@ def image_pipeline() -> Made:
         across = td.stencil(lambda w: sum(x * w[0, k - 2] for k, x in enumerate(weights)), grey)
         smooth = td.stencil(lambda w: sum(x * w[k - 2, 0] for k, x in enumerate(weights)), across)
         dx = td.stencil(
-            lambda w: w[-1, 1] + 2 * w[0, 1] + w[1, 1] - w[-1, -1] - 2 * w[0, -1] - w[1, -1],
-            smooth,
+            lambda w: w[-1, 1] + 2 * w[0, 1] + w[1, 1] - w[-1, -1] - 2 * w[0, -1] - w[1, -1], smooth
         )
         dy = td.stencil(
-            lambda w: w[1, -1] + 2 * w[1, 0] + w[1, 1] - w[-1, -1] - 2 * w[-1, 0] - w[-1, 1],
-            smooth,
+            lambda w: w[1, -1] + 2 * w[1, 0] + w[1, 1] - w[-1, -1] - 2 * w[-1, 0] - w[-1, 1], smooth
         )
         size = td.sqrt(dx * dx + dy * dy)
         ridge = td.stencil(lambda w: (w[0, 0] > w[0, 1]) & (w[0, 0] >= w[0, -1]), size)

@@ -27,12 +27,7 @@ from .expr import Const, Expr, Read
 from .frontend.operators import Operators
 from .frontend.refusals import instead_of_comparing, instead_of_math, never_set
 from .frontend.standard import MOST_AXES, current_device, require_device, require_version
-from .frontend.tracing import (
-    enclosing_kernel,
-    forbid_nesting,
-    is_tracing,
-    refuse_unless_guarded,
-)
+from .frontend.tracing import enclosing_kernel, forbid_nesting, is_tracing, refuse_unless_guarded
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known
 from .html import of_array
 from .scalar import Scalar, as_index, as_strong, lift

@@ -57,12 +57,7 @@ class Expr:
 
 
 def new(
-    cls: type[E],
-    type_: Any,
-    args: Any = (),
-    scoped: Any = (),
-    vars_: Any = (),
-    weak: bool = False,
+    cls: type[E], type_: Any, args: Any = (), scoped: Any = (), vars_: Any = (), weak: bool = False
 ) -> E:
     """An unpublished expression, whose class sets the remaining fields."""
     e = object.__new__(cls)

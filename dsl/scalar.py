@@ -117,8 +117,7 @@ class Scalar(Operators["Scalar"], Scoped):
 
     def __len__(self) -> int:
         raise TracingError(
-            "a scalar has no length: it is one value.",
-            hint="The extent of an array is a.shape[0].",
+            "a scalar has no length: it is one value.", hint="The extent of an array is a.shape[0]."
         )
 
     def __contains__(self, value: object) -> bool:

@@ -224,8 +224,7 @@ def as_type(dtype: Any) -> ScalarType:
     found = _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
     if found is None:
         raise DTypeError(
-            f"arrays of dtype {numpy_dtype} are not supported.",
-            hint=_conversion(numpy_dtype),
+            f"arrays of dtype {numpy_dtype} are not supported.", hint=_conversion(numpy_dtype)
         )
     return found
 

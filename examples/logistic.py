@@ -12,8 +12,7 @@ from treadle.examples._show import INK, OUTPUT, Made, colour, save, stage
 def features(points: td.Array) -> td.Array:
     """Products of powers of the coordinates, up to degree 5 each."""
     return td.generate(
-        (points.shape[0], 36),
-        lambda i, k: points[i, 0] ** (k // 6) * points[i, 1] ** (k % 6),
+        (points.shape[0], 36), lambda i, k: points[i, 0] ** (k // 6) * points[i, 1] ** (k % 6)
     )
 
 

@@ -50,8 +50,7 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def everything(
     version: Annotated[
-        bool,
-        typer.Option("--version", help="Show treadle's version.", callback=_show_version),
+        bool, typer.Option("--version", help="Show treadle's version.", callback=_show_version)
     ] = False,
 ) -> None:
     """Options common to all commands."""

@@ -184,11 +184,7 @@ class Spans:
     """The least and the greatest values of index expressions in every block of a domain."""
 
     def __init__(
-        self,
-        axes: Mapping[int, Axis],
-        known: Known,
-        roots: Sequence[Expr],
-        constants: Values,
+        self, axes: Mapping[int, Axis], known: Known, roots: Sequence[Expr], constants: Values
     ) -> None:
         """`axes`: what `Index(k)` is the index of."""
         self.axes, self.known, self.constants = axes, known, constants

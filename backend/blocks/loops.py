@@ -215,11 +215,7 @@ class LoopLocaliser:
         ]
 
     def blocks(
-        self,
-        window: Window,
-        state: Sequence[Leaf],
-        params: Sequence[Param],
-        model: Blocks | None,
+        self, window: Window, state: Sequence[Leaf], params: Sequence[Param], model: Blocks | None
     ) -> Blocks:
         """One window over `state`; `model`: another window, whose program is the same."""
         axes = self.axes(window.steps)

@@ -14,17 +14,7 @@ import numpy as np
 
 from treadle.dsl.analysis.combines import identities, is_commutative
 from treadle.dsl.errors import DistributionError
-from treadle.dsl.expr import (
-    Cond,
-    Expr,
-    Extent,
-    Index,
-    Proj,
-    Read,
-    constant,
-    substitute,
-    walk,
-)
+from treadle.dsl.expr import Cond, Expr, Extent, Index, Proj, Read, constant, substitute, walk
 from treadle.dsl.frontend.standard import MOST_AXES
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -269,11 +259,7 @@ class Planner(Scans):
                 self.outside.add(n)
         try:
             local = LoopLocaliser(
-                node,
-                self.known,
-                self.plan.chunks,
-                self.outside - {node},
-                self.engine,
+                node, self.known, self.plan.chunks, self.outside - {node}, self.engine
             )
         except NoRule as reason:
             self._unrolled(node, reason)

@@ -10,20 +10,8 @@ from typing import Any
 import numpy as np
 
 from treadle.dsl.errors import DistributionError
-from treadle.dsl.expr import (
-    Expr,
-    Extent,
-)
-from treadle.dsl.graph import (
-    Fold,
-    Generate,
-    Input,
-    Label,
-    Leaf,
-    Node,
-    Scan,
-    indices,
-)
+from treadle.dsl.expr import Expr, Extent
+from treadle.dsl.graph import Fold, Generate, Input, Label, Leaf, Node, Scan, indices
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
 from treadle.dsl.types import int64

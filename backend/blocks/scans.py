@@ -22,17 +22,7 @@ from treadle.dsl.expr import (
     constant,
     substitute,
 )
-from treadle.dsl.graph import (
-    Combine,
-    Fold,
-    Generate,
-    Label,
-    Leaf,
-    Node,
-    Recurrence,
-    Scan,
-    indices,
-)
+from treadle.dsl.graph import Combine, Fold, Generate, Label, Leaf, Node, Recurrence, Scan, indices
 from treadle.dsl.node import result_variables
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.types import bool_, int64

@@ -49,9 +49,7 @@ class Segments:
         own = Generate((at.add(count, 1),), (moved,), label=Label("offsets"))
         rewritten = self._numbers(writer)
         combine = Combine(
-            node.combine.left,
-            node.combine.right,
-            substitute(node.combine.results, rewritten),
+            node.combine.left, node.combine.right, substitute(node.combine.results, rewritten)
         )
         init = None if node.init is None else substitute(node.init, rewritten)
         made = FoldSeg(

@@ -101,11 +101,7 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
         return self._most(run)
 
     def launch(
-        self,
-        run: DeviceRun,
-        outs: Sequence[Block],
-        scratch: Sequence[Block],
-        values: Sequence[Any],
+        self, run: DeviceRun, outs: Sequence[Block], scratch: Sequence[Block], values: Sequence[Any]
     ) -> None:
         """Launch, for each kernel, the first variant valid for these extents and addresses."""
         for variants in self.launches:

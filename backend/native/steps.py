@@ -220,11 +220,7 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
         return self.host(run.slots, run.params)
 
     def launch(
-        self,
-        run: HostRun,
-        outs: Sequence[HostArray],
-        scratch: Sequence[HostArray],
-        values: Numbers,
+        self, run: HostRun, outs: Sequence[HostArray], scratch: Sequence[HostArray], values: Numbers
     ) -> None:
         spaces = run.slots, outs, scratch
         if not self.launched and run.tape is None:

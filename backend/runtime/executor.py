@@ -13,16 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
-from treadle.dsl.graph import (
-    ArrayLoop,
-    Barrier,
-    Branch,
-    Generate,
-    Input,
-    Leaf,
-    Library,
-    Matmul,
-)
+from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Generate, Input, Leaf, Library, Matmul
 from treadle.dsl.graphs.relations import limit_of
 from treadle.dsl.program import TracedProgram
 
@@ -30,16 +21,7 @@ from .device import Device
 from .host import HostCompiler, is_host_work
 from .plan import Plan, Planner, Step, data_checks
 from .run import HostValues, Params, Run, Slots
-from .steps import (
-    Action,
-    BarrierStep,
-    CheckStep,
-    HostStep,
-    KernelStep,
-    ReleaseStep,
-    moving,
-    verify,
-)
+from .steps import Action, BarrierStep, CheckStep, HostStep, KernelStep, ReleaseStep, moving, verify
 from .types import HostArray
 
 D = TypeVar("D", bound=Device)

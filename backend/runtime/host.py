@@ -15,18 +15,7 @@ from typing import Any
 import numpy as np
 
 from treadle.dsl.analysis.bounds import Range, exact, whole, wraps
-from treadle.dsl.expr import (
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Extent,
-    Param,
-    Proj,
-    Read,
-    unknown,
-    walk,
-)
+from treadle.dsl.expr import Apply, Cond, Const, Expr, Extent, Param, Proj, Read, unknown, walk
 from treadle.dsl.graph import Leaf
 from treadle.dsl.primitives import TABLE, Primitive, value_of
 from treadle.dsl.records import dataclass

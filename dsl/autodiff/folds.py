@@ -45,14 +45,7 @@ from .expressions import (
 )
 from .forward import Forward, forward_rule, tangent_of
 from .reads import summed
-from .reverse import (
-    Bars,
-    Reverse,
-    adjoint,
-    own,
-    reverse_rule,
-    through_epilogue,
-)
+from .reverse import Bars, Reverse, adjoint, own, reverse_rule, through_epilogue
 
 Seeds = list[tuple[Expr, Expr]]
 #: Passes on the cotangents of combinations (left, right), but where there is none (the last one).

@@ -8,15 +8,7 @@ from .. import simplify
 from ..analysis.combines import argument_combine, independent_parts, ways
 from ..array import Array
 from ..expr import FALSE, TRUE, Const, Expr, Index, Read, constant, walk
-from ..graph import (
-    Combine,
-    FoldSeg,
-    Generate,
-    Leaf,
-    Permute,
-    Shape,
-    indices,
-)
+from ..graph import Combine, FoldSeg, Generate, Leaf, Permute, Shape, indices
 from ..operations.indexing.index_space import flatten
 from ..operations.indexing.row_major import linear, product
 from ..operations.reducing.irregular import argsort
@@ -24,22 +16,9 @@ from ..operations.reducing.searching import searchsorted
 from ..passes.guard import inside
 from ..scalar import apply_primitive
 from . import reads
-from .expressions import (
-    combine_vjp,
-    combined,
-    guarded,
-    optional,
-    zero,
-)
+from .expressions import combine_vjp, combined, guarded, optional, zero
 from .forward import Forward, forward_rule, tangent_of
-from .reverse import (
-    Bars,
-    Reverse,
-    adjoint,
-    own,
-    pulled,
-    reverse_rule,
-)
+from .reverse import Bars, Reverse, adjoint, own, pulled, reverse_rule
 
 #: How extremes are compared.
 _BETTER = {"minimum": "less", "maximum": "greater"}
@@ -239,8 +218,7 @@ def _numbered(r: Reverse, node: Permute) -> Leaf:
     """Who won where sources overwrite each other: the same permute, with their numbers as one more
     component, replaces this one."""
     made = node.with_(
-        values=(*node.values, _number(node)),
-        defaults=(*node.defaults, _numbers(node)),
+        values=(*node.values, _number(node)), defaults=(*node.defaults, _numbers(node))
     )
     for k, leaf in enumerate(node.leaves):
         r.replaced[leaf] = made.leaf(k)

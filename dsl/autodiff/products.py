@@ -5,26 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..expr import Expr, Index, Read
-from ..graph import (
-    Matmul,
-    Node,
-    Shape,
-)
+from ..graph import Matmul, Node, Shape
 from ..scalar import apply_primitive
-from .expressions import (
-    add,
-    shifted,
-)
+from .expressions import add, shifted
 from .forward import Forward, forward_rule, tangent_of
 from .reads import stored
-from .reverse import (
-    Bars,
-    Reverse,
-    adjoint,
-    own,
-    reverse_rule,
-    through_epilogue,
-)
+from .reverse import Bars, Reverse, adjoint, own, reverse_rule, through_epilogue
 
 
 @forward_rule(Matmul)

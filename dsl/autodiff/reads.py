@@ -25,17 +25,7 @@ from ..operations.stencils import in_range, resolve_index
 from ..primitives import TABLE
 from ..scalar import apply_primitive
 from ..types import int64
-from .expressions import (
-    Cotangent,
-    _under,
-    add,
-    both,
-    guarded,
-    index_map,
-    settled,
-    shifted,
-    zero,
-)
+from .expressions import Cotangent, _under, add, both, guarded, index_map, settled, shifted, zero
 
 #: Borders of stencils with greater offsets are scattered.
 _WIDEST_BORDER = 4
@@ -287,11 +277,7 @@ class Scatterer:
     """Sends the cotangents of one operation's reads to the arrays that it reads."""
 
     def __init__(
-        self,
-        domain: Shape,
-        label: Label,
-        where: Location | None,
-        unified: Callable[[Shape], Shape],
+        self, domain: Shape, label: Label, where: Location | None, unified: Callable[[Shape], Shape]
     ) -> None:
         #: Extents that are checked to be equal are one expression.
         self.unified = unified

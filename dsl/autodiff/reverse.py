@@ -10,14 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..errors import GradientError
-from ..expr import (
-    Apply,
-    Expr,
-    Read,
-    Var,
-    rewrite,
-    walk,
-)
+from ..expr import Apply, Expr, Read, Var, rewrite, walk
 from ..graph import (
     Combine,
     Generate,
@@ -35,15 +28,7 @@ from ..passes.extents import equal_extents
 from . import reads
 from .arguments import constant_leaf
 from .contractions import contracted
-from .expressions import (
-    Active,
-    Cotangent,
-    Mask,
-    expr_vjp,
-    resolved,
-    settled,
-    shifted,
-)
+from .expressions import Active, Cotangent, Mask, expr_vjp, resolved, settled, shifted
 from .reads import stored
 from .rules import TESTS, WILD
 

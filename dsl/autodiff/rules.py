@@ -75,10 +75,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "add": (lambda g, y, a, b: g, lambda g, y, a, b: g),
     "subtract": (lambda g, y, a, b: g, lambda g, y, a, b: -g),
     "multiply": (lambda g, y, a, b: g * _conj(b), lambda g, y, a, b: g * _conj(a)),
-    "true_divide": (
-        lambda g, y, a, b: g / _conj(b),
-        lambda g, y, a, b: -(g * _conj(y)) / _conj(b),
-    ),
+    "true_divide": (lambda g, y, a, b: g / _conj(b), lambda g, y, a, b: -(g * _conj(y)) / _conj(b)),
     "remainder": (lambda g, y, a, b: g, lambda g, y, a, b: -g * f.floor(a / b)),
     "rem": (lambda g, y, a, b: g, lambda g, y, a, b: -g * f.trunc(a / b)),
     "fmod": (lambda g, y, a, b: g, lambda g, y, a, b: -g * f.trunc(a / b)),
@@ -124,10 +121,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "erf": _through(lambda y, x: _bell(x)),
     "erfc": _through(lambda y, x: -_bell(x)),
     "arctan2": (_of_angle(1, 1), _of_angle(0, -1)),
-    "hypot": (
-        lambda g, r, a, b: (r != 0, g * (a / r)),
-        lambda g, r, a, b: (r != 0, g * (b / r)),
-    ),
+    "hypot": (lambda g, r, a, b: (r != 0, g * (a / r)), lambda g, r, a, b: (r != 0, g * (b / r))),
     "copysign": (lambda g, y, a, b: f.where(f.signbit(a) == f.signbit(b), g, -g), None),
     "nextafter": (lambda g, y, a, b: g, None),
     "real": (lambda g, y, z: f.complex_(g, 0 * g),),

@@ -20,14 +20,7 @@ from ..annotations import (
     WhileFunction,
 )
 from ..array import Array
-from ..errors import (
-    DTypeError,
-    Location,
-    ShapeError,
-    TracingError,
-    misfitting,
-    user_location,
-)
+from ..errors import DTypeError, Location, ShapeError, TracingError, misfitting, user_location
 from ..expr import Expr, Index, Proj, Var
 from ..frontend.refusals import called, returned
 from ..frontend.sources import as_array, is_arraylike

@@ -473,11 +473,7 @@ def _frequencies(n: IntLike, d: ScalarLike, half: bool, of: str, dtype: DTypeLik
 
 @operation
 def fftfreq(
-    n: IntLike,
-    d: ScalarLike = 1.0,
-    *,
-    dtype: DTypeLike | None = None,
-    device: str | None = None,
+    n: IntLike, d: ScalarLike = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Array:
     """The frequencies of `fft`: 0, 1, …, −2, −1, divided by n d.
 
@@ -496,11 +492,7 @@ def fftfreq(
 
 @operation
 def rfftfreq(
-    n: IntLike,
-    d: ScalarLike = 1.0,
-    *,
-    dtype: DTypeLike | None = None,
-    device: str | None = None,
+    n: IntLike, d: ScalarLike = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Array:
     """The frequencies of `rfft`: 0, 1, …, n // 2, divided by n d.
 

@@ -604,11 +604,7 @@ def _correlate(
     shape, more = _overlaps(array._shape, sizes, mode, operation)
     checks += more
     node = Generate(
-        shape,
-        (element,),
-        label=label_of(operation, name, schedule),
-        where=where,
-        checks=checks,
+        shape, (element,), label=label_of(operation, name, schedule), where=where, checks=checks
     )
     return Array(node.leaves)
 

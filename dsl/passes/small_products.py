@@ -18,17 +18,7 @@ from collections.abc import Sequence
 from ..analysis.combines import argument_of, identities
 from ..analysis.short_extents import TINY
 from ..expr import Const, Expr, Index, constant, primitive, substitute
-from ..graph import (
-    ArrayLoop,
-    Fold,
-    Generate,
-    Leaf,
-    Matmul,
-    Node,
-    Permute,
-    known,
-    topological,
-)
+from ..graph import ArrayLoop, Fold, Generate, Leaf, Matmul, Node, Permute, known, topological
 from ..graphs.rebuild import Rebuilder
 from ..simplify import apply
 from .base import Context

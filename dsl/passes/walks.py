@@ -20,19 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 
 from ..analysis.regions import regions
-from ..expr import (
-    Apply,
-    Const,
-    Expr,
-    Foreign,
-    Index,
-    Loop,
-    Read,
-    Var,
-    While,
-    rewrite,
-    walk,
-)
+from ..expr import Apply, Const, Expr, Foreign, Index, Loop, Read, Var, While, rewrite, walk
 from ..graph import Generate, Label, Leaf, Node, Recurrence, indices, topological
 from ..graphs.rebuild import Rebuilder
 from .base import Context, Fused

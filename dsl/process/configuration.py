@@ -43,10 +43,7 @@ def _interned(made: Settings) -> Settings:
 
 
 def _of_environment() -> dict[str, Any]:
-    return {
-        "backend": variable("TREADLE_BACKEND"),
-        "check": bool(variable("TREADLE_CHECK")),
-    }
+    return {"backend": variable("TREADLE_BACKEND"), "check": bool(variable("TREADLE_CHECK"))}
 
 
 class _Local(threading.local):

@@ -18,17 +18,7 @@ from typing import Any
 
 from treadle.dsl import simplify
 from treadle.dsl.analysis.bounds import bounds
-from treadle.dsl.expr import (
-    Expr,
-    Extent,
-    Param,
-    Read,
-    Var,
-    constant,
-    rewrite,
-    substitute,
-    walk,
-)
+from treadle.dsl.expr import Expr, Extent, Param, Read, Var, constant, rewrite, substitute, walk
 from treadle.dsl.graph import (
     ArrayLoop,
     Combine,

@@ -22,16 +22,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import (
-    Apply,
-    Const,
-    Expr,
-    Var,
-    constant,
-    primitive,
-    substitute,
-    walk,
-)
+from treadle.dsl.expr import Apply, Const, Expr, Var, constant, primitive, substitute, walk
 from treadle.dsl.graph import Combine
 from treadle.dsl.primitives import RECIPROCAL_DIVIDE
 from treadle.dsl.types import ScalarType, bool_, int32, int64, uint32

@@ -12,18 +12,7 @@ from dataclasses import replace
 
 from treadle.dsl import simplify
 from treadle.dsl.analysis.combines import identities, is_commutative
-from treadle.dsl.expr import (
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Extent,
-    Param,
-    Proj,
-    Var,
-    rewrite,
-    walk,
-)
+from treadle.dsl.expr import Apply, Cond, Const, Expr, Extent, Param, Proj, Var, rewrite, walk
 from treadle.dsl.graph import Combine
 
 from ..ir import arithmetic as at

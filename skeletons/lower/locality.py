@@ -25,18 +25,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.expr import (
-    Apply,
-    Const,
-    Expr,
-    Extent,
-    Index,
-    Loop,
-    Param,
-    Read,
-    Var,
-    walk,
-)
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Loop, Param, Read, Var, walk
 from treadle.dsl.graph import Generate, Input, Leaf, Node, Permute, Shape, topological
 from treadle.dsl.graphs.names import Names, evaluate
 from treadle.dsl.process import locks

@@ -22,26 +22,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from treadle.dsl.records import dataclass
-from treadle.skeletons.schedules import (
-    Agents,
-    Clusters,
-    Hilbert,
-    Hints,
-    LocalityGraph,
-    Schedule,
-)
+from treadle.skeletons.schedules import Agents, Clusters, Hilbert, Hints, LocalityGraph, Schedule
 
 from ..access.footprint import array_boxes, union_lines, with_inner
-from ..access.maps import (
-    DATA,
-    HORIZONTAL,
-    RANDOM,
-    STREAMING,
-    VERTICAL,
-    KernelMaps,
-    Map,
-    Points,
-)
+from ..access.maps import DATA, HORIZONTAL, RANDOM, STREAMING, VERTICAL, KernelMaps, Map, Points
 from ..lower.gpu.common import WIDEST
 from ..lower.gpu.unroll import most_iterations
 from .coverage import POSITIONS, Form, lanes_of, operations, shared_loads

@@ -30,16 +30,7 @@ from ..access.footprint import distinct, union_lines, with_inner
 from ..access.maps import DATA, KernelMaps, Map, Points
 from ..access.sets import LINE, Cache, occupied
 from . import gpu
-from .coverage import (
-    POSITIONS,
-    Form,
-    Walk,
-    form_of,
-    lanes_of,
-    operations,
-    points_of,
-    shared_loads,
-)
+from .coverage import POSITIONS, Form, Walk, form_of, lanes_of, operations, points_of, shared_loads
 from .device import Ceilings
 
 #: Bytes that the L1 of a GPU fills in a cycle, in which it delivers nothing.

@@ -121,10 +121,7 @@ WINOGRAD_STEPS: Program = (
 """A level of Winograd."""
 
 
-RECURSIVE: dict[BilinearAlgorithm, Program] = {
-    STRASSEN: STRASSEN_STEPS,
-    WINOGRAD: WINOGRAD_STEPS,
-}
+RECURSIVE: dict[BilinearAlgorithm, Program] = {STRASSEN: STRASSEN_STEPS, WINOGRAD: WINOGRAD_STEPS}
 """The program of a level whose products recur; others sum A, sum B and multiply, one by one."""
 
 

@@ -20,15 +20,7 @@ import pytest
 
 import treadle as td
 
-from .helpers import (
-    EMULATED,
-    check_cases,
-    cuda,
-    devices,
-    emulation,
-    first_line,
-    working_backends,
-)
+from .helpers import EMULATED, check_cases, cuda, devices, emulation, first_line, working_backends
 
 #: Of so many tests one has an instance that `make test` runs on the emulated GPU.
 EMULATED_TESTS = 4

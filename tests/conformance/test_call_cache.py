@@ -307,9 +307,7 @@ def test_positions_that_vary_are_run_time_numbers(n: int, monkeypatch: pytest.Mo
     assert a[n - 2 : n + 3].shape == (2, 3) and a[n + 3 : n + 8].shape == (0, 3)
 
 
-def test_numbers_that_vary_are_data_where_calls_are_traced(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_numbers_that_vary_are_data_where_calls_are_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of arrays that are no data, and of deferred calls that an operation reads which is not
     cached: a loop of Python's runs the same programs, whatever its numbers are."""
     x = RNG.random(50)

@@ -84,11 +84,7 @@ def test_map_fusion(run, n):
         return td.sin(x) / (x * x + 0.3)
 
     apart, fused, stored = run(
-        (
-            td.map(f, td.map(g, a)),
-            td.map(lambda x: f(g(x)), a),
-            td.map(f, td.compute(td.map(g, a))),
-        )
+        (td.map(f, td.map(g, a)), td.map(lambda x: f(g(x)), a), td.map(f, td.compute(td.map(g, a))))
     )
     same_bits(apart, fused, "fused")
     same_bits(apart, stored, "materialised between")

@@ -170,11 +170,7 @@ PROGRAMS = {
         td.transpose(b),
         td.compute(b),
     ),
-    "a compacted array twice": lambda a, b: (
-        (f := td.filter(lambda x: x > 3, a))[0],
-        f[1],
-        f[0],
-    ),
+    "a compacted array twice": lambda a, b: ((f := td.filter(lambda x: x > 3, a))[0], f[1], f[0]),
 }
 
 

@@ -574,10 +574,7 @@ def test_many_small_products(check, name):
         for count in (1, 65) if max(m, k, n) > 8 else (0, 1, 31, 300):
             a = small(name, (count, m, k), 1, -2, 3)
             b = small(name, (count, k, n), 2, -2, 3)
-            cases[f"{count} of {m}×{k}×{n}"] = (
-                lambda a=a, b=b: td.matmul(a, b),
-                product(a, b),
-            )
+            cases[f"{count} of {m}×{k}×{n}"] = (lambda a=a, b=b: td.matmul(a, b), product(a, b))
     check(cases)
 
 

@@ -30,9 +30,7 @@ PROGRAMS = {
     "gather": lambda a: td.map(lambda x: td.use(a)[td.int64(x)], a),
     "segments": lambda a: td.fold_seg(ADD, 0.0, a, np.array([50, 50])),
     "folds together": lambda a: td.fold(
-        lambda x, y: (x[0] + y[0], td.maximum(x[1], y[1] + td.use(a)[0])),
-        (0.0, 0.0),
-        td.zip(a, a),
+        lambda x, y: (x[0] + y[0], td.maximum(x[1], y[1] + td.use(a)[0])), (0.0, 0.0), td.zip(a, a)
     ),
     "rows": lambda a: td.sum(td.reshape(a, (10, 10)), axis=1),
     "measured product": lambda a: td.matmul(

@@ -58,11 +58,7 @@ class Half(Tensor):
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        (
-            Tensor(requires_grad=True),
-            td.TracingError,
-            r"automatic differentiation[\s\S]*detach",
-        ),
+        (Tensor(requires_grad=True), td.TracingError, r"automatic differentiation[\s\S]*detach"),
         (Tensor("torch.bfloat16"), td.DTypeError, r"bfloat16 cannot be read"),
         (ShapedTracer(), td.TracingError, "another library is tracing"),
         (Tensor(), td.TracingError, "Tensor cannot be used: Got unsupported"),

@@ -332,10 +332,7 @@ def test_cast_between_floats_rounds_to_nearest_even(check):
                 lambda: td.cast(numbers.astype("f2"), td.float64),
                 numbers.astype("f2").astype("f8"),
             ),
-            "c16 to c8": (
-                lambda: td.cast(numbers + 0j, td.complex64),
-                (numbers + 0j).astype("c8"),
-            ),
+            "c16 to c8": (lambda: td.cast(numbers + 0j, td.complex64), (numbers + 0j).astype("c8")),
         }
     check(cases)
 

@@ -339,10 +339,7 @@ def permuted(a, at):
 @case(V)
 def permuted_some(a):
     return td.permute(
-        lambda x, y: x + y,
-        a * 2,
-        lambda i: td.where(i % 2 == 0, i // 2, td.ignore),
-        td.exp(a),
+        lambda x, y: x + y, a * 2, lambda i: td.where(i % 2 == 0, i // 2, td.ignore), td.exp(a)
     )
 
 

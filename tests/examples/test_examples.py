@@ -78,9 +78,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
 
 #: Of a program on worker processes, which is compared with another on "native" in any case.
 processes = pytest.mark.parametrize(
-    "backend",
-    [pytest.param("reference", marks=pytest.mark.long), "native"],
-    indirect=True,
+    "backend", [pytest.param("reference", marks=pytest.mark.long), "native"], indirect=True
 )
 
 

@@ -24,16 +24,7 @@ from treadle.backend.cuda.compile.nvrtc import compile_kernel
 from treadle.dsl.expr import Apply, Const, Expr, Var
 from treadle.dsl.graph import Combine
 from treadle.dsl.primitives import TABLE, convert
-from treadle.dsl.types import (
-    ScalarType,
-    bool_,
-    complex128,
-    float32,
-    int32,
-    int64,
-    uint32,
-    uint64,
-)
+from treadle.dsl.types import ScalarType, bool_, complex128, float32, int32, int64, uint32, uint64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.ir.kernel import (
     Assign,

@@ -47,13 +47,7 @@ from treadle.dsl.graphs.relations import with_checks
 from treadle.dsl.html import escape
 from treadle.dsl.node import fresh_uid
 from treadle.dsl.process.collection import collected_rarely
-from treadle.dsl.process.configuration import (
-    Settings,
-    config,
-    given,
-    refresh_settings,
-    settings,
-)
+from treadle.dsl.process.configuration import Settings, config, given, refresh_settings, settings
 from treadle.dsl.scalar import Scalar
 from treadle.dsl.target import target_of
 

@@ -7,17 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from treadle.dsl.expr import (
-    Apply,
-    Const,
-    Expr,
-    Foreign,
-    Var,
-    conjuncts,
-    primitive,
-    unknown,
-    walk,
-)
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, conjuncts, primitive, unknown, walk
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.linearize import element_name

@@ -29,7 +29,7 @@ template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T at[N];
 };
-"""),
+""")
 }
 
 

@@ -282,12 +282,7 @@ def while_graph(step: RepeatStep) -> ExecutableGraph:
     if rounds == "after":
         first = inside.all(op.even, step.even)
         copied = back(inside, first, 0)
-        ask(
-            inside,
-            inside.all(op.testing[0], step.testing[0], copied or first),
-            tests[0],
-            tests[0],
-        )
+        ask(inside, inside.all(op.testing[0], step.testing[0], copied or first), tests[0], tests[0])
     elif rounds == "two":
         round_ = [*op.even, *op.testing[1], *op.odd, *op.testing[0]]
         steps = [*step.even, *step.testing[1], *step.odd, *step.testing[0]]

@@ -10,12 +10,7 @@ from typing import Any
 
 from treadle.dsl.errors import ScheduleError
 from treadle.dsl.graph import Matmul
-from treadle.dsl.operations.algebra.product_way import (
-    WORTH_TRYING,
-    ProductWay,
-    executed,
-    left_open,
-)
+from treadle.dsl.operations.algebra.product_way import WORTH_TRYING, ProductWay, executed, left_open
 from treadle.dsl.operations.algebra.products import DEEPEST, EXECUTIONS
 from treadle.dsl.records import dataclass
 from treadle.dsl.types import int32

@@ -33,14 +33,7 @@ from .lanes import Lanes
 from .operations import literals, operate
 from .target import Target
 from .text import FENCE, Code, Module, Reg, is_number, vector
-from .values import (
-    LANE,
-    Poly,
-    Value,
-    parts,
-    register_element,
-    wrapped,
-)
+from .values import LANE, Poly, Value, parts, register_element, wrapped
 
 #: The kinds of types whose operations are moved out of loops.
 _EXACT = frozenset(("bool", "int", "uint"))

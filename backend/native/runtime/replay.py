@@ -35,19 +35,7 @@ from ...runtime.types import HostArray
 from . import modules, structures, threads
 from .late import Extent, Growing, Instruction, Late
 from .structures import InstructionKind, NumberKind, OperationKind, Outcome
-from .tape import (
-    Branch,
-    Call,
-    Copy,
-    Evaluate,
-    Failure,
-    Fill,
-    Launch,
-    Loop,
-    Number,
-    Operation,
-    Tape,
-)
+from .tape import Branch, Call, Copy, Evaluate, Failure, Fill, Launch, Loop, Number, Operation, Tape
 
 #: Bytes of arrays that a record may keep: a call that moves more takes far longer than Python.
 LARGEST = 16 << 20
@@ -62,10 +50,7 @@ _T = TypeVar("_T", bound=ctypes.Structure)
 _KINDS = {float: NumberKind.FLOAT, int: NumberKind.INT, bool: NumberKind.BOOL}
 _EVERY = (-(1 << 63), (1 << 63) - 1)
 #: Those of the parts of a complex number, as kernels of complex128 and of complex64 take them.
-_PARTS = (
-    (NumberKind.REAL, NumberKind.IMAGINARY),
-    (NumberKind.REAL_32, NumberKind.IMAGINARY_32),
-)
+_PARTS = ((NumberKind.REAL, NumberKind.IMAGINARY), (NumberKind.REAL_32, NumberKind.IMAGINARY_32))
 
 
 def bits(x: float | np.generic) -> int:

@@ -186,12 +186,7 @@ def matmul(
             f"matmul: beta={beta!r} scales c, and there is none.",
             hint="Give the array that is added: c=….",
         )
-    product = _product(
-        as_array(a, "matmul"),
-        as_array(b, "matmul"),
-        options,
-        label,
-    )
+    product = _product(as_array(a, "matmul"), as_array(b, "matmul"), options, label)
     return _scaled(product, alpha, beta, c)
 
 

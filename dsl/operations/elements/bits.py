@@ -116,10 +116,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: BitOrder = "big") 
 
 @operation
 def unpackbits(
-    a: ArrayLike,
-    axis: int | None = None,
-    count: IntLike | None = None,
-    bitorder: BitOrder = "big",
+    a: ArrayLike, axis: int | None = None, count: IntLike | None = None, bitorder: BitOrder = "big"
 ) -> Array:
     """The eight bits (0 or 1, uint8) of each byte along an axis.
 

@@ -9,24 +9,14 @@ from typing import Any, cast as cast_type
 import numpy as np
 
 from ... import late_binding as later, simplify
-from ...annotations import (
-    ArrayLike,
-    ChoiceFunction,
-    Element,
-)
+from ...annotations import ArrayLike, ChoiceFunction, Element
 from ...array import Array
 from ...errors import TracingError
 from ...expr import FALSE, TRUE, Cond, Const, Expr, Proj
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
 from ...frontend.tracing import Scope, Scoped, current_scope, reject_escaped
-from ...scalar import (
-    Scalar,
-    as_index,
-    as_truth,
-    lift,
-    unify,
-)
+from ...scalar import Scalar, as_index, as_truth, lift, unify
 from ...types import ScalarType, children_of, flatten, int64, is_composite, promote
 from .lifting import lifted
 

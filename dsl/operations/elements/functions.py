@@ -10,23 +10,12 @@ from typing import Any
 import numpy as np
 
 from ... import late_binding as later, simplify
-from ...annotations import (
-    ArrayLike,
-    DTypeLike,
-    Value,
-)
+from ...annotations import ArrayLike, DTypeLike, Value
 from ...array import Array, require_scalars
 from ...errors import DTypeError
 from ...expr import Const, Expr
 from ...primitives import TABLE, floating
-from ...scalar import (
-    Scalar,
-    apply_primitive,
-    as_strong,
-    as_truth,
-    lift,
-    unify_in_floats,
-)
+from ...scalar import Scalar, apply_primitive, as_strong, as_truth, lift, unify_in_floats
 from ...types import as_type, float64, int64, promote, uint8
 from ..common import operation, operation_of_numbers, whole_number
 from .choosing import where

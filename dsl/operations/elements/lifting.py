@@ -8,14 +8,7 @@ from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, cast as cast_type
 
 from ... import late_binding as later
-from ...annotations import (
-    ArrayLike,
-    BinaryFunction,
-    Element,
-    LeadingFunction,
-    UnaryFunction,
-    Value,
-)
+from ...annotations import ArrayLike, BinaryFunction, Element, LeadingFunction, UnaryFunction, Value
 from ...array import Array, broadcast_map
 from ...errors import DTypeError
 from ...expr import Expr
@@ -23,12 +16,7 @@ from ...frontend.sources import as_array, is_arraylike
 from ...frontend.tracing import enclosing_kernel
 from ...graph import Label
 from ...primitives import TABLE
-from ...scalar import (
-    COMPARISONS,
-    Scalar,
-    apply_primitive,
-    lift,
-)
+from ...scalar import COMPARISONS, Scalar, apply_primitive, lift
 from ...types import (
     ALL_TYPES,
     bool_,

@@ -33,18 +33,7 @@ from ...shapes import as_shape, broadcast_shapes, require, show_shape, stretch_c
 from ...types import int64, uint64
 from ..common import label_of, normalise_axes, normalise_axis, operation, whole_number
 from .parts import index_parts, is_index_array, is_truth, part_of, refuse_no_index, unwrapped
-from .row_major import (
-    at_most,
-    delinear,
-    greatest,
-    least,
-    linear,
-    minus,
-    plus,
-    product,
-    size,
-    times,
-)
+from .row_major import at_most, delinear, greatest, least, linear, minus, plus, product, size, times
 from .slicing import from_either_end, integer_index, slice_axis, within
 
 __all__ = ["backpermute", "broadcast_to", "diagonal", "expand_dims", "flatten", "flip", "gather",

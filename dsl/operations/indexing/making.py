@@ -136,10 +136,7 @@ def unit(s: Element) -> Array:
     forbid_nesting("unit")
     leaves, structure = _components(s, "unit")
     node = Generate(
-        (),
-        tuple(as_strong(e) for e in leaves),
-        label=Label("unit"),
-        where=user_location(),
+        (), tuple(as_strong(e) for e in leaves), label=Label("unit"), where=user_location()
     )
     return Array(node.leaves, structure, ())
 
@@ -483,8 +480,7 @@ def arange(
             hint="Use smaller arrays, or compute in parts.",
         )
     whole = plus(
-        apply_primitive("floor_divide", [minus(span, constant(1)), constant(abs(by))]),
-        constant(1),
+        apply_primitive("floor_divide", [minus(span, constant(1)), constant(abs(by))]), constant(1)
     )
     count = greatest(whole, constant(0))
     target = int64 if dtype is None else as_type(dtype)

@@ -51,8 +51,7 @@ def index_parts(index: Indexing, rank: int) -> list[Any]:
         )
     if consumed > rank:
         raise AxisError(
-            f"{consumed} indices for an array of rank {rank}.",
-            hint=f"Write at most {rank}.",
+            f"{consumed} indices for an array of rank {rank}.", hint=f"Write at most {rank}."
         )
     fill = [slice(None)] * (rank - consumed)
     at = next((k for k, p in enumerate(parts) if p is Ellipsis), None)

@@ -22,13 +22,7 @@ from ..elements.functions import cast, where
 from ..indexing import index_space
 from ..reducing import irregular, scans
 from .distributions import exponential
-from .philox import (
-    KeyLike,
-    ScalarKey,
-    drawn_word,
-    is_array,
-    random_values,
-)
+from .philox import KeyLike, ScalarKey, drawn_word, is_array, random_values
 from .uniforms import bits, integers, unit_fraction
 
 

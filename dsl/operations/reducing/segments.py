@@ -300,15 +300,7 @@ def segment_of_position(offsets: Leaf, segments: Expr, extent: Expr, shift: int)
         where=user_location(),
     )
     return scan_array(
-        maximum,
-        (),
-        Array(marks.leaves),
-        0,
-        "inclusive",
-        False,
-        "segments",
-        None,
-        None,
+        maximum, (), Array(marks.leaves), 0, "inclusive", False, "segments", None, None
     )
 
 
@@ -335,8 +327,7 @@ def _exclusive_seg(
     begin = apply_primitive("add", [_at(offsets, segment), segment])
     inside = apply_primitive("subtract", [Index(last), begin])
     length = apply_primitive(
-        "subtract",
-        [_after(offsets, segment, segments), _at(offsets, segment)],
+        "subtract", [_after(offsets, segment, segments), _at(offsets, segment)]
     )
     alone = apply_primitive("equal", [inside, length if backward else constant(0)])
     source = apply_primitive("subtract", [Index(last), segment])

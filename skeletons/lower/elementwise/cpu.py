@@ -21,27 +21,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
-from treadle.dsl.expr import (
-    Const,
-    Expr,
-    Index,
-    Read,
-    Var,
-    constant,
-    rewrite,
-    substitute,
-    walk,
-)
+from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, rewrite, substitute, walk
 from treadle.dsl.graph import Generate, Leaf
 from treadle.dsl.passes.cost import operations
-from treadle.dsl.passes.rows import (
-    LITTLE,
-    LONGEST,
-    NARROW,
-    most_narrow,
-    row_axes,
-    row_members,
-)
+from treadle.dsl.passes.rows import LITTLE, LONGEST, NARROW, most_narrow, row_axes, row_members
 from treadle.dsl.types import bool_, int64
 
 from ...ir import arithmetic as at

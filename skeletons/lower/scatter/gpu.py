@@ -31,15 +31,7 @@ from typing import Any
 from treadle.dsl import simplify
 from treadle.dsl.analysis.combines import is_commutative
 from treadle.dsl.analysis.updates import is_one_to_one
-from treadle.dsl.expr import (
-    TRUE,
-    Apply,
-    Const,
-    Expr,
-    Var,
-    constant,
-    primitive,
-)
+from treadle.dsl.expr import TRUE, Apply, Const, Expr, Var, constant, primitive
 from treadle.dsl.graph import Combine, Permute
 from treadle.dsl.types import bool_, int32, int64, uint32
 from treadle.skeletons.schedules import LocalityGraph

@@ -15,16 +15,7 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from treadle.dsl.analysis.polynomial import affine
-from treadle.dsl.expr import (
-    Expr,
-    Index,
-    Read,
-    Var,
-    constant,
-    split_constant,
-    substitute,
-    walk,
-)
+from treadle.dsl.expr import Expr, Index, Read, Var, constant, split_constant, substitute, walk
 from treadle.dsl.graph import Generate, Leaf
 from treadle.dsl.operations.stencils import resolve_index, resolved_index
 from treadle.dsl.records import dataclass

@@ -39,10 +39,7 @@ SUMS = {
         ),
         (POINTS, FROM),
     ),
-    "beside others": (
-        lambda v: weighted((v + Y) @ L) + td.sum(td.sin(v + Y) * Y),
-        (POINTS, FROM),
-    ),
+    "beside others": (lambda v: weighted((v + Y) @ L) + td.sum(td.sin(v + Y) * Y), (POINTS, FROM)),
 }
 
 

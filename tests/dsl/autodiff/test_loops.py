@@ -128,11 +128,7 @@ CHANGING = {
     "growing": lambda x: cubes(td.loop(3, lambda k, s: td.concatenate([s, s[:1] * 2], axis=0), x)),
     "shrinking": lambda x: cubes(td.loop(2, lambda k, s: s[1:] * 2, x)),
     "two of which one is used": lambda x: cubes(
-        td.loop(
-            3,
-            lambda k, s: (s[0][1:], td.concatenate([s[1], s[0][:1]], axis=0)),
-            (x, x),
-        )[1]
+        td.loop(3, lambda k, s: (s[0][1:], td.concatenate([s[1], s[0][:1]], axis=0)), (x, x))[1]
     ),
     "counted by a predicate": lambda x: cubes(
         td.while_loop(

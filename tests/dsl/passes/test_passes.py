@@ -349,10 +349,7 @@ def test_the_verifier_finds_what_is_wrong():
         return Generate(shape, elements, label=label)
 
     verify([node(Read(source, 0, (i, j))).leaf()])
-    wrong = {
-        "indices": node(Read(source, 0, (i,))),
-        "axis": node(Read(source, 0, (i, Index(2)))),
-    }
+    wrong = {"indices": node(Read(source, 0, (i,))), "axis": node(Read(source, 0, (i, Index(2))))}
     for word, broken in wrong.items():
         with pytest.raises(BrokenGraph, match=word):
             verify([broken.leaf()])

@@ -140,9 +140,7 @@ def test_as_many_agents_as_tasks_take_one_each(queues: int, per: int):
     it ahead, would never come to it."""
     tasks, seen, begun = queues * per, Var("seen", int64), Var("begun", int64)
     wait = ir.While(
-        (ir.Fetch(seen, CLOCK, constant(0)),),
-        at.less(seen, N),
-        (ir.Assign(begun, seen),),
+        (ir.Fetch(seen, CLOCK, constant(0)),), at.less(seen, N), (ir.Assign(begun, seen),)
     )
     kernel = counting()
     (single,) = kernel.body

@@ -161,12 +161,7 @@ def test_morton_interleaves_bits() -> None:
 
 def test_hilbert() -> None:
     assert grid(Hilbert(), 2, 2) == [[0, 3], [1, 2]]
-    assert grid(Hilbert(), 4, 4) == [
-        [0, 1, 14, 15],
-        [3, 2, 13, 12],
-        [4, 7, 8, 11],
-        [5, 6, 9, 10],
-    ]
+    assert grid(Hilbert(), 4, 4) == [[0, 1, 14, 15], [3, 2, 13, 12], [4, 7, 8, 11], [5, 6, 9, 10]]
     assert points(Hilbert(), 8, 4)[-1] == (7, 0) and points(Hilbert(), 4, 8)[-1] == (0, 7)
 
 

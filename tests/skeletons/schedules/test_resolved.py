@@ -60,9 +60,7 @@ def kernel_of(schedule: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "order",
-    [S.Hilbert(), Upwards(), S.Table(range(130))],
-    ids=lambda o: type(o).__name__,
+    "order", [S.Hilbert(), Upwards(), S.Table(range(130))], ids=lambda o: type(o).__name__
 )
 def test_a_table_costs_one_load(order: Any):
     """The row order's kernel, its block being one of a table (3 instructions more on sm_90a)."""

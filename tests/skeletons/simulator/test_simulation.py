@@ -459,8 +459,7 @@ def test_a_given_order_is_played_as_it_would_run():
 
 
 @pytest.mark.parametrize(
-    "policy",
-    [Lru(), StepLru(), SetAssociative(4), Sectored(2), Sectored(2, ways=4), RandomFour()],
+    "policy", [Lru(), StepLru(), SetAssociative(4), Sectored(2), Sectored(2, ways=4), RandomFour()]
 )
 def test_a_diagram_shows_what_the_cache_holds(policy):
     from treadle.skeletons.simulator.diagrams import BROUGHT, USED, states

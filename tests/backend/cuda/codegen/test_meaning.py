@@ -18,13 +18,7 @@ from tests.backend.cuda.codegen.handmade import FLOATS, INTEGERS, Maker, apply, 
 from treadle.backend.cuda.codegen.text import parameters, print_kernel
 from treadle.dsl.expr import Apply, Const, Expr, walk
 from treadle.dsl.primitives import TABLE
-from treadle.dsl.types import (
-    ScalarType,
-    bool_,
-    float16,
-    int32,
-    int64,
-)
+from treadle.dsl.types import ScalarType, bool_, float16, int32, int64
 from treadle.skeletons.ir.kernel import Buffer, Kernel, Load, Store
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")

@@ -14,14 +14,7 @@ import numpy as np
 import pytest
 
 from tests.backend.cuda.products import tiles
-from tests.backend.cuda.products.test_tensor import (
-    _IMAGES,
-    _code,
-    compiled,
-    gaps,
-    laid,
-    multiply,
-)
+from tests.backend.cuda.products.test_tensor import _IMAGES, _code, compiled, gaps, laid, multiply
 from treadle.backend.cuda.products.form import FORMS, Code
 from treadle.skeletons.products import STANDARD, STRASSEN, BilinearAlgorithm
 

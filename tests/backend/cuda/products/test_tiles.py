@@ -65,8 +65,7 @@ _SHAPES = ((1, 1, 1), (7, 1, 129), (63, 130, 16), (129, 257, 17), (260, 40, 96))
 @pytest.mark.long
 @pytest.mark.parametrize("how", _LAYOUTS)
 @pytest.mark.parametrize(
-    "case",
-    ["Limbs32 owner", "Limbs32 atomic", "Limbs32 owner 7", "Limbs32 atomic 7"],
+    "case", ["Limbs32 owner", "Limbs32 atomic", "Limbs32 owner 7", "Limbs32 atomic 7"]
 )
 def test_every_layout(case: str, how: str) -> None:
     name, mode, *seven = case.split()

@@ -297,10 +297,7 @@ def test_loops_of_known_length(length: int) -> None:
 
 def test_assignment_to_a_shared_variable_is_refused() -> None:
     o, a = buffer("o", int64, "output"), Var("a", int64)
-    body = (
-        Declare(a, k(0)),
-        For(i, k(0), N, (Assign(a, i), Store(o, i, a)), "vector"),
-    )
+    body = (Declare(a, k(0)), For(i, k(0), N, (Assign(a, i), Store(o, i, a)), "vector"))
     with pytest.raises(InvalidKernel, match="outside a vector loop"):
         run(kernel("shared", [o], body), [np.zeros(4, np.int64)], [4])
 

@@ -124,10 +124,7 @@ def test_index_through_variables() -> None:
     row, w = Var("row", int64), Var("w", int64)
     x, o = buffer("x", float32), buffer("o", float32, "output")
     index: Expr = add(mul(add(row, k(1)), w), add(i, k(-1)))
-    body = (
-        Let(row, k(2)),
-        For(i, k(1), w, (Store(o, i, Load(x, index)),), "vector"),
-    )
+    body = (Let(row, k(2)), For(i, k(1), w, (Store(o, i, Load(x, index)),), "vector"))
     program = kernel("through", [x, o], body, scalars=[w])
     source, out = np.arange(400, dtype=np.float32), np.zeros(100, np.float32)
     compiled = run(program, [source, out], [100])

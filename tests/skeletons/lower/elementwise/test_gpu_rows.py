@@ -30,10 +30,7 @@ def basis(a):
         (a.shape[0], n),
         lambda i, j: array[i, j] / sum((td.exp(array[i, k]) for k in range(1, n)), 1.0),
     )
-    checks = (
-        *fixed(array._shape[0], a.shape[0], "basis"),
-        *fixed(array._shape[1], n, "basis"),
-    )
+    checks = (*fixed(array._shape[0], a.shape[0], "basis"), *fixed(array._shape[1], n, "basis"))
     return Array(made._leaves[0].node.with_(checks=checks).leaves)
 
 
