@@ -111,11 +111,11 @@ def _only_compacts(scan: Scan, used: Sequence[Node]) -> bool:
 def _of_blocks(scan: Scan) -> tuple[Expr, Expr, Scan]:
     """Whether an element fits, the number of blocks, and how many elements fit before each."""
     (n,), (count,) = scan.shape, scan.elements
-    fits = count.args[0]
+    fits, checks, fused = count.args[0], scan.checks, scan.fused
     if not isinstance(fits, Read) or fits.boundary is not None or fits.args != (Index(0),):
         mask = Generate(scan.shape, (fits,), label=Label("mask"), where=scan.where,
-                        checks=scan.checks, fused=scan.fused)  # fmt: skip
-        fits = Read(mask, 0, (Index(0),))
+                        checks=checks, fused=fused)  # fmt: skip
+        fits, checks, fused = Read(mask, 0, (Index(0),)), (), ()
     last = apply_primitive("add", [n, constant(Compact.BLOCK - 1)])
     blocks = apply_primitive("floor_divide", [last, BLOCK])
     first = apply_primitive("multiply", [Index(0), BLOCK])
@@ -130,7 +130,7 @@ def _of_blocks(scan: Scan) -> tuple[Expr, Expr, Scan]:
     )  # fmt: skip
     made = Scan(
         (blocks,), 0, (Read(counts, 0, (Index(0),)),), scan.combine, scan.init, "exclusive", False,
-        label=scan.label, where=scan.where,
+        label=scan.label, where=scan.where, checks=checks, fused=fused,
     )  # fmt: skip
     return fits, blocks, made
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence, Set
 
 from ..analysis.polynomial import always_inside
 from ..expr import Apply, Expr, Index, Read, primitive, walk
-from ..graph import Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
+from ..graph import Check, Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
 from ..graphs.rebuild import Rebuilder
 from ..primitives import Primitive
 from .base import Context
@@ -59,7 +59,18 @@ class _Dropping(Rebuilder):
         return e.args[0] if isinstance(e, Apply) and e.op in self.marks else super()._read(e)
 
     def node(self, node: Node) -> Node:
-        return super().node(node) if isinstance(node, Input) else self.over(node, self)
+        if isinstance(node, Input):
+            return super().node(node)
+        made, dropped = self.over(node, self), self._dropped(node)
+        return made.with_(checks=(*made.checks, *dropped)) if dropped else made
+
+    def _dropped(self, node: Node) -> list[Check]:
+        """The checks of arrays that only a dropped operand reads: extents do not depend on it."""
+        unread = [x for e in walk(node.expressions()) if isinstance(e, Apply) and e.op in self.marks
+                  for x in e.args[1:]]  # fmt: skip
+        read = [Leaf(e.node, e.component) for e in walk(unread) if isinstance(e, Read)]
+        checks = dict.fromkeys(c for n in topological(read, inside=False) for c in n.checks)
+        return [c for c in map(self.field, checks) if c not in node.checks]
 
 
 def keeps_tests(body: Sequence[Expr], shape: Shape, readers: Iterable[tuple[Node, Read]]) -> bool:

@@ -27,20 +27,28 @@ FUNCTIONS = {
     "polyfit, w": lambda a: td.polyfit(V, X, 1, w=a),
     "piecewise": lambda a: td.piecewise(V, [td.use(a) > 1], [1]),
     "extract": lambda a: td.extract(td.use(a) > 1, V),
+    "extract, a mask of bools": lambda a: td.extract(V > 1, a),
+    "compact": lambda a: td.compact(V > 1, a)[0],
+    "place": lambda a: td.place(a, V > 1, [7.0]),
+    "einsum": lambda a: td.einsum("i,i->", a, V),
+    "einsum, products": lambda a: td.einsum("i,i->i", a, V),
+    "einsum, a diagonal": lambda a: td.einsum("ii->i", a[:, None] * V),
+    "einsum, a trace": lambda a: td.einsum("ii", V[:, None] * a),
+    "einsum, two axes": lambda a: td.einsum("ij,ij->", a[:, None] * V, V[:, None] * a),
     "cov": lambda a: td.cov(V, a),
 }
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_other_extents_are_refused(name):
+def test_other_extents_are_refused(name, backend):
     f = FUNCTIONS[name]
-    td.run(f(X), backend="reference")
+    td.run(f(X), backend=backend)
     for other in (W, ONE, NONE, np.arange(4.0)):
         with pytest.raises(td.ShapeError) as error:
-            td.run(f(other), backend="reference")
+            td.run(f(other), backend=backend)
         assert error.value.where is not None
         with pytest.raises(td.ShapeError) as error:
-            td.jit(f, backend="reference")(other)
+            td.jit(f, backend=backend)(other)
         assert "test_shapes_that_agree.py" in str(error.value)
 
 
@@ -116,3 +124,29 @@ def test_edges_of_several_axes_have_the_type_of_numpys(dtype):
     for a, b in zip(td.run(td.histogram2d(x, y, 3)), np.histogram2d(x, y, 3), strict=True):
         assert a.dtype == b.dtype
         assert np.allclose(a, b, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a, b: td.map(lambda x, y: x + y, a, b) * 0,
+        lambda a, b: (a + b) % 1,
+        lambda a, b: td.where(True, a, a + b),
+        lambda a, b: td.iterate(2, lambda s: s + (s + b) * 0, a),
+        lambda a, b: td.sum(td.stop(a + b) * 0),
+    ],
+)
+def test_what_a_result_does_not_depend_on_has_shapes_that_agree(f, backend):
+    compiled = td.jit(f, backend=backend)
+    compiled(np.arange(3), np.arange(3))
+    with pytest.raises(td.ShapeError):
+        compiled(np.arange(3), np.arange(4))
+
+
+def test_place_takes_masks_of_one_size(backend):
+    mask = np.array([[True, False], [False, True], [True, True]])
+    expected = np.arange(6).reshape(2, 3)
+    np.place(expected, mask, [7, 8])
+    for place in (td.place, td.jit(td.place, backend=backend)):
+        made = place(np.arange(6).reshape(2, 3), mask, np.array([7, 8]))
+        assert np.array_equal(td.run(made, backend=backend), expected)

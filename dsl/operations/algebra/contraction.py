@@ -11,9 +11,12 @@ from typing import Any
 from ...annotations import ArrayLike
 from ...array import Array
 from ...errors import ShapeError, TracingError
+from ...expr import Expr
 from ...frontend.sources import as_array
-from ...graph import known
+from ...graph import Check, known
 from ...process.configuration import settings
+from ...shapes import require
+from ...simplify import is_const
 from ...types import ScalarType, promote
 from ..common import combining
 from ..indexing.index_space import backpermute, expand_dims, reshape, transpose
@@ -118,24 +121,31 @@ def _diagonal(array: Array, names: tuple[str, ...]) -> Term:
     if len(different) == len(names):
         return array, names
     extents = []
+    checks: list[Check] = []
     for name in different:
-        found = [n for n, other in zip(array.shape, names, strict=True) if other == name]
-        _require_alike(found, name)
-        extents.append(found[0])
+        found = [n for n, other in zip(array._shape, names, strict=True) if other == name]
+        for n in found[1:]:
+            checks += _alike(found[0], n, name)
+        extents.append(array.shape[names.index(name)])
 
     def index(*at: Any) -> tuple[Any, ...]:
         return tuple(at[different.index(n)] for n in names)
 
-    return backpermute(tuple(extents), index, array), different
+    return _checked(backpermute(tuple(extents), index, array), checks), different
 
 
-def _require_alike(extents: Sequence[Any], name: str) -> None:
-    numbers = {int(n) for n in extents if known_extent(n) is not None}
-    if len(numbers) > 1:
-        raise ShapeError(
-            f"einsum: the axes named {name!r} have extents {' and '.join(map(str, numbers))}.",
-            hint="Axes of one name have one extent.",
-        )
+def _alike(first: Expr, second: Expr, name: str) -> tuple[Check, ...]:
+    message = f"einsum: the axes named {name!r} have extents {{left}} and {{right}}."
+    return require(first, second, message, hint="Axes of one name have one extent.")
+
+
+def _checked(array: Array, checks: Sequence[Check]) -> Array:
+    """An array that was just made, whose operation makes these checks, too."""
+    if not checks:
+        return array
+    node = array._leaves[0].node
+    made = node.with_(checks=(*node.checks, *checks))
+    return Array(made.leaves, array.structure, array._shape)
 
 
 def known_extent(n: Any) -> int | None:
@@ -179,24 +189,25 @@ def _contracted(first: Term, second: Term, wanted: set[str], common: ScalarType)
     if _promoted(a.dtype, b.dtype) != common:
         a = a.astype(common)
     both = [n for n in left if n in right]
+    checks: list[Check] = []
     for n in both:
-        pair = a.shape[left.index(n)], b.shape[right.index(n)]
-        if not (n.isdigit() and 1 in map(known_extent, pair)):
-            _require_alike(pair, n)
+        pair = a._shape[left.index(n)], b._shape[right.index(n)]
+        if not (n.isdigit() and any(is_const(e, 1) for e in pair)):
+            checks += _alike(*pair, n)
     inner = [n for n in both if n not in wanted]
     batch = [n for n in both if n in wanted]
     rows = [n for n in left if n not in both]
     columns = [n for n in right if n not in both]
     if not inner:
         names = (*batch, *rows, *columns)
-        return _spread(a, left, names) * _spread(b, right, names), names
+        return _checked(_spread(a, left, names) * _spread(b, right, names), checks), names
     x = transpose(a, [left.index(n) for n in (*batch, *rows, *inner)])
     y = transpose(b, [right.index(n) for n in (*batch, *inner, *columns)])
     head, k = len(batch), len(inner)
     x = reshape(x, [*x.shape[:head], *_merged(x.shape[head:-k]), *_merged(x.shape[-k:])])
     y = reshape(y, [*y.shape[:head], *_merged(y.shape[head : head + k]),
                     *_merged(y.shape[head + k :])])  # fmt: skip
-    made = matmul(x, y)
+    made = _checked(matmul(x, y), checks)
     shape = [
         *made.shape[:head],
         *(a.shape[left.index(n)] for n in rows),

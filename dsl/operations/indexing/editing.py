@@ -304,7 +304,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike) -> Array:
     """
     array, new = as_array(arr, "place"), flatten(as_array(vals, "place"))
     new = _with_elements(new, "place")
-    chosen = as_array(mask, "place") != 0
+    chosen = reshape(as_array(mask, "place") != 0, array.shape)  # as in NumPy, of one size
     ranks = reshape(cumsum(chosen) - 1, array.shape)
     n = new.shape[0]
     kind = array.types[0]
