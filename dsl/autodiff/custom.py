@@ -1,4 +1,4 @@
-"""`rule` and `fixed_point`: functions whose derivatives are given, not computed from their bodies.
+"""`rule`: functions whose derivatives are given, not computed from their bodies.
 
 The results of such a function are those of a `Barrier` with a rule, whose operands are the results
 and the arguments.  Derivatives ask the rule; programs that are run have the barrier removed
@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..array import Array
 from ..errors import (
     DTypeError,
@@ -21,24 +19,20 @@ from ..errors import (
     user_facing_maker,
     user_location,
 )
-from ..expr import Const, Expr, constant
 from ..frontend.refusals import called
 from ..frontend.sources import as_array
 from ..frontend.tracing import enclosing_kernel
 from ..graph import ArrayLoop, Barrier, Generate, Input, Label, Leaf, Node, indices, topological
 from ..graphs.rebuild import Rebuilder
-from ..node import Check, fresh_uid
-from ..operations import control
-from ..operations.elements.functions import abs as abs_, cast, maximum
-from ..operations.reducing import folds
+from ..node import fresh_uid
 from ..scalar import Scalar, as_strong, lift
-from ..shapes import require, same_shape
-from ..types import float64, int64, kind_of_literal
+from ..shapes import same_shape
+from ..types import kind_of_literal
 from .arguments import Substitution, constant_leaf, flatten, parts_in_order
 from .forward import Forward, transposed
 from .reverse import Reverse, moving, pulled, refused
 
-__all__ = ["fixed_point", "rule"]
+__all__ = ["rule"]
 
 
 def leaves_of(value: Any, operation: str) -> tuple[Leaf, ...]:
@@ -165,7 +159,7 @@ class Ruled:
         self, y: Sequence[Leaf], arguments: Sequence[Leaf], bars: Sequence[Leaf]
     ) -> list[Leaf | None]:
         assert self._ahead is not None
-        directions = [_symbol(a, "tangent") for a in arguments]
+        directions = [symbol(a, "tangent") for a in arguments]
         found = self._ahead(y, arguments, [d.leaf() for d in directions])
         directions = [d for d in directions if d.type.is_inexact]
         pairs = [(t, g) for t, g in zip(found, bars, strict=True) if t is not None]
@@ -193,7 +187,8 @@ class Ruled:
         return {leaf: t for leaf, t in zip(y, found, strict=True) if t is not None}
 
 
-def _symbol(leaf: Leaf, name: str) -> Input:
+def symbol(leaf: Leaf, name: str) -> Input:
+    """An array that stands for others of this shape and type."""
     made = Input(name, leaf.type, (False,) * len(leaf.shape), kind="argument")
     return made.of_shape(leaf.shape)
 
@@ -278,7 +273,7 @@ class Rule:
                 "one (args, tangents).",
             )
         form = Form(args, name)
-        symbols = [_symbol(leaf, f"argument of {name}") for leaf in form.leaves]
+        symbols = [symbol(leaf, f"argument of {name}") for leaf in form.leaves]
         result = self._function(*form.put([s.leaf() for s in symbols]))
         of_result = Form(result, name)
         roots = of_result.leaves
@@ -345,164 +340,3 @@ def rule(f: Callable[..., Any]) -> Rule:
         raise TracingError(f"td.rule needs a function, got {called(f)}.",
                            hint="Write @td.rule before a function.")  # fmt: skip
     return Rule(f)
-
-
-# --- fixed points ------------------------------------------------------------------------------
-
-
-@user_facing_maker
-def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
-    """A fixed point of `f`: it is applied to `x0` again and again, until |f(x) − x| ≤ tol in every
-    element.
-
-    The derivative is that of the implicit function theorem, whose linear equations are solved by
-    iteration as well, and needs no memory for the iterations.
-
-    Parameters
-        f: from an array, or a tuple of arrays, to one of the same shapes and types; it may use
-            other arrays, by which the result can be differentiated.
-        x0: where to start, in floats; the result does not depend on it differentiably.
-        tol: stop when no element of any array changes by more; not negative, and not below the
-            rounding errors of `f`, which may change elements for ever.
-
-    Result: an array, or a tuple of arrays, as `x0`.
-
-    Errors: `TracingError` inside of scalar functions, and for other types than floats.
-
-    >>> import numpy as np, treadle as td
-    >>> root = lambda a: td.fixed_point(lambda x: (x + a / x) / 2, a, 1e-12)
-    >>> td.run(td.value_and_grad(lambda a: td.sum(root(a)))(np.array([4.0])))
-    (array(2.), array([0.25]))
-    """
-    if enclosing_kernel() is not None:
-        raise TracingError(
-            "td.fixed_point works on arrays, outside of scalar functions.",
-            hint="Inside, use td.while_loop.",
-        )
-    tol = _tolerance(tol)
-    form = Form(x0, "fixed_point")
-    if not form.leaves or not all(leaf.type.is_float for leaf in form.leaves):
-        raise TracingError(
-            "fixed_point: x0 is an array of floats, or a tuple of them.",
-            hint="Convert it: x.astype(td.float64).",
-        )
-    symbols = [_symbol(leaf, "x") for leaf in form.leaves]
-    result = form.taken(f(form.put([s.leaf() for s in symbols])), "result", form.leaves)
-    body = [leaf for leaf in result if leaf is not None]
-    if len(body) != len(symbols):
-        raise TracingError("fixed_point: the function returned None.", hint="Return the next x.")
-    captured = captured_by(body, symbols)
-    ended = fresh_uid()
-    for s in symbols:
-        s.until = ended
-
-    def at(
-        x: Sequence[Leaf], given: Sequence[Leaf], roots: Sequence[Leaf],
-        replaced: dict[Leaf, Leaf],
-    ) -> list[Leaf]:  # fmt: skip
-        """The roots for these values of x and of what is captured."""
-        swap = [*zip([s.leaf() for s in symbols], x, strict=True),
-                *((c, g) for c, g in zip(captured, given, strict=True) if c != g)]  # fmt: skip
-        put = Substitution((), [*swap, *replaced.items()])
-        put.renew([*roots, *replaced.values()])
-        return put.leaves(roots)
-
-    found = _iterated(lambda x: at(x, captured, body, {}), form.leaves, tol)
-
-    def back(
-        y: Sequence[Leaf], arguments: Sequence[Leaf], bars: Sequence[Leaf]
-    ) -> list[Leaf | None]:
-        """u = ybar + Jᵀ u, then its cotangents by what is captured."""
-
-        def following(u: Sequence[Leaf]) -> list[Leaf]:
-            made, replaced = pulled(body, u, [s.leaf() for s in symbols])
-            moved = at(y, arguments, made, replaced)
-            return [_sum(b, m) for b, m in zip(bars, moved, strict=True)]
-
-        u = _iterated(following, bars, tol)
-        targets = [c for c in captured if c.type.is_inexact]
-        made, replaced = pulled(body, u, targets)
-        moved = dict(zip(targets, at(y, arguments, made, replaced), strict=True))
-        return [moved.get(c) for c in captured]
-
-    def ahead(
-        y: Sequence[Leaf], arguments: Sequence[Leaf], tangents: Sequence[Leaf]
-    ) -> list[Leaf | None]:
-        """dx = J dx + what comes from the tangents of what is captured."""
-
-        def moved(given: dict[Leaf, Leaf]) -> list[Leaf]:
-            forward = Forward(given)
-            forward.run(body)
-            made = [forward.of(leaf) for leaf in body]
-            return at(y, arguments, made, forward.replaced)
-
-        floats = {c: t for c, t in zip(captured, tangents, strict=True) if c.type.is_inexact}
-        start = moved(floats)
-
-        def following(dx: Sequence[Leaf]) -> list[Leaf]:
-            made = moved(dict(zip([s.leaf() for s in symbols], dx, strict=True)))
-            return [_sum(b, m) for b, m in zip(start, made, strict=True)]
-
-        return list(_iterated(following, start, tol))
-
-    node = Barrier((*found, *captured), Ruled("fixed_point", back, ahead), len(found),
-                   label=Label("fixed_point"), where=user_location())  # fmt: skip
-    return form.put(node.leaves[: len(found)])
-
-
-def _tolerance(tol: float) -> float:
-    """A tolerance at which iterations end; literals are checked."""
-    if isinstance(tol, Array | Scalar):
-        return tol
-    number = np.asarray(tol)
-    if number.ndim or number.dtype.kind not in "biuf":
-        raise TracingError(
-            f"fixed_point: tol is a real number, got {tol!r}.",
-            hint="Give the largest change of an element at which to stop, as 1e-9.",
-        )
-    if not number >= 0:
-        what = "no step is small enough" if number < 0 else "no change compares with it"
-        raise TracingError(
-            f"fixed_point: tol must not be negative, got {tol}: {what}.",
-            hint="Give the largest change of an element at which to stop, as 1e-9.",
-        )
-    return float(number)
-
-
-def _tolerable(tol: float) -> tuple[Check, ...]:
-    """The check that a tolerance of the run is not negative, and a number."""
-    if not isinstance(tol, Array | Scalar):
-        return ()
-    fine = cast(Scalar(lift(tol, "fixed_point")) >= 0, int64)
-    return require(
-        fine._expr, constant(1), "fixed_point: tol must not be negative, nor NaN.",
-        error="TracingError",
-        hint="Give the largest change of an element at which to stop, as 1e-9.",
-    )  # fmt: skip
-
-
-def _sum(a: Leaf, b: Leaf) -> Leaf:
-    ix = indices(len(a.shape))
-    e: Expr = (Scalar(a.at(*ix)) + Scalar(b.at(*ix)))._expr
-    return Generate(a.shape, (e,), label=Label("fixed_point"), where=user_location()).leaf()
-
-
-def _iterated(
-    step: Callable[[Sequence[Leaf]], Sequence[Leaf]], start: Sequence[Leaf], tol: float
-) -> tuple[Leaf, ...]:
-    """The step applied until nothing changes by more than `tol`; what is not finite ends it."""
-
-    def body(state: Any) -> Any:
-        *x, _ = state
-        new = [Array((leaf,)) for leaf in step([a._leaves[0] for a in x])]
-        change: Any = None
-        for a, b in zip(new, x, strict=True):
-            part = folds.fold(maximum, 0.0, abs_(a - b).astype(float64), axis=None)
-            change = part if change is None else maximum(change, part)
-        return (*new, change)
-
-    first = Generate((), (Const(np.inf, float64),), label=Label("fixed_point"),
-                     where=user_location(), checks=_tolerable(tol)).leaf()  # fmt: skip
-    made = control.while_loop(lambda s: s[-1] > tol, body,
-                              (*(Array((leaf,)) for leaf in start), Array((first,))))  # fmt: skip
-    return tuple(a._leaves[0] for a in made[:-1])

@@ -102,6 +102,67 @@ def test_fixed_points(backend):
     np.testing.assert_allclose(td.run(second(A), backend=backend), -0.25 * A**-1.5)
 
 
+def halved(a, tol=1e-12):
+    return td.fixed_point(lambda x: 0.5 * x + a, td.zeros(a.shape), tol)  # 2 a
+
+
+def test_second_derivatives_of_fixed_points_where_the_first_equations_have_solution_zero():
+    f = td.grad(lambda a: td.sum(halved(a) ** 2))
+    zero, one = np.zeros(1), np.ones(1)
+    np.testing.assert_allclose(td.run(td.jvp(f, (zero,), (one,))[1]), 8, rtol=1e-10)
+    np.testing.assert_allclose(td.run(td.grad(lambda a: td.sum(f(a)))(zero)), 8, rtol=1e-10)
+    g = lambda a: td.jvp(lambda b: td.sum(halved(b) ** 3), (a,), (one,))[1]
+    np.testing.assert_allclose(td.run(td.jvp(td.grad(g), (zero,), (one,))[1]), 48, rtol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_gradients_of_fixed_points_are_as_accurate_for_small_and_large_cotangents(scale):
+    a = np.array([0.5, -2.0])
+    found = td.run(td.grad(lambda a: td.sum(halved(a, 1e-9)) * scale)(a))
+    np.testing.assert_allclose(found, 2 * scale, rtol=1e-7)
+    _, dy = td.run(td.jvp(lambda a: halved(a, 1e-9), (a,), (np.full(2, scale),)))
+    np.testing.assert_allclose(dy, 2 * scale, rtol=1e-7)
+    large = td.run(td.grad(lambda a: td.sum(halved(a, scale * 1e-9)))(a * scale))
+    np.testing.assert_allclose(large, 2, rtol=1e-7)
+
+
+def test_second_derivatives_of_fixed_points_in_loops():
+    a, d = np.array([0.3, 0.5, -0.7]), np.array([1.0, 0.5, 2.0])
+
+    def loss(solve):
+        def step(state):
+            x, y = state
+            z = solve(lambda u: 0.2 * td.sin(u) * y + 0.3 * a_ + 0.5 * y)
+            return z, td.sin(z) + 0.1 * x
+
+        def f(a):
+            nonlocal a_
+            a_ = a
+            return td.sum(td.iterate(3, step, (a, a))[0] * np.array([1.0, 2.0, 3.0]))
+
+        a_ = None
+        return td.grad(f)
+
+    implicit = loss(lambda f: td.fixed_point(f, td.zeros(3), 1e-15))
+    written_out = loss(lambda f: td.iterate(40, f, td.zeros(3)))
+    for of in (
+        lambda g: td.jvp(g, (a,), (d,))[1],
+        lambda g: td.grad(lambda a: td.sum(g(a) * d))(a),
+    ):
+        found, expected = (td.run(of(g), backend="reference") for g in (implicit, written_out))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_tolerance_that_the_program_computes():
+    def f(a):
+        def step(k, x):
+            return td.fixed_point(lambda u: 0.5 * u + x * a, x, 1e-12 / (k + 1))
+
+        return td.sum(td.loop(3, step, td.ones(2)) ** 2)
+
+    assert_gradient(f, np.array([0.4, 0.6]))
+
+
 def test_fixed_points_of_pairs_and_matrices():
     w = np.random.default_rng(0).normal(size=(4, 4)) * 0.2
 
