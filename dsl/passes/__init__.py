@@ -33,6 +33,7 @@ from .in_place import fuse_in_place
 from .neighbours import recognise_neighbours
 from .partitions import sort_partitions
 from .pin import pin_order
+from .planes import split_planes
 from .recognise import recognise_histogram, recognise_matmul
 from .recorded import record_in_place
 from .recurrence import recognise_recurrence
@@ -63,6 +64,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("recognise_convolution", recognise_convolution),  # windows · weights: a sum over the axes
     ("recognise_separable", recognise_separable),  # 9 × 9 box → 9 + 9
     ("form_fma", form_fma),  # a·b + c inside one operation
+    ("split_planes", split_planes),  # loops over a stack of arrays: over the arrays
     ("recognise_recurrence", recognise_recurrence),  # loops element by element
     ("unroll_small_products", unroll_small_products),  # in loops, products of tiny matrices: sums
     ("unroll_stacked", unroll_stacked),  # folds along axes along which arrays were joined

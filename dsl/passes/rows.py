@@ -35,7 +35,7 @@ LARGEST = 8000.0
 NARROW = 8
 #: The most work of rows that are longer than that, in additions, conditions included.
 LITTLE = 1000.0
-_COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
+COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
 
 
 def most_narrow(elements: Sequence[Expr], rank: int) -> int:
@@ -46,7 +46,7 @@ def most_narrow(elements: Sequence[Expr], rank: int) -> int:
     places = {
         e.args[1]
         for e in walk(elements)
-        if isinstance(e, Apply) and e.op.name in _COMPARISONS and e.args[0] is last
+        if isinstance(e, Apply) and e.op.name in COMPARISONS and e.args[0] is last
         if isinstance(e.args[1], Const)
     }
     apart = min(2 * len(places), LONGEST, int(LITTLE / max(operations(elements), 1.0)))

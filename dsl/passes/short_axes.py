@@ -73,15 +73,26 @@ def _size(e: Expr) -> int | None:
 
 
 def _row(node: Fold) -> Generate | None:
-    """A fold along one short axis of a computed array as an expression, from the left: the bits
-    of the fold (`short_folds.py`)."""
-    rank = len(node.outer)
-    size, start = _size(node.inner[0]), identities(node.combine)
-    if rank < 2 or len(node.inner) > 1 or size is None or start is None:
+    """A fold along one short axis of a computed array as an expression."""
+    size = _size(node.inner[0])
+    if (
+        len(node.outer) < 2
+        or len(node.inner) > 1
+        or size is None
+        or identities(node.combine) is None
+    ):
         return None
+    return unrolled(node, size)
+
+
+def unrolled(node: Fold, size: int) -> Generate:
+    """A fold along one axis of `size` elements as an expression, from the left: the bits of the
+    fold (`short_folds.py`)."""
+    start = identities(node.combine)
+    assert start is not None
     found: tuple[Expr, ...] = start
     for k in range(size):
-        here = substitute(node.elements, {Index(rank): constant(k)})
+        here = substitute(node.elements, {Index(len(node.outer)): constant(k)})
         found = combined(node.combine, found, here)
     if node.init is not None:
         found = combined(node.combine, node.init, found)

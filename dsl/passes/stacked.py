@@ -20,13 +20,12 @@ from ..graphs.rebuild import Rebuilder
 from ..simplify import chosen
 from .base import Context
 from .cost import operations
-from .rows import LONGEST
+from .rows import COMPARISONS, LONGEST
 from .short_axes import is_free, is_plain
 from .vertical import checked_by_data
 
 #: The most work of the expression, in additions.
 LARGEST = 1000.0
-_COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
 
 
 def unroll_stacked(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -103,7 +102,7 @@ def _joined(node: Fold, size: int, readers: Counter[Node], region: Mapping[Node,
             places = {
                 x.args[1]
                 for x in walk(of.elements)
-                if isinstance(x, Apply) and x.op.name in _COMPARISONS and x.args[0] is index
+                if isinstance(x, Apply) and x.op.name in COMPARISONS and x.args[0] is index
                 if isinstance(x.args[1], Const)
             }
             apart |= len(places) >= size - 1

@@ -1,0 +1,405 @@
+"""split_planes: the state of a loop that is a stack of arrays becomes these arrays.
+
+    f = iterate(n, lambda f: g(stack([roll(f[0], …), …, roll(f[8], …)])), f₀)
+      →   f0, …, f8 = iterate(n, …, (f₀[0], …, f₀[8]));  f = stack([f0, …, f8])
+
+Kernels that choose the array for every element that they compute neither share work among arrays
+nor fuse, so an iteration would store what it joins.  As arrays of their own they are what a tuple
+would be.  What an iteration computes along the axis is split with the state: elements, at each
+index of the axis, and short folds along it, which become expressions, with the bits of the fold.
+This runs before producers are inlined.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from ..analysis.combines import identities
+from ..expr import (
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Proj,
+    Read,
+    Var,
+    constant,
+    substitute,
+    walk,
+)
+from ..graph import ArrayLoop, Fold, Generate, Input, Label, Leaf, Node, Shape, known, topological
+from ..graphs.rebuild import Rebuilder
+from ..scalar import apply_primitive
+from ..simplify import chosen
+from .base import Context
+from .cost import operations
+from .rows import COMPARISONS, LONGEST
+from .short_axes import is_free, is_plain, unrolled
+
+#: The most work of what is split, in additions: its code is a copy for each array.
+LARGEST = 4000.0
+#: Loops of fewer iterations keep the stack: taking it apart and joining it again are two copies.
+FEWEST = 8
+
+
+def split_planes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """The graph with stacks in the states of loops split; checked programs keep them, and so do
+    blocks of arrays."""
+    order = list(topological(roots))
+    whole = context.target.in_memory and not context.settings.check
+    if not whole or not any(isinstance(n, ArrayLoop) for n in order):
+        return list(roots)
+    builder = Rebuilder()
+    for node in order:
+        made = builder.node(node)
+        results = _split(made) if isinstance(made, ArrayLoop) else None
+        if results is not None:
+            builder.leaves.update(zip(node.leaves, results, strict=True))
+            context.notes.append(f"{node.label}: a state that is a stack of arrays is these arrays")
+        elif made is not node:
+            builder.nodes[node] = made
+            if node in context.kept:
+                context.kept[made] = context.kept[node]
+    return [builder.leaf(r) for r in roots]
+
+
+class _NotSplit(Exception):
+    """A state is used as a whole, or its arrays have nothing in common."""
+
+
+def _split(loop: ArrayLoop) -> list[Leaf] | None:
+    """What takes the place of the results of a loop whose states are split; None if none is."""
+    if loop.changing():
+        return None
+    if loop.count is not None and (count := known(loop.count)) is not None and count < FEWEST:
+        return None
+    seeds = [k for k, leaf in enumerate(loop.body) if _joined_axis(leaf) is not None]
+    nodes = list(topological(loop.inner_roots())) if seeds else []
+    for tried in (seeds, *([k] for k in seeds if len(seeds) > 1)):
+        try:
+            return _Planes(loop, nodes, tried).results() if tried else None
+        except _NotSplit:
+            continue
+    return None
+
+
+class _Planes(Rebuilder):
+    """A loop whose arrays in `axes` are split along the axis given there."""
+
+    def __init__(self, loop: ArrayLoop, nodes: Sequence[Node], seeds: Sequence[int]) -> None:
+        super().__init__()
+        self.loop, self.nodes_inside = loop, nodes
+        self.varying = loop.varying(nodes)
+        self.axes: dict[Node, int] = {}
+        self.waiting: list[Node] = []
+        self.planes: dict[Leaf, list[Leaf]] = {}
+        self.readers: defaultdict[Node, list[tuple[Node, Read]]] = defaultdict(list)
+        for node in nodes:
+            for e in walk(node.expressions()):
+                if isinstance(e, Read):
+                    self.readers[e.node].append((node, e))
+        for k in seeds:
+            self._split(loop.state[k], _joined_axis(loop.body[k]))
+        self._spread()
+        self._require_split()
+
+    # --- which arrays are split, along which axis ---------------------------------------------
+
+    def _split(self, node: Node, axis: int | None) -> None:
+        """Let an array be split along an axis."""
+        if axis is None or self.axes.get(node, axis) != axis:
+            raise _NotSplit
+        if node not in self.axes:
+            self.axes[node] = axis
+            self.waiting.append(node)
+
+    def _size(self, node: Node) -> int:
+        """How many arrays a node is split into."""
+        return _size(node.outputs[0].shape[self.axes[node]])
+
+    def _spread(self) -> None:
+        """What is read along a split axis, and what reads it, is split, too."""
+        for node in self.waiting:
+            axis = self.axes[node]
+            for k, state in enumerate(self.loop.state):
+                if node is state and isinstance(self.loop.body[k].node, Generate | Input):
+                    self._split(self.loop.body[k].node, axis)
+                elif self.loop.body[k].node is node:
+                    self._split(state, axis)
+            for reader, read in self.readers[node]:
+                own = _index_of(read.args[axis])
+                if own is not None and isinstance(reader, Generate):
+                    self._split(reader, own)
+            if not isinstance(node, Generate):
+                continue
+            for e in walk(node.elements):
+                if isinstance(e, Read) and e.node not in self.axes and self._may_split(e.node):
+                    along = [k for k, a in enumerate(e.args)
+                             if a is Index(axis)
+                             and known(e.node.outputs[0].shape[k]) == self._size(node)]  # fmt: skip
+                    if len(along) == 1 and self._only_split_readers(e.node, along[0]):
+                        self._split(e.node, along[0])
+
+    def _may_split(self, node: Node) -> bool:
+        return type(node) is Generate and node in self.varying and is_free(node)
+
+    def _only_split_readers(self, node: Node, axis: int) -> bool:
+        """Whether all that reads an array along an axis can be split along it with the array, or
+        is a short fold."""
+        size = known(node.outputs[0].shape[axis])
+        results = {leaf.node for leaf in self.loop.inner_roots()}
+        waiting = [(node, axis)]
+        for of, along in waiting:
+            for reader, read in self.readers[of]:
+                index = read.args[along]
+                own = index.axis if isinstance(index, Index) else None
+                if isinstance(index, Const):
+                    continue
+                if isinstance(reader, Fold):
+                    inner = own == len(reader.outer) and len(reader.inner) == 1
+                    if not inner or known(reader.inner[0]) != size:
+                        return False
+                elif own is None or self.axes.get(reader, own) != own:
+                    return False
+                elif reader not in self.axes:
+                    free = self._may_split(reader) and reader not in results
+                    if not free or known(reader.outputs[0].shape[own]) != size:
+                        return False
+                    if (reader, own) not in waiting:
+                        waiting.append((reader, own))
+        return size is not None
+
+    def _require_split(self) -> None:
+        """Raise unless every use of the split arrays is of one of the arrays they consist of."""
+        whole = {leaf.node for node in self.nodes_inside
+                 for leaf in (*node.operands(), *node.inside())}  # fmt: skip
+        if self.loop.predicate is not None:
+            whole.add(self.loop.predicate.node)
+        whole |= {e.node for node in self.nodes_inside for check in node.checks
+                  for e in walk((check.left, check.right)) if isinstance(e, Read)}  # fmt: skip
+        folds = {reader for node in self.axes for reader, _ in self.readers[node]
+                 if isinstance(reader, Fold)}  # fmt: skip
+        work, apart = sum(LONGEST * operations(f.elements) for f in folds), False
+        for node, axis in self.axes.items():
+            size = self._size(node)
+            if node in whole or not 2 <= size <= LONGEST or len(node.outputs[0].shape) < 2:
+                raise _NotSplit
+            if isinstance(node, Input):
+                if node not in self.loop.state:
+                    raise _NotSplit
+            elif self._may_split(node):
+                work += size * operations(node.bodies())
+                apart |= len(_places(node, axis)) >= size - 1
+            else:
+                raise _NotSplit
+            for reader, read in self.readers[node]:
+                self._require_one(node, reader, read)
+        bodies = {(leaf.node in self.axes) == (state in self.axes)
+                  for leaf, state in zip(self.loop.body, self.loop.state, strict=True)}  # fmt: skip
+        extents = {e.node for node in self.nodes_inside for e in walk(node.expressions())
+                   if isinstance(e, Extent)}  # fmt: skip
+        if not apart or work > LARGEST or False in bodies or not extents.isdisjoint(self.axes):
+            raise _NotSplit
+
+    def _require_one(self, node: Node, reader: Node, read: Read) -> None:
+        index, size = read.args[self.axes[node]], self._size(node)
+        own = _index_of(index)
+        if isinstance(index, Const):
+            values: list[Expr] = [index]
+        elif own is None:
+            raise _NotSplit
+        elif isinstance(reader, Fold):
+            if own != len(reader.outer) or len(reader.inner) != 1 or not _unrolls(reader):
+                raise _NotSplit
+            values = _at_each(index, own, _size(reader.inner[0]))
+        elif reader in self.axes:
+            values = _at_each(index, own, self._size(reader))
+        else:
+            raise _NotSplit
+        inside = all(isinstance(v, Const) and 0 <= int(v.value) < size for v in values)
+        if not inside and (
+            read.boundary is not None or not all(isinstance(v, Const) for v in values)
+        ):
+            raise _NotSplit
+
+    # --- the loop over the arrays -------------------------------------------------------------
+
+    def results(self) -> list[Leaf]:
+        """What takes the place of the results of the loop."""
+        loop = self.loop
+        states: list[Input] = []
+        init: list[Leaf] = []
+        for state, first in zip(loop.state, loop.init, strict=True):
+            if state not in self.axes:
+                states.append(state)
+                init.append(first)
+                continue
+            made = [self._state(state, k) for k in range(self._size(state))]
+            self._put(state, made)
+            states += made
+            init += [self._first(state, first, k) for k in range(len(made))]
+        for node in self.nodes_inside:
+            if node in self.axes and isinstance(node, Generate):
+                self._put(node, [self._plane(node, k) for k in range(self._size(node))])
+            elif node not in self.axes:
+                self._take(node)
+        body = [one for leaf in loop.body for one in self.planes.get(leaf, [self.leaf(leaf)])]
+        predicate = None if loop.predicate is None else self.leaf(loop.predicate)
+        split = loop.with_(state=tuple(states), init=tuple(init), body=tuple(body),
+                           predicate=predicate)  # fmt: skip
+        self._require_shared(split)
+        results, next_ = [], 0
+        for k, state in enumerate(loop.state):
+            size = self._size(state) if state in self.axes else 1
+            parts = [split.leaf(next_ + p) for p in range(size)]
+            next_ += size
+            if state in self.axes:
+                shape = loop.outputs[k].shape
+                results.append(_stack(parts, self.axes[state], shape, loop))
+            else:
+                results += parts
+        return results
+
+    def _require_shared(self, split: ArrayLoop) -> None:
+        """Raise unless an array of a stack contributes to several arrays of the next one."""
+        whole = {*self.loop.state}
+        apart = [state for state in split.state if state not in whole]
+        used: dict[Node, frozenset[Node]] = {state: frozenset((state,)) for state in apart}
+        for node in topological(split.inner_roots()):
+            inputs = {leaf.node for leaf in (*node.inputs(), *node.inside())}
+            found = frozenset(s for n in inputs for s in used.get(n, ()))
+            used[node] = used.get(node, found)
+        reached = [s for leaf, state in zip(split.body, split.state, strict=True)
+                   if state not in whole and leaf.node not in split.state
+                   for s in used[leaf.node]]  # fmt: skip
+        if len(reached) == len({*reached}):
+            raise _NotSplit
+
+    def _put(self, node: Node, made: Sequence[Node]) -> None:
+        for leaf in node.leaves:
+            self.planes[leaf] = [one.leaf(leaf.component) for one in made]
+            self.leaves[leaf] = self.planes[leaf][0]  # so that what reads it is rebuilt
+
+    def _state(self, state: Input, k: int) -> Input:
+        shape = self._without(state.shape, state)
+        made = Input(f"{state.name}[{k}]", state.type, (False,) * len(shape), state.kind,
+                     where=state.where)  # fmt: skip
+        return made.of_shape(shape)
+
+    def _without(self, shape: Shape, node: Node) -> Shape:
+        axis = self.axes[node]
+        return (*shape[:axis], *shape[axis + 1 :])
+
+    def _first(self, state: Input, first: Leaf, k: int) -> Leaf:
+        """Array `k` of the stack that a state begins with."""
+        axis, rank = self.axes[state], len(first.shape)
+        index = [Index(a) for a in range(rank - 1)]
+        element = first.at(*index[:axis], constant(k), *index[axis:])
+        made = Generate(self._without(first.shape, state), (element,), label=Label("slice"),
+                        where=self.loop.where)  # fmt: skip
+        return made.leaf()
+
+    def _plane(self, node: Generate, k: int) -> Node:
+        axis = self.axes[node]
+        here: dict[Expr, Expr] = {Index(axis): constant(k)}
+        here.update((Index(a), Index(a - 1)) for a in range(axis + 1, len(node.shape)))
+        return node.with_(
+            shape=self.exprs(self._without(node.shape, node)),
+            elements=self.exprs(substitute(node.elements, here)),
+            checks=self.field(node.checks),
+        )
+
+    def _take(self, node: Node) -> None:
+        if isinstance(node, Fold) and any(
+            read.node in self.axes and not isinstance(read.args[self.axes[read.node]], Const)
+            for read in walk(node.elements)
+            if isinstance(read, Read)
+        ):
+            made = self.node(unrolled(node, _size(node.inner[0])))
+        else:
+            made = self.node(node)
+        if made is not node:
+            self.nodes[node] = made
+
+    def _read(self, e: Expr) -> Expr:
+        if not isinstance(e, Read) or e.node not in self.axes:
+            return super()._read(chosen(e))
+        axis, parts = self.axes[e.node], self.planes[Leaf(e.node, e.component)]
+        index = e.args[axis]
+        assert isinstance(index, Const)
+        # (An index outside is in the side of a `cond` that is not taken.)
+        part = parts[min(max(int(index.value), 0), len(parts) - 1)]
+        args = (*e.args[:axis], *e.args[axis + 1 :])
+        return Read(part.node, part.component, args, e.boundary, e.scoped, e.vars)
+
+
+def _size(extent: Expr) -> int:
+    size = known(extent)
+    if size is None:
+        raise _NotSplit
+    return int(size)
+
+
+def _unrolls(node: Fold) -> bool:
+    return is_plain(node) and identities(node.combine) is not None and (
+        2 <= _size(node.inner[0]) <= LONGEST)  # fmt: skip
+
+
+def _index_of(e: Expr) -> int | None:
+    """The only axis on which an index depends; None if it depends on something else, too."""
+    leaves = [x for x in walk((e,)) if not x.args]
+    axes = {x.axis for x in leaves if isinstance(x, Index)}
+    if len(axes) != 1 or any(isinstance(x, Read | Var) for x in walk((e,))):
+        return None
+    return axes.pop()
+
+
+def _at_each(index: Expr, axis: int, size: int) -> list[Expr]:
+    return [substitute((index,), {Index(axis): constant(k)})[0] for k in range(size)]
+
+
+def _places(node: Node, axis: int) -> set[Expr]:
+    """The constants with which elements compare their index along an axis."""
+    return {
+        e.args[1]
+        for e in walk(node.bodies())
+        if isinstance(e, Apply) and e.op.name in COMPARISONS and e.args[0] is Index(axis)
+        if isinstance(e.args[1], Const)
+    }
+
+
+def _joined_axis(leaf: Leaf) -> int | None:
+    """The short axis of an array that is computed along it array by array, or from such arrays."""
+    every: tuple[int | None, ...] = tuple(range(len(leaf.shape)))
+    waiting, seen = [(leaf.node, every)], {leaf.node}
+    for node, axes in waiting:
+        if type(node) is not Generate:
+            continue
+        for own, axis in enumerate(axes):
+            if axis is not None and known(node.shape[own]) in range(2, LONGEST + 1):
+                if len(_places(node, own)) >= int(known(node.shape[own])) - 1:
+                    return axis
+        for e in walk(node.elements):
+            if isinstance(e, Read) and e.node not in seen:
+                seen.add(e.node)
+                of: dict[Expr, int | None] = {Index(own): axis for own, axis in enumerate(axes)}
+                waiting.append((e.node, tuple(of.get(a) for a in e.args)))
+    return None
+
+
+def _stack(parts: Sequence[Leaf], axis: int, shape: Shape, loop: ArrayLoop) -> Leaf:
+    """The array that consists of `parts` along an axis."""
+    index = tuple(Index(a) for a in range(len(shape)) if a != axis)
+
+    def element(low: int, high: int) -> Expr:
+        if high - low == 1:
+            return parts[low].at(*index)
+        half = (low + high) // 2
+        before = apply_primitive("less", [Index(axis), constant(half)])
+        return Proj(Cond(before, (element(low, half),), (element(half, high),)), 0)
+
+    made = Generate(shape, (element(0, len(parts)),), label=Label("stack"), where=loop.where)
+    return made.leaf()
