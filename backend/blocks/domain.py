@@ -88,13 +88,18 @@ class Axis:
             self.sizes, self.before, self.after, self.periodic = (self.extent,), 0, 0, False
             self.pieces = 1
         self.split_boundary = self.split_boundary and self._is_wide()
-        spans = list(self._blocks())
-        self.chunk = tuple(span[0] for span in spans)
-        ends = np.array([span[1:] for span in spans], np.int64).T
-        self.start, self.stop, self.low, self.high = map(self._over, ends)
+        if self.split_boundary or self.pieces > 1:
+            spans = list(self._blocks())
+            self.chunk = tuple(span[0] for span in spans)
+            start, stop, low, high = np.array([span[1:] for span in spans], np.int64).T
+        else:  # the same, of many chunks
+            self.chunk = tuple(range(len(self.sizes)))
+            stop = np.cumsum(self.sizes, dtype=np.int64)
+            start = stop - np.asarray(self.sizes, np.int64)
+            low, high = start - self.before, stop + self.after
         if not self.periodic:
-            self.low = np.maximum(self.low, 0)
-            self.high = np.minimum(self.high, self.extent)
+            low, high = np.maximum(low, 0), np.minimum(high, self.extent)
+        self.start, self.stop, self.low, self.high = map(self._over, (start, stop, low, high))
 
     def _is_wide(self) -> bool:
         """Whether the blocks at cuts are much smaller than chunks."""
@@ -102,7 +107,7 @@ class Axis:
         return 0 < NARROW * halo <= min(self.sizes)
 
     def _blocks(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """The chunk, `start`, `stop`, `low` and `high` of each block."""
+        """The chunk, `start`, `stop`, `low` and `high` of each block of chunks in several."""
         before, after = self.before, self.after
         ends = edges(self.sizes)
         for k, (first, last) in enumerate(pairwise(ends)):

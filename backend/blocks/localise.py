@@ -482,7 +482,8 @@ class Localiser:
         if left != free:
             self.notes += [f"axis {k} is not cut: {why}" for k, why in bad.items()]
             return left
-        self.axes = self._axes(free, halos)
+        if any(before or after for before, after, _ in halos.values()):
+            self.axes = self._axes(free, halos)
         return left
 
     def _near(self, scope: _Scope, read: Read, a: int, extent: int) -> Following | None:
@@ -845,6 +846,8 @@ class Localiser:
 
 def _moved(sizes: Sequence[int], offset: int, extent: int) -> tuple[int, ...]:
     """The chunks of `extent` elements that begin `offset` elements after the first of `sizes`."""
+    if not offset and all(sizes) and sum(sizes) == extent:
+        return tuple(sizes)
     ends = sorted({0, extent, *(e - offset for e in edges(sizes) if 0 < e - offset < extent)})
     return tuple(b - a for a, b in pairwise(ends)) or (extent,)
 

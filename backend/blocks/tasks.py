@@ -43,6 +43,12 @@ class Parts(NamedTuple):
 def parts(low: int, high: int, ends: Sequence[int], periodic: bool) -> Parts:
     """The chunks, which end at `ends`, that hold the indices `low` … `high` − 1."""
     extent = ends[-1]
+    if 0 <= low < high <= extent:
+        k = bisect_right(ends, low) - 1
+        first, end = ends[k], ends[k + 1]
+        if high <= end:  # as in most cases
+            piece = 0, high - low, low - first, high - first
+            return Parts((k,), (piece,), low == first and high == end)
     found: list[int] = []
     pieces: list[Piece] = []
     at = low
@@ -78,20 +84,19 @@ class _Lookup:
     """Values per block that depend on some of the dimensions of the grid only."""
 
     def __init__(
-        self, arrays: Sequence[Numbers], make: Callable[..., Any], grid: Sequence[int]
+        self, arrays: Sequence[Numbers], make: Callable[..., Any] | None, grid: Sequence[int]
     ) -> None:
         """`make` is called with the elements of the arrays, once for each different block: equal
-        values are one object."""
+        values are one object.  None: the values are the elements of one array."""
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
         wide = [np.broadcast_to(a, shape) for a in arrays]
         flat = [w.reshape(-1).tolist() for w in wide]
-        known: dict[Any, Any] = {}
-        values = []
-        for given in zip(*flat, strict=True):
-            if given not in known:
-                known[given] = make(*given)
-            values.append(known[given])
-        self.values = values
+        if make is None:
+            (self.values,) = flat
+        else:
+            given = list(zip(*flat, strict=True))
+            known = {one: make(*one) for one in dict.fromkeys(given)}
+            self.values = [known[one] for one in given]
         self.steps = [0] * len(grid)
         step = 1
         for k in reversed(range(len(shape))):
@@ -237,16 +242,25 @@ def _axes_of(buffer: Buffer, chunks: Sequence[Sequence[int]], grid: Sequence[int
     for low, high, periodic, sizes in zip(
         buffer.low, buffer.high, buffer.periodic, chunks, strict=True
     ):
-        made.append(
-            _Lookup([low, high], partial(parts, ends=edges(sizes), periodic=periodic), grid)
-        )
+        ends = edges(sizes)
+        first, last = low.ravel().tolist(), high.ravel().tolist()
+        if [*first, ends[-1]] == ends == [0, *last] and all(sizes):  # perhaps of many chunks
+            whole = [_whole_chunk(*chunk) for chunk in enumerate(sizes)]
+            number = np.arange(len(sizes)).reshape(low.shape)
+            made.append(_Lookup([number], None, grid).each(whole.__getitem__))
+        else:
+            made.append(_Lookup([low, high], partial(parts, ends=ends, periodic=periodic), grid))
     return made
+
+
+def _whole_chunk(number: int, size: int) -> Parts:
+    return Parts((number,), ((0, size, 0, size),), True)
 
 
 def _number(value: Any, grid: Sequence[int]) -> _Lookup:
     if not isinstance(value, np.ndarray):
         return _Lookup([np.zeros((), np.int64)], lambda _: value, grid)
-    return _Lookup([value], lambda n: n, grid)
+    return _Lookup([value], None, grid)
 
 
 def _flat(buffer: Buffer, grid: Sequence[int]) -> _Lookup:

@@ -163,18 +163,25 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     several = len(blocks.results) > 1
     own = f"{layer}-all" if several else layer
     first = blocks.results[0]
-    # What tasks of this layer read of its results has keys in it.
-    inner = {leaf: f"{own}-{k}" if several else layer
-             for k, leaf in enumerate(stage.leaves) if leaf in own_results}  # fmt: skip
-    sources = [_named(inner[b.leaf], plan.chunks[b.leaf], b.leaf.type) if b.leaf in inner
+    # What tasks of this layer read of its results, which have the same chunks, has keys in it.
+    state = [k for k, leaf in enumerate(stage.leaves) if leaf in own_results]
+    handed_on = f"{own}-state" if several else layer
+    sources = [_named(handed_on, plan.chunks[b.leaf], b.leaf.type) if b.leaf in own_results
                else arrays[b.leaf] for b in blocks.buffers]  # fmt: skip
+    run: Callable[..., Any] = computed
+    if len(state) > 1:
+        components = [state.index(stage.leaves.index(b.leaf)) if b.leaf in own_results else None
+                      for b in blocks.buffers]  # fmt: skip
+        run = partial(computed, components=components)
     strips = _Strips(f"{layer}-strip", blocks, sources, graph) if has_workers() else None
     readers: list[_Reader] = [
-        (_Chunks(source).row if strips is None else partial(strips.row, k)) if table is None
-        else partial(_row_of, exchanged(graph, f"{layer}-part-{k}", source.name, table,
-                                        edges(plan.chunks[blocks.buffers[k].leaf][0])[:-1],
-                                        apart=strips is not None))
-        for k, (source, table) in enumerate(zip(sources, tables, strict=True))
+        partial(_row_of, exchanged(graph, f"{layer}-part-{k}", source.name, table,
+                                   edges(plan.chunks[buffer.leaf][0])[:-1],
+                                   apart=strips is not None)) if table is not None
+        else _Chunks(source).row if strips is None or buffer.leaf in own_results
+        else partial(strips.row, k)
+        for k, (buffer, source, table)
+        in enumerate(zip(blocks.buffers, sources, tables, strict=True))
     ]  # fmt: skip
     adapt = None if strips is None else strips.adapt
     chosen: list[dict[Any, Any]] = [{} for _ in blocks.results]
@@ -183,8 +190,7 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
         keys = [read(row.position, along) for read, along in zip(readers, row.along, strict=True)]
         given = map(chain, *keys) if keys else repeat(())
         made = [
-            (computed, program, block, *read)
-            for block, read in zip(row.blocks, given, strict=False)
+            (run, program, block, *read) for block, read in zip(row.blocks, given, strict=False)
         ]
         positions = [(*row.position, *at) for at in product(*last)]
         chunks = positions if several else [key_of(first.axes, at) for at in positions]
@@ -194,8 +200,10 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
                 for at in positions:
                     chunk = key_of(result.axes, at)
                     chosen[k][(f"{layer}-{k}", *chunk)] = (operator.getitem, (own, *at), k)
-                    if stage.leaves[k] in inner:
-                        graph[(f"{own}-{k}", *chunk)] = (operator.getitem, (own, *at), k)
+            if state:
+                axes, parts_of_state = blocks.results[state[0]].axes, operator.itemgetter(*state)
+                graph.update(((handed_on, *key_of(axes, at)), (parts_of_state, (own, *at)))
+                             for at in positions)  # fmt: skip
     if not several:
         whole = HighLevelGraph.from_collections(layer, graph, dependencies=needed)
         return [_array(whole, layer, plan.chunks[stage.leaves[0]], first.type)]
@@ -243,7 +251,9 @@ class _Chunks:
                     self.keys[first : first + self.counts[-1]] for first in self.firsts(before)
                 ]
             used = axes[-1].chunks
-            if not used:
+            if len(used) == 1:
+                made.append([line[used[0]] for line in lines])
+            elif not used:
                 made.append([])
             elif used[-1] - used[0] + 1 == len(used):
                 found = slice(used[0], used[-1] + 1)

@@ -36,13 +36,19 @@ def program_of(text: str) -> BlockProgram:
     return found
 
 
-def computed(text: str, block: Block, *pieces: Any) -> Any:
-    """The results of a block, an array if there is one."""
+def computed(
+    text: str, block: Block, *pieces: Any, components: Sequence[int | None] | None = None
+) -> Any:
+    """The results of a block, an array if there is one.  `components`: of buffers whose pieces are
+    tuples of arrays, which of them."""
     program = program_of(text)
     buffers, at = [], 0
-    for cut, given in zip(block.cuts, program.inputs, strict=True):
+    for k, (cut, given) in enumerate(zip(block.cuts, program.inputs, strict=True)):
         count = pieces_of(cut)
-        buffers.append(assembled(cut, pieces[at : at + count], given.type.numpy))
+        own = pieces[at : at + count]
+        if components is not None and components[k] is not None:
+            own = [piece[components[k]] for piece in own]
+        buffers.append(assembled(cut, own, given.type.numpy))
         at += count
     for k, part in enumerate(block.flat):
         if part is not None:

@@ -207,6 +207,8 @@ def test_rows_go_on_from_block_to_block() -> None:
         assert "grid of 1 × 4 blocks" in stage and "of which 0 B from other chunks" in stage
         (made,) = check(lambda a: td.cumsum(a, axis=1), a, given.chunks)
         assert made.chunks == given.chunks
+        # The chunks, and for each its block, the state that it hands on, and its result.
+        assert len(made.dask.to_dict()) <= 4 * (1 + 3) + 2
         check(lambda a: td.cumsum(td.sin(a), axis=1) * 2, a, given.chunks)
 
 
