@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from treadle.dsl import target as targets
 from treadle.dsl.errors import BackendUnavailable, did_you_mean, user_facing
 from treadle.dsl.process.environment import variable
-from treadle.dsl.records import dataclass
 from treadle.dsl.target import Target
 from treadle.dsl.text import printable
 

@@ -9,12 +9,12 @@ to the type that `rule` chose.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import erf, erfc
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from .records import dataclass
 from .types import (
     ScalarType,
     bool_,

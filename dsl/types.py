@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -21,7 +22,6 @@ import numpy as np
 from . import late_binding as later
 from .errors import DTypeError, without_frames
 from .process.locks import cached
-from .records import dataclass
 
 #: Attributes of NumPy's dtypes that a `ScalarType` has as well.
 _OF_NUMPY = frozenset(

@@ -12,6 +12,7 @@ import platform
 import re
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,6 @@ import numpy as np
 import treadle as td
 from treadle.backend.registry import BACKENDS
 from treadle.dsl.process.environment import VARIABLES, cache_directory
-from treadle.dsl.records import dataclass
 
 #: Packages that are not needed: the extra that installs them, and what they are for.
 OPTIONAL = {

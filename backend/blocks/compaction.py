@@ -4,7 +4,7 @@ are a chunk of the result, whose size is their number."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from treadle.dsl.analysis.combines import simple_combine
 from treadle.dsl.expr import Apply, Const, Expr, Index, Param, Read
 from treadle.dsl.graph import Fold, Generate, Label, Leaf, Node, Permute, Scan
 from treadle.dsl.operations.stencils import in_range
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 

@@ -7,7 +7,7 @@ Numbers that differ from block to block are NumPy arrays that broadcast to the s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise, product
 from typing import Any
 
@@ -19,7 +19,6 @@ from treadle.dsl.analysis.polynomial import polynomial
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Loop, Param, Read, Var, walk
 from treadle.dsl.graph import Leaf
 from treadle.dsl.graphs.names import evaluate
-from treadle.dsl.records import dataclass
 
 #: An int64 for every block of a grid.
 Numbers = NDArray[np.int64]

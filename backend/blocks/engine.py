@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isqrt, prod
 
 from treadle.dsl.graph import Fold, Label, Scan
 from treadle.dsl.process.configuration import Settings
-from treadle.dsl.records import dataclass
 from treadle.skeletons.lower.fold.cpu import ACROSS_ROWS, BLOCK as LEAF
 from treadle.skeletons.lower.fold.rows import is_pinned, runs_across
 from treadle.skeletons.lower.scan import cpu as scans

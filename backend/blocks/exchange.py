@@ -4,13 +4,13 @@ part of the target combines, in order, the elements of all chunks that belong to
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from treadle.dsl.expr import TRUE, Expr, Extent, Index, Param, Read, substitute, walk
 from treadle.dsl.graph import Combine, Generate, Label, Leaf, Permute
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 

@@ -4,6 +4,7 @@ chunk looks up the elements that it contains, so that no task reads the whole ar
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -11,7 +12,6 @@ from treadle.dsl.analysis.combines import simple_combine
 from treadle.dsl.expr import Apply, Expr, Index, Read, Var, rewrite, substitute, walk
 from treadle.dsl.graph import Fold, Generate, Label, Leaf, Node, indices
 from treadle.dsl.node import result_variables
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 

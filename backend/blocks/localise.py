@@ -13,7 +13,7 @@ bits.  Other reads use the position in the array minus the origin of a buffer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -52,7 +52,6 @@ from treadle.dsl.graph import (
     topological,
 )
 from treadle.dsl.libraries.base import combined_axes
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 

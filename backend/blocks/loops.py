@@ -8,6 +8,7 @@ at an edge of the array, its boundary is that of the array.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod, sqrt
 from typing import Any
@@ -16,7 +17,6 @@ import numpy as np
 
 from treadle.dsl.expr import Expr, Extent, Foreign, Index, Param, Read, substitute, walk
 from treadle.dsl.graph import ArrayLoop, Generate, Input, Label, Leaf, Node
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 

@@ -3,6 +3,7 @@ the sum, then these together, in order."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from treadle.dsl.analysis.combines import simple_combine
 from treadle.dsl.expr import Cond, Expr, Index, Proj, constant, substitute
 from treadle.dsl.graph import Fold, Matmul, indices
-from treadle.dsl.records import dataclass
 from treadle.skeletons.ir import arithmetic as at
 
 from .localise import Blocks

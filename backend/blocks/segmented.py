@@ -4,10 +4,10 @@ chunks that contain them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from treadle.dsl.expr import Expr, Extent, Index, Param, Read, substitute, walk
 from treadle.dsl.graph import Combine, FoldSeg, Generate, Label, Leaf
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
 
 from treadle.dsl.graph import Leaf
-from treadle.dsl.records import dataclass
 
 from .domain import Chunks
 from .localise import Blocks, Buffer

@@ -8,7 +8,7 @@ each element moves once, and the chunks of the result have the extents of those 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy as np
 from treadle.dsl.expr import Index, Param
 from treadle.dsl.graph import Generate, Input, Label, Leaf, Library, Node, Output
 from treadle.dsl.libraries.base import builtin
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir import arithmetic as at
 

@@ -7,11 +7,10 @@ runs it from files, `cuda/several/` on several GPUs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from treadle.dsl.graph import ArrayLoop, Branch, Leaf, Node
-from treadle.dsl.records import dataclass
 
 from .domain import Chunks
 from .localise import Blocks

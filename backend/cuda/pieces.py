@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from treadle.dsl.records import dataclass
 from treadle.skeletons.lower.pieces import Pieces
 
 from ..runtime.memory import POOL

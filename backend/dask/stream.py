@@ -14,6 +14,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -24,7 +25,6 @@ import numpy as np
 from treadle.dsl.errors import MemoryLimitExceeded, ShapeError, StorageError
 from treadle.dsl.graph import Leaf
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.records import dataclass
 from treadle.dsl.text import in_bytes
 
 from ..blocks.buffers import assembled, kept

@@ -15,14 +15,13 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Read, substitute, walk
 from treadle.dsl.graph import Input, Leaf, Node
 from treadle.dsl.graphs.encoding import Encoder
-from treadle.dsl.records import dataclass
 from treadle.dsl.schedule import Schedule, as_schedule
 
 from ..runtime.disk_cache import DiskCache

@@ -3,12 +3,12 @@ them, and a kernel may be specialised for some extents."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Node
 from treadle.dsl.passes.short_folds import length
-from treadle.dsl.records import dataclass
 
 from .run import HostValues, Run
 

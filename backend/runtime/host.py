@@ -8,6 +8,7 @@ else through the primitives' NumPy implementations.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +19,6 @@ from treadle.dsl.analysis.bounds import Range, exact, whole, wraps
 from treadle.dsl.expr import Apply, Cond, Const, Expr, Extent, Param, Proj, Read, unknown, walk
 from treadle.dsl.graph import Leaf
 from treadle.dsl.primitives import TABLE, Primitive, value_of
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ALL_TYPES, ScalarType, bool_, int32, int64
 from treadle.skeletons.ir.hosted import Most, Reciprocal, Stride, reciprocal
 

@@ -9,7 +9,7 @@ one side of a branch needs run inside that side.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from treadle.dsl.analysis.regions import regions
 from treadle.dsl.analysis.updates import defaults_of, in_sides, overwritable, overwrites
@@ -28,7 +28,6 @@ from treadle.dsl.graph import (
 )
 from treadle.dsl.libraries.base import is_builtin
 from treadle.dsl.passes.tested import may_be_outside
-from treadle.dsl.records import dataclass
 
 
 @dataclass

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -19,7 +20,6 @@ from treadle.dsl.graphs.relations import verify_checks
 from treadle.dsl.libraries.base import is_builtin, parts_of
 from treadle.dsl.operations.indexing.index_space import reshaped
 from treadle.dsl.process.locks import cached
-from treadle.dsl.records import dataclass
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.types import ALL_TYPES
 from treadle.skeletons.schedules.user_orders import require_fits

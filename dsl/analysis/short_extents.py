@@ -11,12 +11,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from ..expr import Expr, Extent, constant
 from ..graph import Check, Input, known
 from ..graphs.names import evaluate
-from ..records import dataclass
 from ..shapes import require
 
 Shapes = Sequence[Sequence[int]]

@@ -6,12 +6,12 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .. import late_binding as later
 from ..errors import Location, NestedParallelismError, TracingError, form_of
 from ..expr import Cond, Expr, Index, Var, walk
-from ..records import dataclass
 from ..types import Structure, flatten
 from .refusals import of_structure, returned
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 import ml_dtypes
@@ -12,7 +13,6 @@ from ..annotations import ArrayLike, DTypeLike, IntLike
 from ..errors import DTypeError, ShapeError, user_facing_maker
 from ..frontend.sources import as_array
 from ..frontend.standard import KINDS
-from ..records import dataclass
 from ..scalar import Scalar, lift
 from ..shapes import extents
 from ..types import ScalarType, as_type, promote

@@ -7,7 +7,7 @@ contains the graph after each pass; tests verify each of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..graph import Input, Leaf, topological
@@ -15,7 +15,6 @@ from ..graphs import rebuild
 from ..operations.algebra.product_way import ProductWay
 from ..operations.common import label_of, require_order
 from ..process.configuration import Settings
-from ..records import dataclass
 from ..target import target_of
 from .arguments import single_pass_arguments
 from .base import Context

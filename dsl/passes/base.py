@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from ..errors import Location
 from ..expr import Expr
 from ..graph import Input, Label, Node
 from ..process.configuration import Settings
-from ..records import dataclass
 from ..target import Target, target_of
 
 #: Fused operations, and where they were written.

@@ -9,6 +9,7 @@ sums by loops (`short_folds.deep_folds`), or as a product again where that is fa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..analysis.combines import simple_combine
 from ..expr import Apply, Const, Expr, Index, Read, substitute, walk
@@ -17,7 +18,6 @@ from ..graphs.rebuild import Rebuilder
 from ..operations.algebra.products import MatmulOptions
 from ..operations.indexing.index_space import reshaped, reshaped_index
 from ..operations.indexing.row_major import product
-from ..records import dataclass
 from ..scalar import apply_primitive
 from .base import Context
 

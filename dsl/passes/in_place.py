@@ -10,13 +10,13 @@ register.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.regions import nests, regions
 from ..expr import Cond, Expr, Read, rewrite, walk
 from ..graph import Generate, Input, Leaf, Node, is_identity_read, topological
 from ..graphs.rebuild import Rebuilder
-from ..records import dataclass
 from .base import Context
 from .horizontal import _common
 from .vertical import LARGEST, MOST_ARRAYS, MOST_CONDITIONS, checked_by_data

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..analysis.combines import SHORT_ROW, argument_ahead, argument_of, identities
@@ -46,7 +46,6 @@ from ..graph import Fold, FoldSeg, Generate, Leaf, Node, Permute, topological
 from ..graphs.rebuild import Rebuilder
 from ..operations.indexing.row_major import product
 from ..process.configuration import Settings
-from ..records import dataclass
 from ..scalar import apply_primitive
 from .base import Context
 from .vertical import Uses, find_uses

@@ -11,7 +11,7 @@ schedule of their own, loop-invariant work.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ..analysis.bounds import is_counter
@@ -48,7 +48,6 @@ from ..graph import (
 )  # fmt: skip
 from ..graphs.rebuild import Rebuilder
 from ..operations.stencils import resolve_index, resolve_read
-from ..records import dataclass
 from . import cost, operands
 from .base import Context, Fused
 from .repeats import FAR, GATHERED, counters, times_read

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 import warnings
 from contextlib import AbstractContextManager, ContextDecorator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import user_facing
 from ..evaluator import evaluator
-from ..records import dataclass
 from .environment import variable, warn_of_mistakes
 
 

@@ -11,12 +11,11 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-from ..records import dataclass
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,6 @@ from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Recur
 from treadle.dsl.graphs.names import evaluate
 from treadle.dsl.passes.cost import UNKNOWN_TRIP_COUNT, operations
 from treadle.dsl.process.locks import cached
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import complex128, float64
 
 AFFINE, COMPUTED, DATA = "affine", "computed", "data"

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from treadle.dsl.records import dataclass
 
 from .footprint import array_boxes, array_order, union
 from .maps import Map, Points

@@ -21,14 +21,13 @@ threads of a warp and between blocks.  `show` prints kernels, `verify.py` checks
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, new, substitute, walk
 from treadle.dsl.graph import Combine, Leaf
 from treadle.dsl.graphs.interning import find, publish
 from treadle.dsl.process.locks import cached
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.schedules import Order
 

@@ -16,11 +16,11 @@ different sets of a cache.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import Const, Expr, Var
 from treadle.dsl.graph import Leaf, Library
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType, int64
 
 from ..ir import arithmetic as at

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from treadle.dsl import simplify
@@ -38,7 +38,6 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Input, Leaf, Node, Permute, Sequential
-from treadle.dsl.records import dataclass
 from treadle.dsl.target import NATIVE, Target
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.schedules import Order

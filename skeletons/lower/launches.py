@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, substitute, walk
 from treadle.dsl.graph import Fold, FoldSeg, Generate, Memory, Node, Permute, Sequential, Shape
 from treadle.dsl.graphs.names import evaluate
-from treadle.dsl.records import dataclass
 
 from ..ir.counts import variant
 from ..ir.kernel import Kernel, Lowered, show

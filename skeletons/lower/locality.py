@@ -20,6 +20,7 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,7 +31,6 @@ from treadle.dsl.graph import Generate, Input, Leaf, Node, Permute, Shape, topol
 from treadle.dsl.graphs.names import Names, evaluate
 from treadle.dsl.process import locks
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.records import dataclass
 from treadle.dsl.text import duration
 
 from ..access.maps import AFFINE, Map, counters, index_map, kernel_maps

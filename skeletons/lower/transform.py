@@ -8,7 +8,7 @@ collapse     a[i, j] + b[i, j] over n×m →  a[p] + b[p] over n·m, if all arra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from treadle.dsl.analysis.borders import Inside
@@ -36,7 +36,6 @@ from treadle.dsl.graph import Leaf, Shape, is_identity_read
 from treadle.dsl.operations.indexing.row_major import delinear, linear
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.passes.neighbours import neighbour
-from treadle.dsl.records import dataclass
 
 from ..ir import arithmetic as at
 from ..ir.kernel import Load

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from treadle.dsl.expr import Expr, Extent, walk
 from treadle.dsl.graph import Generate, Node, Permute, Sequential
-from treadle.dsl.records import dataclass
 from treadle.dsl.schedule import ScheduleError
 from treadle.dsl.target import CUDA, NATIVE
 from treadle.skeletons.schedules import (

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ import numpy as np
 
 from treadle.dsl.graph import Node, Permute
 from treadle.dsl.process.locks import cached
-from treadle.dsl.records import dataclass
 from treadle.dsl.target import CUDA, NATIVE
 from treadle.skeletons.schedules import (
     Clusters,

@@ -10,12 +10,12 @@ import dataclasses
 import functools
 import math
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from treadle.dsl.errors import BackendUnavailable
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.records import dataclass
 from treadle.dsl.target import target_of
 
 from .. import store

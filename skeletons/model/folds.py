@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold, FoldSeg, Node, Permute, Scan
 from treadle.dsl.graphs.names import evaluate
-from treadle.dsl.records import dataclass
 from treadle.dsl.text import duration
 from treadle.skeletons.schedules import Agents, Block, Column, Row, Schedule, as_schedule
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from treadle.dsl.records import dataclass
 from treadle.skeletons.schedules import Agents, Clusters, Hilbert, Hints, LocalityGraph, Schedule
 
 from ..access.footprint import array_boxes, union_lines, with_inner

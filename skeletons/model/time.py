@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from treadle.dsl.records import dataclass
 from treadle.skeletons.schedules import Row, Schedule
 
 from ..access.footprint import distinct, union_lines, with_inner

@@ -12,6 +12,7 @@ rounded (`typical_factors`); the largest error of a product is about ten times t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,6 @@ from treadle.dsl.operations.algebra.products import (
     no_fast_product,
     no_fast_tf32,
 )
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import as_type, promote
 
 from .executions import plan

@@ -21,11 +21,11 @@ the end of the inner axis.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, walk
 from treadle.dsl.graph import Matmul
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType
 
 from ..ir import arithmetic as at

@@ -12,9 +12,8 @@ by measurements.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
-
-from treadle.dsl.records import dataclass
 
 from .primitives import instances
 from .sequences import passes

@@ -10,10 +10,9 @@ Geijn 2020, equations 4, 5 and 7, figures 5, 6 and 7.)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-
-from treadle.dsl.records import dataclass
 
 from .tables import BilinearAlgorithm
 

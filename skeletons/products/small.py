@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isqrt, prod
 
 from treadle.dsl.graph import Input, Matmul, topological
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType
 
 from .scalars import sum_type

@@ -15,11 +15,11 @@ different banks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import TRUE, Expr, Var
 from treadle.dsl.graph import Matmul
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType
 
 from ..ir import arithmetic as at

@@ -12,9 +12,9 @@ Coefficients are run-time values: the sums of an algorithm need few kernels.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from treadle.dsl.expr import Apply, Expr, Var, constant, primitive
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType, int64
 
 from ..ir import arithmetic as at

@@ -10,6 +10,7 @@ a row that is folded, a strip of columns), everything is rounded up to whole lea
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.graphs.interning import cached_per_object
-from treadle.dsl.records import dataclass
 from treadle.dsl.schedule import ScheduleError
 
 from .arithmetic import Index, ceil_div, product
@@ -36,7 +36,7 @@ _DEFAULT_BLOCK = (8, 32)
 _LANES, _BESIDE_LANES = 32, 8
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Resolved:
     """What ids visit, for one rank.
 

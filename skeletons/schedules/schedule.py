@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, cast
 
 from treadle.dsl import schedule
 from treadle.dsl.errors import user_facing_maker, without_frames
-from treadle.dsl.records import dataclass
 from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
 
 from .layers import (
@@ -32,7 +31,7 @@ from .user_orders import built_in, require_bijection
 VERSION = 1
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Schedule:
     """An immutable set of layers; a layer that is ``None`` is left to ``chooser``.
 

@@ -12,12 +12,12 @@ After D. Tripathy et al., *PAVER: Locality graph-based thread block scheduling f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.records import dataclass
 from treadle.dsl.schedule import ScheduleError
 
 Ints = NDArray[np.int64]

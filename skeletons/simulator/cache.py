@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from treadle.dsl.errors import ScheduleError, user_facing_class
-from treadle.dsl.records import dataclass
 
 
 @dataclass(frozen=True)

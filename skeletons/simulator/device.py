@@ -11,6 +11,7 @@ This models placement and reuse, not time: every access takes one step, hit or m
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numba as nb
@@ -18,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.errors import ScheduleError
-from treadle.dsl.records import dataclass
 from treadle.skeletons.schedules import Resolved
 
 from .patterns import Pattern

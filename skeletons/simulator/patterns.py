@@ -6,6 +6,7 @@ Addresses count the elements of one address space, in which arrays are stored co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from operator import index
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.errors import ScheduleError, user_facing_class, user_facing_maker
-from treadle.dsl.records import dataclass
 from treadle.dsl.schedule import Schedule
 from treadle.skeletons.schedules import Row, as_schedule
 from treadle.skeletons.schedules.examine import evaluate, extents_of

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,7 +49,6 @@ from treadle.dsl.graph import (
 from treadle.dsl.graphs.names import Names, address, operations
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.records import dataclass
 from treadle.dsl.schedule import Schedule
 from treadle.skeletons.schedules import Row, ScheduleLike, as_schedule
 

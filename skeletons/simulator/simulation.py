@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from treadle.dsl.errors import ScheduleError, user_facing_maker
 from treadle.dsl.process.locks import cached
-from treadle.dsl.records import dataclass
 from treadle.dsl.schedule import Schedule
 from treadle.skeletons.schedules import Auto, Grid, Row, as_schedule
 from treadle.skeletons.schedules.schedule import shown

@@ -7,11 +7,9 @@ layers, edges across several layers bend around what lies between, and barycentr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
-
-from treadle.dsl.records import dataclass
 
 #: Pixels: the width of a character and the height of a line, between boxes and between layers.
 _CHARACTER, _LINE, _BESIDE, _BELOW, _PAD = 6.6, 15, 24, 46, 8

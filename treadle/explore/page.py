@@ -6,14 +6,13 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
 from treadle.dsl.errors import TreadleError
-from treadle.dsl.records import dataclass
 from treadle.skeletons.schedules import (
     Block,
     Column,

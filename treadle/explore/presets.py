@@ -5,13 +5,12 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import treadle as td
-from treadle.dsl.records import dataclass
 from treadle.skeletons.simulator.patterns import matmul_pattern, stencil_pattern
 from treadle.skeletons.simulator.programs import pattern_of
 

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import numpy as np
 import treadle as td
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.graph import Input, topological
-from treadle.dsl.records import dataclass
 from treadle.skeletons.schedules import Column, Row
 from treadle.skeletons.simulator.patterns import Pattern
 from treadle.skeletons.simulator.programs import as_scheduled, pattern_of

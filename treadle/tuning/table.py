@@ -6,11 +6,11 @@ import itertools
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.html import escape, preformatted, table
 from treadle.dsl.operations.algebra.product_way import ProductWay
-from treadle.dsl.records import dataclass
 from treadle.dsl.text import duration
 from treadle.skeletons.schedules.layers import is_built_in
 from treadle.skeletons.schedules.schedule import Schedule, as_schedule, shown

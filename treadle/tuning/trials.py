@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from ml_dtypes import finfo
 from treadle.driver.arguments import bind
 from treadle.dsl.graph import Matmul
 from treadle.dsl.operations.algebra.product_way import ProductWay, why_closed
-from treadle.dsl.records import dataclass
 from treadle.skeletons.schedules.schedule import Schedule
 
 from .candidates import Option, hinted

@@ -7,8 +7,7 @@ A helper has a key, by which it is requested, its C++ text, and the keys of the 
 from __future__ import annotations
 
 import re
-
-from treadle.dsl.records import dataclass
+from dataclasses import dataclass
 
 from .scalars import ALIASES
 

@@ -10,13 +10,13 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from treadle.dsl.errors import BackendUnavailable, CompilationError
 from treadle.dsl.process import locks
 from treadle.dsl.process.workers import concurrently
-from treadle.dsl.records import dataclass
 from treadle.skeletons.ir.kernel import Kernel
 
 from ...runtime.disk_cache import DiskCache

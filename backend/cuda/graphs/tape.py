@@ -9,10 +9,8 @@ a CUDA graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
-
-from treadle.dsl.records import dataclass
 
 from ...runtime.run import Unrecordable
 from ...runtime.types import DType, HostArray

@@ -13,7 +13,7 @@ of separate parts, is predicted from measurements on such a device; the cheapest
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from math import inf
 from typing import Any
@@ -25,7 +25,6 @@ from treadle.dsl.graphs.interning import cached_per_object
 from treadle.dsl.graphs.names import Names
 from treadle.dsl.passes import cost, operands
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.records import dataclass
 from treadle.dsl.text import duration
 from treadle.skeletons.ir.specialise import specialise
 from treadle.skeletons.products import STRASSEN, algorithm_of, instances

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType
 from treadle.skeletons import products as engines_home
 from treadle.skeletons.products import STANDARD, BilinearAlgorithm, instances

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-from treadle.dsl.records import dataclass
 
 from ..compile.nvrtc import compile_text
 from .form import FORMS, Code, sum_source

@@ -5,14 +5,13 @@ They depend on the options, on what the engines support, and on times measured o
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from treadle.dsl.errors import ScheduleError
 from treadle.dsl.graph import Matmul
 from treadle.dsl.operations.algebra.product_way import WORTH_TRYING, ProductWay, executed, left_open
 from treadle.dsl.operations.algebra.products import DEEPEST, EXECUTIONS
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import int32
 from treadle.skeletons.products import BilinearAlgorithm, algorithm_of, instances
 from treadle.skeletons.products.measured import MEASURED, exact, levels_of, ways

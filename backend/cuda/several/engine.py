@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from treadle.dsl.analysis.combines import SHORT_ROW
@@ -11,7 +11,6 @@ from treadle.dsl.expr import constant
 from treadle.dsl.graph import Fold, Label, Scan
 from treadle.dsl.graphs.names import evaluate
 from treadle.dsl.process.configuration import Settings
-from treadle.dsl.records import dataclass
 from treadle.skeletons.lower.fold import gpu as folds
 from treadle.skeletons.lower.scan import gpu as scans
 from treadle.skeletons.lower.stencil.gpu_temporal import MOST_ITERATIONS

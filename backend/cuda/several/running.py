@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING
 from treadle.dsl.expr import Param
 from treadle.dsl.graph import Leaf
 from treadle.dsl.process.locks import cached
-from treadle.dsl.records import dataclass
 
 from ...blocks.domain import Axis, Chunks, edges
 from ...blocks.stages import Plan, Stage

@@ -16,12 +16,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.analysis.polynomial import Polynomial, arithmetic
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, primitive, walk
 from treadle.dsl.primitives import Primitive
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import Body, Buffer, For, Kernel, Load, Statement
 

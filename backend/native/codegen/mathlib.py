@@ -8,8 +8,7 @@ through the same routine as vectors, so that a value never depends on where it w
 from __future__ import annotations
 
 import functools
-
-from treadle.dsl.records import dataclass
+from dataclasses import dataclass
 
 from .lanes import Lanes, join, slice_lanes, widen
 from .libraries import address_in, libraries

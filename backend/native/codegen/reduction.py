@@ -16,12 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.expr import Apply, Expr, Var, primitive, walk
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import (
     Buffer,

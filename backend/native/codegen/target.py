@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import platform
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from treadle.dsl.errors import BackendUnavailable
@@ -12,7 +12,6 @@ from treadle.dsl.process import locks
 from treadle.dsl.process.environment import variable, warn_of
 from treadle.dsl.process.limits import require_llvm
 from treadle.dsl.process.workers import on_other_thread
-from treadle.dsl.records import dataclass
 
 # --- LLVM's library, loaded; or why it is not -----------------------------------------------------
 

@@ -10,11 +10,11 @@ that would decide by it ends the recording.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Never
 
 import numpy as np
 
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ALL_TYPES, ScalarType, bool_, int32, int64
 
 from ...runtime.host import HostFunction

@@ -12,13 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from treadle.dsl.expr import Expr, Param, Read, walk
-from treadle.dsl.records import dataclass
 
 from ...runtime.memory import address
 from ...runtime.run import Unrecordable

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import ScheduleError
 from ...graph import Matmul, Node
-from ...records import dataclass
 from .products import ALGORITHMS, DEEPEST_OF_ALL, EXECUTIONS
 
 #: Alternatives are tried if they are predicted to take at most this multiple of the fastest time.

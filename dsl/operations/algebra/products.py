@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ... import late_binding as later, simplify
@@ -17,7 +18,6 @@ from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting, in_iteration
 from ...graph import Check, Fold, Label, Matmul, known
 from ...process.configuration import settings
-from ...records import dataclass
 from ...scalar import apply_primitive, as_strong, fit_weak, refuse_argument, refuse_traced
 from ...shapes import broadcast_shapes, require, show_shape
 from ...types import LEAF, ScalarType, float32, promote

@@ -9,12 +9,12 @@ Jacobi's cyclic rotations for eigenvalues.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...annotations import Element
-from ...records import dataclass
 from ...scalar import Scalar
 from ...types import ScalarType, int32
 from ..control import loop

@@ -22,12 +22,12 @@ takes as long to store half a sector as a whole one; loads find the other half i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from treadle.dsl.expr import Const, Expr, Index, Read, Var, walk
 from treadle.dsl.graph import Generate, Leaf, Shape
 from treadle.dsl.passes.rows import row_members
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType
 
 from ...ir import arithmetic as at

@@ -12,7 +12,7 @@ condition on the row itself (`i < n`) is tested once per row.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from treadle.dsl.analysis.polynomial import Forms, Polynomial, affine_forms
 from treadle.dsl.expr import (
@@ -31,7 +31,6 @@ from treadle.dsl.expr import (
     varies,
     walk,
 )
-from treadle.dsl.records import dataclass
 
 from ...ir import arithmetic as at
 from ...ir.linearize import Linearizer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from treadle.dsl.analysis.combines import (
     SHORT_ROW,
@@ -29,7 +30,6 @@ from treadle.dsl.expr import (
 )
 from treadle.dsl.graph import Combine, Fold, Leaf
 from treadle.dsl.operations.indexing.row_major import delinear
-from treadle.dsl.records import dataclass
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.simplify import select
 from treadle.dsl.types import int64

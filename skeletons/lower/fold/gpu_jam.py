@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from treadle.dsl import simplify
@@ -42,7 +42,6 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Fold
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import int32, int64
 
 from ...ir import arithmetic as at

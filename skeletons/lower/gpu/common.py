@@ -13,6 +13,7 @@ kernel that uses it passes them on, with a `fallback` that needs none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.expr import (
@@ -36,7 +37,6 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Leaf
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType, int64
 
 from ...ir import arithmetic as at

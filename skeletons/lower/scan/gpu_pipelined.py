@@ -19,10 +19,10 @@ iteration publishes the totals that it needs itself).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from treadle.dsl.expr import TRUE, Const, Expr, Var, primitive
 from treadle.dsl.graph import Scan
-from treadle.dsl.records import dataclass
 from treadle.dsl.simplify import apply, cast
 from treadle.dsl.types import bool_, int32, int64, uint32, uint64
 

@@ -11,6 +11,7 @@ three elements for every column is a row of 3·m, as it is for an image of one c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from treadle.dsl.analysis.polynomial import Polynomial, affine_forms
 from treadle.dsl.expr import (
@@ -27,7 +28,6 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Leaf, Shape
-from treadle.dsl.records import dataclass
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Load

@@ -14,6 +14,7 @@ cache lines.  Other reads (along one axis only, or at data-dependent indices) ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from treadle.dsl.analysis.polynomial import affine
 from treadle.dsl.expr import (
@@ -33,7 +34,6 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Generate
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Resolved, Row
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from treadle.dsl.analysis.polynomial import Polynomial, affine
 from treadle.dsl.expr import (
@@ -35,7 +36,6 @@ from treadle.dsl.expr import (
     rewrite,
     walk,
 )
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at

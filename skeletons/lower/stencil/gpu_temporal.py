@@ -15,6 +15,7 @@ equals that of single iterations bit for bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import (
@@ -32,7 +33,6 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import ArrayLoop, Generate, Leaf
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at

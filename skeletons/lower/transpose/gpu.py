@@ -15,11 +15,11 @@ neighbours along j are stored together.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Read, Var, constant, primitive, rewrite
 from treadle.dsl.graph import Generate, Leaf
-from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Resolved
 
