@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..blocks import report as blocks
 from ..blocks.domain import Chunks
 from ..blocks.engine import Engine, default_chunks
 from ..blocks.plan import Planner
-from ..blocks.stages import Plan
+from ..blocks.stages import Later, Plan
 from ..blocks.tasks import WORTH
 from ..native.executable import lowering, source
 from ..runtime.run import Params
@@ -46,11 +46,26 @@ def remarks(program: TracedProgram) -> list[str]:
     return blocks.remarks(program, engine(program), "on arrays of dask", chunks)
 
 
+#: The plans of streams that a program keeps.
+PLANS = 16
+
+
 class DaskExecutable:
     """Plans a call of a program, and makes arrays of dask of the plan."""
 
     def __init__(self, program: TracedProgram) -> None:
         self.program = program
+        self.plans: dict[Hashable, Plan] = {}
+
+    def planned_once(self, key: Hashable, make: Callable[[], Plan]) -> Plan:
+        """The plan of a stream, whose blocks keep their compiled programs; one that goes on by what
+        arrays hold is made anew."""
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = make()
+            if not any(isinstance(part, Later) for part in plan.parts()):
+                self.plans = {**dict(list(self.plans.items())[1 - PLANS :]), key: plan}
+        return plan
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
         """One array per root: of dask if one of the inputs is, else of NumPy."""

@@ -12,9 +12,10 @@ import os
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -31,6 +32,7 @@ from ..blocks.buffers import assembled, kept
 from ..blocks.domain import Chunks
 from ..blocks.engine import Engine, cut, default_chunks
 from ..blocks.localise import Blocks
+from ..blocks.memory import projected
 from ..blocks.plan import Planner
 from ..blocks.stages import Either, Later, Plan, Repeat, Stage
 from ..blocks.tasks import Task, count, tasks
@@ -136,20 +138,55 @@ def _too_many(largest: int, size: int, least: int, memory: int) -> MemoryLimitEx
 
 def _aligned(chunks: Chunks, source: Any) -> Chunks:
     """Blocks of whole chunks of a file along the first axis, where a block has several."""
-    own = getattr(source, "chunks", None)
-    if not chunks or not isinstance(own, tuple) or not isinstance(own[0], int):
+    own = _own_chunks(source)
+    if not chunks or own is None:
         return chunks
     rows = chunks[0][0] // own[0] * own[0]
     return (cut(sum(chunks[0]), rows), *chunks[1:]) if rows else chunks
 
 
-@dataclass(frozen=True)
-class _Files:
-    """Where temporary files are, the results and where they are written; what reports progress."""
+def _own_chunks(source: Any) -> tuple[int, ...] | None:
+    """The extents of the chunks of a file."""
+    own = getattr(source, "chunks", None)
+    return own if isinstance(own, tuple) and own and isinstance(own[0], int) else None
 
-    folder: str
+
+@dataclass
+class _Storage:
+    """Where arrays are while a plan runs: the results and where they are written; what reports
+    progress; the threads that read and write.  `room`: bytes of memory that no block needs."""
+
     targets: dict[Leaf, Any]
     report: Report
+    threads: tuple[Executor, Executor]
+    room: int
+    closing: ExitStack
+    folder: str | None = None
+    #: The bytes of arrays in memory, by their `id`.
+    held: dict[int, int] = field(default_factory=dict)
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], is_result: bool) -> Any:
+        """Memory for an array: a temporary file if there is no room for it, and it is no result."""
+        size = prod(shape) * dtype.itemsize
+        if is_result or size <= self.room:
+            made = np.empty(shape, dtype)
+            if not is_result:
+                self.held[id(made)] = size
+                self.room -= size
+            return made
+        if self.folder is None:
+            folder = tempfile.TemporaryDirectory(prefix="treadle-")
+            self.folder = self.closing.enter_context(folder)
+        with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
+            _reserve(file.fileno(), 0, size, file.name)
+            return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+
+    def forget(self, array: Any) -> None:
+        """Free the file of an array, or its memory."""
+        self.room += self.held.pop(id(array), 0)
+        name = getattr(array, "filename", None)
+        if isinstance(array, np.memmap) and name and str(Path(name).parent) == self.folder:
+            Path(name).unlink()
 
 
 class Stream:
@@ -166,7 +203,13 @@ class Stream:
         """`chunks`: as `td.stream` gets it."""
         self.sources = [s if isinstance(s, np.ndarray) else Parts(s) for s in sources]
         self.memory, self.asked = memory, chunks is not None
-        self.plan = plan_for(program, sources, params, memory, given_chunks(chunks, sources))
+        given = given_chunks(chunks, sources)
+        known = [(tuple(map(int, s.shape)), _own_chunks(s)) for s in sources]
+        numbers = [(type(p), np.asarray(p).tobytes()) for p in params]
+        self.plan = program.executable.planned_once(
+            (tuple(known), tuple(numbers), memory, tuple(given)),
+            lambda: plan_for(program, sources, params, memory, given),
+        )
         self.total = sum(count(s.blocks) for s in self.plan.every())
 
     def too_small(self) -> str | None:
@@ -204,15 +247,17 @@ class Stream:
                 _reserve_mapped(out)
         targets = dict(zip(self.plan.roots, outs, strict=True))
         self.done = 0
-        with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
-            self._run(self.plan, stored, _Files(folder, targets, report))
+        with ExitStack() as closing:
+            threads = [closing.enter_context(ThreadPoolExecutor(1)) for _ in range(2)]
+            storage = _Storage(targets, report, (threads[0], threads[1]), self._room(), closing)
+            self._run(self.plan, stored, storage)
             found: list[Any] = []
             for leaf, out in zip(self.plan.roots, outs, strict=True):
                 made = self._result(leaf, out, stored)
                 found.append(made.copy() if any(made is other for other in found) else made)
         return found
 
-    def _run(self, plan: Plan, stored: dict[Leaf, Any], files: _Files) -> None:
+    def _run(self, plan: Plan, stored: dict[Leaf, Any], storage: _Storage) -> None:
         """Compute a plan; `stored`: the arrays that are there, then also those that it computes and
         that are read later or outside of it."""
         parts = list(plan.parts())
@@ -223,17 +268,22 @@ class Stream:
             match part:
                 case Stage():
                     for leaf in part.leaves:
-                        out = files.targets.get(leaf)
-                        stored[leaf] = self._store(leaf, files) if out is None else out
-                    for _ in _computed(part, stored, self.plan, self.memory // BLOCKS_IN_MEMORY):
+                        out = storage.targets.get(leaf)
+                        if out is None:
+                            is_result = leaf in storage.targets
+                            out = storage.array(self.shape(leaf), leaf.type.numpy, is_result)
+                        stored[leaf] = out
+                    allowed = self.memory // BLOCKS_IN_MEMORY
+                    for _ in _computed(part, stored, self.plan, allowed, storage.threads):
                         self.done += 1
-                        files.report(self.done, max(self.total, self.done))
+                        storage.report(self.done, max(self.total, self.done))
                 case Repeat():
-                    stored.update(zip(part.leaves, self._repeat(part, stored, files), strict=True))
+                    state = self._repeat(part, stored, storage)
+                    stored.update(zip(part.leaves, state, strict=True))
                 case Either():
                     side = 0 if stored[part.predicate][()] else 1
                     inner = dict(stored)
-                    self._run(part.sides[side], inner, files)
+                    self._run(part.sides[side], inner, storage)
                     found = [inner[leaf] for leaf in part.results[side]]
                     stored.update(zip(part.leaves, found, strict=True))
                 case Later():
@@ -243,12 +293,12 @@ class Stream:
                         raise _too_large(error, self.memory) from None
                     stored.update(after.constants)
                     self.total += sum(count(s.blocks) for s in after.every())
-                    self._run(after, stored, files)
+                    self._run(after, stored, storage)
             for leaf in [x for x in own & stored.keys() if last.get(x, -1) == k]:
-                if leaf not in files.targets and leaf not in plan.roots:
-                    _forget(stored.pop(leaf), files.folder)
+                if leaf not in storage.targets and leaf not in plan.roots:
+                    storage.forget(stored.pop(leaf))
 
-    def _repeat(self, loop: Repeat, stored: dict[Leaf, Any], files: _Files) -> list[Any]:
+    def _repeat(self, loop: Repeat, stored: dict[Leaf, Any], storage: _Storage) -> list[Any]:
         """The last state of a loop."""
         first = state = [stored[leaf] for leaf in loop.init]
         iteration = 0
@@ -258,27 +308,25 @@ class Stream:
                 if iteration == loop.count:
                     return state
             else:
-                self._run(loop.test, inner, files)
+                self._run(loop.test, inner, storage)
                 if not inner[loop.predicate][()]:
                     return state
             if loop.index is not None:
                 inner[loop.index] = np.asarray(iteration)
-            self._run(loop.step, inner, files)
+            self._run(loop.step, inner, storage)
             before, state = state, [inner[leaf] for leaf in loop.body]
             for array in before:
                 if not any(array is other for other in (*state, *first)):
-                    _forget(array, files.folder)
+                    storage.forget(array)
             iteration += 1
 
-    def _store(self, leaf: Leaf, files: _Files) -> Any:
-        """Memory for an array: a temporary file if it is large and no result."""
-        shape, dtype = self.shape(leaf), leaf.type.numpy
-        size = prod(shape) * dtype.itemsize
-        if leaf in files.targets or size <= self.memory // (16 * BLOCKS_IN_MEMORY):
-            return np.empty(shape, dtype)
-        with tempfile.NamedTemporaryFile(dir=files.folder, delete=False) as file:
-            _reserve(file.fileno(), 0, size, file.name)
-            return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+    def _room(self) -> int:
+        """The bytes of memory that blocks leave for arrays between stages."""
+        small = self.memory // (16 * BLOCKS_IN_MEMORY)
+        if any(isinstance(part, Later) for part in self.plan.parts()):
+            return small
+        needed = max((projected(s.blocks) for s in self.plan.every()), default=0)
+        return max(self.memory - BLOCKS_IN_MEMORY * needed, small)
 
     def _result(self, leaf: Leaf, out: Any, stored: dict[Leaf, Any]) -> Any:
         found = stored[leaf]
@@ -330,14 +378,17 @@ def _rows(shape: tuple[int, ...]) -> list[Any]:
     return [slice(k, k + 1) for k in range(shape[0])] if shape else [()]
 
 
-def _forget(array: Any, folder: str) -> None:
-    """Free the file of an array."""
-    name = getattr(array, "filename", None)
-    if isinstance(array, np.memmap) and name and Path(name).parent == Path(folder):
-        Path(name).unlink()
+class _Here(Executor):
+    """No thread: what one block needs is read before it, and written after it."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        made: Future[Any] = Future()
+        made.set_result(call(*args, **named))
+        return made
 
 
-def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int) -> Any:
+def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int,
+              threads: tuple[Executor, Executor]) -> Iterator[None]:  # fmt: skip
     """Compute the blocks of a stage, in order; yields after each."""
     blocks = stage.blocks
     program = blocks.program
@@ -350,37 +401,38 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int) -
     later = [k for k, b in enumerate(blocks.buffers) if b.leaf in stage.leaves]
     reading = _Reader(blocks, sources, tables, allowed, later)
     written = [opened(o, True) for o in outs]
+    reader, writer = threads if count(blocks) > 1 else (_Here(), _Here())
+    pending: deque[tuple[Task, Future[list[Any]]]] = deque()
+    writing: deque[Future[None]] = deque()
+    queue = tasks(blocks, single)
+    if blocks.backwards:
+        queue = reversed(list(queue))
+
+    def read_ahead() -> None:
+        while len(pending) < BLOCKS_IN_MEMORY - 1 and (task := next(queue, None)):
+            pending.append((task, reader.submit(reading.read, task)))
+
     try:
-        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
-            pending: deque[tuple[Task, Future[list[Any]]]] = deque()
-            writing: deque[Future[None]] = deque()
-            queue = tasks(blocks, single)
-            if blocks.backwards:
-                queue = reversed(list(queue))
-
-            def read_ahead() -> None:
-                while len(pending) < BLOCKS_IN_MEMORY - 1 and (task := next(queue, None)):
-                    pending.append((task, reader.submit(reading.read, task)))
-
+        read_ahead()
+        while pending:
+            task, buffers = pending[0][0], pending.popleft()[1].result()
             read_ahead()
-            while pending:
-                task, buffers = pending[0][0], pending.popleft()[1].result()
-                read_ahead()
-                if reading.later:  # what it needs of the block before it
-                    while writing:
-                        writing.popleft().result()
-                    reading.read_later(task, buffers)
-                found = program.execute(reading.arguments(task, buffers), task.block.numbers)
-                reading.again(buffers)
-                del buffers
+            if reading.later:  # what it needs of the block before it
                 while writing:
                     writing.popleft().result()
-                writing.append(writer.submit(_write, blocks, task, found, outs, written))
-                del found
-                yield
+                reading.read_later(task, buffers)
+            found = program.execute(reading.arguments(task, buffers), task.block.numbers)
+            reading.again(buffers)
+            del buffers
             while writing:
                 writing.popleft().result()
+            writing.append(writer.submit(_write, blocks, task, found, outs, written))
+            del found
+            yield
+        while writing:
+            writing.popleft().result()
     finally:
+        wait([*(future for _, future in pending), *writing])
         for file in (*reading.files, *written):
             if file is not None:
                 file.close()

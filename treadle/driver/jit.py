@@ -196,6 +196,7 @@ class Jit(Generic[P, R, S]):
         # Replay calls made under these settings, without inspecting types again: by the names of
         # the values that the function takes by name.
         self._replays: tuple[Settings | None, dict[tuple[str, ...], Replays]] = (None, {})
+        self._elsewhere: dict[str, Jit[P, R, S]] = {}
         self.tuning: Any = None
 
     def __repr__(self) -> str:
@@ -222,9 +223,13 @@ class Jit(Generic[P, R, S]):
             raise AttributeError(f"'Jit' object has no attribute {name!r}")
 
     def on(self, backend: str) -> Jit[P, R, S]:
-        """The same function on another backend."""
-        devices = self._devices if target_of(backend).several else None
-        return Jit(self._function, backend, self._changes, self._overrides, devices)
+        """The same function on another backend, where it keeps its programs."""
+        made = self._elsewhere.get(backend)
+        if made is None:
+            devices = self._devices if target_of(backend).several else None
+            made = Jit(self._function, backend, self._changes, self._overrides, devices)
+            self._elsewhere[backend] = made
+        return made
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[object, ...]:
         """A decorated function is found by its name, as Python's are; it is compiled there anew.

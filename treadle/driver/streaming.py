@@ -158,11 +158,14 @@ def _bytes(memory: str | float) -> int:
 @contextmanager
 def _bar(wanted: bool) -> Iterator[Callable[[int, int], None]]:
     """A progress bar, displayed if standard error is a terminal."""
+    if not wanted:
+        yield lambda done, total: None
+        return
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    if not (wanted and console.is_terminal):
+    if not console.is_terminal:
         yield lambda done, total: None
         return
     with Progress(console=console, transient=True) as bar:

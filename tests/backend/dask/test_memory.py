@@ -45,12 +45,12 @@ def noted(text, blocks, sources):
     stages[text] = max((projected(blocks), read), stages.get(text, (0, 0)))
     return token(text, blocks, sources)
 
-def held(text, block, *pieces):
+def held(text, block, *pieces, **more):
     given = {id(a): a.nbytes for p in pieces for a in (p if isinstance(p, list) else [p])}
     needed, read = stages[text]
     least.append(needed)
     size = in_use("VmSize:") - min(sum(given.values()), read) + needed + ROOM
-    return limited(resource.RLIMIT_AS, size, lambda: computed(text, block, *pieces))
+    return limited(resource.RLIMIT_AS, size, lambda: computed(text, block, *pieces, **more))
 
 a = np.random.default_rng(1).random((1600, 1800)).astype(np.float32)
 given = da.from_array(a, chunks=(400, 1800))
@@ -61,7 +61,7 @@ for name in sys.argv[1:]:
     graph._token, graph.computed = noted, held
     for r, w in zip(flat(f(given)), wanted, strict=True):
         assert r.compute(scheduler="synchronous").tobytes() == w.tobytes(), name
-assert max(least) > 2 * ROOM
+assert max(least) > ROOM
 """
 
 #: A file of four times the memory, read and written, and temporary files between.

@@ -6,6 +6,8 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import weakref
 from pathlib import Path
 from typing import Any
@@ -441,7 +443,7 @@ def test_transforms_of_rows_in_blocks(plate: np.ndarray) -> None:
 def test_a_small_array_does_not_cut_a_large_one() -> None:
     """The quotients are computed in blocks of rows, as the matrix is cut, not as the sums are."""
     a = np.random.default_rng(1).random((2048, 512))
-    program = td.jit(lambda a: a / td.sum(a, axis=0)).lower(a)
+    program = td.jit(lambda a: a / td.sum(a, axis=0), backend="dask").lower(a)
     made = stream.Stream(program, [a], (), 1 << 20)
     *_, quotients = (stage.blocks for stage in made.plan.every())
     assert [len(axis.sizes) > 1 for axis in quotients.axes] == [True, False]
@@ -452,7 +454,7 @@ def test_a_small_array_does_not_cut_a_large_one() -> None:
 def test_sums_of_columns_read_whole_rows() -> None:
     """Also in a program whose other blocks are smaller: parts of rows are many small reads."""
     a = np.broadcast_to(np.float32(1), (8192, 4096))
-    program = td.jit(lambda a: a / td.sum(a, axis=0)).lower(a)
+    program = td.jit(lambda a: a / td.sum(a, axis=0), backend="dask").lower(a)
     leaves, *_ = (s.blocks for s in stream.Stream(program, [a], (), 64 << 20).plan.every())
     assert [len(axis.sizes) for axis in leaves.axes] == [8, 1, 1]
     leaves, *_ = (s.blocks for s in stream.Stream(program, [a], (), 16 << 20).plan.every())
@@ -556,3 +558,59 @@ def test_data_frames_are_read_as_arrays():
     assert means[1] == 15
     with pytest.raises(td.DTypeError, match="dtype object"):
         td.stream(lambda a: a, pandas.DataFrame({"x": ["one", "two"]}))
+
+
+def test_equal_streams_are_traced_and_planned_once(
+    plate: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream of few megabytes would take as long as its planning."""
+    traced, planned = [], []
+
+    @td.jit
+    def scaled(a: Any, factor: Any) -> Any:
+        traced.append(1)
+        return a * factor
+
+    plan = stream.plan_for
+    monkeypatch.setattr(stream, "plan_for", lambda *given: planned.append(1) or plan(*given))
+    for factor in (2.0, 2.0, -0.0, 0.0, 2.0):
+        got = td.stream(scaled, plate, factor, memory="1 MB")
+        assert got.tobytes() == (plate * np.float32(factor)).tobytes()
+    assert (len(traced), len(planned)) == (1, 3)
+    td.stream(scaled, plate[:450], 2.0, memory="1 MB")
+    td.stream(scaled, plate, 2.0, memory="2 MB")
+    td.stream(scaled, plate, 2.0, memory="1 MB", chunks=(50, -1))
+    assert (len(traced), len(planned)) == (1, 6)
+
+
+def test_what_fits_needs_no_threads_and_no_files(
+    plate: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that are computed alone, and arrays between them if memory has room."""
+    f = lambda a: td.sort(a / td.sum(a, axis=0), axis=0)
+
+    def refused(*given: Any, **named: Any) -> Any:
+        raise AssertionError(given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "TemporaryDirectory", refused)
+        patched.setattr(threading.Thread, "start", refused)
+        got = td.stream(f, plate, memory="64 MB")
+    assert got.tobytes() == td.jit(f, backend="native")(plate).tobytes()
+
+
+def test_an_error_while_blocks_are_read_ahead_ends_the_stream(plate: np.ndarray) -> None:
+    """After the reads that are under way, as these use files that are closed then."""
+
+    class Broken:
+        shape, dtype = plate.shape, plate.dtype
+
+        def __getitem__(self, at: Any) -> Any:
+            if at[0].start >= 300:
+                raise OSError("broken")
+            return plate[at]
+
+    before = threading.active_count()
+    with pytest.raises(OSError, match="broken"):
+        td.stream(lambda a: a + 1, Broken(), memory="1 MB")
+    assert threading.active_count() == before
