@@ -16,8 +16,7 @@ the states, cannot.
 With `--kernels`, nothing is measured: a table says which kernels the gradient has, and how many
 bytes per element they read and write if every array that they use is moved once (no GPU is needed).
 
-Some workloads are from GradBench (https://github.com/gradbench/gradbench), in arrays: mixtures
-of Gaussians (`gmm`), bundle adjustment (`ba`), k-means, log-sum-exp and the LSTM of ADBench.
+Some workloads are from GradBench: see `gradbench`.
 """
 
 from __future__ import annotations
@@ -42,24 +41,24 @@ from treadle.dsl.graph import ArrayLoop, Fold, Leaf
 from treadle.skeletons.access.maps import read_bodies
 
 from . import provenance
+from .gradbench import (
+    Workload,
+    adjustment,
+    determinants,
+    hand,
+    k_means,
+    log_sum_exp,
+    loop,
+    lstm,
+    mixture,
+    rng,
+    runge_kutta,
+    squares,
+)
 
-rng = np.random.default_rng(0)
 STEPS = 200
 #: Seconds that the calls of one mean take.
 BATCH = 0.03
-
-
-@dataclass(frozen=True)
-class Workload:
-    """`function(m, *arguments, *data)` returns one number, of the module m (treadle or jax.numpy);
-    it is differentiated by the arguments."""
-
-    name: str
-    target: float
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    memory: int | None = None
-    data: tuple[Any, ...] = ()
 
 
 def _neighbours(m: Any, u: Any) -> Any:
@@ -70,109 +69,11 @@ def _steps(m: Any, u: Any, k: Any) -> Any:
     def step(u: Any) -> Any:
         return u + k * (_neighbours(m, u) - u) * u
 
-    if m is td:
-        return td.sum(td.iterate(STEPS, step, u))
-    import jax
-
-    return m.sum(jax.lax.scan(lambda u, _: (step(u), None), u, None, length=STEPS)[0])
+    return m.sum(loop(m, STEPS, step, u))
 
 
 def _row_max(m: Any, x: Any) -> Any:
     return m.sum(m.max(x, axis=1) ** 2)
-
-
-# --- GradBench -----------------------------------------------------------------------------------
-
-
-def _log_sum_exp(m: Any, x: Any, axis: int) -> Any:
-    most = m.max(x, axis=axis)
-    return m.log(m.sum(m.exp(x - m.expand_dims(most, axis)), axis)) + most
-
-
-def _mixture(d: int, k: int, n: int) -> Workload:
-    """The likelihood of a mixture of k Gaussians whose inverse covariances have the Cholesky
-    factors exp(q) + lower: of n points in d dimensions."""
-
-    def loss(m: Any, alphas: Any, means: Any, q: Any, lower: Any, x: Any) -> Any:
-        below = lower * np.tril(np.ones((d, d)), -1)
-        centred = x[:, None, :] - means[None, :, :]
-        moved = m.exp(q)[None] * centred + m.einsum("kij,nkj->nki", below, centred)
-        main = alphas[None] + m.sum(q, 1)[None] - 0.5 * m.sum(moved * moved, 2)
-        fit = m.sum(_log_sum_exp(m, main, 1)) - x.shape[0] * _log_sum_exp(m, alphas, 0)
-        prior = 0.5 * (m.sum(m.exp(2 * q)) + m.sum(below * below)) - m.sum(q)
-        return fit + prior
-
-    factors = rng.normal(size=(k, d)) * 0.3, rng.normal(size=(k, d, d)) * 0.3
-    given = (rng.normal(size=k), rng.random((k, d)), *factors, rng.random((n, d)))
-    return Workload(f"gmm, {k} Gaussians, {n} points in {d} dimensions", 4, loss, given)
-
-
-def _cross(m: Any, a: Any, b: Any) -> list[Any]:
-    return [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
-
-
-def _adjustment(cameras: int, points: int, seen: int) -> Workload:
-    """The sum of squared reprojection errors of bundle adjustment."""
-
-    def loss(m: Any, cams: Any, x: Any, w: Any, camera: Any, point: Any, features: Any) -> Any:
-        cam, place = cams[camera], x[point]
-        c = [cam[:, k] for k in range(11)]
-        p = [place[:, k] - c[3 + k] for k in range(3)]
-        angle = m.sqrt(c[0] * c[0] + c[1] * c[1] + c[2] * c[2])
-        axis = [c[k] / angle for k in range(3)]
-        cos, sin = m.cos(angle), m.sin(angle)
-        along = (axis[0] * p[0] + axis[1] * p[1] + axis[2] * p[2]) * (1 - cos)
-        turned = [p[k] * cos + v * sin + axis[k] * along
-                  for k, v in enumerate(_cross(m, axis, p))]  # fmt: skip
-        u, v = turned[0] / turned[2], turned[1] / turned[2]
-        square = u * u + v * v
-        bent = 1 + c[9] * square + c[10] * square * square
-        errors = [w * (c[6] * e * bent + c[7 + k] - features[:, k]) for k, e in enumerate((u, v))]
-        return m.sum(errors[0] * errors[0] + errors[1] * errors[1]) + m.sum((1 - w * w) ** 2)
-
-    given = (rng.random((cameras, 11)) + 0.5, rng.random((points, 3)) + 2, rng.random(seen))
-    data = rng.integers(0, cameras, seen), rng.integers(0, points, seen), rng.random((seen, 2))
-    return Workload(f"ba, {seen} observations", 4, loss, given, data=data)
-
-
-def _k_means(m: Any, centres: Any, points: Any) -> Any:
-    apart = points[:, None, :] - centres[None, :, :]
-    return m.sum(m.min(m.sum(apart * apart, 2), axis=1))
-
-
-def _lstm(layers: int, length: int, size: int) -> Workload:
-    sequence = rng.integers(0, 2, (length, size)).astype(np.float64)
-
-    def loss(m: Any, weights: Any, extra: Any) -> Any:
-        def squashed(x: Any) -> Any:
-            return 1 / (1 + m.exp(-x))
-
-        def step(state: Any, x: Any) -> Any:
-            h, c = state
-            x = x * extra[0]
-            hidden, cells = [], []
-            for k in range(layers):
-                w = [weights[k, j] for j in range(8)]
-                forget, enter = squashed(x * w[0] + w[4]), squashed(h[k] * w[1] + w[5])
-                leave, change = squashed(x * w[2] + w[6]), m.tanh(h[k] * w[3] + w[7])
-                cells.append(c[k] * forget + enter * change)
-                hidden.append(leave * m.tanh(cells[k]))
-                x = hidden[k]
-            y = x * extra[1] + extra[2]
-            state = m.stack(hidden), m.stack(cells)
-            return state, y - m.log(m.sum(m.exp(y)) + 2)
-
-        start = m.zeros((layers, size)), m.zeros((layers, size))
-        if m is td:
-            _, y = td.scan(step, start, td.use(sequence[:-1]))
-        else:
-            import jax
-
-            _, y = jax.lax.scan(step, start, sequence[:-1])
-        return -m.sum(y * sequence[1:]) / (length - 1)
-
-    given = rng.normal(size=(layers, 8, size)) * 0.3, rng.normal(size=(3, size))
-    return Workload(f"lstm, {layers} layers, {length} steps of {size}", 4, loss, given)
 
 
 def workloads(backend: str) -> tuple[Workload, ...]:
@@ -189,7 +90,7 @@ def workloads(backend: str) -> tuple[Workload, ...]:
         (10, 25, 1000), (64, 25, 1000), (10, 25, 10000))  # fmt: skip
     times = 25 if large else 1
     return (
-        *(_mixture(*sizes) for sizes in mixtures),
+        *(mixture(*sizes) for sizes in mixtures),
         Workload("map", 2.5, lambda m, x: m.sum(m.sin(x) * m.exp(x)), (flat,)),
         Workload("stencil", 4, lambda m, x: m.sum(_neighbours(m, x) * x), (grid,)),
         Workload("sum", 2, lambda m, x: m.sum(x * x), (flat,)),
@@ -199,12 +100,16 @@ def workloads(backend: str) -> tuple[Workload, ...]:
         Workload("loop, all states stored", 3.5, _steps, (state, k)),
         Workload(f"loop, {few} of {STEPS} states stored", 4.5, _steps, (state, k),
                  few * state.nbytes),
-        _adjustment(50, 5000, 40000 * times),
-        Workload("k-means, 10 centres in 8 dimensions", 4, _k_means,
+        adjustment(50, 5000, 40000 * times),
+        Workload("k-means, 10 centres in 8 dimensions", 4, k_means,
                  (rng.random((10, 8)), rng.random((10000 * times, 8)))),
-        Workload("log-sum-exp", 4, lambda m, x: _log_sum_exp(m, x, 0),
+        Workload("log-sum-exp", 4, lambda m, x: log_sum_exp(m, x, 0),
                  (rng.random((1 << 20) * (16 if large else 1)),)),
-        _lstm(2, 100, 256),
+        lstm(2, 100, 256),
+        squares(1_000_000 if large else 10_000, 128),
+        runge_kutta(1000, 1000),
+        determinants(100_000 if large else 2000, 8),
+        hand(100_000 if large else 544, 200_000 if large else 10_000),
     )  # fmt: skip
 
 
