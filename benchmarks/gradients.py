@@ -2,6 +2,7 @@
 
     python -m benchmarks.gradients [--json FILE] [--calls 9] [--backend cuda] [--seconds 60] [NAME]
     python -m benchmarks.gradients --kernels [--backend cuda] NAME
+    python -m benchmarks.gradients --compile [--json FILE] [NAME]
 
 Times are the least of several means over as many calls as take 30 ms: of the processor on a CPU, so
 that other processes count less (its clock is late by up to 4 ms, for each thread), and of the clock
@@ -15,6 +16,8 @@ the states, cannot.
 
 With `--kernels`, nothing is measured: a table says which kernels the gradient has, and how many
 bytes per element they read and write if every array that they use is moved once (no GPU is needed).
+With `--compile`, first calls are, on a CPU: processor times in processes of their own, with an
+empty cache, after another program was compiled, less those of second calls.
 
 Some workloads are from GradBench: see `gradbench`.
 """
@@ -26,6 +29,9 @@ import datetime
 import importlib.util
 import json
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -136,14 +142,7 @@ def measured(w: Workload, number: int, backend: str) -> dict[str, Any]:
     """Times of treadle and of JAX, and the largest difference of their gradients."""
     which = tuple(range(len(w.arguments)))
     clock = time.process_time if backend == "native" else time.perf_counter
-
-    def function(*args: Any) -> Any:
-        return w.function(td, *args)
-
-    programs = [
-        td.jit(function, backend=backend),
-        td.jit(td.value_and_grad(function, which, memory=w.memory), backend=backend),
-    ]
+    programs = [td.jit(function_of(w, gradient), backend=backend) for gradient in (False, True)]
     args = (*w.arguments, *w.data)
     if backend == "cuda":
         import cupy
@@ -195,6 +194,47 @@ def measured(w: Workload, number: int, backend: str) -> dict[str, Any]:
     return row
 
 
+def function_of(w: Workload, gradient: bool) -> Callable[..., Any]:
+    def function(*args: Any) -> Any:
+        return w.function(td, *args)
+
+    which = tuple(range(len(w.arguments)))
+    return td.value_and_grad(function, which, memory=w.memory) if gradient else function
+
+
+def first_call(w: Workload, gradient: bool) -> float:
+    """Milliseconds of the processor that a first call takes longer than a second one."""
+    other, program = (td.jit(f, backend="native")
+                      for f in (lambda x: td.sum(x * 2), function_of(w, gradient)))  # fmt: skip
+    other(np.ones(9))
+    marks = [time.process_time()]
+    for _ in range(2):
+        program(*w.arguments, *w.data)
+        marks.append(time.process_time())
+    return (2 * marks[1] - marks[0] - marks[2]) * 1e3
+
+
+def compiled(names: Sequence[str], runs: int) -> Iterator[dict[str, Any]]:
+    """The least first calls of a function, and of its value and gradient, each in a new process."""
+    for w in workloads("native"):
+        if names and not any(n in w.name for n in names):
+            continue
+        times = []
+        for gradient in (False, True):
+            found = []
+            for _ in range(runs):
+                with tempfile.TemporaryDirectory() as folder:
+                    done = subprocess.run(
+                        [sys.executable, "-m", "benchmarks.gradients", "--child",
+                         "gradient" if gradient else "function", w.name],
+                        capture_output=True, text=True, check=True, encoding="utf-8",
+                        env=os.environ | {"TREADLE_CACHE_DIR": folder},
+                    )  # fmt: skip
+                found.append(float(done.stdout.splitlines()[-1]))
+            times.append(min(found))
+        yield {"name": w.name, "target": 3, "first call": times, "ratio": times[1] / times[0]}
+
+
 @dataclass(frozen=True)
 class Traffic:
     """A kernel, the loops around it, and the bytes it reads and writes for each element."""
@@ -229,13 +269,7 @@ def show_traffic(backend: str, names: Sequence[str]) -> str:
     for w in workloads(backend):
         if not any(n in w.name for n in names):
             continue
-
-        def function(*args: Any, w: Workload = w) -> Any:
-            return w.function(td, *args)
-
-        which = tuple(range(len(w.arguments)))
-        gradient = td.jit(td.value_and_grad(function, which, memory=w.memory), backend="native")
-        program = gradient.lower(*w.arguments, *w.data)
+        program = td.jit(function_of(w, True), backend="native").lower(*w.arguments, *w.data)
         lines += [f"{w.name}, on {backend}", "",
                   "| kernel | loops around it | bytes read | written | in all |",
                   "| --- | --- | --- | --- | --- |"]  # fmt: skip
@@ -283,6 +317,14 @@ def shown(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def shown_compiled(rows: Sequence[dict[str, Any]]) -> str:
+    lines = ["| program | first call | ratio |", "| --- | --- | --- |"]
+    for row in rows:
+        function, gradient = row["first call"]
+        lines.append(f"| {row['name']} | {function:.0f} → {gradient:.0f} ms | {row['ratio']:.1f} |")
+    return "\n".join(lines)
+
+
 def _times(t: dict[str, Any]) -> str:
     return f"{t['primal']:.3g} → {t['gradient']:.3g} ms"
 
@@ -313,7 +355,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--backend", default="native", choices=["native", "cuda"])
     parser.add_argument("--kernels", action="store_true")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--child", choices=["function", "gradient"], help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    if chosen.child:
+        (w,) = (w for w in workloads("native") if w.name == chosen.names[0])
+        print(first_call(w, chosen.child == "gradient"))
+        return
     if chosen.kernels:
         print(show_traffic(chosen.backend, chosen.names or [""]))
         return
@@ -323,13 +371,19 @@ def main() -> None:
         config.update("jax_enable_x64", True)
         config.update("jax_default_matmul_precision", "highest")
     made = surroundings(chosen.backend) | {"calls": chosen.calls, "rows": []}
-    for row in measure(chosen.calls, chosen.backend, chosen.names, chosen.seconds):
+    table = shown_compiled if chosen.compile else shown
+    rows = (
+        compiled(chosen.names, min(chosen.calls, 3))
+        if chosen.compile
+        else measure(chosen.calls, chosen.backend, chosen.names, chosen.seconds)
+    )
+    for row in rows:
         made["rows"].append(row)
-        print(shown([row]).splitlines()[-1], flush=True)
+        print(table([row]).splitlines()[-1], flush=True)
         if chosen.json:  # after each: the process may be stopped
             text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
             chosen.json.write_text(text, encoding="utf-8")
-    print(shown(made["rows"]))
+    print(table(made["rows"]))
 
 
 if __name__ == "__main__":

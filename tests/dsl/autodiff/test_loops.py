@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.runtime.memory import Pool
 from treadle.dsl.libraries.checkpoints import actions, recomputed, segment
 
 from .helpers import BACKENDS, assert_gradient
@@ -355,6 +356,34 @@ def test_repeated_calls_with_few_states_in_memory(slots):
     for scale in (1.0, 1.0, 0.9, 1.1):
         for found, expected in zip(f(X * scale, W)[1], all_states(X * scale, W)[1], strict=True):
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("memory", [None, 3 * X.nbytes])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_memory_is_not_read_before_it_is_written_or_after_it_is_released(name, memory, monkeypatch):
+    """Whatever is handed out, released memory too, is full of NaN."""
+
+    def compiled():
+        return td.jit(td.value_and_grad(PROGRAMS[name], memory=memory), backend="native")
+
+    value, gradient = compiled()(X)
+    allocate, count = Pool.allocate, 0
+
+    def poisoned(pool, shape, dtype):
+        nonlocal count
+        made = allocate(pool, shape, dtype)
+        made.reshape(-1).view(np.uint8).fill(0xFF)
+        count += 1
+        return made
+
+    monkeypatch.setattr(Pool, "allocate", poisoned)
+    again = compiled()
+    for _ in range(3):
+        found = again(X)
+        np.testing.assert_array_equal(found[0], value)
+        np.testing.assert_array_equal(found[1], gradient)
+    assert count
 
 
 COEFFICIENTS = {
