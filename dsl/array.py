@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast as cast_type, overload
 
 import numpy as np
 
-from . import late_binding as later
+from . import errors, late_binding as later
 from .analysis.short_extents import UNPACKED, short_extent
-from .errors import (
-    AxisError,
-    DTypeError,
-    IndexOutOfBounds,
-    NestedParallelismError,
-    ShapeError,
-    TracingError,
-    TreadleError,
-    user_facing,
-    user_facing_methods,
-    user_location,
-)
 from .evaluator import evaluator, public
 from .expr import Const, Expr, Read
 from .frontend.operators import Operators
@@ -51,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @never_set
-@user_facing_methods
+@errors.user_facing_methods
 class Array(Operators["Array"]):
     """An array: an expression of other arrays and data, computed when its value is needed.
 
@@ -79,7 +67,7 @@ class Array(Operators["Array"]):
         self, leaves: Sequence[Leaf], structure: Structure = LEAF, shape: Shape | None = None
     ) -> None:
         if not (isinstance(leaves, list | tuple) and all([isinstance(x, Leaf) for x in leaves])):
-            raise TracingError(
+            raise errors.TracingError(
                 f"td.Array cannot make an array of {type(leaves).__name__}: operations do.",
                 hint="td.use(x) makes one from data; td.fill(shape, 0.0), td.iota(n) without data.",
             )
@@ -93,7 +81,7 @@ class Array(Operators["Array"]):
         if not (isinstance(first, Input) or is_tracing()):
             first.held_by(self)
         if len(self._shape) > MOST_AXES:
-            raise ShapeError(
+            raise errors.ShapeError(
                 f"an array of rank {len(self._shape)}: arrays have at most {MOST_AXES} axes, as "
                 "NumPy's.",
                 hint="Make one axis of several: td.reshape(a, (n * m, …)).",
@@ -197,7 +185,7 @@ class Array(Operators["Array"]):
     _repeats = False
 
     def __hash__(self) -> int:
-        raise TracingError(
+        raise errors.TracingError(
             "an array has no hash: == compares its elements.",
             hint="Keep arrays in a list, or in a dict by names."
             if self._shape
@@ -206,7 +194,7 @@ class Array(Operators["Array"]):
 
     def __len__(self) -> int:
         if not self._shape:
-            raise ShapeError(
+            raise errors.ShapeError(
                 "a rank-0 array has no length.",
                 hint="td.the(a) is its value as a scalar, td.run(a) its value.",
             )
@@ -214,7 +202,7 @@ class Array(Operators["Array"]):
         if value is None and self._is_closed():
             value = later.computed.values_of(self, "len()")[0].shape[0]
         if value is None:
-            raise TracingError(
+            raise errors.TracingError(
                 "len() needs a number, but extents are run-time values here.",
                 hint="Write a.shape[0]: a scalar that works in expressions and as an extent.",
             )
@@ -228,14 +216,14 @@ class Array(Operators["Array"]):
         if self.ndim and known(self._shape[0]) is not None:
             return (self[k] for k in range(len(self)))
         if not self.ndim:
-            raise TracingError(
+            raise errors.TracingError(
                 "a rank-0 array cannot be iterated or unpacked: it is one value.",
                 hint="td.the(a) is its value as a scalar.",
             )
         leaf, inside = self.structure.is_leaf, enclosing_kernel() is not None
         if leaf and not inside and short_extent(self._shape[0], UNPACKED):
             return iter(later.unstack(self))
-        raise TracingError(
+        raise errors.TracingError(
             "an array of run-time extent cannot be iterated or unpacked in Python, unless the "
             f"arguments decide its extent and it is at most {UNPACKED}.",
             hint="td.sum(a), td.max(a), td.any(a) instead of sum, max, any; td.map(f, a) applies a "
@@ -247,7 +235,7 @@ class Array(Operators["Array"]):
 
     def __contains__(self, value: object) -> bool:
         if enclosing_kernel() is not None:
-            raise TracingError(
+            raise errors.TracingError(
                 "`in` needs the values of an array, which are not known while a program is traced.",
                 hint="Write td.isin(x, a) for an entire array x, outside the function.",
             )
@@ -261,7 +249,7 @@ class Array(Operators["Array"]):
     def __bool__(self) -> bool:
         if self._is_closed():
             return bool(later.computed.one_number(self, "a truth value", bool))
-        raise TracingError(
+        raise errors.TracingError(
             "the truth value of an array is not known while a program is traced.",
             hint=instead_of_comparing()
             or "Write td.where(p, a, b) or td.cond(p, a, b) instead of if, td.while_loop(pred, "
@@ -280,7 +268,7 @@ class Array(Operators["Array"]):
     def __index__(self) -> int:
         what = "a Python index or range()"
         if not (self.structure.is_leaf and self.types[0].is_integer) and self._is_closed():
-            raise DTypeError(
+            raise errors.DTypeError(
                 f"{what} needs an integer, but this is an array of {self.dtype}.",
                 hint="Convert it: int(a), or a.astype(td.int64).",
             )
@@ -390,14 +378,14 @@ class Array(Operators["Array"]):
         values = later.computed.one_array(self, "item()")
         try:
             return values.item(*index)
-        except TreadleError:
+        except errors.TreadleError:
             raise
         except (TypeError, ValueError, IndexError, OverflowError) as error:
-            kind: type[TreadleError] = ShapeError
+            kind: type[errors.TreadleError] = errors.ShapeError
             if isinstance(error, IndexError | OverflowError):
-                kind = IndexOutOfBounds
+                kind = errors.IndexOutOfBounds
             elif isinstance(error, TypeError):
-                kind = TracingError
+                kind = errors.TracingError
             raise kind(f"item: {error}.", hint="Write a.item(0, 2).") from None
 
     def tolist(self) -> Any:
@@ -450,7 +438,7 @@ class Array(Operators["Array"]):
     def mT(self) -> Array:
         """The matrices of the last two axes, transposed."""
         if self.ndim < 2:
-            raise AxisError(
+            raise errors.AxisError(
                 f"mT needs at least two axes, got rank {self.ndim}.",
                 hint="Write a.T, or td.transpose(a).",
             )
@@ -501,14 +489,14 @@ class Array(Operators["Array"]):
 
     ravel = flatten
 
-    @user_facing
+    @errors.user_facing
     def sum(self, axis: AxisLike | None = None, keepdims: bool = False, *,
             dtype: DTypeLike | None = None, initial: ScalarLike | None = None,
             where: ArrayLike | None = None) -> Array:  # fmt: skip
         """`td.sum` of the array, over all axes by default."""
         return later.reductions.sum(self, axis, keepdims, dtype=dtype, initial=initial, where=where)
 
-    @user_facing
+    @errors.user_facing
     def prod(self, axis: AxisLike | None = None, keepdims: bool = False, *,
             dtype: DTypeLike | None = None, initial: ScalarLike | None = None,
             where: ArrayLike | None = None) -> Array:  # fmt: skip
@@ -517,14 +505,14 @@ class Array(Operators["Array"]):
             self, axis, keepdims, dtype=dtype, initial=initial, where=where
         )
 
-    @user_facing
+    @errors.user_facing
     def mean(self, axis: AxisLike | None = None, keepdims: bool = False, *,
              dtype: DTypeLike | None = None, where: ArrayLike | None = None
              ) -> Array:  # fmt: skip
         """`td.mean` of the array, over all axes by default."""
         return later.reductions.mean(self, axis, keepdims, dtype=dtype, where=where)
 
-    @user_facing
+    @errors.user_facing
     def var(self, axis: AxisLike | None = None, ddof: float = 0, keepdims: bool = False, *,
             correction: float | None = None, dtype: DTypeLike | None = None,
             where: ArrayLike | None = None) -> Array:  # fmt: skip
@@ -533,7 +521,7 @@ class Array(Operators["Array"]):
             self, axis, ddof, keepdims, correction=correction, dtype=dtype, where=where
         )
 
-    @user_facing
+    @errors.user_facing
     def std(self, axis: AxisLike | None = None, ddof: float = 0, keepdims: bool = False, *,
             correction: float | None = None, dtype: DTypeLike | None = None,
             where: ArrayLike | None = None) -> Array:  # fmt: skip
@@ -542,38 +530,38 @@ class Array(Operators["Array"]):
             self, axis, ddof, keepdims, correction=correction, dtype=dtype, where=where
         )
 
-    @user_facing
+    @errors.user_facing
     def min(self, axis: AxisLike | None = None, keepdims: bool = False, *,
             initial: ScalarLike | None = None, where: ArrayLike | None = None
             ) -> Array:  # fmt: skip
         """`td.min` of the array, over all axes by default."""
         return later.reductions.min(self, axis, keepdims, initial=initial, where=where)
 
-    @user_facing
+    @errors.user_facing
     def max(self, axis: AxisLike | None = None, keepdims: bool = False, *,
             initial: ScalarLike | None = None, where: ArrayLike | None = None
             ) -> Array:  # fmt: skip
         """`td.max` of the array, over all axes by default."""
         return later.reductions.max(self, axis, keepdims, initial=initial, where=where)
 
-    @user_facing
+    @errors.user_facing
     def all(self, axis: AxisLike | None = None, keepdims: bool = False, *,
             where: ArrayLike | None = None) -> Array:  # fmt: skip
         """`td.all` of the array, over all axes by default."""
         return later.reductions.all(self, axis, keepdims, where=where)
 
-    @user_facing
+    @errors.user_facing
     def any(self, axis: AxisLike | None = None, keepdims: bool = False, *,
             where: ArrayLike | None = None) -> Array:  # fmt: skip
         """`td.any` of the array, over all axes by default."""
         return later.reductions.any(self, axis, keepdims, where=where)
 
-    @user_facing
+    @errors.user_facing
     def argmin(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
         """`td.argmin` of the array, over all axes by default."""
         return later.reductions.argmin(self, axis, keepdims)
 
-    @user_facing
+    @errors.user_facing
     def argmax(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
         """`td.argmax` of the array, over all axes by default."""
         return later.reductions.argmax(self, axis, keepdims)
@@ -683,13 +671,13 @@ class Array(Operators["Array"]):
         Array([0, 2, 4, 6])
         """
         if named or schedule is None:
-            raise TracingError(
+            raise errors.TracingError(
                 "an array takes one schedule, for the operation that computes it.",
                 hint="Write array.scheduled(Row()). Operations are scheduled by name in programs: "
                 "td.jit(f).lower(…).scheduled(blur=Row()).",
             )
         if isinstance(self._leaves[0].node, Input):
-            raise TracingError(
+            raise errors.TracingError(
                 "an input has no schedule: nothing computes it.",
                 hint="Give the operation that reads it one: td.map(f, a, schedule=…).",
             )
@@ -702,13 +690,13 @@ def _gather_in_kernel(array: Array, index: Any) -> Any:
         isinstance(p, slice) or p is None or p is Ellipsis for p in indices
     ):
         if len(indices) > array.ndim:
-            raise AxisError(
+            raise errors.AxisError(
                 f"{len(indices)} indices for an array of rank {array.ndim}.",
                 hint=f"Write exactly {array.ndim}.",
             )
         outer, where = enclosing_kernel() or ("", None)
         names = ", ".join("ijklmn"[k % 6] for k in range(array.ndim))
-        raise NestedParallelismError(
+        raise errors.NestedParallelismError(
             f"a kernel reads single elements, but this would make an array: {len(indices)} "
             f"indices for rank {array.ndim}.",
             also=((f"inside the scalar function of '{outer}':", where),),
@@ -719,7 +707,7 @@ def _gather_in_kernel(array: Array, index: Any) -> Any:
     at = [as_index(p, "an index") for p in indices]
     for axis, e in enumerate(at):
         if isinstance(e, Const) and int(e.value) < 0:
-            error = IndexOutOfBounds(
+            error = errors.IndexOutOfBounds(
                 f"the index {int(e.value)} is outside axis {axis}: inside kernels indices never "
                 "count from the end.",
                 hint=f"Write a.shape[{axis}] - {-int(e.value)}.",
@@ -731,7 +719,7 @@ def _gather_in_kernel(array: Array, index: Any) -> Any:
 def require_scalars(array: Array, operation: str, otherwise: str = "") -> None:
     """Refuse an array of tuples; `otherwise` continues the hint."""
     if not array.structure.is_leaf:
-        raise DTypeError(
+        raise errors.DTypeError(
             f"{operation} works on scalars, but the elements are tuples: "
             f"{array.structure.describe(array.types)}.",
             hint=f"Take them apart with td.unzip(a){otherwise}.",
@@ -756,7 +744,7 @@ def broadcast_map(
         else:
             values.append(lift(o, label.operation))
     elements = tuple(as_strong(e) for e in build(values))
-    node = Generate(shape, elements, label=label, where=user_location(), checks=checks)
+    node = Generate(shape, elements, label=label, where=errors.user_location(), checks=checks)
     return Array(node.leaves, structure)
 
 
@@ -765,7 +753,7 @@ def map_over(
 ) -> Array:
     """An index transformation of every component: result[ix] = array[index(ix)]."""
     elements = tuple(array._element(index))
-    node = Generate(shape, elements, label=label, where=user_location(), checks=checks)
+    node = Generate(shape, elements, label=label, where=errors.user_location(), checks=checks)
     return Array(node.leaves, array.structure, shape)
 
 

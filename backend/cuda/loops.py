@@ -15,18 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from treadle.dsl import graph
 from treadle.dsl.analysis.bounds import is_counter
 from treadle.dsl.expr import Expr, Foreign, Loop, Read, Var, While, constant, walk
-from treadle.dsl.graph import (
-    ArrayLoop,
-    Branch,
-    FoldSeg,
-    Generate,
-    Library,
-    Matmul,
-    Node,
-    topological,
-)
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.ir.counted import Loops, loops_in
@@ -68,21 +59,23 @@ UNROLLED = 2048
 _int64 = np.dtype(np.int64)
 
 
-def why_host_driven(node: ArrayLoop, library: Callable[[Matmul], str | None]) -> str | None:
+def why_host_driven(
+    node: graph.ArrayLoop, library: Callable[[graph.Matmul], str | None]
+) -> str | None:
     """Why the host has to drive the iterations of a loop; None if the device can run it alone.
     `library` names the library that computes a product, if it is not a kernel of a graph."""
-    nodes = list(topological(node.inner_roots()))
+    nodes = list(graph.topological(node.inner_roots()))
     varying = node.varying(nodes)
     for inner in nodes:
         if inner not in varying:
             continue
-        if isinstance(inner, Library) and not has_kernel(inner):
+        if isinstance(inner, graph.Library) and not has_kernel(inner):
             return f"{inner.operation.name} is a library's"
-        if isinstance(inner, Matmul) and (who := library(inner)):
+        if isinstance(inner, graph.Matmul) and (who := library(inner)):
             return f"the product is {who}'s"
-        if isinstance(inner, Branch) and _reads((inner.predicate,)):
+        if isinstance(inner, graph.Branch) and _reads((inner.predicate,)):
             return "it chooses between arrays"
-        if isinstance(inner, ArrayLoop) and inner.count is not None:
+        if isinstance(inner, graph.ArrayLoop) and inner.count is not None:
             if any(isinstance(e, Read) and e.node in varying for e in walk((inner.count,))):
                 return f"{inner.label} inside has another number of iterations in each"
         sizes = [e for out in inner.outputs for e in walk(out.shape)]
@@ -90,7 +83,7 @@ def why_host_driven(node: ArrayLoop, library: Callable[[Matmul], str | None]) ->
             return "extents depend on data"
     if node.count is not None and not loops_in(node, ()):
         return "its state, or what is no kernel, has extents that depend on its counter"
-    if node.predicate is not None and any(isinstance(n, ArrayLoop) for n in varying):
+    if node.predicate is not None and any(isinstance(n, graph.ArrayLoop) for n in varying):
         return "it has a loop inside"
     return None
 
@@ -99,10 +92,10 @@ def _reads(roots: Sequence[Expr]) -> bool:
     return any(isinstance(e, Read) for e in walk(roots))
 
 
-def _harmless(node: Node) -> bool:
+def _harmless(node: graph.Node) -> bool:
     """Whether a node is safe to compute from arbitrary data: it terminates and reads only within
     its arrays (out-of-bounds writes are dropped)."""
-    if isinstance(node, FoldSeg | Library | ArrayLoop | Branch):
+    if isinstance(node, graph.FoldSeg | graph.Library | graph.ArrayLoop | graph.Branch):
         return False
     found = list(walk(node.expressions()))
     counters = {e.vars[0] for e in found if isinstance(e, Loop)}
@@ -122,7 +115,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
 
     owner: CudaExecutor
 
-    def __init__(self, owner: CudaExecutor, node: ArrayLoop, step: Step) -> None:
+    def __init__(self, owner: CudaExecutor, node: graph.ArrayLoop, step: Step) -> None:
         super().__init__(owner, node, step)
         planner = owner.planner
         first, once, rest = step.inner
@@ -430,9 +423,9 @@ class Ahead:
         self.work: list[tuple[HostValues, list[tuple[int, Any]]]] = []
         self.unknown: list[int] = []
         for step in steps:
-            node: Node = step.node
+            node: graph.Node = step.node
             slots = [planner.slots[o] for o in node.leaves]
-            if isinstance(node, Generate) and not node.shape and is_host_work(node.elements):
+            if isinstance(node, graph.Generate) and not node.shape and is_host_work(node.elements):
                 targets = [(s, o.type.numpy) for s, o in zip(slots, node.leaves, strict=True)]
                 self.work.append((HostValues(host, node.elements), targets))
             else:
@@ -547,7 +540,7 @@ class TemporalBlocking:
         self.owner, self.steps, self.variant = owner, steps, variant
 
     @classmethod
-    def of(cls, owner: CudaExecutor, loop: ArrayLoop) -> TemporalBlocking | None:
+    def of(cls, owner: CudaExecutor, loop: graph.ArrayLoop) -> TemporalBlocking | None:
         """None if temporal blocking is not faster or not possible."""
         if owner.program.settings.check:
             return None

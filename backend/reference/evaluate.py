@@ -9,27 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from treadle.dsl import graph
 from treadle.dsl.analysis.regions import regions
 from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Expr, Extent, Index, Param, constant, substitute
-from treadle.dsl.graph import (
-    ArrayLoop,
-    Barrier,
-    Branch,
-    Compact,
-    Fold,
-    FoldSeg,
-    Generate,
-    Input,
-    Leaf,
-    Library,
-    Matmul,
-    Node,
-    Permute,
-    Recurrence,
-    Scan,
-    topological,
-)
 from treadle.dsl.graphs.relations import checks_before, verify_checks
 from treadle.dsl.libraries.base import parts_of
 from treadle.dsl.target import REFERENCE
@@ -42,11 +25,14 @@ from .scalars import Lanes, Machine, combine_values
 Arrays = tuple[Any, ...]
 
 #: Nodes of which a schedule orders the elements or parts.
-ORDERED = (Fold, FoldSeg, Generate, Matmul, Permute, Scan)
+ORDERED = (graph.Fold, graph.FoldSeg, graph.Generate, graph.Matmul, graph.Permute, graph.Scan)
 
 
 def run(
-    roots: Sequence[Leaf], bindings: dict[Node, Any], params: dict[Param, Any], check: bool
+    roots: Sequence[graph.Leaf],
+    bindings: dict[graph.Node, Any],
+    params: dict[Param, Any],
+    check: bool,
 ) -> list[Any]:
     """The arrays of `roots`; `bindings` has the data of inputs, `params` the scalar arguments."""
     machine = Evaluator(bindings, params, check)
@@ -60,36 +46,36 @@ class Evaluator:
 
     def __init__(
         self,
-        bindings: dict[Node, Any],
+        bindings: dict[graph.Node, Any],
         params: dict[Param, Any],
         check: bool,
         parent: Evaluator | None = None,
     ) -> None:
         self.bindings, self.params, self.check, self.parent = bindings, params, check, parent
-        self.done: dict[Node, Arrays] = {}
+        self.done: dict[graph.Node, Arrays] = {}
         self.machine = Machine(weakref.proxy(self), check)
 
-    def array(self, leaf: Leaf) -> Any:
+    def array(self, leaf: graph.Leaf) -> Any:
         found = self.find(leaf.node)
         if found is None:
             self.compute([leaf])
             found = self.done[leaf.node]
         return found[leaf.component]
 
-    def find(self, node: Node) -> Arrays | None:
-        if isinstance(node, Input) and node in self.bindings:
+    def find(self, node: graph.Node) -> Arrays | None:
+        if isinstance(node, graph.Input) and node in self.bindings:
             return (np.asarray(self.bindings[node]),)
         found = self.done.get(node)
         if found is None and self.parent is not None:
             return self.parent.find(node)
         return found
 
-    def verify(self, roots: Sequence[Leaf]) -> None:
+    def verify(self, roots: Sequence[graph.Leaf]) -> None:
         """Verify the checks that need no array, before anything is computed."""
         verify_checks(checks_before(roots), self.scalar)
 
-    def compute(self, roots: Sequence[Leaf]) -> None:
-        for node in topological(roots, inside=False):
+    def compute(self, roots: Sequence[graph.Leaf]) -> None:
+        for node in graph.topological(roots, inside=False):
             if self.find(node) is None:
                 self.machine.operation, self.machine.where = str(node.label), node.where
                 verify_checks((c for c in node.checks if c.reads), self.scalar)
@@ -97,7 +83,7 @@ class Evaluator:
                     self.require_order(node)
                 self.done[node] = self.node(node)
 
-    def require_order(self, node: Node) -> None:
+    def require_order(self, node: graph.Node) -> None:
         """Refuse a schedule that other backends refuse on these extents; it orders nothing here."""
         from treadle.skeletons.lower.lower import LoweringContext, lower
 
@@ -143,23 +129,23 @@ class Evaluator:
         except MemoryError:
             raise no_memory(shape, roots[0].type.numpy) from None
 
-    def node(self, node: Node) -> Arrays:
+    def node(self, node: graph.Node) -> Arrays:
         match node:
-            case Generate():
+            case graph.Generate():
                 return tuple(self.over(self.extents(node.shape), node.elements))
-            case Fold():
+            case graph.Fold():
                 return self.fold(node)
-            case FoldSeg():
+            case graph.FoldSeg():
                 return self.fold_seg(node)
-            case Scan():
+            case graph.Scan():
                 return self.scan(node)
-            case Recurrence():
+            case graph.Recurrence():
                 return self.recurrence(node)
-            case Permute():
+            case graph.Permute():
                 return self.permute(node)
-            case Matmul():
+            case graph.Matmul():
                 return self.matmul(node)
-            case Library():
+            case graph.Library():
                 operation = node.operation
                 options = operation.options([self.scalar(e) for e in node.outputs[0].shape])
                 given = (self.array(a) for a in node.arguments)
@@ -169,11 +155,11 @@ class Evaluator:
                 return tuple(
                     np.asarray(p, o.type.numpy) for p, o in zip(parts, node.outputs, strict=True)
                 )
-            case Barrier():
+            case graph.Barrier():
                 return tuple(self.array(a) for a in node.arguments)
-            case ArrayLoop():
+            case graph.ArrayLoop():
                 return self.loop(node)
-            case Branch():
+            case graph.Branch():
                 side = node.then if self.scalar(node.predicate) else node.other
                 child = Evaluator(self.bindings, self.params, self.check, self)
                 child.verify(side)
@@ -212,13 +198,13 @@ class Evaluator:
         extra: dict[Expr, Any] = dict(zip(node.results, results, strict=True))
         return tuple(self.over(shape, node.epilogue, extra))
 
-    def fold(self, node: Fold) -> Arrays:
+    def fold(self, node: graph.Fold) -> Arrays:
         outer, inner = self.extents(node.outer), self.extents(node.inner)
         values = self.over(outer + inner, node.elements)
         flat = [v.reshape(*outer, int(np.prod(inner, dtype=np.int64))) for v in values]
         return self.finish(node, self.with_init(node, flat, outer), outer)
 
-    def fold_seg(self, node: FoldSeg) -> Arrays:
+    def fold_seg(self, node: graph.FoldSeg) -> Arrays:
         outer = self.extents(node.outer)
         offsets = self.array(node.offsets)
         values = self.over((*outer, int(offsets[-1])), node.elements)
@@ -254,7 +240,7 @@ class Evaluator:
             out[..., 2::2] = f
         return results
 
-    def scan(self, node: Scan) -> Arrays:
+    def scan(self, node: graph.Scan) -> Arrays:
         shape = self.extents(node.shape)
         values = [np.moveaxis(v, node.axis, -1) for v in self.over(shape, node.elements)]
         combine = node.combine
@@ -275,7 +261,7 @@ class Evaluator:
         return (*self.finish(node, results, results[0].shape), *totals)
 
     # --- recurrences ---
-    def recurrence(self, node: Recurrence) -> Arrays:
+    def recurrence(self, node: graph.Recurrence) -> Arrays:
         shape, others = self.extents(node.shape), self.extents(node.others)
         state = self.over(others, node.start)
         outs = [np.zeros(shape, e.type.numpy) for e in node.collected]
@@ -292,7 +278,7 @@ class Evaluator:
         return (*outs, *(state[k] for k in node.last))
 
     # --- scatter ---
-    def permute(self, node: Permute) -> Arrays:
+    def permute(self, node: graph.Permute) -> Arrays:
         shape = self.extents(node.domain)
         (valid,) = self.over(shape, (node.valid,))
         lanes_valid = valid.reshape(-1)
@@ -300,8 +286,8 @@ class Evaluator:
         lanes = Lanes(int(lanes_valid.sum()), leaves, self.machine)
         got = [np.array(lanes.full(v)) for v in lanes.evaluate((*node.target, *node.values))]
         target, values = got[: len(node.target)], got[len(node.target) :]
-        if isinstance(node, Compact):  # the first of its block is at the target
-            block = np.flatnonzero(lanes_valid) // Compact.BLOCK
+        if isinstance(node, graph.Compact):  # the first of its block is at the target
+            block = np.flatnonzero(lanes_valid) // graph.Compact.BLOCK
             target = [target[0] + np.arange(lanes.count) - np.searchsorted(block, block)]
         outs = [np.array(self.array(d), order="C") for d in node.defaults]  # written as flat ones
         extents = outs[0].shape
@@ -348,7 +334,7 @@ class Evaluator:
             f[at] = v
 
     # --- products ---
-    def matmul(self, node: Matmul) -> Arrays:
+    def matmul(self, node: graph.Matmul) -> Arrays:
         batch = self.extents(node.batch)
         m, n, k = self.extents((node.m, node.n, node.k))
         (a,) = self.over((*batch, m, k), (node.left,))
@@ -362,7 +348,7 @@ class Evaluator:
         return tuple(self.over(shape, node.epilogue, extra))
 
     # --- loops over arrays ---
-    def loop(self, node: ArrayLoop) -> Arrays:
+    def loop(self, node: graph.ArrayLoop) -> Arrays:
         # Loop-invariant checks are verified once, even if there is no iteration.
         region = regions(node.inner_roots())
         for same in invariants(node, region, self.bindings.keys(), self.check):
@@ -371,7 +357,10 @@ class Evaluator:
         iteration = 0
         limit = None if node.count is None else int(self.scalar(node.count))
         while limit is None or iteration < limit:
-            bound: dict[Node, Any] = {**self.bindings, **dict(zip(node.state, state, strict=True))}
+            bound: dict[graph.Node, Any] = {
+                **self.bindings,
+                **dict(zip(node.state, state, strict=True)),
+            }
             if node.index is not None:
                 bound[node.index] = np.asarray(iteration, np.int64)
             child = Evaluator(bound, self.params, self.check, self)

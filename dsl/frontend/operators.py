@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overloa
 
 import numpy as np
 
-from .. import late_binding as later
-from ..errors import (
-    TracingError,
-    did_you_mean,
-    no_attribute,
-    user_facing,
-    user_facing_methods,
-    user_location,
-)
+from .. import errors, late_binding as later
 from ..evaluator import public
 from ..types import fields_of, is_composite, kind_of_literal
 from . import suggestions
@@ -107,7 +99,7 @@ def _has_arrays(values: Sequence[Any]) -> bool:
 
 
 @never_set
-@user_facing_methods
+@errors.user_facing_methods
 class Operators(Generic[V]):
     """Operators shared by scalars and arrays; `_binary` builds the result: a `V`, or an array if
     the other operand is one."""
@@ -122,7 +114,7 @@ class Operators(Generic[V]):
         if not (_is_operand(other) or (tuples and is_composite(other))):
             return self._with_other(name, other, swapped)
         if name == "multiply" and isinstance(other, np.matrix):
-            raise TracingError(
+            raise errors.TracingError(
                 "* is the matrix product for np.matrix, but element-wise for arrays.",
                 hint="Write a @ np.asarray(m), or a * np.asarray(m).",
             )
@@ -241,7 +233,7 @@ class Operators(Generic[V]):
         made: V = later.round(self, digits)
         return made
 
-    @user_facing
+    @errors.user_facing
     def astype(self: Any, dtype: DTypeLike, order: Order = "K", *, copy: bool = True) -> V:
         """`td.cast`: the same values in another type.
 
@@ -304,7 +296,7 @@ class Operators(Generic[V]):
             return target(left[(..., *[None] * right.ndim)], right)
         if method != "__call__" or kwargs or target is None:
             what, hint = suggestions.no_ufunc(ufunc, method, kwargs, self._is_closed())
-            raise TracingError(f"{what} does not work on a traced value.", hint=hint)
+            raise errors.TracingError(f"{what} does not work on a traced value.", hint=hint)
         return target(*inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -317,7 +309,7 @@ class Operators(Generic[V]):
         if changes and (not self._is_closed() or any(isinstance(x, Operators) for x in args[:1])):
             raise self._changed_by(f"np.{name}", _IN_PLACE.get(name, "Write a = td.nan_to_num(a)"))
         if name == "where" and len(args) == 1 and not kwargs and not self._is_closed():
-            raise TracingError(
+            raise errors.TracingError(
                 "np.where of a condition alone does not work on a traced value: how many elements "
                 "it finds is not known.",
                 hint="td.nonzero(p) are their indices, td.filter(f, a) and a[p] the elements; "
@@ -327,7 +319,7 @@ class Operators(Generic[V]):
         if changes or ((converts or name in _OTHER_EDGES) and self._is_closed()):
             return function(*of_numpy(args), **of_numpy(kwargs))
         if name in _OTHER_EDGES:
-            raise TracingError(
+            raise errors.TracingError(
                 f"np.{name} does not work on a traced value: td.{name} has other defaults.",
                 hint=f'Write td.{name}(a, v, mode="full") or mode="valid"; mode="same" reads what '
                 "boundary= says, 0 with td.constant(0).",
@@ -339,7 +331,7 @@ class Operators(Generic[V]):
         if self._is_closed() and not (target and _takes(target, args, kwargs)):
             return function(*of_numpy(args), **of_numpy(kwargs))
         if target is None:
-            raise TracingError(
+            raise errors.TracingError(
                 f"{function.__module__.replace('numpy', 'np', 1)}.{name} does not work on a "
                 "traced value, and td has no such function.",
                 hint=suggestions.of_numpy(name, self._is_closed(), module),
@@ -350,15 +342,15 @@ class Operators(Generic[V]):
         """Whether the value can be computed now."""
         return False
 
-    def _changed_by(self, function: str, instead: str) -> TracingError:
-        return TracingError(f"{function} changes its argument, and arrays are immutable.",
+    def _changed_by(self, function: str, instead: str) -> errors.TracingError:
+        return errors.TracingError(f"{function} changes its argument, and arrays are immutable.",
                             hint=f"{instead.rstrip('.')}.")  # fmt: skip
 
     if not TYPE_CHECKING:  # a misspelled attribute is an error there
 
         def __getattr__(self, name: str) -> Any:
             if name == "_numba_type_":  # Numba asks for it
-                raise TracingError(
+                raise errors.TracingError(
                     "a function that Numba compiled takes values.",
                     hint="f.py_func(x) calls the Python function, which works if it has operators "
                     "and td's functions; td.foreign(f, x) calls the compiled one from a kernel; "
@@ -369,7 +361,7 @@ class Operators(Generic[V]):
             raise missing_attribute(self, name)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        where = user_location()
+        where = errors.user_location()
         raise self._unchanged(
             "td.update(a, index, new); for += a.at[index].add(new)", functional_update(where)
         )
@@ -377,7 +369,7 @@ class Operators(Generic[V]):
     def __delitem__(self, index: Any) -> None:
         raise self._unchanged("td.concatenate([a[:k], a[k + 1:]])")
 
-    def _unchanged(self, instead: str, statement: str | None = None) -> TracingError:
+    def _unchanged(self, instead: str, statement: str | None = None) -> errors.TracingError:
         outer = enclosing_kernel()
         hint = f"Make a new one: {statement or f'a = {instead}'}."
         if outer is not None:
@@ -387,7 +379,7 @@ class Operators(Generic[V]):
                 "operation outside: s.at[k].add(w).  A few values of a thread's own are a list of "
                 "Python's, [0.0] * 3."
             )
-        return TracingError("arrays are immutable.", hint=hint)
+        return errors.TracingError("arrays are immutable.", hint=hint)
 
     def __copy__(self) -> Self:
         return self
@@ -482,9 +474,9 @@ def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
     elif ours:
         said = f"an Array has no method {name!r}: write td.{name}(a, …)."
     elif not name.startswith("_"):
-        near = did_you_mean(name, [n for n in dir(type(value)) if n[0] != "_"], least=0.7)
+        near = errors.did_you_mean(name, [n for n in dir(type(value)) if n[0] != "_"], least=0.7)
         said = f"an Array has no {name!r}.  {near}".rstrip()
-    return no_attribute(said, name)
+    return errors.no_attribute(said, name)
 
 
 def _is_operand(value: object) -> bool:

@@ -10,20 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import late_binding as later
+from .. import errors, late_binding as later
 from ..array import Array
-from ..errors import (
-    DTypeError,
-    Location,
-    NestedParallelismError,
-    ShapeError,
-    TracingError,
-    TreadleError,
-    keywords,
-    shown,
-    user_facing_maker,
-    user_location,
-)
 from ..evaluator import evaluator, public
 from ..expr import Const, Param
 from ..graph import Input
@@ -65,7 +53,7 @@ _used: dict[int, tuple[weakref.ref[Any], weakref.ref[Input]]] = {}
 def rows_by(operation: str) -> str:
     """The form of an operation that applies to the rows of an array."""
     function = public(operation)
-    along = function is not None and "axis" in (keywords(function) or ())
+    along = function is not None and "axis" in (errors.keywords(function) or ())
     return f"td.{operation}(a, axis=1)" if along else f"td.{operation}"
 
 
@@ -88,7 +76,7 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
         return use(value)
     inside = enclosing_kernel()
     if isinstance(value, Scalar) and inside is not None:
-        raise NestedParallelismError(
+        raise errors.NestedParallelismError(
             f"{operation} needs an array, but inside the function of {inside[0]!r} this is one "
             "element.",
             hint=_of_neighbours(inside[0])
@@ -104,7 +92,7 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
         and all(isinstance(x, Array) or is_arraylike(x) for x in value)
     ):
         alike = len({as_array(x).ndim for x in value}) == 1
-        raise TracingError(
+        raise errors.TracingError(
             f"{operation} needs an array, got a tuple of {len(value)} arrays.",
             hint=f"td.zip(*arrays) makes one array of tuples: td.{operation}(…, td.zip(*arrays))."
             if alike
@@ -119,7 +107,7 @@ def normalise_source(value: Any) -> Any:
     if "numpy.ma" in sys.modules and isinstance(
         value._meta if is_lazy(value) else value, np.ma.MaskedArray
     ):
-        raise TracingError(
+        raise errors.TracingError(
             "a masked array would lose its mask.",
             hint="Pass the data and the mask separately, or a.filled(value).",
         )
@@ -130,12 +118,12 @@ def normalise_source(value: Any) -> Any:
     if value is None or isinstance(value, str | Mapping | set):
         raise no_array(value, "use")
     if hasattr(value, "tocsr"):
-        raise DTypeError(
+        raise errors.DTypeError(
             f"a sparse matrix ({type(value).__name__}) is several arrays.", hint=SPARSE
         )
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise DTypeError(
-            f"the integer {shown(value)} does not fit in 64 bits.", hint="Use a float, 1e30."
+        raise errors.DTypeError(
+            f"the integer {errors.shown(value)} does not fit in 64 bits.", hint="Use a float, 1e30."
         )
     if isinstance(value, list):
         return _of_list(value)
@@ -143,7 +131,7 @@ def normalise_source(value: Any) -> Any:
         if _on_gpu(value):
             return value if isinstance(value.dtype, np.dtype) else _borrowed(value)
         made = _of_protocols(value)
-    except (TreadleError, MemoryError):
+    except (errors.TreadleError, MemoryError):
         raise
     except Exception as error:
         raise _not_given(value, error) from error
@@ -164,34 +152,34 @@ def _of_protocols(value: Any) -> np.ndarray:
     return np.asarray(value)
 
 
-def _not_given(value: Any, error: Exception) -> TreadleError:
+def _not_given(value: Any, error: Exception) -> errors.TreadleError:
     """The error for an array that another library does not hand out."""
     name = f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
     if "racer" in type(value).__name__:
-        return TracingError(
+        return errors.TracingError(
             f"{name} has no values: another library is tracing this function.",
             hint="Call treadle outside of it, on the arrays that it returns.",
         )
     if getattr(value, "requires_grad", False) is True:
-        return TracingError(
+        return errors.TracingError(
             f"a {name} that takes part in automatic differentiation cannot be used.",
             hint="Pass x.detach(); what treadle computes is then a constant of its derivatives.",
         )
     dtype = getattr(value, "dtype", None)
     if "bfloat16" in str(dtype):
-        return DTypeError(
+        return errors.DTypeError(
             f"a {name} of {dtype} cannot be read: NumPy has no such type.",
             hint="Pass x.float(), or x.view(torch.int16).numpy().view(td.bfloat16.numpy).",
         )
     reason = str(error).partition("\n")[0].rstrip(".")
-    return TracingError(
+    return errors.TracingError(
         f"a {name} cannot be used: {reason}.", hint="Convert it to a NumPy array, np.asarray(x)."
     )
 
 
 def _of_list(value: list[Any]) -> np.ndarray:
     if any(isinstance(x, Array) for x in value):
-        raise TracingError(
+        raise errors.TracingError(
             "a list of treadle's arrays is not an array.",
             hint="td.stack([a, b]) makes one array of several.",
         )
@@ -201,7 +189,7 @@ def _of_list(value: list[Any]) -> np.ndarray:
         raise number_by_itself(traced[0])
     inside = enclosing_kernel()
     if traced:
-        raise TracingError(
+        raise errors.TracingError(
             "a list with a run-time number is not an array.",
             hint="td.stack([k, 2]) makes one array of several numbers."
             if inside is None
@@ -210,7 +198,7 @@ def _of_list(value: list[Any]) -> np.ndarray:
     try:
         return np.asarray(value)
     except ValueError:
-        raise ShapeError(
+        raise errors.ShapeError(
             "lists of different lengths do not make an array.",
             hint="Concatenate the rows, and pass their lengths separately: td.fold_seg and similar "
             "operations work on such rows.",
@@ -248,7 +236,7 @@ def host_array(value: Any) -> Any:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-@user_facing_maker
+@errors.user_facing_maker
 def use(x: Any) -> Array:
     """Make an array of external data with the shape and type of `x`, without a copy; of a scalar,
     the array of rank 0; of a tuple, named tuple or dataclass of arrays, the array of these.
@@ -297,7 +285,7 @@ def _input_of(source: Any) -> Input:
     if cached is not None:
         node = cached[1]()
         if cached[0]() is source and node is not None and _matches(node, source):
-            node.where = _in_one_place(node.where, user_location())
+            node.where = _in_one_place(node.where, errors.user_location())
             return node
     node = _new_input(source)
     try:
@@ -315,11 +303,13 @@ def _new_input(source: Any) -> Input:
         tuple(int(n) == 1 for n in source.shape),
         # (A view, so that a later assignment to `x.shape` does not affect it.)
         source=source.view() if hasattr(source, "view") and not is_lazy(source) else source,
-        where=user_location(),
+        where=errors.user_location(),
     )
 
 
-def _in_one_place(before: Location | None, here: Location | None) -> Location | None:
+def _in_one_place(
+    before: errors.Location | None, here: errors.Location | None
+) -> errors.Location | None:
     """The location where an array is used, or None if there are several."""
     if before is None or here is None or (before.file, before.line) != (here.file, here.line):
         return None

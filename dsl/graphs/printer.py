@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .. import late_binding as later
+from .. import graph, late_binding as later
 from ..expr import (
     Apply,
     Cond,
@@ -21,22 +21,6 @@ from ..expr import (
     Var,
     While,
     walk,
-)
-from ..graph import (
-    ArrayLoop,
-    Branch,
-    Fold,
-    FoldSeg,
-    Generate,
-    Input,
-    Leaf,
-    Matmul,
-    Node,
-    Permute,
-    Recurrence,
-    Scan,
-    Sequential,
-    topological,
 )
 
 MAX = 400
@@ -67,7 +51,7 @@ def _one(e: Expr, done: dict[Expr, str]) -> str:
             return f"{_array(e.node)}.shape[{e.axis}]"
         case Read():
             border = f"|{e.boundary}" if e.boundary else ""
-            return f"{_leaf(Leaf(e.node, e.component))}[{', '.join(args)}{border}]"
+            return f"{_leaf(graph.Leaf(e.node, e.component))}[{', '.join(args)}{border}]"
         case Apply():
             if len(args) == 2 and e.op.symbol:
                 return f"({args[0]} {e.op.symbol} {args[1]})"
@@ -94,16 +78,16 @@ def _group(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else "(" + ", ".join(parts) + ")"
 
 
-def _array(node: Node) -> str:
+def _array(node: graph.Node) -> str:
     return f"%{node.uid}"
 
 
-def _leaf(leaf: Leaf) -> str:
+def _leaf(leaf: graph.Leaf) -> str:
     """A component of a node: `%3`, or `%3.1` if the node has several."""
     return f"%{leaf.node.uid}" + (f".{leaf.component}" if len(leaf.node.outputs) > 1 else "")
 
 
-def show_node(node: Node) -> str:
+def show_node(node: graph.Node) -> str:
     """One node: its operation and operands."""
 
     def many(es: Iterable[Expr]) -> str:
@@ -113,43 +97,43 @@ def show_node(node: Node) -> str:
     shape = "; ".join("(" + ", ".join(show(e) for e in o.shape) + ")" for o in node.outputs[:1])
     head = f"%{node.uid}: {types}{shape} = {node.label}"
     match node:
-        case Input():
+        case graph.Input():
             return head
-        case Generate():
+        case graph.Generate():
             return f"{head} {many(node.elements)}"
-        case Fold():
+        case graph.Fold():
             inner = ", ".join(show(e) for e in node.inner)
             start = "" if node.init is None else f" from {many(node.init)}"
             return (
                 f"{head} over ({inner}) of {many(node.elements)} by "
                 f"{many(node.combine.results)}{start}{_epilogue(node)}"
             )
-        case FoldSeg():
+        case graph.FoldSeg():
             return (
                 f"{head} segments of {many(node.elements)} by {many(node.combine.results)}"
                 f"{_epilogue(node)}"
             )
-        case Scan():
+        case graph.Scan():
             way = "backward" if node.reverse else "forward"
             return (
                 f"{head} {node.form} {way} along {node.axis} of {many(node.elements)} by "
                 f"{many(node.combine.results)}{_epilogue(node)}"
             )
-        case Recurrence():
+        case graph.Recurrence():
             way = "backward" if node.reverse else "forward"
             stored = f" collecting {many(node.collected)}" if node.collected else ""
             return (
                 f"{head} {way} along {node.axis} from {many(node.start)} by "
                 f"{many(node.steps)}{stored}"
             )
-        case Permute():
+        case graph.Permute():
             how = "overwrite" if node.combine is None else many(node.combine.results)
             defaults = ", ".join(map(_leaf, node.defaults))
             return (
                 f"{head} into {defaults} at ({many(node.target)}) if {show(node.valid)} "
                 f"<- {many(node.values)} by {how}"
             )
-        case Sequential():
+        case graph.Sequential():
             lets = "".join(
                 f" {show(v)} = {show(e)};" for v, e in zip(node.names, node.early, strict=True)
             )
@@ -160,27 +144,27 @@ def show_node(node: Node) -> str:
                 )
             )
             return f"{head} for each of ({many(node.domain)}):{lets} {writes}"
-        case Matmul():
+        case graph.Matmul():
             return f"{head} {show(node.left)} @ {show(node.right)}{_epilogue(node)}"
-        case ArrayLoop():
+        case graph.ArrayLoop():
             init, body = ", ".join(map(_leaf, node.init)), ", ".join(map(_leaf, node.body))
             return f"{head} from {init} body {body}"
-        case Branch():
+        case graph.Branch():
             return f"{head} if {show(node.predicate)}"
     used = [*map(_leaf, node.operands()), *map(show, node.bodies())]
     return f"{head} of {', '.join(used)}" if used else head
 
 
 def _epilogue(node: Any) -> str:
-    results = (node.result,) if isinstance(node, Matmul) else node.results
+    results = (node.result,) if isinstance(node, graph.Matmul) else node.results
     if tuple(node.epilogue) == tuple(results):
         return ""
     return " then " + _group([show(e) for e in node.epilogue])
 
 
-def show_graph(roots: Iterable[Leaf]) -> str:
+def show_graph(roots: Iterable[graph.Leaf]) -> str:
     """Every node, one per line, dependencies first."""
-    return "\n".join(show_node(node) for node in topological(roots)) + "\n"
+    return "\n".join(show_node(node) for node in graph.topological(roots)) + "\n"
 
 
 later.offer(show_expression=show)

@@ -10,25 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from .. import graph
 from ..expr import Apply, Cond, Expr, Index, Loop, Proj, Read, Var, While, walk
-from ..graph import (
-    ArrayLoop,
-    Branch,
-    Combine,
-    Fold,
-    FoldSeg,
-    Input,
-    Leaf,
-    Library,
-    Matmul,
-    Node,
-    Permute,
-    Recurrence,
-    Scan,
-    Sequential,
-    inner_inputs,
-    topological,
-)
 from ..libraries.base import LibraryOperation, is_builtin
 from ..types import ScalarType, bool_, int64
 
@@ -37,12 +20,12 @@ class BrokenGraph(AssertionError):
     """A graph that no pass may produce: a bug in treadle."""
 
 
-def verify(roots: Sequence[Leaf]) -> None:
+def verify(roots: Sequence[graph.Leaf]) -> None:
     """Check every node reachable from `roots`, including the bodies of loops and branches."""
     _no_cycles(roots)
     free: dict[Expr, frozenset[Var]] = {}
-    for node in topological(roots):
-        for leaf in (*node.operands(), *inner_inputs(node)):
+    for node in graph.topological(roots):
+        for leaf in (*node.operands(), *graph.inner_inputs(node)):
             _need(leaf.component < len(leaf.node.outputs), node, f"no component {leaf}")
         for what, body, axes, variables in _bodies(node):
             for e in walk(body):
@@ -56,15 +39,15 @@ def verify(roots: Sequence[Leaf]) -> None:
         _types(node)
 
 
-def _need(holds: bool, node: Node, message: str) -> None:
+def _need(holds: bool, node: graph.Node, message: str) -> None:
     if not holds:
         raise BrokenGraph(f"{node!r}: {message}")
 
 
-def _no_cycles(roots: Sequence[Leaf]) -> None:
+def _no_cycles(roots: Sequence[graph.Leaf]) -> None:
     """A node must not depend on itself, not even through a loop's body."""
-    open_, closed = set[Node](), set[Node]()
-    stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in roots]
+    open_, closed = set[graph.Node](), set[graph.Node]()
+    stack: list[tuple[graph.Node, bool]] = [(leaf.node, False) for leaf in roots]
     while stack:
         node, leaving = stack.pop()
         if leaving:
@@ -74,14 +57,14 @@ def _no_cycles(roots: Sequence[Leaf]) -> None:
             _need(node not in open_, node, "it depends on itself")
             open_.add(node)
             stack.append((node, True))
-            needed = {leaf.node for leaf in (*node.inputs(), *inner_inputs(node))}
+            needed = {leaf.node for leaf in (*node.inputs(), *graph.inner_inputs(node))}
             for other in needed:
                 _need(other not in open_, node, f"a cycle through {other!r}")
                 if other not in closed:
                     stack.append((other, False))
 
 
-def _bodies(node: Node) -> Iterator[tuple[str, Sequence[Expr], int, Iterable[Var]]]:
+def _bodies(node: graph.Node) -> Iterator[tuple[str, Sequence[Expr], int, Iterable[Var]]]:
     """(what, expressions, number of axes in scope, variables in scope)."""
     host: list[Expr] = [e for o in node.outputs for e in o.shape]
     host += [e for c in node.checks for e in (c.left, c.right)]
@@ -102,7 +85,7 @@ def _free(e: Expr, free: dict[Expr, frozenset[Var]]) -> frozenset[Var]:
     return inside.union(*(free[a] for a in e.args))
 
 
-def _expression(node: Node, what: str, e: Expr) -> None:
+def _expression(node: graph.Node, what: str, e: Expr) -> None:
     """Check one expression against its children."""
     if isinstance(e, Read):
         outputs = e.node.outputs
@@ -148,26 +131,26 @@ def _expression(node: Node, what: str, e: Expr) -> None:
         _need(e.which < len(types_) and types_[e.which] == e.type, node, f"{what}: a wrong result")
 
 
-def _same(node: Node, what: str, values: Sequence[Expr], types: Sequence[Any]) -> None:
+def _same(node: graph.Node, what: str, values: Sequence[Expr], types: Sequence[Any]) -> None:
     found = [v.type for v in values]
     _need(found == list(types), node, f"{what}: types {found} where {list(types)} are meant")
 
 
-def _types(node: Node) -> None:
+def _types(node: graph.Node) -> None:
     """Check that the types of elements, variables, results and outputs of a node agree."""
-    if isinstance(node, Input):
+    if isinstance(node, graph.Input):
         return
     stored = getattr(node, "epilogue", None) or getattr(node, "elements", None)
     if stored is not None:
         outputs = [o.type for o in node.outputs[: len(stored)]]
         _same(node, "what is stored", stored, outputs)
-    if isinstance(node, Fold | FoldSeg | Scan):
+    if isinstance(node, graph.Fold | graph.FoldSeg | graph.Scan):
         types = [e.type for e in node.elements]
         _same(node, "the results", node.results, types)
         if node.init is not None:
             _same(node, "the initial value", node.init, types)
         _combine(node, node.combine, types)
-    elif isinstance(node, Permute):
+    elif isinstance(node, graph.Permute):
         types = [d.type for d in node.defaults]
         _same(node, "the values", node.values, types)
         rank = len(node.defaults[0].shape)
@@ -176,23 +159,23 @@ def _types(node: Node) -> None:
         _same(node, "the validity", (node.valid,), [bool_])
         if node.combine is not None:
             _combine(node, node.combine, types)
-    elif isinstance(node, Sequential):
+    elif isinstance(node, graph.Sequential):
         _same(node, "the values", node.values, [node.defaults[k].type for k in node.written])
         _same(node, "the targets", node.target, [int64] * len(node.target))
         ranks = [len(node.defaults[k].shape) for k in node.written]
         _need([len(t) for t in node.targets()] == ranks, node, "targets of other ranks")
         _same(node, "the validity", node.valid, [bool_] * len(node.written))
         _same(node, "the variables", node.names, [e.type for e in node.early])
-    elif isinstance(node, Matmul):
+    elif isinstance(node, graph.Matmul):
         _same(node, "the operands", (node.left, node.right), [node.result.type] * 2)
-    elif isinstance(node, Library):
+    elif isinstance(node, graph.Library):
         _need(isinstance(node.operation, LibraryOperation), node, "no operation of a library")
         if node.operation.name in ("sort", "argsort") and is_builtin(node.operation):
             ((of,), (out,), (axis,)) = node.arguments, node.outs, node.operation.parameters
             rank = len(of.shape)
             _need(len(out.shape) == rank, node, f"results of rank {len(out.shape)}, not {rank}")
             _need(axis in range(rank), node, f"axis {axis} of {rank}")
-    elif isinstance(node, ArrayLoop):
+    elif isinstance(node, graph.ArrayLoop):
         kinds = [_kind(leaf) for leaf in node.init]
         _need([_kind(s.leaf()) for s in node.state] == kinds == [_kind(b) for b in node.body], node,
               "a state that changes its type or rank")  # fmt: skip
@@ -203,30 +186,30 @@ def _types(node: Node) -> None:
             _need(_kind(node.index.leaf()) == (int64, 0), node, "a counter that is not int64")
         if node.count is not None:
             _same(node, "the count", (node.count,), [int64])
-    elif isinstance(node, Branch):
+    elif isinstance(node, graph.Branch):
         kinds = [(o.type, len(o.shape)) for o in node.outs]
         for side in (node.then, node.other):
             _need([_kind(leaf) for leaf in side] == kinds, node, "sides of different types or rank")
         _same(node, "the predicate", (node.predicate,), [bool_])
-    if isinstance(node, Recurrence):
+    if isinstance(node, graph.Recurrence):
         types = [v.type for v in node.state]
         _same(node, "the first state", node.start, types)
         _same(node, "the next state", node.steps, types)
         _need(set(node.last) <= set(range(len(types))), node, f"no parts {node.last} of the state")
-    if isinstance(node, Scan | Recurrence):
+    if isinstance(node, graph.Scan | graph.Recurrence):
         _need(node.axis in range(len(node.shape)), node, f"axis {node.axis} of {len(node.shape)}")
-    if isinstance(node, Scan):
+    if isinstance(node, graph.Scan):
         _need(node.form in ("inclusive", "exclusive", "total"), node, f"form {node.form!r}")
         _need(node.form == "inclusive" or node.init is not None, node, "no initial value")
-    elif isinstance(node, FoldSeg):
+    elif isinstance(node, graph.FoldSeg):
         _need(_kind(node.offsets) == (int64, 1), node, "offsets that are not a vector of int64")
 
 
-def _kind(leaf: Leaf) -> tuple[ScalarType, int]:
+def _kind(leaf: graph.Leaf) -> tuple[ScalarType, int]:
     return leaf.type, len(leaf.shape)
 
 
-def _combine(node: Node, combine: Combine, types: Sequence[Any]) -> None:
+def _combine(node: graph.Node, combine: graph.Combine, types: Sequence[Any]) -> None:
     _same(node, "the left operands", combine.left, types)
     _same(node, "the right operands", combine.right, types)
     _same(node, "the combination", combine.results, types)

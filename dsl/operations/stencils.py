@@ -7,18 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from .. import late_binding as later, simplify
+from .. import errors, late_binding as later, simplify
 from ..analysis.short_extents import short_extent
 from ..annotations import ArrayLike, Element, Function, ScheduleLike
 from ..array import Array, require_scalars
-from ..errors import (
-    DTypeError,
-    Location,
-    ShapeError,
-    TracingError,
-    user_facing_maker,
-    user_location,
-)
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
 from ..frontend.sources import as_array
 from ..frontend.suggestions import BOUNDARIES
@@ -59,7 +51,7 @@ class BoundaryCondition:
         return f"td.{self.kind}"
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        raise TracingError(
+        raise errors.TracingError(
             f"{self!r} is a value, not a function.", hint=f"Write boundary={self!r}."
         )
 
@@ -123,7 +115,7 @@ def _public(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     def named(function: Callable[P, R]) -> Callable[P, R]:
         function.__name__ = function.__qualname__ = name
-        return user_facing_maker(function)
+        return errors.user_facing_maker(function)
 
     return named
 
@@ -163,7 +155,7 @@ def function_boundary(g: Function) -> BoundaryCondition:
     See also `clamp`, `mirror`, `symmetric`, `wrap`, `constant`.
     """
     if not callable(g):
-        raise TracingError(
+        raise errors.TracingError(
             f"td.function needs a function of the coordinates, got {type(g).__name__}.",
             hint="For a value use td.constant(v).",
         )
@@ -259,7 +251,7 @@ _MODES = ("same", "full", "valid")
 class _Border:
     """A boundary condition prepared for one input."""
 
-    def __init__(self, condition: Any, array: Array, where: Location | None) -> None:
+    def __init__(self, condition: Any, array: Array, where: errors.Location | None) -> None:
         if isinstance(condition, str) or not isinstance(condition, BoundaryCondition):
             uncalled = ""
             if condition is constant_boundary:
@@ -272,7 +264,7 @@ class _Border:
                 uncalled = f"Write boundary=td.constant({condition!r}).  "
             elif isinstance(condition, str) and condition in BOUNDARIES:
                 uncalled = f"{condition!r}: {BOUNDARIES[condition]}.  "
-            raise TracingError(
+            raise errors.TracingError(
                 f"{'a function' if callable(condition) else repr(condition)} is not a boundary.",
                 hint=f"{uncalled}Boundaries are values: td.clamp, td.mirror, td.symmetric, "
                 "td.wrap, td.constant(v), td.function(g).",
@@ -335,7 +327,7 @@ class Neighbourhood(Scoped):
         rank = self._array.ndim
         if len(offsets) != rank:
             shown = ", ".join(["0"] * rank)
-            raise ShapeError(
+            raise errors.ShapeError(
                 f"a neighbourhood of rank {rank} takes {rank} offset{'s' * (rank != 1)}, "
                 f"got {len(offsets)}.",
                 hint=f"The element itself is w[{shown}].",
@@ -347,7 +339,9 @@ class Neighbourhood(Scoped):
         for o in offsets:
             refuse_argument(o, "the offset of a neighbour", of_the_run)
         if not all(hasattr(o, "__index__") and not isinstance(o, Scalar) for o in offsets):
-            raise TracingError("the offsets of a stencil must be Python ints.", hint=of_the_run)
+            raise errors.TracingError(
+                "the offsets of a stencil must be Python ints.", hint=of_the_run
+            )
         index = [
             apply_primitive("add", [Index(k), constant(int(o))]) for k, o in enumerate(offsets)
         ]
@@ -357,10 +351,10 @@ class Neighbourhood(Scoped):
         return self[offsets]
 
     def __iter__(self) -> Any:
-        raise TracingError("a neighbourhood cannot be iterated.", hint=_EACH)
+        raise errors.TracingError("a neighbourhood cannot be iterated.", hint=_EACH)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise TracingError("NumPy's functions cannot take a neighbourhood.", hint=_EACH)
+        raise errors.TracingError("NumPy's functions cannot take a neighbourhood.", hint=_EACH)
 
 
 _EACH = "Write the offsets: sum(w[i, j] for i in (-1, 0, 1) for j in (-1, 0, 1))."
@@ -368,7 +362,7 @@ _EACH = "Write the offsets: sum(w[i, j] for i in (-1, 0, 1) for j in (-1, 0, 1))
 
 def _no_number(self: Neighbourhood, *_: Any) -> Any:
     middle = ", ".join(["0"] * self._array.ndim)
-    raise TracingError(
+    raise errors.TracingError(
         "a neighbourhood is not a number.",
         hint=f"The element itself is w[{middle}], where w is the neighbourhood.",
     )
@@ -414,14 +408,14 @@ def stencil(
     array([0, 1, 2])
     """
     forbid_nesting("stencil")
-    where = user_location()
+    where = errors.user_location()
     arrays = [as_array(x, "stencil") for x in (a, *more)]
     checks: tuple[Any, ...] = ()
     for other in arrays[1:]:
         checks += same_shape(arrays[0]._shape, other._shape, "stencil")
     if isinstance(boundary, tuple | list):
         if len(boundary) != len(arrays):
-            raise ShapeError(
+            raise errors.ShapeError(
                 f"stencil: {len(boundary)} boundaries for {len(arrays)} input(s).",
                 hint="Give one boundary for all inputs, or one for each.",
             )
@@ -429,7 +423,7 @@ def stencil(
     else:
         conditions = [boundary] * len(arrays)
     if arrays[0].ndim == 0:
-        raise ShapeError(
+        raise errors.ShapeError(
             "a rank-0 array has no neighbourhood.", hint="Use td.map, or give it an axis: a[None]."
         )
     windows = [
@@ -521,7 +515,7 @@ def convolve(
 def _either(w: ArrayLike | None, weights: ArrayLike | None, operation: str) -> ArrayLike:
     chosen = weights if w is None else w
     if chosen is None or (w is not None and weights is not None):
-        raise TracingError(
+        raise errors.TracingError(
             f"{operation} needs its weights once: w, or weights.",
             hint="Write correlate(a, w): `weights` is another name for the same argument.",
         )
@@ -545,10 +539,10 @@ def _correlate(
     method: str = "direct",
 ) -> Array:
     forbid_nesting(operation)
-    where = user_location()
+    where = errors.user_location()
     array, kernel = as_array(a, operation), as_array(weights, operation)
     if array.ndim != kernel.ndim or array.ndim == 0:
-        raise ShapeError(
+        raise errors.ShapeError(
             f"{operation}: weights of rank {kernel.ndim} for an array of rank {array.ndim}.",
             hint="Both need the same rank: weights[:, :, None] are those of a colour image, each "
             "channel by itself; weights[None, :] those of each row.",
@@ -557,7 +551,7 @@ def _correlate(
         require_scalars(side, operation)
     t = promote(array.types[0], False, kernel.types[0], False)[0]
     if mode not in _MODES:
-        raise TracingError(
+        raise errors.TracingError(
             f"{operation}: mode is 'same', 'full' or 'valid', got {mode!r}.",
             hint="What is outside of the array is boundary=td.clamp, td.mirror, td.wrap, …",
         )
@@ -613,11 +607,11 @@ def _is_by_fft(method: str, t: ScalarType, shape: Sequence[Expr], schedule: Any)
     """Whether a convolution with weights of this shape is computed by Fourier transforms."""
     refuse_traced("convolve", method=method)
     if method not in ("auto", "direct", "fft"):
-        raise TracingError(
+        raise errors.TracingError(
             f"convolve: there is no method {method!r}.", hint='Methods: "auto", "direct", "fft".'
         )
     if method == "fft" and not t.is_inexact:
-        raise DTypeError(
+        raise errors.DTypeError(
             f'convolve: method="fft" rounds, and the elements are {t}.',
             hint='Convert them, a.astype(td.float64), or write method="direct".',
         )
@@ -630,7 +624,7 @@ def _is_by_fft(method: str, t: ScalarType, shape: Sequence[Expr], schedule: Any)
 
 
 def _by_fft(array: Array, kernel: Array, border: _Border, mode: Mode, t: ScalarType, label: Label,
-            where: Location | None) -> Array:  # fmt: skip
+            where: errors.Location | None) -> Array:  # fmt: skip
     """The convolution as a product of transforms.
 
     For n results and m weights, the n + m − 1 elements that they depend on are transformed,

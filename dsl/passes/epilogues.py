@@ -9,20 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .. import graph
 from ..analysis.regions import regions
 from ..expr import Expr, Read, rewrite, walk
-from ..graph import (
-    Fold,
-    FoldSeg,
-    Generate,
-    Leaf,
-    Matmul,
-    Node,
-    Scan,
-    inner_inputs,
-    is_identity_read,
-    topological,
-)  # fmt: skip
 from ..graphs.rebuild import Rebuilder
 from ..target import target_of
 from .base import Context
@@ -31,14 +20,14 @@ from .rows import row_axes
 from .tested import keeps_tests
 
 
-def fuse_epilogues(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+def fuse_epilogues(roots: Sequence[graph.Leaf], context: Context) -> list[graph.Leaf]:
     """Fuse in one traversal, producers first; chains of consumers are fused one at a time."""
-    order = list(topological(roots))
+    order = list(graph.topological(roots))
     uses = _Uses(order, roots)
     builder = Rebuilder()
-    heads: dict[Node, Any] = {}  # a producer or the last node fused into it → the kernel
+    heads: dict[graph.Node, Any] = {}  # a producer or the last node fused into it → the kernel
     for node in order:
-        if isinstance(node, Generate):
+        if isinstance(node, graph.Generate):
             last = next((p for p in uses.producers(node) if p in heads and (
                 not context.settings.check or _keeps_tests(heads[p], p, node))), None)  # fmt: skip
             if last is not None:
@@ -46,25 +35,25 @@ def fuse_epilogues(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
                 context.kept[merged] = context.kept.get(node, "")
                 heads[node] = merged
                 for k in range(len(node.outputs)):
-                    builder.leaves[Leaf(node, k)] = Leaf(merged, k)
+                    builder.leaves[graph.Leaf(node, k)] = graph.Leaf(merged, k)
                 continue
         made = builder.node(node)
         if made is not node:
             builder.nodes[node] = made
             if node in context.kept:
                 context.kept[made] = context.kept[node]
-        if not isinstance(node, Fold | FoldSeg | Scan | Matmul):
+        if not isinstance(node, graph.Fold | graph.FoldSeg | graph.Scan | graph.Matmul):
             continue
-        if isinstance(node, Scan) and node.form == "total":
+        if isinstance(node, graph.Scan) and node.form == "total":
             continue
-        if isinstance(node, Matmul) and _is_library_product(node, context.backend):
+        if isinstance(node, graph.Matmul) and _is_library_product(node, context.backend):
             context.kept[made] = "the library's matrix product writes plain products"
             continue
         heads[node] = made
     return [builder.leaf(r) for r in roots]
 
 
-def _is_library_product(node: Matmul, backend: str) -> bool:
+def _is_library_product(node: graph.Matmul, backend: str) -> bool:
     """Whether BLAS, or recursion over the standard product, computes it: these write plain
     products.
 
@@ -82,24 +71,24 @@ def _is_library_product(node: Matmul, backend: str) -> bool:
 class _Uses:
     """Consumers of nodes, in a graph that does not change."""
 
-    def __init__(self, order: Sequence[Node], roots: Sequence[Leaf]) -> None:
+    def __init__(self, order: Sequence[graph.Node], roots: Sequence[graph.Leaf]) -> None:
         self.position = {node: k for k, node in enumerate(order)}
         self.region = regions(roots)
-        self.consumers: dict[Node, set[Node]] = {}
-        self.whole: set[Node] = {leaf.node for leaf in roots}
+        self.consumers: dict[graph.Node, set[graph.Node]] = {}
+        self.whole: set[graph.Node] = {leaf.node for leaf in roots}
         for node in order:
             for leaf in node.inputs():
                 self.consumers.setdefault(leaf.node, set()).add(node)
-            self.whole |= {leaf.node for leaf in inner_inputs(node)}
+            self.whole |= {leaf.node for leaf in graph.inner_inputs(node)}
 
-    def producers(self, user: Generate) -> list[Node]:
+    def producers(self, user: graph.Generate) -> list[graph.Node]:
         """Nodes that only `user` consumes, element by element and over the same extents."""
         if user.label.ordered or row_axes(user.elements, user.shape) is not None:
             return []
         found = {leaf.node for leaf in user.inputs() if self._only(leaf.node, user)}
         return sorted(found, key=self.position.__getitem__)
 
-    def _only(self, node: Node, user: Generate) -> bool:
+    def _only(self, node: graph.Node, user: graph.Generate) -> bool:
         return (
             node not in self.whole and len(self.consumers[node]) == 1
             and user.shape == node.outputs[0].shape
@@ -107,22 +96,22 @@ class _Uses:
         )  # fmt: skip
 
 
-def _reads_only_here(user: Generate, node: Node) -> bool:
+def _reads_only_here(user: graph.Generate, node: graph.Node) -> bool:
     rank = len(user.shape)
     hosts = [*user.shape, *(e for c in user.checks for e in (c.left, c.right))]
     if any(isinstance(e, Read) and e.node is node for e in walk(hosts)):
         return False
     reads = (e for e in walk(user.elements) if isinstance(e, Read) and e.node is node)
-    return all(is_identity_read(e, rank) for e in reads)
+    return all(graph.is_identity_read(e, rank) for e in reads)
 
 
-def _keeps_tests(head: Any, last: Node, user: Generate) -> bool:
+def _keeps_tests(head: Any, last: graph.Node, user: graph.Generate) -> bool:
     """Whether `user`, which reads `head` through `last`, tests every index used by `head`."""
     reads = ((user, e) for e in walk(user.elements) if isinstance(e, Read) and e.node is last)
     return keeps_tests(head.epilogue, head.outputs[0].shape, reads)
 
 
-def _merge(head: Any, user: Generate, builder: Rebuilder) -> Any:
+def _merge(head: Any, user: graph.Generate, builder: Rebuilder) -> Any:
     """The kernel `head`, storing the elements of `user` instead of its own results."""
 
     stored: tuple[Expr, ...] = head.epilogue

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Sequence
 
+from .. import graph
 from ..analysis.polynomial import Polynomial, polynomial
 from ..expr import (
     TRUE,
@@ -32,19 +33,6 @@ from ..expr import (
     substitute,
     walk,
 )
-from ..graph import (
-    ArrayLoop,
-    Branch,
-    Generate,
-    Input,
-    Leaf,
-    Node,
-    Permute,
-    Recurrence,
-    Shape,
-    indices,
-    topological,
-)
 from ..graphs.rebuild import Rebuilder
 from ..simplify import apply
 from .base import Context
@@ -56,19 +44,21 @@ from .waiting import last_comes_last, late_states
 MOST_STATES = 16
 
 
-def recognise_recurrence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+def recognise_recurrence(roots: Sequence[graph.Leaf], context: Context) -> list[graph.Leaf]:
     """Replace the loops over arrays that are recurrences; checked programs keep them, because the
     indices in their bodies are tested."""
-    order = list(topological(roots))
-    if context.settings.check or not any(isinstance(n, ArrayLoop) for n in order):
+    order = list(graph.topological(roots))
+    if context.settings.check or not any(isinstance(n, graph.ArrayLoop) for n in order):
         return list(roots)
     builder = Rebuilder()
     for node in order:
         made = builder.node(node)
-        found = _recurrence(made, context) if isinstance(made, ArrayLoop) else None
+        found = _recurrence(made, context) if isinstance(made, graph.ArrayLoop) else None
         if found is not None:
             made, components = found
-            builder.leaves.update((Leaf(node, k), Leaf(made, c)) for k, c in enumerate(components))
+            builder.leaves.update(
+                (graph.Leaf(node, k), graph.Leaf(made, c)) for k, c in enumerate(components)
+            )
             context.notes.append(f"{node.label}: one kernel walks along the axis")
         elif made is not node:
             builder.nodes[node] = made
@@ -79,7 +69,9 @@ class _Unfit(Exception):
     """The loop is no recurrence."""
 
 
-def _recurrence(loop: ArrayLoop, context: Context) -> tuple[Recurrence, list[int]] | None:
+def _recurrence(
+    loop: graph.ArrayLoop, context: Context
+) -> tuple[graph.Recurrence, list[int]] | None:
     """The loop as a recurrence, and the component that is each of its results."""
     if loop.count is None or loop.index is None or loop.changing():
         return None
@@ -92,9 +84,9 @@ def _recurrence(loop: ArrayLoop, context: Context) -> tuple[Recurrence, list[int
 class _Walk:
     """The body of a loop as expressions over one element of its state."""
 
-    def __init__(self, loop: ArrayLoop) -> None:
+    def __init__(self, loop: graph.ArrayLoop) -> None:
         self.loop = loop
-        self.nodes = [n for n in topological(loop.body) if not isinstance(n, Input)]
+        self.nodes = [n for n in graph.topological(loop.body) if not isinstance(n, graph.Input)]
         self.depends = dependent(self.nodes, set(loop.bound))
         numbers = range(len(loop.state))
         self.collected = {k: self._collect(k) for k in numbers if self._is_collected(k)}
@@ -108,7 +100,7 @@ class _Walk:
         shapes += [p.domain for p in self.collected.values()]
         if not shapes or len(self.carried) > MOST_STATES:
             raise _Unfit
-        self.shape: Shape = shapes[0]
+        self.shape: graph.Shape = shapes[0]
         if not all(map(self._fits, shapes)):
             raise _Unfit
         self.inliner = Inliner()
@@ -118,14 +110,14 @@ class _Walk:
                 self._inline(node)
         self.axis, self.at = self._collection_index()
 
-    def _fits(self, shape: Shape) -> bool:
+    def _fits(self, shape: graph.Shape) -> bool:
         """Whether a shape is that of the state, because it is the same or by the checks made."""
         return len(shape) == len(self.shape) and all(map(self._same, shape, self.shape))
 
     def _same(self, a: Expr | None, b: Expr | None) -> bool:
         return a is b or frozenset((a, b)) in self.equal
 
-    def _inlined(self) -> set[Node]:
+    def _inlined(self) -> set[graph.Node]:
         """The nodes that only an iteration may compute: those that change from one to the next, and
         those that must not be computed where there is perhaps no iteration; with them, what reads
         those.  A node with an element per iteration is empty then, and computes nothing."""
@@ -144,24 +136,24 @@ class _Walk:
         """Whether an iteration only writes this state, at the counter along one axis."""
         leaf, made = self.loop.state[k].leaf(), self.loop.body[k].node
         return (
-            isinstance(made, Permute)
+            isinstance(made, graph.Permute)
             and leaf in made.defaults
             and not any(leaf in n.inputs() for n in self.nodes if n is not made)
             and not any(isinstance(e, Read) and e.node is leaf.node for e in walk(made.bodies()))
         )
 
-    def _collect(self, k: int) -> Permute:
+    def _collect(self, k: int) -> graph.Permute:
         made, which = self.loop.body[k].node, self.loop.body[k].component
-        assert isinstance(made, Permute)
+        assert isinstance(made, graph.Permute)
         plain = made.combine is None and made.valid is TRUE and not made.label.ordered
         if not plain or made.defaults[which] != self.loop.state[k].leaf():
             raise _Unfit
         return made
 
-    def _inline(self, node: Node) -> None:
-        if isinstance(node, Permute) and node in self.collected.values():
+    def _inline(self, node: graph.Node) -> None:
+        if isinstance(node, graph.Permute) and node in self.collected.values():
             return
-        if not isinstance(node, Generate) or node.label.ordered or checked_by_data(node):
+        if not isinstance(node, graph.Generate) or node.label.ordered or checked_by_data(node):
             raise _Unfit
         self.inliner.bodies[node] = self._expanded(node.elements)
 
@@ -179,7 +171,9 @@ class _Walk:
         found: set[tuple[int, Expr]] = set()
         rank = len(self.shape)
         for node in self.collected.values():
-            axes = [a for a in range(len(node.target)) if _drop(node.target, a) == indices(rank)]
+            axes = [
+                a for a in range(len(node.target)) if _drop(node.target, a) == graph.indices(rank)
+            ]
             if not axes:
                 raise _Unfit
             found.add((axes[-1], node.target[axes[-1]]))
@@ -190,7 +184,7 @@ class _Walk:
         ((axis, at),) = found
         return axis, at
 
-    def made(self, context: Context) -> tuple[Recurrence, list[int]]:
+    def made(self, context: Context) -> tuple[graph.Recurrence, list[int]]:
         loop, rank = self.loop, len(self.shape)
         assert loop.count is not None and loop.index is not None
         counter: Expr = loop.index.leaf().at()
@@ -210,7 +204,7 @@ class _Walk:
         if self.at is not None:
             memo[self.at] = here
         for leaf, variable in state.items():
-            memo[leaf.at(*indices(rank))] = variable
+            memo[leaf.at(*graph.indices(rank))] = variable
 
         def over(roots: Sequence[Expr]) -> tuple[Expr, ...]:
             found = rewrite(roots, lambda e: e, memo)
@@ -230,11 +224,11 @@ class _Walk:
         made = over((*following, *stored))
         made = last_comes_last(made, late_states(tuple(state.values()), made))
         shape = (*self.shape[: self.axis], count, *self.shape[self.axis :])
-        node = Recurrence(
+        node = graph.Recurrence(
             shape,
             self.axis,
             reverse,
-            tuple(loop.init[k].at(*indices(rank)) for k in self.carried),
+            tuple(loop.init[k].at(*graph.indices(rank)) for k in self.carried),
             tuple(state.values()),
             made[: len(following)],
             made[len(following) :],
@@ -257,9 +251,9 @@ class _Walk:
         at, n = polynomial(substitute((self.at,), {counter: k})[0]), polynomial(count)
         return at is not None and n is not None and at == n - Polynomial.atom(k) - 1
 
-    def _next(self, leaf: Leaf) -> Expr:
+    def _next(self, leaf: graph.Leaf) -> Expr:
         """The next value of an element of the state."""
-        read = leaf.at(*indices(len(self.shape)))
+        read = leaf.at(*graph.indices(len(self.shape)))
         if not self._fits(leaf.shape):
             raise _Unfit
         return self._expanded((read,))[0]
@@ -269,11 +263,11 @@ def _drop(target: tuple[Expr, ...], axis: int) -> tuple[Expr, ...]:
     return (*target[:axis], *target[axis + 1 :])
 
 
-def is_unsafe(node: Node) -> bool:
+def is_unsafe(node: graph.Node) -> bool:
     """Whether computing a node may read outside an array, never end, or call a foreign function."""
-    if isinstance(node, ArrayLoop | Branch):
-        inner = topological(node.inside())
-        endless = isinstance(node, ArrayLoop) and node.count is None
+    if isinstance(node, graph.ArrayLoop | graph.Branch):
+        inner = graph.topological(node.inside())
+        endless = isinstance(node, graph.ArrayLoop) and node.count is None
         return endless or any(map(is_unsafe, inner))
     space = node.iteration_space()
     return any(
@@ -282,7 +276,7 @@ def is_unsafe(node: Node) -> bool:
     )
 
 
-def dependent(nodes: Sequence[Node], bound: Collection[Node]) -> set[Node]:
+def dependent(nodes: Sequence[graph.Node], bound: Collection[graph.Node]) -> set[graph.Node]:
     """The nodes that read those of `bound`, or what reads them."""
     found = set(bound)
     for node in nodes:

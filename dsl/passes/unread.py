@@ -11,32 +11,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..graph import (
-    Fold,
-    FoldSeg,
-    Generate,
-    Input,
-    Leaf,
-    Matmul,
-    Node,
-    Recurrence,
-    Scan,
-    topological,
-)
+from .. import graph
 from ..graphs.rebuild import Rebuilder
 from .base import Context
 
 
-def drop_unread(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+def drop_unread(roots: Sequence[graph.Leaf], context: Context) -> list[graph.Leaf]:
     """The graph without unread components.  Those of libraries and permutes stay, and in checked
     programs all, because their indices are tested."""
     if context.settings.check:
         return list(roots)
-    order = list(topological(roots))
+    order = list(graph.topological(roots))
     read = set(roots)
-    kept: dict[Node, tuple[Node, list[int]]] = {}  # shortened nodes, and the remaining components
+    kept: dict[
+        graph.Node, tuple[graph.Node, list[int]]
+    ] = {}  # shortened nodes, and the remaining components
     for node in reversed(order):
-        left = [k for k in range(len(node.outputs)) if Leaf(node, k) in read]
+        left = [k for k in range(len(node.outputs)) if graph.Leaf(node, k) in read]
         if left:
             short = _with_only(node, left)
             if short is not node:
@@ -51,7 +42,9 @@ def drop_unread(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         if made is node:
             continue
         if left:
-            builder.leaves.update((Leaf(node, k), Leaf(made, at)) for at, k in enumerate(left))
+            builder.leaves.update(
+                (graph.Leaf(node, k), graph.Leaf(made, at)) for at, k in enumerate(left)
+            )
         else:
             builder.nodes[node] = made
         if node in context.kept:
@@ -59,19 +52,19 @@ def drop_unread(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return [builder.leaf(r) for r in roots]
 
 
-def _with_only(node: Any, components: list[int]) -> Node:
+def _with_only(node: Any, components: list[int]) -> graph.Node:
     """The node with only these components, if it does not need the others."""
-    if len(components) == len(node.outputs) or isinstance(node, Input):
+    if len(components) == len(node.outputs) or isinstance(node, graph.Input):
         return node  # type: ignore[no-any-return]
-    if isinstance(node, Generate):
+    if isinstance(node, graph.Generate):
         return node.with_(elements=tuple(node.elements[k] for k in components))
-    if isinstance(node, Recurrence):
+    if isinstance(node, graph.Recurrence):
         count = len(node.collected)
         return node.with_(
             collected=tuple(node.collected[k] for k in components if k < count),
             last=tuple(node.last[k - count] for k in components if k >= count),
         )
-    total = isinstance(node, Scan) and node.form == "total"
-    if isinstance(node, Fold | FoldSeg | Scan | Matmul) and not total:
+    total = isinstance(node, graph.Scan) and node.form == "total"
+    if isinstance(node, graph.Fold | graph.FoldSeg | graph.Scan | graph.Matmul) and not total:
         return node.with_(epilogue=tuple(node.epilogue[k] for k in components))
     return node  # type: ignore[no-any-return]

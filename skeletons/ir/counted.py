@@ -16,20 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from treadle.dsl import simplify
+from treadle.dsl import graph, simplify
 from treadle.dsl.analysis.bounds import bounds
 from treadle.dsl.expr import Expr, Extent, Param, Read, Var, constant, rewrite, substitute, walk
-from treadle.dsl.graph import (
-    ArrayLoop,
-    Combine,
-    Fold,
-    Generate,
-    Leaf,
-    Permute,
-    Recurrence,
-    Scan,
-    topological,
-)
 from treadle.dsl.types import int64
 
 from . import arithmetic as at
@@ -38,10 +27,10 @@ from .kernel import Buffer, If, Kernel, Let, Load, Statement
 
 #: The counters of the loops around, outer loops first, and their numbers of iterations.
 Loops = tuple[tuple[Expr, Expr], ...]
-_KERNELS = Generate | Fold | Scan | Permute | Recurrence
+_KERNELS = graph.Generate | graph.Fold | graph.Scan | graph.Permute | graph.Recurrence
 
 
-def loops_in(loop: ArrayLoop, outer: Loops) -> Loops:
+def loops_in(loop: graph.ArrayLoop, outer: Loops) -> Loops:
     """The counters of a loop and of those around it; none if something other than a kernel reads or
     computes arrays whose extents depend on them."""
     if loop.index is None or loop.count is None:
@@ -50,7 +39,7 @@ def loops_in(loop: ArrayLoop, outer: Loops) -> Loops:
     if count is None:
         return ()
     loops = (*outer, (loop.index.leaf().at(), count))
-    inside = topological(loop.inner_roots())
+    inside = graph.topological(loop.inner_roots())
     varying = {n for n in inside if _depends([e for o in n.outputs for e in o.shape], loops)}
     readers = {n for n in inside if varying.intersection(leaf.node for leaf in
                                                          (*n.inputs(), *n.inside()))}  # fmt: skip
@@ -131,7 +120,7 @@ class _Inside:
         self.buffers: list[Buffer] = []
         self.scalars: dict[Var, Expr] = {}
         self._given = {e: v for v, e in bound.items()}
-        self._of = {Leaf(b.leaf.node, b.leaf.component): b for b in kernel.buffers
+        self._of = {graph.Leaf(b.leaf.node, b.leaf.component): b for b in kernel.buffers
                     if b.leaf is not None}  # fmt: skip
         self._memo: dict[Expr, Expr] = {}
 
@@ -140,7 +129,7 @@ class _Inside:
 
     def _change(self, e: Expr) -> Expr:
         if isinstance(e, Read):
-            leaf = Leaf(e.node, e.component)
+            leaf = graph.Leaf(e.node, e.component)
             if leaf not in self._of:
                 self._of[leaf] = Buffer("counter", leaf.type, "input", constant(1), leaf)
                 self.buffers.append(self._of[leaf])
@@ -160,7 +149,7 @@ def _over(part: Any, now: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Any:
         return rewrite((part,), lambda e: e, memo)[0]
     if isinstance(part, tuple):
         return tuple(_over(p, now, memo) for p in part)
-    if isinstance(part, Statement | Combine) and dataclasses.is_dataclass(part):
+    if isinstance(part, Statement | graph.Combine) and dataclasses.is_dataclass(part):
         changed = {f.name: _over(getattr(part, f.name), now, memo)
                    for f in dataclasses.fields(part)}  # fmt: skip
         return replace(part, **changed)

@@ -7,23 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from treadle.dsl import graph
 from treadle.dsl.analysis.updates import reads_own
 from treadle.dsl.expr import Index, walk
-from treadle.dsl.graph import (
-    Compact,
-    Fold,
-    FoldSeg,
-    Generate,
-    Library,
-    Matmul,
-    Memory,
-    Node,
-    Permute,
-    Recurrence,
-    Scan,
-    Sequential,
-    indices,
-)
 from treadle.dsl.schedule import of_operation
 
 from ..ir.hosted import Stride
@@ -39,7 +25,7 @@ Lowering = Callable[[Any, LoweringContext], Lowered]
 
 
 @functools.cache
-def _for_cpu() -> dict[type[Node], Lowering]:
+def _for_cpu() -> dict[type[graph.Node], Lowering]:
     from ..linalg import cpu as linalg
     from ..products import kernel_cpu as matmul
     from .elementwise import cpu as generate
@@ -49,22 +35,22 @@ def _for_cpu() -> dict[type[Node], Lowering]:
     from .segmented import cpu as fold_seg
 
     return {
-        Generate: generate.lower_generate,
-        Memory: _unwritten,
-        Fold: fold_cpu.lower_fold,
-        FoldSeg: fold_seg.lower_fold_seg,
-        Scan: scan.lower_scan,
-        Recurrence: recurrence.lower_on_cpu,
-        Permute: permute.lower_permute,
-        Compact: compact.lower_compact,
-        Sequential: sequential.lower_sequential,
-        Matmul: matmul.lower_matmul,
-        Library: linalg.lower_linalg,
+        graph.Generate: generate.lower_generate,
+        graph.Memory: _unwritten,
+        graph.Fold: fold_cpu.lower_fold,
+        graph.FoldSeg: fold_seg.lower_fold_seg,
+        graph.Scan: scan.lower_scan,
+        graph.Recurrence: recurrence.lower_on_cpu,
+        graph.Permute: permute.lower_permute,
+        graph.Compact: compact.lower_compact,
+        graph.Sequential: sequential.lower_sequential,
+        graph.Matmul: matmul.lower_matmul,
+        graph.Library: linalg.lower_linalg,
     }
 
 
 @functools.cache
-def _for_gpu() -> dict[type[Node], Lowering]:
+def _for_gpu() -> dict[type[graph.Node], Lowering]:
     from ..linalg import gpu as linalg
     from ..products import kernel_gpu as matmul
     from .elementwise import gpu as generate
@@ -74,22 +60,22 @@ def _for_gpu() -> dict[type[Node], Lowering]:
     from .segmented import gpu as fold_seg
 
     return {
-        Generate: generate.lower_generate,
-        Memory: _unwritten,
-        Fold: fold.lower_fold,
-        FoldSeg: fold_seg.lower_fold_seg,
-        Scan: scan.lower_scan,
-        Recurrence: recurrence.lower_on_gpu,
-        Permute: permute.lower_permute,
-        Matmul: matmul.lower_matmul,
-        Library: linalg.lower_linalg,
+        graph.Generate: generate.lower_generate,
+        graph.Memory: _unwritten,
+        graph.Fold: fold.lower_fold,
+        graph.FoldSeg: fold_seg.lower_fold_seg,
+        graph.Scan: scan.lower_scan,
+        graph.Recurrence: recurrence.lower_on_gpu,
+        graph.Permute: permute.lower_permute,
+        graph.Matmul: matmul.lower_matmul,
+        graph.Library: linalg.lower_linalg,
     }
 
 
 __all__ = ["LoweringContext", "Site", "Stride", "lower", "notes_of", "untidied"]
 
 
-def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
+def lower(node: graph.Node, context: LoweringContext | None = None) -> Lowered:
     """The kernels that compute `node`, in order, with the scratch memory between them.
 
     Arrays that the node reads are input buffers, whoever computes them; its own components are
@@ -109,13 +95,13 @@ def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
     return replace(lowered, kernels=tuple(tidy(k) for k in lowered.kernels))
 
 
-def untidied(node: Node, context: LoweringContext) -> Lowered:
+def untidied(node: graph.Node, context: LoweringContext) -> Lowered:
     """The kernels of `lower` before they are tidied: in half the time, to count what they do."""
     with of_operation(node.label, node.where):
         return cached(resident(_lowered(node, context), node, context), node, context)
 
 
-def notes_of(lowered: Lowered, node: Node, context: LoweringContext) -> tuple[str, ...]:
+def notes_of(lowered: Lowered, node: graph.Node, context: LoweringContext) -> tuple[str, ...]:
     """Notes on how a node was lowered, without duplicates."""
     notes, given = lowered.notes, node.label.schedule
     stage = None if given is None else as_schedule(given).stage
@@ -124,27 +110,27 @@ def notes_of(lowered: Lowered, node: Node, context: LoweringContext) -> tuple[st
     return tuple(dict.fromkeys(notes))
 
 
-def _lowered(node: Node, context: LoweringContext) -> Lowered:
+def _lowered(node: graph.Node, context: LoweringContext) -> Lowered:
     lowering = (_for_gpu() if context.gpu else _for_cpu()).get(type(node))
     if lowering is None:
         raise TypeError(f"{type(node).__name__} is not lowered to kernels")
-    if isinstance(node, Permute) and _is_row_of_stencils(node, context):
-        made = Generate(node.domain, node.values, label=node.label, where=node.where,
+    if isinstance(node, graph.Permute) and _is_row_of_stencils(node, context):
+        made = graph.Generate(node.domain, node.values, label=node.label, where=node.where,
                         fused=node.fused, checks=node.checks)  # fmt: skip
         return _lowered(made, replace(context, into=node))
     return lowering(node, context)
 
 
-def _is_row_of_stencils(node: Permute, context: LoweringContext) -> bool:
+def _is_row_of_stencils(node: graph.Permute, context: LoweringContext) -> bool:
     """Whether elements that read their neighbours are stored in complete rows, as they are where
     they are all of an array."""
     rank = len(node.domain)
-    if type(node) is not Permute or node.combine is not None:
+    if type(node) is not graph.Permute or node.combine is not None:
         return False
     if context.check or context.schedule or node.label.schedule or node.label.ordered:
         return False
     lead = len(node.target) - rank
-    if lead < 0 or node.target[lead:] != indices(rank) or any(
+    if lead < 0 or node.target[lead:] != graph.indices(rank) or any(
             isinstance(e, Index) for e in walk((node.valid, *node.target[:lead]))):  # fmt: skip
         return False
     if any(d.shape[lead:] != node.domain or reads_own(node, d) for d in node.defaults):
@@ -152,6 +138,6 @@ def _is_row_of_stencils(node: Permute, context: LoweringContext) -> bool:
     return has_boundary(node.values) or inside(node.values, node.domain) != node.values
 
 
-def _unwritten(node: Memory, context: LoweringContext) -> Lowered:
+def _unwritten(node: graph.Memory, context: LoweringContext) -> Lowered:
     """No kernel."""
     return Lowered(())

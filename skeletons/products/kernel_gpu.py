@@ -28,18 +28,7 @@ from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, walk
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType
 
-from ..ir import arithmetic as at
-from ..ir.kernel import (
-    Assign,
-    Barrier,
-    Comment,
-    Kernel,
-    Load,
-    LoadVector,
-    Lowered,
-    Store,
-    StoreVector,
-)
+from ..ir import arithmetic as at, kernel as ir
 from ..ir.linearize import Linearizer, zero
 from ..lower import tiling, transform
 from ..lower.build import Builder, LoweringContext, element_cost
@@ -89,7 +78,7 @@ TILES = {
 }  # fmt: skip
 
 
-def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
+def lower_matmul(node: Matmul, context: LoweringContext) -> ir.Lowered:
     """One kernel, with fallbacks to smaller blocks."""
     builder = Builder(node, context)
     small = _small_kernel(builder, node)
@@ -102,7 +91,7 @@ def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
     return builder.lowered(made.kernel(0, True, plain) if made.wide else plain)
 
 
-def _small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
+def _small_kernel(builder: Builder, node: Matmul) -> ir.Kernel | None:
     """The kernel for many small products, if the extents of a product are small constants.  A
     schedule orders the tiles of integers; of floats it changes nothing."""
     sizes = [builder.extent(e) for e in (node.m, node.k, node.n)]
@@ -136,7 +125,7 @@ class _Operand:
 
     def __init__(self, builder: Builder, root: Expr, axis: int, inner: int, t: ScalarType) -> None:
         self.builder, self.root, self.axis, self.inner, self.type = builder, root, axis, inner, t
-        types = [e.type for e in walk((root,)) if isinstance(e, Read | Load) and e.args]
+        types = [e.type for e in walk((root,)) if isinstance(e, Read | ir.Load) and e.args]
         count = min(common.vector_count(types), 4) if types else 1
         groups = [common.Group(builder, (root,), Index(a), count) for a in (inner, axis)]
         wide = [g for g in groups if g.streams]
@@ -149,7 +138,7 @@ class _Operand:
 
     def _follows(self, axis: int) -> bool:
         """Whether most of its reads are contiguous along `axis`."""
-        reads = [e for e in walk((self.root,)) if isinstance(e, Read | Load) and e.args]
+        reads = [e for e in walk((self.root,)) if isinstance(e, Read | ir.Load) and e.args]
         steps = [common.coefficient(e.args[-1], Index(axis)) in (1, -1) for e in reads]
         return sum(steps) * 2 > len(steps)
 
@@ -204,7 +193,7 @@ class _Matmul:
 
     # --- a kernel ---
 
-    def kernel(self, size: int, wide: bool, fallback: Kernel | None) -> Kernel:
+    def kernel(self, size: int, wide: bool, fallback: ir.Kernel | None) -> ir.Kernel:
         """A kernel with blocks of TILES[…][size]; `wide`: vector accesses if the operands allow."""
         node, builder, tile = self.node, self.builder, TILES[self.type.bytes][size]
         rows, cols = tile.span(0, self.width), tile.span(1, self.width)
@@ -270,7 +259,7 @@ class _Matmul:
         self.row0 = into.let(at.multiply(row_tile, rows), "row")
         self.col0 = into.let(at.multiply(col_tile, cols), "col")
         self._steps(into)
-        into.append(Comment("epilogue"))
+        into.append(ir.Comment("epilogue"))
         self._finish(into, self._by_vectors(wide))
 
     def _by_vectors(self, wide: bool) -> bool:
@@ -318,7 +307,7 @@ class _Matmul:
                 self._multiply(into, at.remainder(at.add(s, 1), 2))
             with into.when(at.less(s, steps)):
                 self._store(into, positions, fetched, at.remainder(s, 2))
-            into.append(Barrier())
+            into.append(ir.Barrier())
 
     def _down(self) -> int:
         return self.tile.groups[0] * self.width
@@ -359,7 +348,7 @@ class _Matmul:
             self._elements(into, fetch, r, k, fetched)
         if last:
             with into.otherwise(mine):
-                into.append(*(Assign(h, zero(self.type)) for h in fetched))
+                into.append(*(ir.Assign(h, zero(self.type)) for h in fetched))
 
     def _elements(self, into: Linearizer, fetch: _Fetch, r: Expr, k: Expr, fetched: Sequence[Var]
                   ) -> None:  # fmt: skip
@@ -373,7 +362,7 @@ class _Matmul:
             loaded = operand.group.load(into, start) if fetch.count > 1 else [{}] * fetch.count
             for v, (reads, h) in enumerate(zip(loaded, fetched, strict=True)):
                 with into.when_always({moving: at.add(start, v), **reads}):
-                    into.append(Assign(h, simplify.cast(into.value(operand.root), self.type)))
+                    into.append(ir.Assign(h, simplify.cast(into.value(operand.root), self.type)))
 
     def _store(self, into: Linearizer, positions: Sequence[Sequence[tuple[Expr, Expr]]],
                fetched: Sequence[Sequence[Sequence[Var]]], half: Expr) -> None:  # fmt: skip
@@ -386,11 +375,11 @@ class _Matmul:
                     mine = at.less(at.add(self.grid.thread, q * f.threads), f.total)
                 with into.when(mine):
                     if f.operand.along_rows and f.count * self.type.bytes <= common.WIDEST:
-                        into.append(StoreVector(buffer, where, tuple(h)) if f.count > 1
-                                    else Store(buffer, where, h[0]))  # fmt: skip
+                        into.append(ir.StoreVector(buffer, where, tuple(h)) if f.count > 1
+                                    else ir.Store(buffer, where, h[0]))  # fmt: skip
                         continue
                     step = 1 if f.operand.along_rows else f.pitch
-                    into.append(*(Store(buffer, at.add(where, v * step), x)
+                    into.append(*(ir.Store(buffer, at.add(where, v * step), x)
                                   for v, x in enumerate(h)))  # fmt: skip
 
     # --- the products of one thread ---
@@ -420,14 +409,14 @@ class _Matmul:
                     where = at.add(at.add(base, at.multiply(k, f.pitch)),
                                    g * LANES[side] * self.width)  # fmt: skip
                     names = tuple(Var("ab"[side], self.type) for _ in range(self.width))
-                    into.append(LoadVector(names, buffer, where))
+                    into.append(ir.LoadVector(names, buffer, where))
                     own += names
                 parts.append(own)
             for v, b in enumerate(parts[1]):  # boustrophedon: consecutive products share an operand
                 for u in range(len(parts[0]))[:: 1 if v % 2 == 0 else -1]:
                     total = self.sums[u][v]
                     made = add_product(self.node.left.type, total, parts[0][u], b)
-                    into.append(Assign(total, made))
+                    into.append(ir.Assign(total, made))
 
     # --- epilogue ---
 
@@ -459,8 +448,8 @@ class _Matmul:
                 where = into.let(at.linear((*self.batch, i, first), self._shape()), "at")
                 for c, out in enumerate(self.outs):
                     values = tuple(m[c] for m in made)
-                    into.append(StoreVector(out, where, values) if len(values) > 1
-                                else Store(out, where, values[0]))  # fmt: skip
+                    into.append(ir.StoreVector(out, where, values) if len(values) > 1
+                                else ir.Store(out, where, values[0]))  # fmt: skip
             return
         for v, total in enumerate(sums):
             j = into.let(at.add(first, v), "j")
@@ -470,7 +459,7 @@ class _Matmul:
     def _store_element(self, into: Linearizer, i: Expr, j: Expr, total: Expr) -> None:
         values = self._element(into, i, j, total)
         where = at.linear((*self.batch, i, j), self._shape())
-        into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
+        into.append(*(ir.Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
 
     def _shape(self) -> tuple[Expr, ...]:
         return self.builder.shape((*self.node.batch, self.node.m, self.node.n))
@@ -488,7 +477,7 @@ class _Matmul:
         down, across = self._down(), self._across()
         (kept,) = self.builder.local("kept", [self.type], down * across)
         for u in range(down):
-            into.append(*(Store(kept, constant(u * across + v), s)
+            into.append(*(ir.Store(kept, constant(u * across + v), s)
                           for v, s in enumerate(self.sums[u])))  # fmt: skip
 
         def offset(side: int, number: Expr) -> Expr:
@@ -501,5 +490,5 @@ class _Matmul:
             with into.when(at.both(at.less(i, self.m), at.less(j, self.n))):
                 self.builder.stays_below(i, self.node.m)
                 self.builder.stays_below(j, self.node.n)
-                total = Load(kept, at.add(at.multiply(du, across), dv))
+                total = ir.Load(kept, at.add(at.multiply(du, across), dv))
                 self._store_element(into, i, j, total)

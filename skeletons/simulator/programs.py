@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from treadle.dsl import graph
 from treadle.dsl.errors import ScheduleError
 from treadle.dsl.expr import (
     Apply,
@@ -35,17 +36,6 @@ from treadle.dsl.expr import (
     constant,
     walk,
 )
-from treadle.dsl.graph import (
-    ArrayLoop,
-    Barrier,
-    Fold,
-    Generate,
-    Input,
-    Leaf,
-    Node,
-    Permute,
-    topological,
-)  # fmt: skip
 from treadle.dsl.graphs.names import Names, address, operations
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.program import TracedProgram
@@ -58,7 +48,7 @@ from .patterns import Pattern, Placed
 _BATCH = 1 << 16
 
 #: Extents of an array, or the leaf that has them.
-Shape: TypeAlias = tuple[int, ...] | Leaf
+Shape: TypeAlias = tuple[int, ...] | graph.Leaf
 
 
 def pattern_of(
@@ -82,7 +72,7 @@ def pattern_of(
         )
     node = _chosen(program, kernel)
     given = _given(program, arrays)
-    data: dict[Node, NDArray[Any]] = {
+    data: dict[graph.Node, NDArray[Any]] = {
         source: source.source for source in program.inputs if source.source is not None
     }
     data.update(zip(program.inputs, given, strict=False))
@@ -91,7 +81,7 @@ def pattern_of(
     domain = tuple(int(host.value(e)) for e in domain_of)
     inside = tuple(int(host.value(e)) for e in inner)
     reads = [e for e in walk(bodies) if isinstance(e, Read)]
-    bases: dict[tuple[Node, int], int] = {}
+    bases: dict[tuple[graph.Node, int], int] = {}
     placed: list[Placed] = []
     end = 0
     for r in reads:
@@ -100,9 +90,11 @@ def pattern_of(
             bases[key] = end
             placed.append(Placed(_called(program, r.node), end, host.shape(r.node)))
             end += math.prod(host.shape(r.node))
-    target = node.target if isinstance(node, Permute) else tuple(map(Index, range(len(domain))))
-    made = host.shape(node) if isinstance(node, Permute) else domain
-    valid = node.valid if isinstance(node, Permute) else None
+    target = (
+        node.target if isinstance(node, graph.Permute) else tuple(map(Index, range(len(domain))))
+    )
+    made = host.shape(node) if isinstance(node, graph.Permute) else domain
+    valid = node.valid if isinstance(node, graph.Permute) else None
     addresses = _Addresses(
         bodies, reads, bases, host, domain, inside, _Store(target, valid, made, end)
     )
@@ -137,7 +129,7 @@ def of_results(
     fold orders parts of what is folded: only the order of its results is simulated, if any."""
     given = None if schedule is None else as_schedule(schedule)
     node = _chosen(program, kernel)
-    if given is None or not isinstance(node, Fold) or given == as_schedule(Row()):
+    if given is None or not isinstance(node, graph.Fold) or given == as_schedule(Row()):
         return schedule, []
     if not (given.order or given.visits_blocks):
         return schedule, []
@@ -173,26 +165,28 @@ def as_scheduled(
 
 
 def _parts(
-    node: Generate | Fold | Permute,
+    node: graph.Generate | graph.Fold | graph.Permute,
 ) -> tuple[Sequence[Expr], Sequence[Expr], Sequence[Expr]]:
     """The extents of the outputs, the extents that are folded, and the expressions that read."""
-    if isinstance(node, Permute):
+    if isinstance(node, graph.Permute):
         return node.domain, (), (node.valid, *node.target, *node.values)
-    inner = node.inner if isinstance(node, Fold) else ()
+    inner = node.inner if isinstance(node, graph.Fold) else ()
     return node.leaf().shape, inner, node.elements
 
 
-def _called(program: TracedProgram, node: Node) -> str:
+def _called(program: TracedProgram, node: graph.Node) -> str:
     """The name of an array for people: the argument's name, or the operation's."""
-    if isinstance(node, Input):
+    if isinstance(node, graph.Input):
         names = [source.name for source in program.arguments if source is node]
         return names[0] if names else node.name
     return node.label.name or node.label.operation
 
 
-def _chosen(program: TracedProgram, kernel: str | None) -> Generate | Fold | Permute:
-    known = Generate | Fold | Permute
-    kernels = [n for n in topological(program.roots) if isinstance(n, known)]
+def _chosen(
+    program: TracedProgram, kernel: str | None
+) -> graph.Generate | graph.Fold | graph.Permute:
+    known = graph.Generate | graph.Fold | graph.Permute
+    kernels = [n for n in graph.topological(program.roots) if isinstance(n, known)]
     names_of = Names(program)
     numbers = {n: address(names_of.number(n) or 0) for n in kernels}
     made = [n for n in kernels if kernel in (None, n.label.name, n.label.operation, numbers[n])]
@@ -201,8 +195,8 @@ def _chosen(program: TracedProgram, kernel: str | None) -> Generate | Fold | Per
     names = ", ".join(f"{n.label.name or n.label.operation} {numbers[n]}" for n in kernels)
     asked = "" if kernel is None else f" called {kernel!r} (it may be fused into another)"
     if not kernels:
-        others = {n.label.operation for n in topological(program.roots)
-                  if not isinstance(n, Input | Barrier | ArrayLoop)}  # fmt: skip
+        others = {n.label.operation for n in graph.topological(program.roots)
+                  if not isinstance(n, graph.Input | graph.Barrier | graph.ArrayLoop)}  # fmt: skip
         raise ScheduleError(
             f"the program has no kernel that the simulator supports (there is: "
             f"{', '.join(sorted(others)) or 'nothing to compute'}).",
@@ -217,16 +211,16 @@ def _chosen(program: TracedProgram, kernel: str | None) -> Generate | Fold | Per
     )
 
 
-def _shapes(program: TracedProgram) -> dict[Node, Shape]:
+def _shapes(program: TracedProgram) -> dict[graph.Node, Shape]:
     """The extents of arrays that kernels read: integers, or the leaf that has them."""
-    found: dict[Node, Shape] = {}
+    found: dict[graph.Node, Shape] = {}
     examples = program.example_shapes or ()
     for source, shape in zip(program.arguments, examples, strict=False):
         found[source] = tuple(shape)
     for source in program.inputs[len(program.arguments) :]:
         found[source] = tuple(source.source.shape)
-    for node in topological(program.roots):
-        if isinstance(node, ArrayLoop):  # all iterations have the extents of the first one
+    for node in graph.topological(program.roots):
+        if isinstance(node, graph.ArrayLoop):  # all iterations have the extents of the first one
             found |= {s: i for s, i in zip(node.state, node.init, strict=True)}
             if node.index is not None:
                 found[node.index] = ()
@@ -236,18 +230,18 @@ def _shapes(program: TracedProgram) -> dict[Node, Shape]:
 class _Host:
     """Values of host expressions, and shapes of nodes, for the example's extents."""
 
-    def __init__(self, shapes: dict[Node, Shape], data: Mapping[Node, NDArray[Any]],
+    def __init__(self, shapes: dict[graph.Node, Shape], data: Mapping[graph.Node, NDArray[Any]],
                  numbers: Mapping[str, Any]) -> None:  # fmt: skip
         self.shapes, self.data, self.numbers = shapes, data, numbers
 
-    def shape(self, node: Node) -> tuple[int, ...]:
+    def shape(self, node: graph.Node) -> tuple[int, ...]:
         if node not in self.shapes:
-            if isinstance(node, Input):
+            if isinstance(node, graph.Input):
                 raise ScheduleError("the program does not know the extents of its arguments.",
                                     hint="Make it with td.jit(f).lower(*args).")  # fmt: skip
             self.shapes[node] = tuple(int(self.value(e)) for e in node.outputs[0].shape)
         known = self.shapes[node]
-        if isinstance(known, Leaf):
+        if isinstance(known, graph.Leaf):
             known = self.shapes[node] = tuple(int(self.value(e)) for e in known.shape)
         return known
 
@@ -363,7 +357,7 @@ class _Addresses:
     """The addresses of a batch of outputs: reads in the order of the expression, then the store."""
 
     def __init__(self, bodies: Sequence[Expr], reads: list[Read],
-                 bases: dict[tuple[Node, int], int], host: _Host, domain: tuple[int, ...],
+                 bases: dict[tuple[graph.Node, int], int], host: _Host, domain: tuple[int, ...],
                  inside: tuple[int, ...], store: _Store) -> None:  # fmt: skip
         self.reads, self.bases, self.host = reads, bases, host
         self.domain, self.inside, self.store = domain, inside, store

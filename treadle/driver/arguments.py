@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treadle.dsl import types
 from treadle.dsl.array import Array
 from treadle.dsl.errors import DTypeError, TracingError, shown, user_location
 from treadle.dsl.expr import Param
@@ -16,15 +17,6 @@ from treadle.dsl.frontend.refusals import instead_of
 from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_arraylike, is_lazy, normalise_source
 from treadle.dsl.graph import Input
 from treadle.dsl.scalar import Scalar
-from treadle.dsl.types import (
-    DEFAULT_OF_KIND,
-    LEAF,
-    as_type,
-    children_of,
-    field_names,
-    is_composite,
-    kind_of_literal,
-)
 
 from .binding import Value
 
@@ -42,8 +34,8 @@ def symbols_in(args: Sequence[Value]) -> list[Array | Scalar]:
             found += symbols_in(a)
         elif isinstance(a, dict):
             found += symbols_in(list(a.values()))
-        elif type(a) not in PLAIN_ARRAYS and is_composite(a):
-            found += symbols_in(children_of(a))
+        elif type(a) not in PLAIN_ARRAYS and types.is_composite(a):
+            found += symbols_in(types.children_of(a))
     return found
 
 
@@ -70,8 +62,8 @@ def mapped(a: Value, leaf: Callable[[Value], Value]) -> Value:
         return {k: mapped(v, leaf) for k, v in a.items()}
     if isinstance(a, list):
         return [mapped(v, leaf) for v in a]
-    if is_composite(a):
-        parts = [mapped(v, leaf) for v in children_of(a)]
+    if types.is_composite(a):
+        parts = [mapped(v, leaf) for v in types.children_of(a)]
         return tuple(parts) if type(a) is tuple else type(a)(*parts)
     return leaf(a)
 
@@ -97,7 +89,7 @@ def signature(args: Sequence[Value]) -> tuple[list[Any], Any]:
 
 
 def _key_of(a: Value, flat: list[Any]) -> Any:
-    kind = kind_of_literal(a)
+    kind = types.kind_of_literal(a)
     if kind is not None:
         if kind == "int" and not -(1 << 63) <= a < 1 << 63:
             raise DTypeError(
@@ -118,8 +110,8 @@ def _key_of(a: Value, flat: list[Any]) -> Any:
     if isinstance(a, list | dict):
         items = a.items() if isinstance(a, dict) else enumerate(a)
         return (type(a), tuple((k, _key_of(v, flat)) for k, v in items))
-    if is_composite(a):
-        return (type(a), tuple(_key_of(v, flat) for v in children_of(a)))
+    if types.is_composite(a):
+        return (type(a), tuple(_key_of(v, flat) for v in types.children_of(a)))
     if isinstance(a, Array) and a._is_closed():
         return a.structure, tuple(_key_of(v, flat) for v in values_of(a, "an argument"))
     if isinstance(a, Array | Scalar):
@@ -138,9 +130,9 @@ def _key_of(a: Value, flat: list[Any]) -> Any:
 
 def symbol(a: Value, inputs: list[Input], params: list[Param], name: str) -> Value:
     """The traced symbol for one argument."""
-    kind = kind_of_literal(a)
+    kind = types.kind_of_literal(a)
     if kind is not None or isinstance(a, np.generic):
-        t = DEFAULT_OF_KIND[kind] if kind is not None else as_type(a.dtype)
+        t = types.DEFAULT_OF_KIND[kind] if kind is not None else types.as_type(a.dtype)
         param = Param(name, t, weak=kind is not None and kind != "bool")
         params.append(param)
         return Scalar(param)
@@ -148,13 +140,13 @@ def symbol(a: Value, inputs: list[Input], params: list[Param], name: str) -> Val
         source = normalise_source(a)
         node = Input(
             name,
-            as_type(source.dtype),
+            types.as_type(source.dtype),
             tuple(n == 1 for n in source.shape),
             kind="argument",
             where=user_location(),
         )
         inputs.append(node)
-        return Array(node.leaves, LEAF)
+        return Array(node.leaves, types.LEAF)
     if isinstance(a, Array):  # `signature` has computed it
         parts = [symbol(v, inputs, params, name) for v in values_of(a, "an argument")]
         return Array([leaf for part in parts for leaf in part._leaves], a.structure)
@@ -162,10 +154,12 @@ def symbol(a: Value, inputs: list[Input], params: list[Param], name: str) -> Val
         return {k: symbol(v, inputs, params, f"{name}[{k!r}]") for k, v in a.items()}
     if isinstance(a, list):
         return [symbol(v, inputs, params, f"{name}[{k}]") for k, v in enumerate(a)]
-    if is_composite(a):
+    if types.is_composite(a):
         parts = [
             symbol(v, inputs, params, f"{name}.{k}" if k else f"{name}[{position}]")
-            for position, (k, v) in enumerate(zip(field_names(a), children_of(a), strict=True))
+            for position, (k, v) in enumerate(
+                zip(types.field_names(a), types.children_of(a), strict=True)
+            )
         ]
         return tuple(parts) if type(a) is tuple else type(a)(*parts)
     return a
@@ -219,7 +213,7 @@ def bind(program: TracedProgram, args: Sequence[Any]) -> tuple[list[Any], list[A
             hint="Call it with arguments like those that it was lowered for.",
         )
     for node, a in zip(program.arguments, data, strict=True):
-        if as_type(a.dtype) != node.type or a.ndim != len(node.shape):
+        if types.as_type(a.dtype) != node.type or a.ndim != len(node.shape):
             raise TracingError(
                 f"{node.name} was traced as {node.type} of rank {len(node.shape)}, got "
                 f"{a.dtype} of rank {a.ndim}.",

@@ -14,28 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.backend.registry import offered
 from treadle.backend.runtime.choosing import first_choice, reasons
+from treadle.dsl import graph
 from treadle.dsl.analysis.combines import called, ways
 from treadle.dsl.analysis.updates import overwritable
 from treadle.dsl.expr import Apply, Expr
-from treadle.dsl.graph import (  # fmt: skip
-    ArrayLoop,
-    Branch,
-    Fold,
-    FoldSeg,
-    Generate,
-    Input,
-    Leaf,
-    Library,
-    Matmul,
-    Memory,
-    Node,
-    Permute,
-    Recurrence,
-    Scan,
-    Sequential,
-    inner_inputs,
-    topological,
-)
 from treadle.dsl.graphs.names import Names, address, in_order, is_kernel, location, operations
 from treadle.dsl.libraries.checkpoints import recomputed
 from treadle.dsl.operations.indexing.index_space import reshaped
@@ -114,7 +96,7 @@ def _headline(program: Program, names: Names, short: ShortRows) -> str:
     kernels = [n for _, n, _ in in_order(program.roots) if is_kernel(n)]
     several = sum(
         any(head == "launches" for head, _ in _product(n, names))
-        for n in kernels if isinstance(n, Matmul)
+        for n in kernels if isinstance(n, graph.Matmul)
     )  # fmt: skip
     launched = sum(not (short.left_out(n) or _is_empty(n, names)) for n in kernels)
     made = count(launched, "kernel") + " launched"
@@ -127,9 +109,9 @@ def _headline(program: Program, names: Names, short: ShortRows) -> str:
     return text
 
 
-def _is_empty(node: Node, names: Names) -> bool:
+def _is_empty(node: graph.Node, names: Names) -> bool:
     """Whether a kernel has no results for these extents, and is not launched."""
-    made = isinstance(node, Fold | Generate | Scan)
+    made = isinstance(node, graph.Fold | graph.Generate | graph.Scan)
     return made and all(names.size(out.shape) == 0 for out in node.outputs)
 
 
@@ -158,7 +140,7 @@ def _remarks(program: Program) -> list[str]:
 # --- kernels ---------------------------------------------------------------------------------
 
 
-def title(node: Node, names: Names) -> str:
+def title(node: graph.Node, names: Names) -> str:
     number = names.number(node)
     text = str(node.label)
     if number is not None and not node.label.name:
@@ -167,10 +149,10 @@ def title(node: Node, names: Names) -> str:
     return f"{text} at {where}" if where else text
 
 
-def _control_flow(node: Node, names: Names) -> list[str]:
+def _control_flow(node: graph.Node, names: Names) -> list[str]:
     """A loop (what is repeated) or a branch (what decides)."""
     name = names.loops[node]
-    if isinstance(node, ArrayLoop):
+    if isinstance(node, graph.ArrayLoop):
         times = "until its test fails" if node.count is None else (
             f"{names.extent(node.count)} times")  # fmt: skip
         states = [
@@ -179,7 +161,7 @@ def _control_flow(node: Node, names: Names) -> list[str]:
         ]
         rows = [(name, states), *_unordered(node, "the operations in its body have their own")]
         return [f"Repeat {times}: {title(node, names)}", *_rows(rows)]
-    if isinstance(node, Branch):
+    if isinstance(node, graph.Branch):
         sides = [
             f"{names.array(a)} or {names.array(b)}"
             for a, b in zip(node.then, node.other, strict=True)
@@ -190,7 +172,7 @@ def _control_flow(node: Node, names: Names) -> list[str]:
     return [f"Keep in memory: {title(node, names)}", *_rows(rows)]
 
 
-def _unordered(node: Node, others: str) -> list[tuple[str, list[str]]]:
+def _unordered(node: graph.Node, others: str) -> list[tuple[str, list[str]]]:
     """A row for the schedule of a node that computes nothing itself."""
     if not node.label.ordered:
         return []
@@ -198,9 +180,9 @@ def _unordered(node: Node, others: str) -> list[tuple[str, list[str]]]:
     return [("schedule", _wrapped_text(text))]
 
 
-def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -> list[str]:
+def _kernel(node: graph.Node, names: Names, words: dict[str, str], short: ShortRows) -> list[str]:
     rows: list[tuple[str, list[str]]] = []
-    product = _product(node, names) if isinstance(node, Matmul) else []
+    product = _product(node, names) if isinstance(node, graph.Matmul) else []
     several = any(head == "launches" for head, _ in product)
     shown = short.shown(node)
     if shown.fused:
@@ -225,7 +207,7 @@ def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -
     return [f"{what} {names.kernels[node]}: {title(node, names)}", *_rows(rows)]
 
 
-def _checkpoints(node: Library, names: Names) -> list[tuple[str, list[str]]]:
+def _checkpoints(node: graph.Library, names: Names) -> list[tuple[str, list[str]]]:
     """How many states of a loop are stored for its gradient, and what the others cost."""
     if node.operation.name != "checkpoints":
         return []
@@ -241,7 +223,7 @@ def _checkpoints(node: Library, names: Names) -> list[tuple[str, list[str]]]:
     return [("stored", _wrapped_text(text))]
 
 
-def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]],
+def _schedule(node: graph.Node, names: Names, product: Sequence[tuple[str, list[str]]],
               short: ShortRows) -> list[str]:  # fmt: skip
     """The given or the chosen schedule, with reasons; then the launch configuration."""
     program, schedule = names.program, node.label.schedule
@@ -276,7 +258,7 @@ def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]]
     return [part for line in lines for part in _wrapped_text(line)]
 
 
-def _measured(node: Node, names: Names) -> list[tuple[str, list[str]]]:
+def _measured(node: graph.Node, names: Names) -> list[tuple[str, list[str]]]:
     """The results of `tune` for a kernel on this device, at these extents."""
     lines = measured_lines(names, node, names.tuning)
     return [("measured", [part for line in lines for part in _wrapped_text(line)])] if lines else []
@@ -299,12 +281,12 @@ def _is_plain(found: Sequence[str]) -> bool:
     return bool(found) and found[0] == PLAIN
 
 
-def _external_kernel(node: Node, product: Sequence[tuple[str, list[str]]], library: bool
+def _external_kernel(node: graph.Node, product: Sequence[tuple[str, list[str]]], library: bool
                      ) -> str | None:  # fmt: skip
     """A description of what computes a node, if that is not a kernel of the skeletons."""
-    if isinstance(node, Library):
+    if isinstance(node, graph.Library):
         return f"the library's {node.operation.name}" if library else None
-    if not isinstance(node, Matmul):
+    if not isinstance(node, graph.Matmul):
         return None
     way = " ".join(dict(product).get("algorithm", []))
     if "by the tile engine" in way:
@@ -315,7 +297,7 @@ def _external_kernel(node: Node, product: Sequence[tuple[str, list[str]]], libra
         "standard, by ") else "its execution"  # fmt: skip
 
 
-def _product(node: Matmul, names: Names) -> list[tuple[str, list[str]]]:
+def _product(node: graph.Matmul, names: Names) -> list[tuple[str, list[str]]]:
     """How the backend computes a product: algorithm, tiles, workspace, predicted time, error."""
     described = offered(names.program.backend, "describe_product")
     if described is None:
@@ -328,7 +310,7 @@ def _product(node: Matmul, names: Names) -> list[tuple[str, list[str]]]:
     return [(head, textwrap.wrap(text, WIDTH - 16)) for head, text in described_product.items()]
 
 
-def fused(node: Node) -> list[str]:
+def fused(node: graph.Node) -> list[str]:
     """Labels with locations; equal ones are counted."""
     counts: dict[str, int] = {}
     for label, where in node.fused:
@@ -341,7 +323,9 @@ def fused(node: Node) -> list[str]:
     return shown
 
 
-def _reads(node: Node, found: Sequence[Access], names: Names, words: dict[str, str]) -> list[str]:
+def _reads(
+    node: graph.Node, found: Sequence[Access], names: Names, words: dict[str, str]
+) -> list[str]:
     rows: list[tuple[str, ...]] = []
     for access in found:
         for word in access.classes:
@@ -365,21 +349,21 @@ def _reads(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
     ]
 
 
-def _in_place(node: Node, leaf: Leaf, names: Names) -> bool:
+def _in_place(node: graph.Node, leaf: graph.Leaf, names: Names) -> bool:
     """Whether these are a permute's defaults, which it updates in place: nothing needs the old
     ones afterwards."""
-    if not isinstance(node, Permute | Sequential):
+    if not isinstance(node, graph.Permute | graph.Sequential):
         return False
-    if isinstance(leaf.node, Input):
-        loops = (n for n in names.loops if isinstance(n, ArrayLoop) and leaf.node in n.state)
+    if isinstance(leaf.node, graph.Input):
+        loops = (n for n in names.loops if isinstance(n, graph.ArrayLoop) and leaf.node in n.state)
         return any(leaf in overwritable(n).get(node, ()) for n in loops)
     others = (le for n in names.kernels if n is not node for le in n.inputs())
     return leaf not in {*others, *names.program.roots} and node.defaults.count(leaf) == 1
 
 
-def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
+def _writes(node: graph.Node, names: Names, words: dict[str, str]) -> list[str]:
     types = [names.type(leaf) for leaf in node.leaves]
-    if isinstance(node, Permute):
+    if isinstance(node, graph.Permute):
         target = stores(node)[0]
         how = "overwriting" if node.combine is None else f"combined with {called(node.combine)}"
         words.setdefault(
@@ -387,11 +371,11 @@ def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
         )
         lines = [f"{t}  scattered at {show_access(target, names.form)}, {how}" for t in types]
         return [*lines, *_lost_fractions(node)]
-    if isinstance(node, Sequential):
+    if isinstance(node, graph.Sequential):
         counts = Counter(node.written)
         return [f"{t}  {counts[k]} written in each iteration, in place"
                 for k, t in enumerate(types)]  # fmt: skip
-    if isinstance(node, Fold) and node.inner:
+    if isinstance(node, graph.Fold) and node.inner:
         inner = names.shape(node.inner)
         by_component = node.epilogue == node.results and called(node.combine) not in (
             "argmin",
@@ -399,23 +383,23 @@ def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
         )
         each = ways(node.combine) if by_component else [called(node.combine)] * len(types)
         return [f"{t}  each from {inner} elements by {w}" for t, w in zip(types, each, strict=True)]
-    if isinstance(node, FoldSeg):
+    if isinstance(node, graph.FoldSeg):
         return [f"{t}  one per segment, by {called(node.combine)}" for t in types]
-    if isinstance(node, Scan):
+    if isinstance(node, graph.Scan):
         way = "from the end" if node.reverse else "from the start"
         return [f"{t}  running {called(node.combine)} along axis {node.axis}, {way}" for t in types]
-    if isinstance(node, Recurrence):
+    if isinstance(node, graph.Recurrence):
         way = "from the end" if node.reverse else "from the start"
         along = f"along axis {node.axis}, {way}"
         stored = len(node.collected)
         return [f"{t}  {f'of every step {along}' if k < stored else 'of the last step'}"
                 for k, t in enumerate(types)]  # fmt: skip
-    if isinstance(node, Matmul):
+    if isinstance(node, graph.Matmul):
         return [f"{t}  sums of {names.extent(node.k)} products" for t in types]
     return types
 
 
-def _lost_fractions(node: Permute) -> list[str]:
+def _lost_fractions(node: graph.Permute) -> list[str]:
     """Notes on fractions lost by casting values to the type of a permute's defaults."""
     casts = (v for v in node.values if isinstance(v, Apply) and v.op.name == "cast")
     lossy = {(v.args[0].type, v.type) for v in casts if v.args[0].type.is_float}
@@ -426,14 +410,14 @@ def _lost_fractions(node: Permute) -> list[str]:
     ]
 
 
-def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, str]) -> list[
+def _costs(node: graph.Node, found: Sequence[Access], names: Names, words: dict[str, str]) -> list[
         tuple[str, list[str]]]:  # fmt: skip
     """Memory traffic, operations and intensity."""
-    if isinstance(node, Memory):
+    if isinstance(node, graph.Memory):
         size = _total([names.size(leaf.shape) for leaf in node.leaves],
                       [leaf.type.bytes for leaf in node.leaves])  # fmt: skip
         return [("memory", ["allocated" if size is None else f"{in_bytes(size)} allocated"])]
-    replaced = isinstance(node, Permute) and node.combine is None
+    replaced = isinstance(node, graph.Permute) and node.combine is None
     kept = (le for le in node.operands() if not (replaced and _in_place(node, le, names)))
     leaves = dict.fromkeys([*(a.leaf for a in found), *kept])
     results = list(node.leaves)
@@ -453,7 +437,7 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
     if total_read is not None and total_written is not None:
         moved = f"{in_bytes(total_read)} read + {in_bytes(total_written)} written"
     rows = [("memory", [moved])]
-    if isinstance(node, Library):
+    if isinstance(node, graph.Library):
         lowering = offered(names.program.backend, "lowering")
         own = lowering is not None and lowering(names.program, node) is not None
         name = node.operation.name
@@ -470,7 +454,7 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
     words.setdefault(
         "operations", "counted in additions: a multiply-add is 2, a division 8, an exponential 20"
     )
-    unit = "product" if isinstance(node, Matmul) else "element"
+    unit = "product" if isinstance(node, graph.Matmul) else "element"
     work = f"{count_of(each, 'operation')} per {unit}" if each else ""
     if after:
         work += (", " if work else "") + f"{count_of(after, 'operation')} per result"
@@ -488,7 +472,7 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
         spent = total
     if byte is not None:
         known = None not in (total_read, total_written, total)
-        limit = _limit(names.program, spent, byte, known and not isinstance(node, Matmul))
+        limit = _limit(names.program, spent, byte, known and not isinstance(node, graph.Matmul))
         rows.append(("intensity", [f"{count_of(spent / byte, 'operation')} per byte: {limit}"]))
     return rows
 
@@ -506,24 +490,24 @@ def _limit(program: Program, work: float, moved: float, whole: bool) -> str:
     return f"{what} is the limit, {duration(longest)} at {rate}"
 
 
-def _epilogue(node: Node) -> tuple[Expr, ...]:
+def _epilogue(node: graph.Node) -> tuple[Expr, ...]:
     """The expressions computed once per result of a reduction, not once per element."""
-    reduces = isinstance(node, Fold | FoldSeg | Matmul)
+    reduces = isinstance(node, graph.Fold | graph.FoldSeg | graph.Matmul)
     return tuple(getattr(node, "epilogue", ())) if reduces else ()
 
 
-def _work(node: Node, names: Names) -> tuple[float, int | None, float, int | None]:
+def _work(node: graph.Node, names: Names) -> tuple[float, int | None, float, int | None]:
     """(additions per element of the domain, elements of the domain, additions per result of a
     reduction, number of results)."""
     epilogue = _epilogue(node)
     after = cost.arithmetic(epilogue, names.value)
     finished = names.size(node.leaves[0].shape) if node.leaves else None
-    if isinstance(node, Matmul):
+    if isinstance(node, graph.Matmul):
         size = names.size((*node.batch, node.m, node.n, node.k))
         return 2.0, size, after, finished
     own = [e for e in node.per_element() if e not in epilogue]
-    axes = row_axes(own, node.shape) if isinstance(node, Generate) else None
-    if axes is not None and isinstance(node, Generate) and not node.label.ordered:
+    axes = row_axes(own, node.shape) if isinstance(node, graph.Generate) else None
+    if axes is not None and isinstance(node, graph.Generate) and not node.label.ordered:
         members = row_members(own, node.shape, axes)  # which share what they have in common
         each = cost.arithmetic([e for m in members for e in m], names.value) / len(members)
     else:
@@ -532,11 +516,11 @@ def _work(node: Node, names: Names) -> tuple[float, int | None, float, int | Non
     if combine is not None:
         each += cost.arithmetic(combine.results, names.value)
     shape: Any = getattr(node, "shape", None)
-    if isinstance(node, Fold):
+    if isinstance(node, graph.Fold):
         shape = (*node.outer, *node.inner)
-    elif isinstance(node, FoldSeg):
+    elif isinstance(node, graph.FoldSeg):
         shape = (*node.outer, node.extent)
-    elif isinstance(node, Permute | Sequential):
+    elif isinstance(node, graph.Permute | graph.Sequential):
         shape = node.domain
     return each, names.size(shape) if shape is not None else None, after, finished
 
@@ -563,12 +547,12 @@ def _recognised(program: Program) -> list[str]:
 def _not_fused(program: Program, names: Names, short: ShortRows) -> list[str]:
     """Why kernels that read each other's results were not fused."""
     kept = program.history.context.kept if program.history.context else {}
-    read_by: dict[Node, list[int]] = {}
-    for node in topological(program.roots):
+    read_by: dict[graph.Node, list[int]] = {}
+    for node in graph.topological(program.roots):
         if node in names.kernels:
             for leaf in dict.fromkeys(leaf.node for leaf in node.inputs()):
                 read_by.setdefault(leaf, []).append(names.kernels[node])
-        for leaf_ in inner_inputs(node):
+        for leaf_ in graph.inner_inputs(node):
             read_by.setdefault(leaf_.node, [])
     rows = []
     for node, number in names.kernels.items():

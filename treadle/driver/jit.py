@@ -23,17 +23,10 @@ from typing import (
 )
 
 from treadle.backend.registry import require_name
+from treadle.dsl import errors
 from treadle.dsl.analysis.short_extents import specialising
 from treadle.dsl.annotations import Argument, ScheduleLike, Tree
 from treadle.dsl.array import Array
-from treadle.dsl.errors import (
-    TracingError,
-    TreadleError,
-    no_attribute,
-    of_limits,
-    user_facing,
-    wrong_arguments,
-)
 from treadle.dsl.expr import Param
 from treadle.dsl.frontend.call_cache import fresh, fresh_together
 from treadle.dsl.frontend.drawn import warn_of_unrolled, watching
@@ -91,7 +84,7 @@ def run(expr: tuple[Array, ...], **options: Unpack[RunOptions]) -> tuple[NDArray
 def run(expr: list[Array], **options: Unpack[RunOptions]) -> list[NDArray[Any]]: ...
 @overload
 def run(expr: Tree, **options: Unpack[RunOptions]) -> Any: ...
-@user_facing
+@errors.user_facing
 def run(
     expr: Tree,
     *more: Tree,
@@ -135,7 +128,7 @@ def run(
             why = "there are several results"
             if not isinstance(expr, tuple | list | dict):
                 why = f"nothing computes a {type(expr).__name__}"
-            raise TracingError(
+            raise errors.TracingError(
                 f"schedule= is for one operation, and {why}.",
                 hint="Give schedules per operation: schedule=… or .scheduled(…).",
             )
@@ -212,14 +205,14 @@ class Jit(Generic[P, R, S]):
 
         def __getattr__(self, name: str) -> Any:
             if name in ("explain", "source", "graph", "kernels", "save"):
-                raise no_attribute(
+                raise errors.no_attribute(
                     f"a compiled function has no {name!r}: a program for certain arguments has "
                     f"one. Write f.lower(*args).{name}{'' if name == 'kernels' else '()'}.",
                     name,
                 )
             instead = COMPILED.get(name)
             if instead is not None:
-                raise no_attribute(f"a compiled function has no {name!r}: {instead}.", name)
+                raise errors.no_attribute(f"a compiled function has no {name!r}: {instead}.", name)
             raise AttributeError(f"'Jit' object has no attribute {name!r}")
 
     def on(self, backend: str) -> Jit[P, R, S]:
@@ -283,10 +276,10 @@ class Jit(Generic[P, R, S]):
             if replay is not None:
                 self._keep(by_name, program, replay)
             return result
-        except TreadleError as error:
+        except errors.TreadleError as error:
             raise error.with_traceback(None) from error.__cause__
         except (RecursionError, MemoryError) as error:
-            raise of_limits(error) from None
+            raise errors.of_limits(error) from None
 
     def _keep(self, by_name: tuple[str, ...], program: Program, replay: Replay) -> None:
         known, replays = self._replays
@@ -314,7 +307,7 @@ class Jit(Generic[P, R, S]):
         except (TypeError, ValueError) as error:
             found = of_structure(error, symbols)
             if isinstance(found, TypeError):
-                found = wrong_arguments(found, self._function, positional, named)
+                found = errors.wrong_arguments(found, self._function, positional, named)
             if found is error:
                 raise
             raise found from None
@@ -360,7 +353,7 @@ class Jit(Generic[P, R, S]):
         self._here().keep(key, flat, program, specialised)
         return program
 
-    @user_facing
+    @errors.user_facing
     def lower(self, *args: Argument, **kwargs: Argument) -> Program:
         """The `Program` for arguments like these: `.explain()`, `.source()`, `.graph()`, …
 
@@ -377,7 +370,7 @@ class Jit(Generic[P, R, S]):
         known = chunks if any(map(is_lazy, data)) else ()
         return program.explained_for(shapes_of(flat), tuple(numbers), known)
 
-    @user_facing
+    @errors.user_facing
     def scheduled(self, *unnamed: ScheduleLike, **schedules: ScheduleLike) -> Jit[P, R, S]:
         """The same function with other schedules for named operations."""
         if unnamed:
@@ -389,7 +382,7 @@ class Jit(Generic[P, R, S]):
         more = {**self._overrides, **schedules}
         return Jit(self._function, self._backend, self._changes, more, self._devices)
 
-    @user_facing
+    @errors.user_facing
     def tune(
         self,
         *args: Argument,
@@ -464,7 +457,7 @@ def jit(
 def jit(function: Callable[P, R], **options: Unpack[JitOptions]) -> Jit[P, R, Any]: ...
 @overload
 def jit(**options: Unpack[JitOptions]) -> Compiler: ...
-@user_facing
+@errors.user_facing
 def jit(
     function: Callable[P, R] | None = None,
     *,
@@ -514,7 +507,7 @@ def jit(
     return made
 
 
-def _no_function(value: object) -> TracingError:
+def _no_function(value: object) -> errors.TracingError:
     """The error for compiling an object that is not a function."""
     hint = "Write td.jit(f), or @td.jit above a function."
     if isinstance(value, type):
@@ -525,4 +518,4 @@ def _no_function(value: object) -> TracingError:
             hint = "Compile a function, and call it in the property."
     elif isinstance(value, str):
         hint = "Leave the signature out, @td.jit: calls have the types of their arguments."
-    return TracingError(f"jit needs a function, got {called(value)}.", hint=hint)
+    return errors.TracingError(f"jit needs a function, got {called(value)}.", hint=hint)

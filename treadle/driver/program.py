@@ -14,17 +14,10 @@ import numpy as np
 
 from treadle.backend.registry import load as load_backend, offered, require_name
 from treadle.backend.runtime.choosing import first_choice
-from treadle.dsl import passes
+from treadle.dsl import errors, passes
 from treadle.dsl.annotations import Argument, ScheduleLike
 from treadle.dsl.autodiff.custom import without_rules
 from treadle.dsl.autodiff.loops import with_stored_states
-from treadle.dsl.errors import (
-    DeviceOutOfMemory,
-    TracingError,
-    TreadleError,
-    no_attribute,
-    user_facing,
-)
 from treadle.dsl.expr import Param
 from treadle.dsl.frontend.sources import IN_PARTS
 from treadle.dsl.frontend.suggestions import PROGRAM
@@ -109,7 +102,7 @@ class Program(TracedProgram):
         def __getattr__(self, name: str) -> object:
             instead = PROGRAM.get(name)
             if instead is not None:
-                raise no_attribute(f"a program has no {name!r}: {instead}.", name)
+                raise errors.no_attribute(f"a program has no {name!r}: {instead}.", name)
             raise AttributeError(f"'Program' object has no attribute {name!r}")
 
     # --- running ---
@@ -146,9 +139,9 @@ class Program(TracedProgram):
         except KeyboardInterrupt as stopped:
             raise stopped.with_traceback(None) from None
         except MemoryError as error:
-            if isinstance(error, TreadleError):
+            if isinstance(error, errors.TreadleError):
                 raise with_stored_states(error, self.source_roots) from None
-            raise DeviceOutOfMemory(
+            raise errors.DeviceOutOfMemory(
                 f"'{self.name}' ran out of memory on {self.backend}: "
                 f"{str(error) or 'there is no memory left'}.",
                 hint="Use smaller arrays, or compute in parts.",
@@ -186,7 +179,7 @@ class Program(TracedProgram):
             return [whole(d) if type(d) in IN_PARTS else d for d in arrays]
         return arrays
 
-    @user_facing
+    @errors.user_facing
     def __call__(self, *args: Argument, **kwargs: Argument) -> Any:
         """Run on arguments of the traced ranks and types."""
         if kwargs:
@@ -271,7 +264,7 @@ class Program(TracedProgram):
         """The kernels in launch order (nodes of the optimised graph)."""
         return [n for n in topological(self.roots) if not isinstance(n, Input)]
 
-    @user_facing
+    @errors.user_facing
     def explain(self, backend: str | None = None) -> str:
         """Describe every kernel: what was fused into it, what was not and why, bytes, operations.
 
@@ -320,7 +313,7 @@ class Program(TracedProgram):
         other.names = self.names
         return other
 
-    @user_facing
+    @errors.user_facing
     def source(self, backend: str | None = None, arch: str | None = None) -> str:
         """The code of each kernel: CUDA C++ on `cuda`, LLVM IR on `native`.
 
@@ -361,7 +354,7 @@ class Program(TracedProgram):
 
         return graphviz(self)
 
-    @user_facing
+    @errors.user_facing
     def scheduled(self, *unnamed: ScheduleLike, **schedules: ScheduleLike) -> Program:
         """The same program, with its operations computed in other orders.
 
@@ -428,7 +421,7 @@ class Program(TracedProgram):
         made.__dict__.update(self.__dict__)
         return made
 
-    @user_facing
+    @errors.user_facing
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program to a file that `td.load` reads, on this machine or another.
 
@@ -451,7 +444,7 @@ class Program(TracedProgram):
 
         storage.save(self, path)
 
-    @user_facing
+    @errors.user_facing
     def tune(self, *args: Argument, budget: float = 60.0, keep: int | None = None,
              tolerance: float | None = None, progress: bool = True) -> Program:  # fmt: skip
         """The program with the schedules that were measured to be the fastest.
@@ -498,7 +491,7 @@ def _check_names(roots: Sequence[Leaf], schedules: dict[str, Any]) -> None:
             near = did_you_mean(wanted, names)
             known = ", ".join(sorted(names)) or "none"
             advice = f"Named operations: {known}.  Name one with name=… where it is built."
-            raise TracingError(
+            raise errors.TracingError(
                 f"the program has no operation named {wanted!r}.",
                 hint=advice if near is None else f"{near}\n{advice}",
             )
@@ -530,7 +523,7 @@ def operation_names(programs: Iterable[Sequence[Leaf]]) -> list[str]:
     return sorted(found)
 
 
-def unnamed_schedules(what: str, given: Sequence[Any], names: Sequence[str]) -> TracingError:
+def unnamed_schedules(what: str, given: Sequence[Any], names: Sequence[str]) -> errors.TracingError:
     """The error for `.scheduled(Row())`, without an operation; `names`: the existing names."""
     name, schedule = names[0] if names else "name", given[0]
     if len(given) == 2 and given[0] in names:  # as in scheduled("blur", Row())
@@ -538,13 +531,13 @@ def unnamed_schedules(what: str, given: Sequence[Any], names: Sequence[str]) -> 
     advice = f"Named operations: {', '.join(names)}." if names else (
         "An operation gets its name where it is built, with name=…."
     )  # fmt: skip
-    return TracingError(
+    return errors.TracingError(
         f"scheduled takes schedules by the names of operations, got {schedule!r} without one.",
         hint=f"Write {what}.scheduled({name}={schedule!r}).  {advice}",
     )
 
 
-@user_facing
+@errors.user_facing
 def load(path: str | os.PathLike[str]) -> Program:
     """Load a program from a file written by `Program.save`.
 

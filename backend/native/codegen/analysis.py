@@ -5,26 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
-from treadle.skeletons.ir.kernel import (
-    Assign,
-    Atomic,
-    Body,
-    Buffer,
-    Declare,
-    For,
-    If,
-    Let,
-    Load,
-    Publish,
-    Reduce,
-    Report,
-    Statement,
-    Store,
-    While,
-    children,
-    expressions,
-    statements,
-)
+from treadle.skeletons.ir import kernel as ir
 
 from .lanes import BITS
 from .mathlib import FUNCTIONS
@@ -32,23 +13,23 @@ from .target import Target
 from .values import register_element
 
 
-def modified(body: Iterable[Statement]) -> set[Var | Buffer]:
+def modified(body: Iterable[ir.Statement]) -> set[Var | ir.Buffer]:
     """The variables assigned and the buffers written anywhere in `body`."""
-    found: set[Var | Buffer] = set()
-    for s in statements(tuple(body)):
+    found: set[Var | ir.Buffer] = set()
+    for s in ir.statements(tuple(body)):
         match s:
-            case Assign():
+            case ir.Assign():
                 found.add(s.var)
-            case Store() | Publish():
+            case ir.Store() | ir.Publish():
                 found.add(s.buffer)
-            case Atomic():
+            case ir.Atomic():
                 found.update(s.buffers)
-            case Reduce():
+            case ir.Reduce():
                 found.update(s.accumulators)
     return found
 
 
-def varying_variables(body: Body, seeds: set[Var]) -> set[Var]:
+def varying_variables(body: ir.Body, seeds: set[Var]) -> set[Var]:
     """The variables whose values may differ between lanes, given those that do (`seeds`).
 
     A variable assigned under a condition, or in a loop, that differs between lanes differs too.
@@ -65,30 +46,30 @@ def is_varying(e: Expr, varying: set[Var]) -> bool:
     return any(node in varying for node in walk((e,)) if isinstance(node, Var))
 
 
-def _spread(body: Body, varying: set[Var], under: bool) -> None:
+def _spread(body: ir.Body, varying: set[Var], under: bool) -> None:
     for s in body:
         match s:
-            case Let():
+            case ir.Let():
                 if is_varying(s.value, varying):
                     varying.add(s.var)
-            case Declare() | Assign():
+            case ir.Declare() | ir.Assign():
                 if under or is_varying(s.value, varying):
                     varying.add(s.var)
-            case If():
+            case ir.If():
                 inside = under or is_varying(s.condition, varying)
                 _spread(s.then, varying, inside)
                 _spread(s.other, varying, inside)
-            case For() | Reduce():
+            case ir.For() | ir.Reduce():
                 starts = is_varying(s.start, varying)
                 if starts:
                     varying.add(s.var)
                 inside = under or starts or is_varying(s.stop, varying)
                 _spread(s.body, varying, inside)
-                if isinstance(s, Reduce) and (
+                if isinstance(s, ir.Reduce) and (
                     inside or any(is_varying(v, varying) for v in s.values)
                 ):
                     varying.update(s.accumulators)
-            case While():
+            case ir.While():
                 _spread(s.before, varying, under)
                 inside = under or is_varying(s.condition, varying)
                 _spread(s.before, varying, inside)
@@ -99,21 +80,21 @@ def _spread(body: Body, varying: set[Var], under: bool) -> None:
 _EXPENSIVE = 8.0
 
 
-def once(body: Body, scalars: Iterable[Var]) -> list[tuple[Var | None, Expr]]:
+def once(body: ir.Body, scalars: Iterable[Var]) -> list[tuple[Var | None, Expr]]:
     """The expensive floating-point expressions of `body` that depend on a kernel's scalars alone,
     after the values that they name."""
     known: set[Expr] = set(scalars)
     named: dict[Var, Expr] = {}
     found: dict[Expr, None] = {}
-    for s in statements(body):
-        for e in walk(expressions(s), lambda x: x not in known):
+    for s in ir.statements(body):
+        for e in walk(ir.expressions(s), lambda x: x not in known):
             if isinstance(e, Const):
                 known.add(e)
             elif isinstance(e, Apply) and all(a in known for a in e.args):
                 known.add(e)
                 if e.type.is_inexact and e.op.cost >= _EXPENSIVE:
                     found[e] = None
-        if isinstance(s, Let) and s.value in known:
+        if isinstance(s, ir.Let) and s.value in known:
             if named.setdefault(s.var, s.value) is not s.value:
                 return []
             known.add(s.var)
@@ -125,55 +106,57 @@ def once(body: Body, scalars: Iterable[Var]) -> list[tuple[Var | None, Expr]]:
     return [*values, *((None, e) for e in found)]
 
 
-def worth_skipping(body: Body) -> bool:
+def worth_skipping(body: ir.Body) -> bool:
     """Whether to branch around a block that no lane needs: memory, loops, long arithmetic."""
     cost = 0.0
-    for s in statements(body):
-        if isinstance(s, Store | Publish | Atomic | Report | For | While | Reduce):
+    for s in ir.statements(body):
+        if isinstance(
+            s, ir.Store | ir.Publish | ir.Atomic | ir.Report | ir.For | ir.While | ir.Reduce
+        ):
             return True
-        for node in walk(expressions(s)):
-            if isinstance(node, Load | Foreign):
+        for node in walk(ir.expressions(s)):
+            if isinstance(node, ir.Load | Foreign):
                 return True
             if isinstance(node, Apply):
                 cost += node.op.cost
     return cost > 16
 
 
-def nodes(body: Body) -> int:
+def nodes(body: ir.Body) -> int:
     """The number of operations emitted for `body`: the size of its code."""
     total = 0
     for s in body:
         copies = 1
-        if isinstance(s, For) and s.kind == "unrolled" and isinstance(s.stop, Const):
+        if isinstance(s, ir.For) and s.kind == "unrolled" and isinstance(s.stop, Const):
             first = int(s.start.value) if isinstance(s.start, Const) else 0
             copies = max(1, -(-(int(s.stop.value) - first) // s.step))
-        inner = sum(nodes(b) for b in children(s))
+        inner = sum(nodes(b) for b in ir.children(s))
         total += sum(1 for _ in _operations(s)) + copies * inner
     return total
 
 
-def _operations(s: Statement) -> Iterator[Expr]:
-    return (n for n in walk(expressions(s)) if not isinstance(n, Const | Var))
+def _operations(s: ir.Statement) -> Iterator[Expr]:
+    return (n for n in walk(ir.expressions(s)) if not isinstance(n, Const | Var))
 
 
-def is_light(s: Reduce, target: Target, most: int) -> bool:
+def is_light(s: ir.Reduce, target: Target, most: int) -> bool:
     """Whether the body is at most so many plain operations, which a mask costs little, and not on
     the few partial results of blocks."""
-    if not all(isinstance(b, Let) for b in s.body):
+    if not all(isinstance(b, ir.Let) for b in s.body):
         return False
-    found = [*walk((*(e for b in s.body for e in expressions(b)), *s.values))]
+    found = [*walk((*(e for b in s.body for e in ir.expressions(b)), *s.values))]
     calls = any(
         isinstance(e, Foreign) or (isinstance(e, Apply) and e.op.name in FUNCTIONS) for e in found
     )
     masked = all(
         target.masks("load", BITS[register_element(e.type)]) and e.buffer.role != "scratch"
         for e in found
-        if isinstance(e, Load)
+        if isinstance(e, ir.Load)
     )
-    return masked and not calls and sum(isinstance(e, Apply | Load) for e in found) <= most
+    return masked and not calls and sum(isinstance(e, Apply | ir.Load) for e in found) <= most
 
 
-def lanes_for(body: Body, target: Target) -> tuple[int, int]:
+def lanes_for(body: ir.Body, target: Target) -> tuple[int, int]:
     """The numbers of lanes that a vector loop runs at once, and its tail.
 
     The tail takes one vector of the widest type that a quarter of the values have, again and again:
@@ -183,12 +166,12 @@ def lanes_for(body: Body, target: Target) -> tuple[int, int]:
     """
     weight: dict[int, float] = {}
     calls = False
-    for s in statements(body):
+    for s in ir.statements(body):
         values: list[Expr] = []
-        if isinstance(s, Store | Assign | Declare | Let) and not _is_index(s.value):
+        if isinstance(s, ir.Store | ir.Assign | ir.Declare | ir.Let) and not _is_index(s.value):
             values.append(s.value)
-        for node in walk(expressions(s)):
-            if isinstance(node, Load) or (isinstance(node, Apply) and not _is_index(node)):
+        for node in walk(ir.expressions(s)):
+            if isinstance(node, ir.Load) or (isinstance(node, Apply) and not _is_index(node)):
                 values.append(node)
                 calls |= isinstance(node, Apply) and node.op.name in FUNCTIONS
             calls |= isinstance(node, Foreign)
@@ -206,4 +189,4 @@ def lanes_for(body: Body, target: Target) -> tuple[int, int]:
 
 def _is_index(e: Expr) -> bool:
     """Whether it is int64 arithmetic: mostly indices, which should not set the number of lanes."""
-    return e.type.is_integer and e.type.bits == 64 and not isinstance(e, Load)
+    return e.type.is_integer and e.type.bits == 64 and not isinstance(e, ir.Load)

@@ -24,26 +24,7 @@ from dataclasses import dataclass
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
 from treadle.dsl.types import ScalarType
-from treadle.skeletons.ir.kernel import (
-    Assign,
-    Body,
-    Declare,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Reduce,
-    Statement,
-    Store,
-    While,
-    as_loop,
-    children,
-    defined,
-    evaluated,
-    expressions,
-    statements,
-)
+from treadle.skeletons.ir import kernel as ir
 
 from .analysis import is_varying, lanes_for, modified, nodes, varying_variables
 from .lanes import BITS
@@ -122,10 +103,10 @@ class VectorForm:
         )
 
 
-Inner = For | While
+Inner = ir.For | ir.While
 
 
-def form_of(s: Inner, lanes: int, varying: set[Var], target: Target, around: For | None) -> Form:
+def form_of(s: Inner, lanes: int, varying: set[Var], target: Target, around: ir.For | None) -> Form:
     """The form of a loop that differs between the lanes of the vector loop around it."""
     times = _Times(lanes, varying, target, around)
     one, vector = times.iteration(s)
@@ -133,7 +114,7 @@ def form_of(s: Inner, lanes: int, varying: set[Var], target: Target, around: For
     return Form(lanes, one, vector, least)
 
 
-def vector_form(s: For, target: Target) -> VectorForm:
+def vector_form(s: ir.For, target: Target) -> VectorForm:
     """The form of a vector loop."""
     lanes, _ = lanes_for(s.body, target)
     varying = varying_variables(s.body, {s.var})
@@ -145,10 +126,10 @@ def vector_form(s: For, target: Target) -> VectorForm:
     return VectorForm(lanes * one <= vector, lanes, loops)
 
 
-def remarks(kernel: Kernel, target: Target) -> Iterator[str]:
+def remarks(kernel: ir.Kernel, target: Target) -> Iterator[str]:
     """The remarks on the vector loops of a kernel."""
-    for s in statements(kernel.body):
-        if isinstance(s, For) and s.kind == "vector":
+    for s in ir.statements(kernel.body):
+        if isinstance(s, ir.For) and s.kind == "vector":
             form = vector_form(s, target)
             if form.remark and (form.scalar or not kernel.errors):
                 yield form.remark
@@ -164,49 +145,49 @@ def _least(s: Inner, one: float, vector: float) -> int:
 def _has_uniform_loops(s: Inner, varying: set[Var]) -> bool:
     """Whether it contains loops with the same number of iterations for all lanes.  What vectors
     gain in these is more than what the last lanes of the loop around them cost."""
-    body = s.body if isinstance(s, For) else (*s.before, *s.body)
+    body = s.body if isinstance(s, ir.For) else (*s.before, *s.body)
     return any(not _differs(inner, varying) for inner in _loops(body))
 
 
 def _repeatable(s: Inner) -> bool:
     """Whether the test may be evaluated twice, since it changes nothing but its own variables."""
-    if isinstance(s, For):
+    if isinstance(s, ir.For):
         return True
-    own = {v for x in statements(s.before) for v in defined(x)}
+    own = {v for x in ir.statements(s.before) for v in ir.defined(x)}
     return modified(s.before) <= own
 
 
-def free(s: Statement) -> list[Var]:
+def free(s: ir.Statement) -> list[Var]:
     """The variables that a statement uses and does not define."""
     used: dict[Var, None] = {}
     own: set[Var] = set()
-    for x in statements((s,)):
-        own.update(defined(x))
-        if isinstance(x, For | Reduce):
+    for x in ir.statements((s,)):
+        own.update(ir.defined(x))
+        if isinstance(x, ir.For | ir.Reduce):
             own.add(x.var)
-        if isinstance(x, Assign):
+        if isinstance(x, ir.Assign):
             used[x.var] = None
-        if isinstance(x, Reduce):
+        if isinstance(x, ir.Reduce):
             used.update(dict.fromkeys(x.accumulators))
             own.update(v for v in (*x.combine.left, *x.combine.right) if isinstance(v, Var))
-        used.update(dict.fromkeys(e for e in walk(evaluated(x)) if isinstance(e, Var)))
+        used.update(dict.fromkeys(e for e in walk(ir.evaluated(x)) if isinstance(e, Var)))
     return [v for v in used if v not in own]
 
 
-def _loops(body: Body) -> Iterator[Inner]:
+def _loops(body: ir.Body) -> Iterator[Inner]:
     """The outermost loops; a reduction inside a vector loop is a loop, too."""
     for s in body:
-        if isinstance(s, Reduce):
-            yield as_loop(s)
-        elif isinstance(s, While) or (isinstance(s, For) and s.kind != "unrolled"):
+        if isinstance(s, ir.Reduce):
+            yield ir.as_loop(s)
+        elif isinstance(s, ir.While) or (isinstance(s, ir.For) and s.kind != "unrolled"):
             yield s
         else:
-            for inner in children(s):
+            for inner in ir.children(s):
                 yield from _loops(inner)
 
 
 def _differs(s: Inner, varying: set[Var]) -> bool:
-    if isinstance(s, While):
+    if isinstance(s, ir.While):
         return is_varying(s.condition, varying)
     return is_varying(s.start, varying) or is_varying(s.stop, varying)
 
@@ -214,50 +195,52 @@ def _differs(s: Inner, varying: set[Var]) -> bool:
 class _Times:
     """Estimates in cycles, (for one element, for a vector of `lanes`)."""
 
-    def __init__(self, lanes: int, varying: set[Var], target: Target, around: For | None) -> None:
+    def __init__(
+        self, lanes: int, varying: set[Var], target: Target, around: ir.For | None
+    ) -> None:
         self.lanes, self.varying, self.target = lanes, varying, target
         self.position = None if around is None else around.var
-        inside = () if around is None else statements(around.body)
-        self.named = {s.var: s.value for s in inside if isinstance(s, Let)}
+        inside = () if around is None else ir.statements(around.body)
+        self.named = {s.var: s.value for s in inside if isinstance(s, ir.Let)}
 
-    def block(self, body: Body, variant: set[Var] | None = None) -> tuple[float, float]:
+    def block(self, body: ir.Body, variant: set[Var] | None = None) -> tuple[float, float]:
         """The time to issue statements; what does not depend on `variant` is computed before."""
         one = vector = 0.0
         for s in body:
-            if isinstance(s, Reduce):
-                s = as_loop(s)
-            a, b = self.operations(expressions(s), variant)
-            if isinstance(s, Store):
+            if isinstance(s, ir.Reduce):
+                s = ir.as_loop(s)
+            a, b = self.operations(ir.expressions(s), variant)
+            if isinstance(s, ir.Store):
                 a += 1 / _SCALARS
                 b += self._access(s.buffer.type, s.index, "scatter")
-            if isinstance(s, While) or (isinstance(s, For) and s.kind != "unrolled"):
+            if isinstance(s, ir.While) or (isinstance(s, ir.For) and s.kind != "unrolled"):
                 c, d = self.iteration(s)
                 a, b = a + _ITERATIONS * c, b + _ITERATIONS * d
             else:
                 copies = 1.0
-                if isinstance(s, For) and isinstance(s.stop, Const):
+                if isinstance(s, ir.For) and isinstance(s.stop, Const):
                     copies = max(float(s.stop.value), 1.0)
-                for inner in children(s):
+                for inner in ir.children(s):
                     c, d = self.block(inner, variant)
                     a, b = a + copies * c, b + copies * d
-                if isinstance(s, If) and is_varying(s.condition, self.varying):
+                if isinstance(s, ir.If) and is_varying(s.condition, self.varying):
                     a += _BRANCH
             one, vector = one + a, vector + b
         return one, vector
 
     def iteration(self, s: Inner) -> tuple[float, float]:
         """One iteration of a loop."""
-        body = s.body if isinstance(s, For) else (*s.before, *s.body)
-        variant = {v for x in statements(body) for v in defined(x)}
+        body = s.body if isinstance(s, ir.For) else (*s.before, *s.body)
+        variant = {v for x in ir.statements(body) for v in ir.defined(x)}
         variant |= {v for v in modified(body) if isinstance(v, Var)}
-        if isinstance(s, For):
+        if isinstance(s, ir.For):
             variant.add(s.var)
         one, vector = self.block(body, variant)
-        if isinstance(s, While):
+        if isinstance(s, ir.While):
             a, b = self.operations((s.condition,), variant)
             one, vector = one + a, vector + b
         # A test that leaves the loop is predicted, also where it has two parts.
-        exits = [x for x in (s.before if isinstance(s, While) else ()) if isinstance(x, If)]
+        exits = [x for x in (s.before if isinstance(s, ir.While) else ()) if isinstance(x, ir.If)]
         one -= _BRANCH * sum(is_varying(x.condition, self.varying) for x in exits)
         path = _longest_cycle(body)
         return max(one + _TEST, path), max(vector + _MASKS, path + _MASKS)
@@ -267,7 +250,7 @@ class _Times:
         for e in walk(tuple(roots)):
             if isinstance(e, Const | Var) or not (variant is None or is_varying(e, variant)):
                 continue
-            if isinstance(e, Load):
+            if isinstance(e, ir.Load):
                 one += 1 / _SCALARS
                 vector += self._access(e.buffer.type, e.index, "gather")
             elif isinstance(e, Foreign):
@@ -341,10 +324,10 @@ def _latency(e: Apply) -> float:
     return _issue(e)
 
 
-def _longest_cycle(body: Body) -> float:
+def _longest_cycle(body: ir.Body) -> float:
     """The longest path from a variable that an iteration assigns to what it assigns to it, or from
     one to another and back, per iteration."""
-    own = {v for x in statements(body) for v in defined(x)}
+    own = {v for x in ir.statements(body) for v in ir.defined(x)}
     carried = [v for v in dict.fromkeys(_assigned(body)) if v not in own][:8]
     paths = {u: _paths(body, u) for u in carried}
     longest = 0.0
@@ -358,11 +341,11 @@ def _longest_cycle(body: Body) -> float:
     return longest
 
 
-def _assigned(body: Body) -> Iterator[Var]:
-    return (s.var for s in statements(body) if isinstance(s, Assign))
+def _assigned(body: ir.Body) -> Iterator[Var]:
+    return (s.var for s in ir.statements(body) if isinstance(s, ir.Assign))
 
 
-def _paths(body: Body, start: Var) -> Mapping[Var, float]:
+def _paths(body: ir.Body, start: Var) -> Mapping[Var, float]:
     """The longest paths from the value of `start` before the statements to variables behind."""
     at: dict[Var, float] = {start: 0.0}
     done: dict[Expr, float | None] = {}
@@ -377,16 +360,16 @@ def _paths(body: Body, start: Var) -> Mapping[Var, float]:
             own = 0.0
             if isinstance(e, Apply):
                 own = _latency(e)
-            elif isinstance(e, Load):
+            elif isinstance(e, ir.Load):
                 own = _LATE_LOAD
             elif isinstance(e, Foreign):
                 own = _FOREIGN
             done[e] = max(before) + own if before else None
         return done[root]
 
-    def follow(inside: Sequence[Statement], under: bool) -> None:
+    def follow(inside: Sequence[ir.Statement], under: bool) -> None:
         for s in inside:
-            if isinstance(s, Let | Declare | Assign):
+            if isinstance(s, ir.Let | ir.Declare | ir.Assign):
                 found = path(s.value)
                 if under and s.var in at:
                     found = max(at[s.var], found or 0.0)
@@ -394,10 +377,10 @@ def _paths(body: Body, start: Var) -> Mapping[Var, float]:
                     at.pop(s.var, None)
                 else:
                     at[s.var] = found
-            elif isinstance(s, Reduce):
-                follow((as_loop(s),), under)
+            elif isinstance(s, ir.Reduce):
+                follow((ir.as_loop(s),), under)
             else:
-                for inner in children(s):
+                for inner in ir.children(s):
                     follow(inner, True)
 
     follow(body, False)

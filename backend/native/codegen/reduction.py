@@ -22,16 +22,7 @@ from typing import TYPE_CHECKING, Any
 from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.expr import Apply, Expr, Var, primitive, walk
 from treadle.dsl.types import ScalarType, int64
-from treadle.skeletons.ir.kernel import (
-    Buffer,
-    Declare,
-    If,
-    Load,
-    Reduce,
-    as_loop,
-    expressions,
-    statements,
-)
+from treadle.skeletons.ir import kernel as ir
 
 from .analysis import is_light, modified, nodes, varying_variables
 from .lanes import Lanes, slice_lanes
@@ -81,7 +72,7 @@ def identity(name: str, t: ScalarType) -> Any:
     return None
 
 
-def _primitives(s: Reduce) -> list[str] | None:
+def _primitives(s: ir.Reduce) -> list[str] | None:
     """The known primitive of each component, or None."""
     found = []
     for k, e in enumerate(s.combine.results):
@@ -94,11 +85,11 @@ def _primitives(s: Reduce) -> list[str] | None:
     return found
 
 
-def reduce(em: Emitter, s: Reduce, copy: Copy) -> None:
+def reduce(em: Emitter, s: ir.Reduce, copy: Copy) -> None:
     """Emit a reduction: vectors outside vector loops, one lane per reduction inside them."""
     names = _primitives(s)
     if em.lanes or em.single or names is None:
-        em.statement(as_loop(s), [copy])
+        em.statement(ir.as_loop(s), [copy])
         return
     _Reduction(em, s, copy, names).emit()
 
@@ -109,15 +100,15 @@ class _Interior:
 
     low: Expr
     high: Expr
-    inner: Reduce
+    inner: ir.Reduce
 
 
-def _interior(s: Reduce) -> _Interior | None:
+def _interior(s: ir.Reduce) -> _Interior | None:
     """The interior, if the body begins with a test of its counter: `if low <= k and k < high`."""
-    at = next((n for n, x in enumerate(s.body) if not isinstance(x, Declare)), len(s.body))
+    at = next((n for n, x in enumerate(s.body) if not isinstance(x, ir.Declare)), len(s.body))
     match s.body[at : at + 1]:
         case (
-            If(
+            ir.If(
                 Apply(
                     args=(Apply(args=(low, k)) as least, Apply(args=(also, high)) as most)
                 ) as both
@@ -135,7 +126,7 @@ class _Reduction:
     """One reduction.  The partials of a block are in registers while whole groups are reduced; in
     memory, where vectors of partials are found by the counter, while single vectors are."""
 
-    def __init__(self, em: Emitter, s: Reduce, copy: Copy, names: list[str]) -> None:
+    def __init__(self, em: Emitter, s: ir.Reduce, copy: Copy, names: list[str]) -> None:
         self.em, self.s, self.copy, self.names = em, s, copy, names
         self.interior = _interior(s)
         self.lanes = 16 if em.target.vector_bytes == 64 else 8
@@ -144,8 +135,8 @@ class _Reduction:
         self.inner = [self._slots(t) for t in self.types]
         self.outer, self.in_memory = [self._arrays() for _ in range(2)]
         self.start = em.value(s.start, copy)
-        found = walk([e for b in statements(s.body) for e in expressions(b)] + list(s.values))
-        self.ahead = _AHEAD if sum(isinstance(e, Load) for e in found) == 1 else 0
+        found = walk([e for b in ir.statements(s.body) for e in ir.expressions(b)] + list(s.values))
+        self.ahead = _AHEAD if sum(isinstance(e, ir.Load) for e in found) == 1 else 0
         self.varying = em.varying | varying_variables(s.body, {s.var})
 
     def _vector(self, t: ScalarType) -> str:
@@ -254,7 +245,7 @@ class _Reduction:
                 outer = self._get(t, self._slot(k, self.outer, str(n)))
                 self._set(t, slot, self._combine(k, outer, self._get(t, slot), self.lanes))
 
-    def _block(self, first: Reg, end: Reg, changed: set[Var | Buffer]) -> None:
+    def _block(self, first: Reg, end: Reg, changed: set[Var | ir.Buffer]) -> None:
         """Reduce elements first … end − 1 into the inner partials."""
         if self.interior is not None:
             limit = self._whole(first, end, PARTIALS)
@@ -278,11 +269,11 @@ class _Reduction:
         count = code.emit(f"sub i64 {end}, {first}")
         return code.emit(f"add i64 {first}, {code.emit(f'and i64 {count}, {-size}')}")
 
-    def _at_once(self, s: Reduce) -> int:
+    def _at_once(self, s: ir.Reduce) -> int:
         """How many elements an iteration of `_groups` reduces."""
         return self.lanes if nodes(s.body) > _HEAVY else PARTIALS
 
-    def _groups(self, s: Reduce, first: Reg, limit: Reg, changed: set[Var | Buffer]) -> None:
+    def _groups(self, s: ir.Reduce, first: Reg, limit: Reg, changed: set[Var | ir.Buffer]) -> None:
         """Reduce whole groups of 64 elements, or whole vectors."""
         em = self.em
         if limit == first:
@@ -297,7 +288,7 @@ class _Reduction:
         em.touch(changed)
 
     def _around(self, first: Reg, limit: Reg, end: Reg, interior: _Interior,
-                changed: set[Var | Buffer]) -> None:  # fmt: skip
+                changed: set[Var | ir.Buffer]) -> None:  # fmt: skip
         """Reduce the groups before the interior, those inside, and the rest."""
         em, code = self.em, self.em.code
 
@@ -329,7 +320,7 @@ class _Reduction:
                 self._rest(start, stop, changed)
         em.touch(changed)
 
-    def _rest(self, first: Reg, end: Reg, changed: set[Var | Buffer]) -> None:
+    def _rest(self, first: Reg, end: Reg, changed: set[Var | ir.Buffer]) -> None:
         """Reduce any number of elements: whole vectors, and one whose lanes past the end are
         masked off."""
         code = self.em.code
@@ -342,7 +333,7 @@ class _Reduction:
                 count = code.emit(f"trunc i64 {code.emit(f'sub i64 {end}, {whole}')} to i32")
                 self._step(whole, self._mask(count), self._of(whole), changed, self.s)
 
-    def _last(self, limit: int, end: int, changed: set[Var | Buffer]) -> None:
+    def _last(self, limit: int, end: int, changed: set[Var | ir.Buffer]) -> None:
         """`_rest` for a known number of elements, fewer than 64."""
         for k in range(limit, end, self.lanes):
             mask = self._mask(str(end - k)) if end - k < self.lanes else None
@@ -350,7 +341,7 @@ class _Reduction:
             slots = [column[at : at + 1] for column in self.inner]
             self._step(str(k), mask, slots, changed, self.s)
 
-    def _light_rest(self, first: Reg, end: Reg, changed: set[Var | Buffer]) -> None:
+    def _light_rest(self, first: Reg, end: Reg, changed: set[Var | ir.Buffer]) -> None:
         """`_rest` for fewer than 64 elements, with the partials in registers: each vector has its
         own code, with a mask and without."""
         em, code = self.em, self.em.code
@@ -383,7 +374,7 @@ class _Reduction:
         v = Lanes(self.em.code, self.lanes)
         return v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
 
-    def _vectors(self, s: Reduce, first: Reg, end: Reg, changed: set[Var | Buffer]) -> None:
+    def _vectors(self, s: ir.Reduce, first: Reg, end: Reg, changed: set[Var | ir.Buffer]) -> None:
         """Reduce whole vectors into partials in memory, one by one."""
         em = self.em
         with em.loop(), em.counted(first, end, self.lanes, "vector") as k:
@@ -399,7 +390,7 @@ class _Reduction:
         return [[self._slot(c, self.in_memory, at)] for c in range(len(self.types))]
 
     def _step(self, k: Reg, mask: Reg | None, slots: Sequence[Sequence[Slot]],
-              changed: set[Var | Buffer], s: Reduce, ahead: int = 0) -> None:  # fmt: skip
+              changed: set[Var | ir.Buffer], s: ir.Reduce, ahead: int = 0) -> None:  # fmt: skip
         """Reduce vectors of elements, from `ahead` vectors behind `k` on, into one vector of
         partials each."""
         em = self.em
@@ -420,7 +411,7 @@ class _Reduction:
         em.lanes, em.mask, em.varying, em.ahead = 0, None, before_varying, 0
         em.touch(changed)
 
-    def _accumulate(self, s: Reduce, copies: Sequence[Copy], slots: Sequence[Sequence[Slot]],
+    def _accumulate(self, s: ir.Reduce, copies: Sequence[Copy], slots: Sequence[Sequence[Slot]],
                     mask: Reg | None) -> None:  # fmt: skip
         em = self.em
         v = Lanes(em.code, self.lanes)

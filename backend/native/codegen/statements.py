@@ -11,25 +11,7 @@ from typing import Any
 
 from treadle.dsl.expr import walk
 from treadle.dsl.types import int64
-from treadle.skeletons.ir.kernel import (
-    Assign,
-    Atomic,
-    Body,
-    Comment,
-    Declare,
-    Fetch,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Publish,
-    Reduce,
-    Report,
-    Statement,
-    Store,
-    While,
-)
+from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.verify import InvalidKernel
 
 from . import atomics, memory, single_lanes
@@ -43,7 +25,7 @@ from .values import Value
 from .vector import VectorLoop
 
 
-def block(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
+def block(em: Emitter, body: ir.Body, copies: Sequence[Copy]) -> None:
     """Statements in order, for every copy."""
     at = 0
     while at < len(body):
@@ -55,21 +37,21 @@ def block(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
         at += len(row)
 
 
-def _row_of_stores(em: Emitter, body: Body, at: int) -> list[Store]:
+def _row_of_stores(em: Emitter, body: ir.Body, at: int) -> list[ir.Store]:
     """The consecutive stores to one buffer from a statement on, which do not read from it."""
-    found: list[Store] = []
+    found: list[ir.Store] = []
     if not em.lanes or em.mask is not None:
         return found
     for s in body[at : at + memory.WIDEST_ROW]:
-        if not isinstance(s, Store) or (found and s.buffer is not found[0].buffer):
+        if not isinstance(s, ir.Store) or (found and s.buffer is not found[0].buffer):
             break
-        if any(isinstance(e, Load) and e.buffer is s.buffer for e in walk((s.index, s.value))):
+        if any(isinstance(e, ir.Load) and e.buffer is s.buffer for e in walk((s.index, s.value))):
             break
         found.append(s)
     return found
 
 
-def _store_row(em: Emitter, row: Sequence[Store], copy: Copy) -> bool:
+def _store_row(em: Emitter, row: Sequence[ir.Store], copy: Copy) -> bool:
     """Store a row of elements per lane, if the rows of the lanes are contiguous."""
     positions = [em.value(s.index, copy) for s in row]
     if not memory.are_rows(em, row[0].buffer, positions):
@@ -78,49 +60,49 @@ def _store_row(em: Emitter, row: Sequence[Store], copy: Copy) -> bool:
     return True
 
 
-def statement(em: Emitter, s: Statement, copies: Sequence[Copy]) -> None:
+def statement(em: Emitter, s: ir.Statement, copies: Sequence[Copy]) -> None:
     match s:
-        case Comment():
+        case ir.Comment():
             em.code.remark(s.text)
-        case Let():
+        case ir.Let():
             for c in copies:
                 c.values[s.var] = em.value(s.value, c)
-        case Declare():
+        case ir.Declare():
             for c in copies:
                 em.declare(s.var, em.value(s.value, c), c)
-        case Assign():
+        case ir.Assign():
             for c in copies:
                 _check_assignment(em, s, c)
                 em.assign(s.var, em.value(s.value, c), c)
-        case Store():
+        case ir.Store():
             for c in copies:
                 memory.store(em, s.buffer, em.value(s.index, c), em.value(s.value, c))
-        case If():
+        case ir.If():
             _if(em, s, copies)
-        case For():
+        case ir.For():
             _for(em, s, copies)
-        case While():
+        case ir.While():
             _while(em, s, copies)
-        case Reduce():
+        case ir.Reduce():
             for c in copies:
                 reduce(em, s, c)
-        case Atomic():
+        case ir.Atomic():
             for c in copies:
                 atomics.atomic(em, s, c)
-        case Report():
+        case ir.Report():
             for c in copies:
                 atomics.report(em, s, c)
-        case Fetch():
+        case ir.Fetch():
             for c in copies:
                 c.values[s.var] = atomics.fetch(em, s, c)
-        case Publish():
+        case ir.Publish():
             for c in copies:
                 atomics.publish(em, s, c)
         case _:
             raise AssertionError(f"{type(s).__name__} in kernel IR")
 
 
-def _check_assignment(em: Emitter, s: Assign, copy: Copy) -> None:
+def _check_assignment(em: Emitter, s: ir.Assign, copy: Copy) -> None:
     if s.var in em.varying and not copy.slots[s.var].lanes:
         raise InvalidKernel(
             f"{em.kernel.name}: {s.var.name} is declared outside a vector loop that assigns it"
@@ -130,7 +112,7 @@ def _check_assignment(em: Emitter, s: Assign, copy: Copy) -> None:
 # --- branches ---------------------------------------------------------------------------------
 
 
-def _if(em: Emitter, s: If, copies: Sequence[Copy]) -> None:
+def _if(em: Emitter, s: ir.If, copies: Sequence[Copy]) -> None:
     if em.lanes and is_varying(s.condition, em.varying):
         for c in copies:
             condition = em.reg(em.value(s.condition, c), em.lanes)
@@ -147,7 +129,7 @@ def _if(em: Emitter, s: If, copies: Sequence[Copy]) -> None:
         _branch(em, s, shared, copies)
 
 
-def _branch(em: Emitter, s: If, condition: Value, copies: Sequence[Copy]) -> None:
+def _branch(em: Emitter, s: ir.If, condition: Value, copies: Sequence[Copy]) -> None:
     """A real branch on a uniform condition."""
     if condition.const is not None:
         block(em, s.then if bool(condition.const) else s.other, copies)
@@ -174,7 +156,7 @@ def narrowed(em: Emitter, condition: Reg) -> Reg:
     return Lanes(em.code, em.lanes).both(em.mask, condition)
 
 
-def _masked_block(em: Emitter, body: Body, condition: Reg, copy: Copy) -> None:
+def _masked_block(em: Emitter, body: ir.Body, condition: Reg, copy: Copy) -> None:
     mask = narrowed(em, condition)
     if not worth_skipping(body):
         with em.masked(mask):
@@ -193,7 +175,7 @@ def _masked_block(em: Emitter, body: Body, condition: Reg, copy: Copy) -> None:
 # --- loops ------------------------------------------------------------------------------------
 
 
-def _for(em: Emitter, s: For, copies: Sequence[Copy]) -> None:
+def _for(em: Emitter, s: ir.For, copies: Sequence[Copy]) -> None:
     if s.step < 1:
         raise InvalidKernel(f"{em.kernel.name}: a loop with step {s.step}")
     if s.kind == "unrolled":
@@ -216,7 +198,7 @@ def _for(em: Emitter, s: For, copies: Sequence[Copy]) -> None:
         uniform_for(em, s, copies, start, stop)
 
 
-def _unrolled(em: Emitter, s: For, copies: Sequence[Copy], start: Value, length: int) -> None:
+def _unrolled(em: Emitter, s: ir.For, copies: Sequence[Copy], start: Value, length: int) -> None:
     """Emit every iteration as a copy; the copies are interleaved."""
     made = []
     for c in copies:
@@ -229,7 +211,7 @@ def _unrolled(em: Emitter, s: For, copies: Sequence[Copy], start: Value, length:
         block(em, s.body, made)
 
 
-def uniform_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop: Value) -> None:
+def uniform_for(em: Emitter, s: ir.For, copies: Sequence[Copy], start: Value, stop: Value) -> None:
     if s.kind == "vector" and not (em.lanes or em.single):
         VectorLoop(em, s, copies, start, stop).emit()
         return
@@ -246,7 +228,7 @@ def uniform_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop:
     em.touch(modified(s.body))
 
 
-def _masked_for(em: Emitter, s: For, copy: Copy) -> None:
+def _masked_for(em: Emitter, s: ir.For, copy: Copy) -> None:
     """A serial loop inside a vector loop whose bounds differ between lanes."""
     few = single_lanes.threshold(em, s)
     if few > em.lanes:
@@ -293,7 +275,7 @@ def _go_on(em: Emitter, mask: Reg, few: int) -> Reg:
     return em.unless_reported(Lanes(em.code, em.lanes).any(mask))
 
 
-def _while(em: Emitter, s: While, copies: Sequence[Copy]) -> None:
+def _while(em: Emitter, s: ir.While, copies: Sequence[Copy]) -> None:
     both = s.before + s.body
     if em.lanes and is_varying(s.condition, em.varying):
         for c in copies:
@@ -321,7 +303,7 @@ def _while(em: Emitter, s: While, copies: Sequence[Copy]) -> None:
     em.touch(modified(both))
 
 
-def _masked_while(em: Emitter, s: While, copy: Copy) -> None:
+def _masked_while(em: Emitter, s: ir.While, copy: Copy) -> None:
     """Iterate until every lane is done; a lane that is done keeps its values."""
     few = single_lanes.threshold(em, s)
     if few > em.lanes:
@@ -357,18 +339,18 @@ def _masked_while(em: Emitter, s: While, copy: Copy) -> None:
 class KernelEmitter(Emitter):
     """The emitter of complete kernels."""
 
-    def block(self, body: Sequence[Statement], copies: Sequence[Copy]) -> None:
+    def block(self, body: Sequence[ir.Statement], copies: Sequence[Copy]) -> None:
         block(self, tuple(body), copies)
 
-    def statement(self, s: Statement, copies: Sequence[Copy]) -> None:
+    def statement(self, s: ir.Statement, copies: Sequence[Copy]) -> None:
         statement(self, s, copies)
 
-    def uniform_for(self, s: For, copies: Sequence[Copy], start: Value, stop: Value) -> None:
+    def uniform_for(self, s: ir.For, copies: Sequence[Copy], start: Value, stop: Value) -> None:
         uniform_for(self, s, copies, start, stop)
 
 
 def emit(
-    kernel: Kernel, target: Target, fast_math: bool = False, foreign: Sequence[Any] = ()
+    kernel: ir.Kernel, target: Target, fast_math: bool = False, foreign: Sequence[Any] = ()
 ) -> tuple[str, Emitter]:
     """The LLVM IR of a kernel, and the emitter with the symbols it needs.
 

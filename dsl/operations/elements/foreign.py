@@ -8,16 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
+from ... import errors
 from ...annotations import ArrayLike, Function, ScalarLike
 from ...array import Array
-from ...errors import (
-    DTypeError,
-    ShapeError,
-    TracingError,
-    TreadleError,
-    did_you_mean,
-    user_location,
-)
 from ...evaluator import evaluator
 from ...expr import Foreign
 from ...frontend.refusals import called
@@ -125,7 +118,7 @@ def _of_address(f: Any) -> Any:
     if isinstance(f, _CFUNCTION):
         if f.argtypes is None:
             name = getattr(f, "__name__", "f")
-            raise TracingError(
+            raise errors.TracingError(
                 f"the C function '{name}' does not say what it takes.",
                 hint=f"Write {name}.argtypes = [ctypes.c_double] and {name}.restype = "
                 "ctypes.c_double, or its types, before.",
@@ -145,14 +138,14 @@ def _compiled(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
     try:
         import numba
     except ImportError:
-        raise TracingError("foreign needs Numba.", hint="pip install numba") from None
+        raise errors.TracingError("foreign needs Numba.", hint="pip install numba") from None
     if not callable(f):
-        raise TracingError(
+        raise errors.TracingError(
             f"foreign needs a function, got {type(f).__name__}.",
             hint="Write td.foreign(f, x), f made by numba.njit or a plain function of numbers.",
         )
     if any(t.bits == 16 and t.is_float for t in types):
-        raise DTypeError(
+        raise errors.DTypeError(
             "foreign functions take no half-precision arguments.",
             hint="Cast: td.cast(x, td.float32).",
         )
@@ -160,10 +153,10 @@ def _compiled(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
         dispatcher = f if hasattr(f, "py_func") else numba.njit(_of_address(f))
         dispatcher.compile(tuple(_numba_type(t) for t in types))
         signature = dispatcher.overloads[tuple(_numba_type(t) for t in types)].signature
-    except (MemoryError, TreadleError):
+    except (MemoryError, errors.TreadleError):
         raise
     except Exception as error:
-        raise TracingError(
+        raise errors.TracingError(
             f"Numba could not compile '{getattr(f, '__name__', f)}' for "
             f"({', '.join(map(str, types))}): {error}",
             hint="foreign takes scalar functions of numbers that numba.njit accepts.",
@@ -171,8 +164,8 @@ def _compiled(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
     result = str(signature.return_type)
     try:
         result_type = as_type({"bool": "bool"}.get(result, result))
-    except (DTypeError, TypeError):
-        raise TracingError(
+    except (errors.DTypeError, TypeError):
+        raise errors.TracingError(
             f"the foreign function returns {result}; it must return one number.",
             hint="Call one function per result, or return a complex number.",
         ) from None
@@ -205,7 +198,7 @@ def foreign_array(
     """
     forbid_nesting("foreign_array")
     if not isinstance(implementations, Mapping):
-        raise TracingError(
+        raise errors.TracingError(
             f"foreign_array needs a dict of functions by backend, got {called(implementations)}.",
             hint='Write td.foreign_array({"native": f}, a, fallback=g).',
         )
@@ -213,12 +206,12 @@ def foreign_array(
     known = evaluator().backends()
     for backend, function in implementations.items():
         if not evaluator().is_backend_name(backend):
-            raise TracingError(
+            raise errors.TracingError(
                 f"foreign_array: there is no backend {backend!r}.",
-                hint=f"{did_you_mean(str(backend), known)}Backends: {', '.join(known)}.",
+                hint=f"{errors.did_you_mean(str(backend), known)}Backends: {', '.join(known)}.",
             )
         if not callable(function):
-            raise TracingError(
+            raise errors.TracingError(
                 f"foreign_array: the implementation for {backend} is not a function.",
                 hint='Write {"native": f}, where f gets NumPy arrays and returns one.',
             )
@@ -227,7 +220,7 @@ def foreign_array(
     single = isinstance(meaning, Array)
     results = [meaning] if single else list(meaning)
     if not all(isinstance(r, Array) and r.structure.is_leaf for r in results):
-        raise TracingError(
+        raise errors.TracingError(
             "the fallback of foreign_array must return arrays of scalars.",
             hint="Return an Array, or a tuple of them; td.unzip(a) takes tuples apart.",
         )
@@ -243,7 +236,7 @@ def foreign_array(
         for value, out in zip(parts, outs, strict=True):
             dtype, extents = layout_of(value)
             if dtype != out.type.numpy or len(extents) != len(out.shape):
-                raise ShapeError(
+                raise errors.ShapeError(
                     f"foreign_array: the implementation for {backend} returned {dtype} of "
                     f"rank {len(extents)}; the fallback says {out.type} of rank {len(out.shape)}.",
                     hint="Convert there, as in x.astype(np.float32), or change the fallback.",
@@ -256,7 +249,7 @@ def foreign_array(
         tuple(le for a in operands for le in a._leaves),
         outs,
         label=label,
-        where=user_location(),
+        where=errors.user_location(),
     )
     made = [Array((le,), LEAF, le.shape) for le in node.leaves]
     return made[0] if single else tuple(made)
@@ -280,5 +273,5 @@ def compute(a: ArrayLike | tuple[ArrayLike, ...]) -> Array | tuple[Array, ...]:
 def materialised(a: ArrayLike) -> Array:
     """The array behind a barrier."""
     array = as_array(a, "compute")
-    node = Barrier(array._leaves, label=Label("compute"), where=user_location())
+    node = Barrier(array._leaves, label=Label("compute"), where=errors.user_location())
     return Array(node.leaves, array.structure, array._shape)

@@ -18,197 +18,189 @@ from ...primitives import TABLE, floating
 from ...scalar import Scalar, apply_primitive, as_strong, as_truth, lift, unify_in_floats
 from ...types import as_type, float64, int64, promote, uint8
 from ..common import operation, operation_of_numbers, whole_number
+from . import lifting
 from .choosing import where
-from .lifting import (
-    binary,
-    documented_binary,
-    documented_unary,
-    elementwise,
-    leading,
-    lifted,
-    unary,
-)
 
-add = documented_binary(
+add = lifting.documented_binary(
     "add",
     "The sum x + y, element by element.  Integers wrap around; of booleans, logical or.",
     "td.add(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([5, 1, 3])",
 )
-subtract = documented_binary(
+subtract = lifting.documented_binary(
     "subtract",
     "The difference x − y.  Integers wrap around.",
     "td.subtract(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([1, 1, 1])",
 )
-multiply = documented_binary(
+multiply = lifting.documented_binary(
     "multiply",
     "The product x · y of elements (`td.matmul` multiplies matrices).  Integers wrap around;\n"
     "    of booleans, logical and.",
     "td.multiply(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([6, 0, 2])",
 )
-true_divide = documented_binary(
+true_divide = lifting.documented_binary(
     "true_divide",
     "The quotient x / y in floating point; a number over 0 is ±∞, 0 over 0 is NaN.",
     "td.true_divide(np.array([3, 1, 2]), 2)",
     "Array([1.5, 0.5, 1. ])",
 )
 divide = true_divide
-floor_divide = documented_binary(
+floor_divide = lifting.documented_binary(
     "floor_divide",
     "The quotient rounded down, x // y: −7 // 2 is −4.  Division of integers by 0 gives 0.",
     "td.floor_divide(np.array([-7, 7, 7]), np.array([2, 2, 0]))",
     "Array([-4,  3,  0])",
 )
-remainder = documented_binary(
+remainder = lifting.documented_binary(
     "remainder",
     "The remainder of `floor_divide`, x % y, with the sign of y.  Integers modulo 0 give 0.",
     "td.remainder(np.array([-7, 7]), 3)",
     "Array([2, 1])",
 )
 mod = remainder
-quot = documented_binary(
+quot = lifting.documented_binary(
     "quot",
     "The quotient rounded towards zero, as C divides integers: quot(−7, 2) is −3.  Division of\n"
     "    integers by 0 gives 0.",
     "td.quot(np.array([-7, 7]), 2)",
     "Array([-3,  3])",
 )
-rem = documented_binary(
+rem = lifting.documented_binary(
     "rem",
     "The remainder of `quot`, with the sign of x, as C's % of integers.",
     "td.rem(np.array([-7, 7]), 3)",
     "Array([-1,  1])",
 )
-fmod = documented_binary(
+fmod = lifting.documented_binary(
     "fmod",
     "The remainder with the sign of x, as C's fmod: fmod(−7.5, 2) is −1.5.",
     "td.run(td.fmod(-7.5, 2.0))",
     "array(-1.5)",
 )
-minimum = documented_binary(
+minimum = lifting.documented_binary(
     "minimum",
     "The smaller of two elements; NaN if one of them is NaN.  Of 0.0 and −0.0 it is either.",
     "td.minimum(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([2, 0, 1])",
 )
-maximum = documented_binary(
+maximum = lifting.documented_binary(
     "maximum",
     "The larger of two elements; NaN if one of them is NaN.  Of 0.0 and −0.0 it is either.",
     "td.maximum(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([3, 1, 2])",
 )
-fmin = documented_binary(
+fmin = lifting.documented_binary(
     "fmin",
     "The smaller of two elements; of a number and NaN, the number.",
     "td.fmin(np.array([np.nan, 1.0]), 2.0)",
     "Array([2., 1.])",
 )
-fmax = documented_binary(
+fmax = lifting.documented_binary(
     "fmax",
     "The larger of two elements; of a number and NaN, the number.",
     "td.fmax(np.array([np.nan, 1.0]), 2.0)",
     "Array([2., 2.])",
 )
-equal = documented_binary(
+equal = lifting.documented_binary(
     "equal",
     "Whether x == y.  NaN equals nothing; tuples are equal if all their components are.",
     "td.equal(np.array([3, 1, 2]), np.array([3, 0, 2]))",
     "Array([ True, False,  True])",
 )
-not_equal = documented_binary(
+not_equal = lifting.documented_binary(
     "not_equal",
     "Whether x != y: the opposite of `equal`.",
     "td.not_equal(np.array([3, 1, 2]), np.array([3, 0, 2]))",
     "Array([False,  True, False])",
 )
-less = documented_binary(
+less = lifting.documented_binary(
     "less",
     "Whether x < y.  Tuples are compared by their first components that differ.",
     "td.less(np.array([3, 1, 2]), 2)",
     "Array([False,  True, False])",
 )
-less_equal = documented_binary(
+less_equal = lifting.documented_binary(
     "less_equal",
     "Whether x <= y; False where one is NaN.",
     "td.less_equal(np.array([3, 1, 2]), 2)",
     "Array([False,  True,  True])",
 )
-greater = documented_binary(
+greater = lifting.documented_binary(
     "greater",
     "Whether x > y; False where one is NaN.",
     "td.greater(np.array([3, 1, 2]), 2)",
     "Array([ True, False, False])",
 )
-greater_equal = documented_binary(
+greater_equal = lifting.documented_binary(
     "greater_equal",
     "Whether x >= y; False where one is NaN.",
     "td.greater_equal(np.array([3, 1, 2]), 2)",
     "Array([ True, False,  True])",
 )
-logical_and = documented_binary(
+logical_and = lifting.documented_binary(
     "logical_and",
     "Whether both are true; numbers other than 0 are.",
     "td.logical_and(np.array([3, 0, 2]), np.array([True, True, False]))",
     "Array([ True, False, False])",
 )
-logical_or = documented_binary(
+logical_or = lifting.documented_binary(
     "logical_or",
     "Whether one of them is true, or both; numbers other than 0 are.",
     "td.logical_or(np.array([3, 0, 0]), np.array([True, True, False]))",
     "Array([ True,  True, False])",
 )
-logical_xor = documented_binary(
+logical_xor = lifting.documented_binary(
     "logical_xor",
     "Whether exactly one of them is true; numbers other than 0 are.",
     "td.logical_xor(np.array([3, 0, 0]), np.array([True, True, False]))",
     "Array([False,  True, False])",
 )
-bitwise_and = documented_binary(
+bitwise_and = lifting.documented_binary(
     "bitwise_and",
     "The bits that both have, x & y; of booleans, logical and.",
     "td.bitwise_and(np.array([3, 1, 2]), 1)",
     "Array([1, 1, 0])",
 )
-bitwise_or = documented_binary(
+bitwise_or = lifting.documented_binary(
     "bitwise_or",
     "The bits that one of them has, or both, x | y; of booleans, logical or.",
     "td.bitwise_or(np.array([3, 1, 2]), 1)",
     "Array([3, 1, 3])",
 )
-bitwise_xor = documented_binary(
+bitwise_xor = lifting.documented_binary(
     "bitwise_xor",
     "The bits in which they differ, x ^ y; of booleans, logical exclusive or.",
     "td.bitwise_xor(np.array([3, 1, 2]), 1)",
     "Array([2, 0, 3])",
 )
-left_shift = documented_binary(
+left_shift = lifting.documented_binary(
     "left_shift",
     "The bits of x moved y places up, x << y; a shift by all bits or more gives 0.",
     "td.left_shift(np.array([3, 1, 2]), np.array([1, 64, 0]))",
     "Array([6, 0, 2])",
 )
-right_shift = documented_binary(
+right_shift = lifting.documented_binary(
     "right_shift",
     "The bits of x moved y places down, x >> y, with copies of the sign: x // 2**y.",
     "td.right_shift(np.array([-8, 8]), 1)",
     "Array([-4,  4])",
 )
 bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
-hypot = documented_binary(
+hypot = lifting.documented_binary(
     "hypot",
     "The length √(x² + y²), without overflow on the way.",
     "td.hypot(np.array([3.0, 3e200]), np.array([4.0, 4e200]))",
     "Array([5.e+000, 5.e+200])",
 )
-copysign = documented_binary(
+copysign = lifting.documented_binary(
     "copysign",
     "The absolute value of x with the sign of y; −0.0 and NaN have signs, too.",
     "td.copysign(3.0, np.array([1.0, -0.0]))",
     "Array([ 3., -3.])",
 )
-nextafter = documented_binary(
+nextafter = lifting.documented_binary(
     "nextafter",
     "The float next to x in the direction of y; x if they are equal.",
     "td.nextafter(np.array([1.0, 2.0]), 2.0) - np.array([1.0, 2.0])",
@@ -216,7 +208,7 @@ nextafter = documented_binary(
 )
 
 
-@binary
+@lifting.binary
 def arctan2(y: ArrayLike, x: ArrayLike) -> Value:
     """The angle of the point (x, y) in radians; y is the first argument, as in NumPy.
 
@@ -227,163 +219,163 @@ def arctan2(y: ArrayLike, x: ArrayLike) -> Value:
     >>> td.run(td.atan2(1.0, -1.0))
     array(2.35619449)
     """
-    return elementwise("arctan2", y, x)
+    return lifting.elementwise("arctan2", y, x)
 
 
-negative = documented_unary(
+negative = lifting.documented_unary(
     "negative",
     "The negative −x; of unsigned integers modulo 2 to the number of bits.",
     "td.negative(np.array([3, 1, 2]))",
     "Array([-3, -1, -2])",
 )
-absolute = documented_unary(
+absolute = lifting.documented_unary(
     "absolute",
     "The absolute value |x|; of complex numbers √(re² + im²), without overflow.",
     "td.absolute(np.array([-2, 3]))",
     "Array([2, 3])",
 )
 abs = absolute
-sign = documented_unary(
+sign = lifting.documented_unary(
     "sign",
     "−1, 0 or 1 by the sign of x; NaN of NaN; of complex numbers x / |x|.",
     "td.sign(np.array([-2, 0, 3]))",
     "Array([-1,  0,  1])",
 )
-logical_not = documented_unary(
+logical_not = lifting.documented_unary(
     "logical_not",
     "Whether x is 0 (or False).",
     "td.logical_not(np.array([2, 0, 1]))",
     "Array([False,  True, False])",
 )
-invert = documented_unary(
+invert = lifting.documented_unary(
     "invert",
     "All bits of x inverted, ~x, which is −x − 1 of signed integers; of booleans, logical not.",
     "td.invert(np.array([3, 1, 2]))",
     "Array([-4, -2, -3])",
 )
 bitwise_not = bitwise_invert = invert
-sqrt = documented_unary(
+sqrt = lifting.documented_unary(
     "sqrt",
     "The square root; NaN of negative real numbers.  Of complex numbers the root whose real part\n"
     "    is not negative.",
     "td.sqrt(np.array([4.0, -4.0]))",
     "Array([ 2., nan])",
 )
-exp = documented_unary(
+exp = lifting.documented_unary(
     "exp",
     "The exponential function eˣ.",
     "td.exp(np.array([0.0, 0.5, 1.0]))",
     "Array([1.        , 1.64872127, 2.71828183])",
 )
-exp2 = documented_unary(
+exp2 = lifting.documented_unary(
     "exp2",
     "The power 2ˣ.",
     "td.exp2(np.array([0.0, 0.5, 1.0]))",
     "Array([1.        , 1.41421356, 2.        ])",
 )
-expm1 = documented_unary(
+expm1 = lifting.documented_unary(
     "expm1",
     "eˣ − 1, accurate where x is close to 0 and `exp(x) - 1` is not.",
     "td.expm1(np.array([1e-12, 1.0]))",
     "Array([1.00000000e-12, 1.71828183e+00])",
 )
-log = documented_unary(
+log = lifting.documented_unary(
     "log",
     "The natural logarithm: −∞ of 0, NaN of negative real numbers.  Of complex numbers, the one\n"
     "    whose imaginary part is in [−π, π].",
     "td.log(np.array([1.0, 10.0]))",
     "Array([0.        , 2.30258509])",
 )
-log2 = documented_unary(
+log2 = lifting.documented_unary(
     "log2",
     "The logarithm to base 2: −∞ of 0, NaN of negative real numbers.",
     "td.log2(np.array([8.0, 0.5]))",
     "Array([ 3., -1.])",
 )
-log10 = documented_unary(
+log10 = lifting.documented_unary(
     "log10",
     "The logarithm to base 10: −∞ of 0, NaN of negative real numbers.",
     "td.log10(np.array([1000.0, 0.1]))",
     "Array([ 3., -1.])",
 )
-log1p = documented_unary(
+log1p = lifting.documented_unary(
     "log1p",
     "log(1 + x), accurate where x is close to 0 and `log(1 + x)` is not.",
     "td.log1p(np.array([1e-12, 1.0]))",
     "Array([1.00000000e-12, 6.93147181e-01])",
 )
-sin = documented_unary(
+sin = lifting.documented_unary(
     "sin",
     "The sine of an angle in radians.",
     "td.sin(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.47942554, 0.84147098])",
 )
-cos = documented_unary(
+cos = lifting.documented_unary(
     "cos",
     "The cosine of an angle in radians.",
     "td.cos(np.array([0.0, 0.5, 1.0]))",
     "Array([1.        , 0.87758256, 0.54030231])",
 )
-tan = documented_unary(
+tan = lifting.documented_unary(
     "tan",
     "The tangent of an angle in radians.",
     "td.tan(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.54630249, 1.55740772])",
 )
-arcsin = documented_unary(
+arcsin = lifting.documented_unary(
     "arcsin",
     "The angle in [−π/2, π/2] whose sine is x; NaN of real numbers beyond ±1.  Of complex\n"
     "    numbers, with cuts along the real axis beyond ±1.",
     "td.arcsin(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.52359878, 1.57079633])",
 )
-arccos = documented_unary(
+arccos = lifting.documented_unary(
     "arccos",
     "The angle in [0, π] whose cosine is x; NaN of real numbers beyond ±1.  Of complex numbers,\n"
     "    with cuts along the real axis beyond ±1.",
     "td.arccos(np.array([0.0, 0.5, 1.0]))",
     "Array([1.57079633, 1.04719755, 0.        ])",
 )
-arctan = documented_unary(
+arctan = lifting.documented_unary(
     "arctan",
     "The angle in [−π/2, π/2] whose tangent is x (`arctan2` knows the quadrant).  Of complex\n"
     "    numbers, with cuts along the imaginary axis beyond ±i.",
     "td.arctan(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.46364761, 0.78539816])",
 )
-sinh = documented_unary(
+sinh = lifting.documented_unary(
     "sinh",
     "The hyperbolic sine (eˣ − e⁻ˣ) / 2.",
     "td.sinh(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.52109531, 1.17520119])",
 )
-cosh = documented_unary(
+cosh = lifting.documented_unary(
     "cosh",
     "The hyperbolic cosine (eˣ + e⁻ˣ) / 2.",
     "td.cosh(np.array([0.0, 0.5, 1.0]))",
     "Array([1.        , 1.12762597, 1.54308063])",
 )
-tanh = documented_unary(
+tanh = lifting.documented_unary(
     "tanh",
     "The hyperbolic tangent sinh(x) / cosh(x), in [−1, 1].",
     "td.tanh(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.46211716, 0.76159416])",
 )
-arcsinh = documented_unary(
+arcsinh = lifting.documented_unary(
     "arcsinh",
     "The number whose hyperbolic sine is x.  Of complex numbers, with cuts along the imaginary\n"
     "    axis beyond ±i.",
     "td.arcsinh(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.48121183, 0.88137359])",
 )
-arccosh = documented_unary(
+arccosh = lifting.documented_unary(
     "arccosh",
     "The number ≥ 0 whose hyperbolic cosine is x; NaN of real numbers below 1.  Of complex\n"
     "    numbers, with a cut along the real axis below 1.",
     "td.arccosh(np.array([1.0, 2.0]))",
     "Array([0.       , 1.3169579])",
 )
-arctanh = documented_unary(
+arctanh = lifting.documented_unary(
     "arctanh",
     "The number whose hyperbolic tangent is x: ±∞ of ±1, NaN of real numbers beyond.  Of complex\n"
     "    numbers, with cuts along the real axis beyond ±1.",
@@ -392,93 +384,93 @@ arctanh = documented_unary(
 )
 asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
 asinh, acosh, atanh = arcsinh, arccosh, arctanh
-cbrt = documented_unary(
+cbrt = lifting.documented_unary(
     "cbrt",
     "The real cube root, also of negative numbers.",
     "td.cbrt(np.array([27.0, -8.0]))",
     "Array([ 3., -2.])",
 )
-erf = documented_unary(
+erf = lifting.documented_unary(
     "erf",
     "The error function 2/√π ∫₀ˣ exp(−t²) dt, in [−1, 1].",
     "td.erf(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.52049988, 0.84270079])",
 )
-erfc = documented_unary(
+erfc = lifting.documented_unary(
     "erfc",
     "1 − erf(x), accurate for large x, where `erf` is almost 1.",
     "td.erfc(np.array([0.0, 5.0]))",
     "Array([1.00000000e+00, 1.53745979e-12])",
 )
-floor = documented_unary(
+floor = lifting.documented_unary(
     "floor",
     "The largest whole number ≤ x, in the type of x; integers stay as they are.",
     "td.floor(np.array([-1.5, 1.5]))",
     "Array([-2.,  1.])",
 )
-ceil = documented_unary(
+ceil = lifting.documented_unary(
     "ceil",
     "The smallest whole number ≥ x, in the type of x; integers stay as they are.",
     "td.ceil(np.array([-1.5, 1.5]))",
     "Array([-1.,  2.])",
 )
-trunc = documented_unary(
+trunc = lifting.documented_unary(
     "trunc",
     "x without its fraction, in the type of x; integers stay as they are.",
     "td.trunc(np.array([-1.5, 1.5]))",
     "Array([-1.,  1.])",
 )
-rint = documented_unary(
+rint = lifting.documented_unary(
     "rint",
     "The nearest whole number, in the type of x; the even one if there are two.  Both parts of a "
     "complex number are rounded.",
     "td.rint(np.array([0.5, 1.5, 2.7]))",
     "Array([0., 2., 3.])",
 )
-isnan = documented_unary(
+isnan = lifting.documented_unary(
     "isnan",
     "Whether x is NaN (for complex numbers: whether a part is).",
     "td.isnan(np.array([1.0, np.nan]))",
     "Array([False,  True])",
 )
-isinf = documented_unary(
+isinf = lifting.documented_unary(
     "isinf",
     "Whether x is +∞ or −∞ (for complex numbers: whether a part is).",
     "td.isinf(np.array([1.0, -np.inf, np.nan]))",
     "Array([False,  True, False])",
 )
-isfinite = documented_unary(
+isfinite = lifting.documented_unary(
     "isfinite",
     "Whether x is neither infinite nor NaN.",
     "td.isfinite(np.array([1.0, np.nan]))",
     "Array([ True, False])",
 )
-signbit = documented_unary(
+signbit = lifting.documented_unary(
     "signbit",
     "Whether x has a minus sign: also −0.0, and NaN whose sign bit is set.",
     "td.signbit(np.array([-0.0, 1.0]))",
     "Array([ True, False])",
 )
-real = documented_unary(
+real = lifting.documented_unary(
     "real",
     "The real part of complex numbers; real numbers are returned as they are.",
     "td.real(np.array([3 + 4j]))",
     "Array([3.])",
 )
-imag = documented_unary(
+imag = lifting.documented_unary(
     "imag",
     "The imaginary part of complex numbers; 0 of other numbers.",
     "td.imag(np.array([3 + 4j]))",
     "Array([4.])",
 )
-conjugate = documented_unary(
+conjugate = lifting.documented_unary(
     "conjugate",
     "The complex conjugate re − i·im; real numbers are returned as they are.",
     "td.conjugate(np.array([3 + 4j]))",
     "Array([3.-4.j])",
 )
 conj = conjugate
-popcount = documented_unary(
+popcount = lifting.documented_unary(
     "popcount",
     "How many bits of x are 1: all of them of −1 (`bitwise_count` takes |x|, as NumPy does).",
     "td.popcount(np.array([3, 1, 2]))",
@@ -486,7 +478,7 @@ popcount = documented_unary(
 )
 
 
-@unary
+@lifting.unary
 def bitwise_count(x: ArrayLike) -> Value:
     """How many bits of |x| are 1, as NumPy counts them: 1 of −1, where `popcount` has all bits.
 
@@ -503,13 +495,13 @@ def bitwise_count(x: ArrayLike) -> Value:
     return cast(popcount(absolute(x)), uint8)
 
 
-clz = documented_unary(
+clz = lifting.documented_unary(
     "clz",
     "How many zero bits stand above the highest one bit; all of them for 0.",
     "td.clz(np.uint8([1, 0]))",
     "Array([7, 8], dtype=int32)",
 )
-ctz = documented_unary(
+ctz = lifting.documented_unary(
     "ctz",
     "How many zero bits stand below the lowest one bit; all of them for 0.",
     "td.ctz(np.uint8([8, 0]))",
@@ -517,24 +509,24 @@ ctz = documented_unary(
 )
 
 
-@unary
+@lifting.unary
 def square(x: ArrayLike) -> Value:
     """x * x.
 
     >>> td.square(np.array([3, 1, 2]))
     Array([9, 1, 4])
     """
-    return elementwise("multiply", x, x)
+    return lifting.elementwise("multiply", x, x)
 
 
-@unary
+@lifting.unary
 def reciprocal(x: ArrayLike) -> Value:
     """1 / x in floating point.
 
     >>> td.run(td.reciprocal(4.0))
     array(0.25)
     """
-    return elementwise("true_divide", 1, x)
+    return lifting.elementwise("true_divide", 1, x)
 
 
 def _scaled(x: ArrayLike, factor: float, name: str) -> Any:
@@ -544,10 +536,10 @@ def _scaled(x: ArrayLike, factor: float, name: str) -> Any:
             raise DTypeError(f"{name} is not defined for {value.type}.", hint="Angles are real.")
         return apply_primitive("multiply", [value, Const(factor, float64, True)])
 
-    return lifted(build, name, (x,))
+    return lifting.lifted(build, name, (x,))
 
 
-@unary
+@lifting.unary
 def fabs(x: ArrayLike) -> Value:
     """|x| of real numbers, in floating point.
 
@@ -567,10 +559,10 @@ def fabs(x: ArrayLike) -> Value:
             raise DTypeError(f"fabs takes real numbers, got {t}.", hint="Write td.abs(x).")
         return apply_primitive("absolute", [simplify.cast(values[0], floating(t), values[0].weak)])
 
-    return lifted(build, "fabs", (x,))
+    return lifting.lifted(build, "fabs", (x,))
 
 
-@unary
+@lifting.unary
 def degrees(x: ArrayLike) -> Value:
     """Radians to degrees.
 
@@ -580,7 +572,7 @@ def degrees(x: ArrayLike) -> Value:
     return _scaled(x, 180.0 / math.pi, "degrees")
 
 
-@unary
+@lifting.unary
 def radians(x: ArrayLike) -> Value:
     """Degrees to radians.
 
@@ -601,7 +593,7 @@ def _in_floats(f: Callable[[Any, Any], Any], name: str, x: ArrayLike, y: ArrayLi
         to = floating(both[0].type)
         return lift(f(*(Scalar(simplify.cast(e, to, weak)) for e in both)), name)
 
-    return lifted(build, name, (x, y))
+    return lifting.lifted(build, name, (x, y))
 
 
 def ordered(x: Any, y: Any) -> tuple[Any, Any]:
@@ -611,7 +603,7 @@ def ordered(x: Any, y: Any) -> tuple[Any, Any]:
     return where(first, x, y), where(first, y, x)
 
 
-@binary
+@lifting.binary
 def logaddexp(x: ArrayLike, y: ArrayLike) -> Value:
     """log(eˣ + eʸ) without overflow.
 
@@ -626,7 +618,7 @@ def logaddexp(x: ArrayLike, y: ArrayLike) -> Value:
     return _in_floats(added, "logaddexp", x, y)
 
 
-@binary
+@lifting.binary
 def heaviside(x: ArrayLike, at_zero: ArrayLike) -> Value:
     """0 below zero, 1 above, `at_zero` at zero.
 
@@ -643,7 +635,7 @@ def heaviside(x: ArrayLike, at_zero: ArrayLike) -> Value:
     return _in_floats(step, "heaviside", x, at_zero)
 
 
-@unary
+@lifting.unary
 def angle(z: ArrayLike) -> Value:
     """The argument of a complex number, in radians.
 
@@ -658,7 +650,7 @@ def angle(z: ArrayLike) -> Value:
     return arctan2(imag(z), real(z))
 
 
-@binary
+@lifting.binary
 def complex_(re: ArrayLike, im: ArrayLike) -> Value:
     """re + i·im: complex64 from float32 parts, complex128 from float64.
 
@@ -669,13 +661,13 @@ def complex_(re: ArrayLike, im: ArrayLike) -> Value:
     >>> td.run(td.complex_(1.0, 2.0))
     array(1.+2.j)
     """
-    return elementwise("complex", re, im)
+    return lifting.elementwise("complex", re, im)
 
 
 _DECIMALS = "Write td.round(x, 2); for a run-time number: td.round(x * scale) / scale."
 
 
-@leading
+@lifting.leading
 def round(x: ArrayLike, decimals: int = 0) -> Value:
     """Round half to even, to `decimals` decimal places (a Python int); of a complex number both
     parts.
@@ -704,7 +696,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Value:
         moved = apply_primitive("rint", [apply_primitive(first, [v, factor])])
         return apply_primitive(second, [moved, factor])
 
-    return lifted(lambda values: rounded(as_strong(values[0])), "round", (x,))
+    return lifting.lifted(lambda values: rounded(as_strong(values[0])), "round", (x,))
 
 
 around = round
@@ -731,7 +723,7 @@ def _to_multiples(v: Expr, unit: int) -> Expr:
 _PRODUCTS = 8
 
 
-@binary
+@lifting.binary
 def power(x: ArrayLike, y: ArrayLike) -> Value:
     """x ** y; constant integer powers up to 8 are products, −1 to −8 their inverses, 0.5 a root.
 
@@ -760,8 +752,8 @@ def power(x: ArrayLike, y: ArrayLike) -> Value:
                 return apply_primitive("true_divide", [lift(1), _repeated(base, int(-y))])
             return apply_primitive("power", [base, lift(y)])
 
-        return lifted(build, "power", (x,))
-    return elementwise("power", x, y)
+        return lifting.lifted(build, "power", (x,))
+    return lifting.elementwise("power", x, y)
 
 
 pow = power
@@ -781,7 +773,7 @@ def _repeated(base: Expr, n: int) -> Expr:
     return result
 
 
-@leading
+@lifting.leading
 def cast(x: ArrayLike, dtype: DTypeLike) -> Value:
     """Convert to `dtype`: integers wrap; float to integer saturates, and NaN gives 0.
 
@@ -799,10 +791,10 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Value:
 
     if isinstance(x, Array):
         require_scalars(x, "cast")
-    return lifted(build, "cast", (x,))
+    return lifting.lifted(build, "cast", (x,))
 
 
-@leading
+@lifting.leading
 def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Value:
     """x clamped to [min, max]; either bound may be None.
 
@@ -831,10 +823,10 @@ def _limited(name: str, x: ArrayLike, bound: Any) -> Any:
             limit = simplify.apply(TABLE[name], (limit, Const(last, int64)), int64, True)
         return apply_primitive(name, [e, limit])
 
-    return lifted(build, name, (x, bound))
+    return lifting.lifted(build, name, (x, bound))
 
 
-@leading
+@lifting.leading
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Value:
@@ -864,7 +856,7 @@ def _as_inexact(x: ArrayLike) -> Any:
         (e,) = values
         return e if e.type.is_inexact else simplify.cast(e, float64, e.weak)
 
-    return lifted(build, "isclose", (x,))
+    return lifting.lifted(build, "isclose", (x,))
 
 
 __all__ = ["abs", "absolute", "acos", "acosh", "add", "angle", "arccos", "arccosh", "arcsin",
@@ -900,7 +892,7 @@ label(globals())
 later.offer(
     cast=cast,
     clip=clip,
-    elementwise=elementwise,
+    elementwise=lifting.elementwise,
     functions=sys.modules[__name__],
     power=power,
     round=round,

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, cast as cast_type
 
-from ... import late_binding as later
+from ... import late_binding as later, types
 from ...annotations import ArrayLike, BinaryFunction, Element, LeadingFunction, UnaryFunction, Value
 from ...array import Array, broadcast_map
 from ...errors import DTypeError
@@ -17,17 +17,6 @@ from ...frontend.tracing import enclosing_kernel
 from ...graph import Label
 from ...primitives import TABLE
 from ...scalar import COMPARISONS, Scalar, apply_primitive, lift
-from ...types import (
-    ALL_TYPES,
-    bool_,
-    complex64,
-    flatten,
-    float32,
-    float64,
-    int32,
-    is_composite,
-    uint32,
-)
 from ..descriptions import complete
 
 
@@ -59,13 +48,15 @@ def _comparable(value: ArrayLike, other: ArrayLike, name: str) -> ArrayLike:
 
 
 def _has_components(value: Any) -> bool:
-    return is_composite(value) or (isinstance(value, Array) and not value.structure.is_leaf)
+    return types.is_composite(value) or (isinstance(value, Array) and not value.structure.is_leaf)
 
 
 def _lexicographic(name: str, x: Element, y: Element) -> Any:
     """A comparison of tuples: by their first components that differ."""
     (left, structure), (right, other) = (
-        (later.unzip_flat(v), v.structure) if isinstance(v, Array) else flatten(v, lambda _: False)
+        (later.unzip_flat(v), v.structure)
+        if isinstance(v, Array)
+        else types.flatten(v, lambda _: False)
         for v in (x, y)
     )
     if not structure.same_nesting(other):
@@ -122,7 +113,7 @@ def binary(function: Callable[[Any, Any], Any]) -> BinaryFunction:
 #: Families of types, as texts name them.
 _FAMILIES = {"bool": "booleans", "int": "integers", "uint": "integers", "float": "floats",
              "complex": "complex numbers"}  # fmt: skip
-_EXAMPLES = (bool_, int32, uint32, float32, complex64)
+_EXAMPLES = (types.bool_, types.int32, types.uint32, types.float32, types.complex64)
 
 
 def _documented(name: str, doc: str, operands: str, of: str, example: str, shown: str) -> str:
@@ -146,12 +137,12 @@ def _documented(name: str, doc: str, operands: str, of: str, example: str, shown
 
 
 def _type_of_result(name: str) -> str:
-    made = {t: ruled[1] for t in ALL_TYPES if (ruled := TABLE[name].rule(t)) is not None}
-    if set(made.values()) <= {bool_, int32} and len(set(made.values())) == 1:
-        return "of booleans" if bool_ in made.values() else "of int32"
-    if made.get(int32) == float64:
+    made = {t: ruled[1] for t in types.ALL_TYPES if (ruled := TABLE[name].rule(t)) is not None}
+    if set(made.values()) <= {types.bool_, types.int32} and len(set(made.values())) == 1:
+        return "of booleans" if types.bool_ in made.values() else "of int32"
+    if made.get(types.int32) == types.float64:
         return "of floats (float64 for integers, unless they are small)"
-    if complex64 in made and made[complex64] == float32:
+    if types.complex64 in made and made[types.complex64] == types.float32:
         return "of that type (of real numbers for complex ones)"
     return "of that type"
 

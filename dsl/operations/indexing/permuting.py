@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import simplify
+from ... import simplify, types
 from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike, ScheduleLike
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError, user_location
@@ -19,19 +19,6 @@ from ...frontend.tracing import call_scalar_function, check_result, forbid_nesti
 from ...graph import Check, Generate, Label, Permute, indices, known
 from ...scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
 from ...shapes import as_shape, require, same_shape
-from ...types import (
-    ScalarType,
-    bfloat16,
-    bool_,
-    complex128,
-    float16,
-    float32,
-    float64,
-    int64,
-    kind_of_literal,
-    uint8,
-    uint64,
-)
 from ..common import alike, combining, integer, label_of, operation, rounded_product, trace_combine
 from ..control import while_loop
 from ..elements.choosing import MaybeIndex, as_maybe_index, ignore
@@ -227,8 +214,8 @@ def bincount(
     """
     forbid_nesting("bincount")
     values = flatten(as_array(a, "bincount"))
-    if values.types[0] == bool_:
-        values = cast(values, uint8)
+    if values.types[0] == types.bool_:
+        values = cast(values, types.uint8)
     if not values.types[0].is_integer:
         raise DTypeError(
             f"bincount needs integers, got {values.types[0]}.",
@@ -243,15 +230,15 @@ def bincount(
             fold(
                 lambda x, y: Scalar(apply_primitive("maximum", [lift(x), lift(y)])),
                 -1,
-                cast(values, int64),
+                cast(values, types.int64),
             )
         )
-        needed = plus(least(lift(top), constant(int64.highest - 1)), constant(1))
+        needed = plus(least(lift(top), constant(types.int64.highest - 1)), constant(1))
         if given.signed:
             low = fold(
                 lambda x, y: Scalar(apply_primitive("minimum", [lift(x), lift(y)])),
                 0,
-                cast(values, int64),
+                cast(values, types.int64),
             )
             checks = (
                 *checks,
@@ -268,10 +255,10 @@ def bincount(
     extent = apply_primitive("maximum", [needed, asked])
     if weights is None:
         source = fill(values.shape, Scalar(constant(1)))
-        kind = int64
+        kind = types.int64
     else:
         source = flatten(as_array(weights, "bincount"))
-        kind = float64
+        kind = types.float64
         if source.types[0].is_complex:
             raise DTypeError(
                 "bincount needs real weights.",
@@ -284,7 +271,7 @@ def bincount(
         source = alike(source, values, "bincount")
 
     def bin_of(i: Any) -> Any:
-        return Scalar(simplify.cast(lift(values[i]), int64))
+        return Scalar(simplify.cast(lift(values[i]), types.int64))
 
     return permute(lambda new, old: new + old, defaults, bin_of, source, name="bincount")
 
@@ -325,10 +312,10 @@ def histogram(
             f"histogram: range is a pair of numbers, got {called(range)}.",
             hint="Write range=(low, high), or leave it out.",
         )
-    numbers = range is None or all(kind_of_literal(v) is not None for v in range)
-    narrow = numbers and values.types[0] in (float16, bfloat16, float32)
-    real = values.types[0] if narrow else float64  # as NumPy's edges
-    wide = float32 if narrow else float64
+    numbers = range is None or all(types.kind_of_literal(v) is not None for v in range)
+    narrow = numbers and values.types[0] in (types.float16, types.bfloat16, types.float32)
+    real = values.types[0] if narrow else types.float64  # as NumPy's edges
+    wide = types.float32 if narrow else types.float64
     count = integer(bins)
     if count is not None:
         if count < 1:
@@ -344,7 +331,7 @@ def histogram(
             low_x, high_x = where(empty, 0.0, low_x), where(empty, 1.0, high_x)
             if values.types[0].is_float:
                 # (As an array: native code, which repeats calls, checks integers only.)
-                finite = the(generate((), lambda: cast(isfinite(low_x) & isfinite(high_x), int64)))
+                finite = the(generate((), lambda: cast(isfinite(low_x) & isfinite(high_x), types.int64)))
                 checks = require(
                     lift(finite),
                     constant(1),
@@ -366,7 +353,7 @@ def histogram(
                     hint="Write range=(low, high).",
                 )
             low_x, high_x = (
-                Scalar(simplify.cast(as_strong(lift(v)), float64)) for v in (low, high)
+                Scalar(simplify.cast(as_strong(lift(v)), types.float64)) for v in (low, high)
             )
         same = low_x == high_x
         low_s = where(same, low_x - 0.5, low_x)
@@ -384,7 +371,7 @@ def histogram(
 
         def uniform_bin(i: Any) -> Any:
             x = values[i].astype(real)
-            guess = floor((x - low_s) / (high_s - low_s) * float(count)).astype(int64)
+            guess = floor((x - low_s) / (high_s - low_s) * float(count)).astype(types.int64)
             k = minimum(maximum(guess, 0), count - 1)
             # Correct by one bin so that bins agree with the edges, as NumPy does.
             k = where((x < edge(k)) & (k > 0), k - 1, k)
@@ -425,7 +412,7 @@ def histogram(
         bin_of = searched_bin
     if weights is None:
         source = fill(values.shape, Scalar(constant(1)))
-        kind = int64
+        kind = types.int64
     else:
         source = alike(flatten(as_array(weights, "histogram")), values, "histogram")
         kind = _widest(source.types[0])
@@ -436,18 +423,20 @@ def histogram(
     if not density:
         return counts, edges
     counted: Any = compute(counts)
-    sides = edges if edges.types[0].is_inexact else cast(edges, float64)  # integers may overflow
-    widths = cast(sides[1:] - sides[:-1], float64)
+    sides = (
+        edges if edges.types[0].is_inexact else cast(edges, types.float64)
+    )  # integers may overflow
+    widths = cast(sides[1:] - sides[:-1], types.float64)
     return counted / widths / sum_(counted), edges
 
 
-def _widest(type_: ScalarType) -> ScalarType:
+def _widest(type_: types.ScalarType) -> types.ScalarType:
     """The type in which weights of a type are added."""
     if type_.is_complex:
-        return complex128
+        return types.complex128
     if type_.is_float:
-        return float64
-    return uint64 if type_ == uint64 else int64
+        return types.float64
+    return types.uint64 if type_ == types.uint64 else types.int64
 
 
 def _extremes(values: Array) -> tuple[Array, Array]:

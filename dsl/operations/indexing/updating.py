@@ -12,18 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ... import late_binding as later, simplify
+from ... import errors, late_binding as later, simplify
 from ...annotations import ArrayLike, Element, Function, Indexing
 from ...array import Array, require_scalars
-from ...errors import (
-    DTypeError,
-    ShapeError,
-    TracingError,
-    did_you_mean,
-    no_attribute,
-    user_facing_methods,
-    user_location,
-)
 from ...expr import TRUE, Expr, Read, constant, substitute, walk
 from ...frontend.call_cache import CallCache, Literals, extents_of, type_of
 from ...frontend.refusals import never_set
@@ -89,16 +80,16 @@ class At:
         return Part(self._array, index)
 
     def __setitem__(self, index: Indexing, new: Element) -> None:
-        raise TracingError(
+        raise errors.TracingError(
             "arrays are immutable.", hint="Make a new one: a = a.at[index].set(new)."
         )
 
     def __call__(self, *_: Any) -> Part:
-        raise TracingError("a.at is not called.", hint="Write a.at[index].set(new).")
+        raise errors.TracingError("a.at is not called.", hint="Write a.at[index].set(new).")
 
 
 @never_set
-@user_facing_methods
+@errors.user_facing_methods
 class Part:
     """`a.at[index]`.  The methods return `a` with the part changed; the index and `new` are those
     of `td.update`.
@@ -142,7 +133,7 @@ class Part:
         return self._combined("maximum", new)
 
     def _operated(self, *_: object, **__: object) -> NoReturn:
-        raise TracingError(
+        raise errors.TracingError(
             "a part of an array, a.at[index], has methods and no operators.",
             hint="Write a = a.at[index].add(new), multiply, min, max or set; a[index] reads it: "
             "a = a.at[index].set(f(a[index])).",
@@ -163,9 +154,9 @@ class Part:
     def __getattr__(self, name: str) -> Any:
         methods = ["set", "add", "multiply", "min", "max"]
         if name in AT_METHODS:
-            raise no_attribute(f"a.at[…] has no {name!r}: {AT_METHODS[name]}.", name)
-        advice = did_you_mean(name, methods) or f"Its methods: {', '.join(methods)}."
-        raise no_attribute(f"a.at[…] has no {name!r}.  {advice}", name)
+            raise errors.no_attribute(f"a.at[…] has no {name!r}: {AT_METHODS[name]}.", name)
+        advice = errors.did_you_mean(name, methods) or f"Its methods: {', '.join(methods)}."
+        raise errors.no_attribute(f"a.at[…] has no {name!r}.  {advice}", name)
 
 
 #: In place of an integer of an index, which is a run-time number.
@@ -205,7 +196,7 @@ def _updated(a: Any, index: Indexing, new: Element, called: str,
              function: Function | None = None) -> Array:  # fmt: skip
     """`a` with `new`, or with `function(new, old)`, at the part; errors name `called`."""
     forbid_nesting("update")
-    where = user_location()
+    where = errors.user_location()
     array = as_array(a, called)
     combine = None
     if function is not None:
@@ -276,7 +267,7 @@ def _values(new: Element, array: Array, shape: Shape, called: str
     if _is_array(new) or (isinstance(new, list) and array.structure.is_leaf):
         given = as_array(new, called)
         if not given.structure.same_nesting(array.structure):
-            raise DTypeError(
+            raise errors.DTypeError(
                 f"{called}: the array has elements {array.structure.describe(array.types)}, the "
                 f"new ones are {given.structure.describe(given.types)}.",
                 hint="Both need the same nesting.",
@@ -321,7 +312,7 @@ def _fitted(given: Array, shape: Shape, called: str
     extra = max(len(own) - len(shape), 0)
     misfit = f"{called}: {show_shape(own)} does not broadcast to the part {show_shape(shape)}"
     if any(known(e) != 1 for e in own[:extra]):
-        raise ShapeError(f"{misfit}: it has {len(own)} axes.", hint=_BROADCAST)
+        raise errors.ShapeError(f"{misfit}: it has {len(own)} axes.", hint=_BROADCAST)
     checks = stretch_checks(own[extra:], shape, misfit, _BROADCAST)
     return ((constant(0),) * extra + stretched(own[extra:], shape)), checks
 
@@ -362,7 +353,7 @@ def _of_chosen(new: Element, array: Array, mask: Array) -> bool:
 def _chosen(array: Array, mask: Array, new: Element, called: str, combine: Combine | None) -> Array:
     """The new elements where the mask holds."""
     if mask.ndim > array.ndim:
-        raise ShapeError(
+        raise errors.ShapeError(
             f"{called}: a boolean array of rank {mask.ndim} for an array of rank {array.ndim}.",
             hint="It has the shape of the array, or of its first axes.",
         )
@@ -375,7 +366,7 @@ def _chosen(array: Array, mask: Array, new: Element, called: str, combine: Combi
         bound = zip((*combine.left, *combine.right), (*values, *old), strict=True)
         values = substitute(combine.results, dict(bound))
     elements = tuple(simplify.select(chosen, v, o) for v, o in zip(values, old, strict=True))
-    node = Generate(array._shape, elements, label=Label("update"), where=user_location(),
+    node = Generate(array._shape, elements, label=Label("update"), where=errors.user_location(),
                     checks=(*checks, *more))  # fmt: skip
     return Array(node.leaves, array.structure, array._shape)
 

@@ -17,18 +17,8 @@ from ...node import fresh_uid
 from ...scalar import Scalar, as_count, as_strong, lift
 from ...shapes import on_host, same_shape
 from ...types import LEAF, Structure
+from .. import control
 from ..common import is_literal, label_of, normalise_axis, operation
-from ..control import (
-    depends,
-    flat,
-    index_scalar,
-    is_array,
-    next_state,
-    regroup,
-    require_signature,
-    state_input,
-    with_literals,
-)
 from ..indexing.row_major import minus
 
 __all__ = ["scan"]
@@ -85,35 +75,35 @@ def scan(
     array([1.   , 0.5  , 0.25 , 2.125])
     """
     forbid_nesting("scan")
-    require_signature(f, ("state", "x"), "the function of scan")
+    control.require_signature(f, ("state", "x"), "the function of scan")
     where = user_location()
-    first, structure = flat(init, "the state of scan")
+    first, structure = control.flat(init, "the state of scan")
 
     def trace(first: Sequence[object]) -> object:
         return _scan(f, first, structure, xs, axis, reverse, length, name, where)
 
-    return with_literals(first, trace)
+    return control.with_literals(first, trace)
 
 
 def _scan(f: Function, first: Sequence[object], structure: Structure, xs: Element, axis: int,
           reverse: bool, length: IntLike | None, name: str | None, where: Location | None
           ) -> object:  # fmt: skip
-    scalar = [not is_array(v) for v in first]
+    scalar = [not control.is_array(v) for v in first]
     arrays = [
         as_array(Scalar(as_strong(lift(v, "scan"))) if s else v, "scan")
         for v, s in zip(first, scalar, strict=True)
     ]
-    given, nesting = flat(xs, "xs of scan") if xs is not None else ([], None)
+    given, nesting = control.flat(xs, "xs of scan") if xs is not None else ([], None)
     sources = [as_array(x, "scan") for x in given]
     count, checks = _steps(sources, length, axis)
     counter = Input("k", lift(0).type, (), kind="counter", where=where)
-    step = index_scalar(counter)
+    step = control.index_scalar(counter)
     at = Scalar(minus(minus(count, constant(1)), lift(step))) if reverse else step
 
     states: list[Input] = []
     inside: list[Any] = []
     for array, is_scalar in zip(arrays, scalar, strict=True):
-        made = [state_input(leaf, where) for leaf in array._leaves]
+        made = [control.state_input(leaf, where) for leaf in array._leaves]
         states += made
         view = Array([s.leaf() for s in made], array.structure, array._shape)
         inside.append(view._scalar_at(()) if is_scalar else view)
@@ -126,7 +116,7 @@ def _scan(f: Function, first: Sequence[object], structure: Structure, xs: Elemen
             hint="Return (state, None) if there is nothing to collect.",
             where=where,
         )
-    following, same = flat(result[0], "the function of scan", structure)
+    following, same = control.flat(result[0], "the function of scan", structure)
     if not same.same_nesting(structure):
         raise TracingError(
             "the function of scan must return the state with the structure of its initial value: "
@@ -135,11 +125,11 @@ def _scan(f: Function, first: Sequence[object], structure: Structure, xs: Elemen
             where=where,
         )
     bound = [*states, counter]
-    leaves, before = next_state(
+    leaves, before = control.next_state(
         tuple(following), Structure(tuple, (LEAF,) * len(following)), arrays, scalar,
         [is_literal(v) for v in first], bound, "scan", structure.paths("state"), where,
     )  # fmt: skip
-    collected, shape_of = flat(result[1], "what the function of scan returns to collect")
+    collected, shape_of = control.flat(result[1], "what the function of scan returns to collect")
     ys = [_Collected(v, axis, lift(at), count, bound, where) for v in collected]
     node = ArrayLoop(
         tuple(states) + tuple(s for y in ys for s in y.states),
@@ -156,7 +146,7 @@ def _scan(f: Function, first: Sequence[object], structure: Structure, xs: Elemen
     for bound_input in node.bound:
         bound_input.until = ended
     many = len(states)
-    results = regroup(node.leaves[:many], arrays, Structure(tuple, (LEAF,) * len(arrays)))
+    results = control.regroup(node.leaves[:many], arrays, Structure(tuple, (LEAF,) * len(arrays)))
     last = [r._scalar_at(()) if s else r for r, s in zip(results, scalar, strict=True)]
     whole = [Array(y.init_leaves(node.leaves[many:], ys), y.structure, y.shape) for y in ys]
     return structure.build(last), shape_of.build(whole)
@@ -168,7 +158,7 @@ class _Collected:
     def __init__(self, value: Any, axis: int, at: Expr, count: Expr, bound: Sequence[Input],
                  where: Any) -> None:  # fmt: skip
         check_result(value, "the function of scan", "an array or a number to collect")
-        value = value if is_array(value) else Scalar(as_strong(lift(value, "scan")))
+        value = value if control.is_array(value) else Scalar(as_strong(lift(value, "scan")))
         made = as_array(value, "scan")
         if not -made.ndim - 1 <= axis <= made.ndim:
             raise AxisError(
@@ -177,7 +167,7 @@ class _Collected:
                 where=where,
             )
         k = normalise_axis(axis, made.ndim + 1, "scan")
-        if any(depends(e, bound) for e in made._shape):
+        if any(control.depends(e, bound) for e in made._shape):
             raise ShapeError(
                 "the function of scan must collect arrays of the same extents in every step.",
                 hint="Pad them to a common extent, and collect how many elements are valid.",
@@ -188,7 +178,7 @@ class _Collected:
         zeros = Generate(self.shape, tuple(Const(t.numpy.type(0), t) for t in made.types),
                          label=Label("collected"), where=where)  # fmt: skip
         self.first = zeros.leaves
-        self.states = [state_input(leaf, where) for leaf in self.first]
+        self.states = [control.state_input(leaf, where) for leaf in self.first]
         index = indices(made.ndim)
         self.update = Permute(
             made._shape,

@@ -22,19 +22,8 @@ from ..indexing.index_space import broadcast_to, diagonal, reshape, transpose
 from ..indexing.joining import concatenate
 from ..indexing.making import generate, unit
 from ..indexing.row_major import product
-from .reductions import (
-    all as all_,
-    argmax,
-    argmin,
-    count_nonzero,
-    in_type,
-    max as max_,
-    mean,
-    min as min_,
-    prod,
-    root,
-    sum as sum_,
-)
+from . import reductions
+from .reductions import all as all_, max as max_, min as min_, sum as sum_
 from .scans import cumprod, cumsum
 
 __all__ = ["allclose", "array_equal", "array_equiv", "average", "corrcoef", "cov", "nanargmax",
@@ -80,7 +69,7 @@ def nanprod(
     >>> td.nanprod(np.array([3.0, np.nan]))
     Array(3.)
     """
-    return prod(_filled(a, "nanprod", 1), axis, keepdims, dtype=dtype)
+    return reductions.prod(_filled(a, "nanprod", 1), axis, keepdims, dtype=dtype)
 
 
 @combining
@@ -150,7 +139,7 @@ def nanargmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False
     >>> td.nanargmin(np.array([np.nan, 3.0]))
     Array(1)
     """
-    return argmin(_filled(a, "nanargmin", np.inf), axis, keepdims)
+    return reductions.argmin(_filled(a, "nanargmin", np.inf), axis, keepdims)
 
 
 @operation
@@ -161,7 +150,7 @@ def nanargmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False
     >>> td.nanargmax(np.array([np.nan, 3.0]))
     Array(1)
     """
-    return argmax(_filled(a, "nanargmax", -np.inf), axis, keepdims)
+    return reductions.argmax(_filled(a, "nanargmax", -np.inf), axis, keepdims)
 
 
 @combining
@@ -177,10 +166,10 @@ def nanmean(
     >>> td.nanmean(np.array([1.0, np.nan, 2.0]))
     Array(1.5)
     """
-    array = in_type(a, dtype, "nanmean")
+    array = reductions.in_type(a, dtype, "nanmean")
     if not array.types[0].is_inexact:
-        return mean(array, axis, keepdims)
-    count = count_nonzero(~isnan(array), axis, keepdims)
+        return reductions.mean(array, axis, keepdims)
+    count = reductions.count_nonzero(~isnan(array), axis, keepdims)
     return nansum(array, axis, keepdims) / count.astype(array.dtype)
 
 
@@ -198,13 +187,13 @@ def nanvar(
     >>> td.nanvar(np.array([3.0, np.nan, 1.0]))
     Array(1.)
     """
-    array = in_type(a, dtype, "nanvar")
+    array = reductions.in_type(a, dtype, "nanvar")
     if not array.types[0].is_inexact:
         array = array.astype(float)
     present = ~isnan(array)
     centred = array - nanmean(array, axis, keepdims=True)
     squares = where(present, (centred * centred.conj()).real, 0)
-    count = count_nonzero(present, axis, keepdims) - ddof
+    count = reductions.count_nonzero(present, axis, keepdims) - ddof
     share = where(count > 0, count, 0).astype(squares.dtype)
     found: Array = where(count > 0, sum_(squares, axis, keepdims) / share, share * np.nan)
     return found
@@ -224,7 +213,7 @@ def nanstd(
     >>> td.nanstd(np.array([3.0, np.nan, 1.0]))
     Array(1.)
     """
-    return root(nanvar(a, axis, ddof, keepdims, dtype=dtype), 2)
+    return reductions.root(nanvar(a, axis, ddof, keepdims, dtype=dtype), 2)
 
 
 @operation
@@ -252,7 +241,7 @@ def average(
     """
     array = as_array(a, "average")
     if weights is None:
-        return mean(array, axis, keepdims)
+        return reductions.mean(array, axis, keepdims)
     by = as_array(weights, "average")
     if by.ndim != array.ndim:
         if axis is None or by.ndim != 1:
@@ -304,7 +293,7 @@ def cov(
     if y is not None:
         data = concatenate([data, _variables(y, rowvar, "cov")])
     less = (0 if bias else 1) if ddof is None else whole_number(ddof, "cov", "ddof")
-    centred = data - mean(data, axis=1, keepdims=True)
+    centred = data - reductions.mean(data, axis=1, keepdims=True)
     count = Scalar(product([data._shape[1]])) - less
     share = maximum(count, 0)
     found = (centred @ transpose(centred.conj())) / share

@@ -25,15 +25,7 @@ from ...ir.kernel import Assign, Buffer
 from ...ir.linearize import Linearizer
 from ..build import Builder, element_cost
 from ..combining import Values, accumulate, assign, declare, zeros
-from ..gpu.collectives import (
-    combine_cost,
-    is_exact,
-    neutral_of,
-    put,
-    reduce_block,
-    reduce_warp,
-    tree,
-)
+from ..gpu import collectives
 from ..gpu.common import WARP, Group, Threads, has_loops, multiples, vector_count
 
 #: Vectors, or rows across, loaded before the first is used.
@@ -139,7 +131,7 @@ def vector_of(node: Fold) -> int:
     """Row elements per vector: determined by the folded types if grouping changes the result,
     otherwise by the reads.  In the latter case 1 for elements with expensive loops: their reads
     hardly matter, and the kernel would contain the loop once per element."""
-    if not is_exact(node.combine):
+    if not collectives.is_exact(node.combine):
         return vector_count(r.type for r in node.combine.results)
     if heavy_loops(node.elements):
         return 1
@@ -163,13 +155,13 @@ class RowFolder:
         """`shift`: the logarithm of `lanes`, if `lanes` is not a kernel scalar."""
         self.combine, self.elements, self.lanes = combine, elements, lanes
         self.shift = shift
-        self.neutral = neutral_of(combine)
+        self.neutral = collectives.neutral_of(combine)
         self.vector = elements.count
         self.run = run_of(combine)
         self.unroll = unrolling(elements.cost * self.vector / 4, unroll)
         if heavy_loops(elements.roots):
             self.unroll = 1
-        elif is_exact(combine):
+        elif collectives.is_exact(combine):
             self.unroll = max(1, min(self.unroll, 32 // self.vector))
 
     @property
@@ -181,7 +173,7 @@ class RowFolder:
              buffers: Sequence[Buffer]) -> tuple[Var, ...]:  # fmt: skip
         """The combination of start … stop − 1, in the first thread."""
         total, warps = self.fold_warps(into, lane, start, stop)
-        reduce_block(into, self.combine, total, grid.thread, buffers, self.lanes, warps)
+        collectives.reduce_block(into, self.combine, total, grid.thread, buffers, self.lanes, warps)
         return total
 
     def fold_warps(self, into: Linearizer, lane: Expr, start: Expr, stop: Expr
@@ -192,7 +184,7 @@ class RowFolder:
             return self._ordered(into, lane, start, stop)
         total = self._strided(into, self.neutral, lane, start, stop)
         into.note("The lanes of a warp, by halves.")
-        reduce_warp(into, self.combine, total, lane, self.lanes)
+        collectives.reduce_warp(into, self.combine, total, lane, self.lanes)
         return total, None
 
     # --- strided ---
@@ -200,7 +192,7 @@ class RowFolder:
     def _strided(self, into: Linearizer, neutral: Sequence[Expr], lane: Expr, start: Expr,
                  stop: Expr) -> tuple[Var, ...]:  # fmt: skip
         v = self.vector
-        positions = min(v, 4) if is_exact(self.combine) else v
+        positions = min(v, 4) if collectives.is_exact(self.combine) else v
         totals = [declare(into, neutral) for _ in range(positions)]
         with into.when(at.less(start, stop)):
             self.elements.share(into)
@@ -226,7 +218,7 @@ class RowFolder:
                 self._arguments(into, better, totals, first, rounds, position)
             elif alone and v > 1 and heavy_loops(self.elements.roots):
                 self._round_robin(into, neutral, totals, at.add(mine, 1), stop, position)
-                return tree(into, self.combine, totals)
+                return collectives.tree(into, self.combine, totals)
             else:
                 with into.loop("iteration", 0, rounds) as iteration:
                     if self.unroll > 1:
@@ -245,7 +237,7 @@ class RowFolder:
                     with into.when(at.less(p, stop)):
                         value = self.elements.one(into, p)
                         accumulate(into, self.combine, totals[k % positions], value)
-        return tree(into, self.combine, totals)
+        return collectives.tree(into, self.combine, totals)
 
     def _round_robin(self, into: Linearizer, neutral: Sequence[Expr],
                      totals: Sequence[tuple[Var, ...]], vectors: Expr, stop: Expr,
@@ -310,17 +302,17 @@ class RowFolder:
         """The vector at `first` of a row of `count` elements, neutral beyond it, into `held`."""
         neutral = self.neutral or ()
         for k in range(self.vector):
-            put(into, buffers, at.add(slot, k), neutral)
+            collectives.put(into, buffers, at.add(slot, k), neutral)
         if self.elements.wide:
             with into.when(at.less(first, count)):
                 (found,) = self.elements.vectors(into, [first])
                 for k, value in enumerate(found):
-                    put(into, buffers, at.add(slot, k), value)
+                    collectives.put(into, buffers, at.add(slot, k), value)
             return
         for k in range(self.vector):
             p = into.let(at.add(first, k), "p")
             with into.when(at.less(p, count)):
-                put(into, buffers, at.add(slot, k), self.elements.one(into, p))
+                collectives.put(into, buffers, at.add(slot, k), self.elements.one(into, p))
 
     def _add(self, into: Linearizer, totals: Sequence[Sequence[Var]],
              group: Sequence[Values]) -> None:  # fmt: skip
@@ -368,7 +360,7 @@ class RowFolder:
             first = into.let(at.add(origin, at.multiply(inside, run)), "first")
             part = self._run(into, first, at.add(first, run), end)
             left = at.minimum(at.ceil_div(at.subtract(end, origin), run), width)
-            reduce_warp(into, self.combine, part, inside, width, into.let(left, "left"))
+            collectives.reduce_warp(into, self.combine, part, inside, width, into.let(left, "left"))
             with into.when(at.less(origin, end)):
                 begun = at.equal(iteration, 0)
                 with into.when(begun):
@@ -380,7 +372,7 @@ class RowFolder:
     def _run(self, into: Linearizer, first: Expr, stop: Expr, end: Expr) -> tuple[Var, ...]:
         """Elements first … min(stop, end) − 1 of one thread, in order."""
         part = declare(into, zeros(self.combine), "part")
-        cheap = max(self.elements.cost, combine_cost(self.combine)) <= _EXPENSIVE
+        cheap = max(self.elements.cost, collectives.combine_cost(self.combine)) <= _EXPENSIVE
         whole = at.less_equal(stop, end) if cheap and self.elements.wide else at.less(end, end)
         if cheap and self.elements.wide:
             with into.when(whole):

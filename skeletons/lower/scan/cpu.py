@@ -33,18 +33,8 @@ from treadle.dsl.types import int64
 from ...ir import arithmetic as at
 from ...ir.kernel import Assign, Buffer, Kernel, Load, Lowered, Store
 from ...ir.linearize import Linearizer
-from .. import tiling, transform
+from .. import combining, tiling, transform
 from ..build import Builder, LoweringContext, element_cost
-from ..combining import (
-    Values,
-    accumulate,
-    apply_combine,
-    assign,
-    copied,
-    declare,
-    fold_range,
-    zeros,
-)
 from ..visits import WHOLE, Visits, strip_width
 
 #: Elements of a block; a multiple of STAGE.
@@ -107,7 +97,7 @@ class AxisScan:
         last = self.n if self.node.form == "exclusive" else at.subtract(self.n, 1)
         return at.subtract(last, p)
 
-    def element(self, into: Linearizer, others: Sequence[Expr], p: Expr) -> Values:
+    def element(self, into: Linearizer, others: Sequence[Expr], p: Expr) -> combining.Values:
         """The components of the element of step `p`."""
         k = self.source(p)
         self.builder.stays_below(k, self.node.shape[self.node.axis])
@@ -134,14 +124,16 @@ class AxisScan:
             where = at.linear(others, self.builder.shape(self.others))
             into.append(*(Store(b, where, t) for b, t in zip(self.totals, total, strict=True)))
 
-    def step(self, into: Linearizer, total: Sequence[Expr], value: Sequence[Expr]) -> Values:
+    def step(
+        self, into: Linearizer, total: Sequence[Expr], value: Sequence[Expr]
+    ) -> combining.Values:
         sides = (value, total) if self.node.reverse else (total, value)
-        return apply_combine(into, self.combine, *sides, named=False)
+        return combining.apply_combine(into, self.combine, *sides, named=False)
 
     def advance(self, into: Linearizer, total: Sequence[Var], value: Sequence[Expr]) -> None:
-        accumulate(into, self.combine, total, value, swapped=self.node.reverse)
+        combining.accumulate(into, self.combine, total, value, swapped=self.node.reverse)
 
-    def init(self, into: Linearizer) -> Values:
+    def init(self, into: Linearizer) -> combining.Values:
         assert self.node.init is not None
         with into.when_always({}):
             return into.emit(self.node.init, named=True)
@@ -242,12 +234,12 @@ class _Along(AxisScan):
         if self.node.reverse:
             start, stop = at.subtract(self.n, stop), at.subtract(self.n, start)
 
-        def element(inner: Linearizer, k: Expr) -> Values:
+        def element(inner: Linearizer, k: Expr) -> combining.Values:
             self.builder.stays_below(k, self.node.shape[-1])
             with inner.when_always({Index(a): i for a, i in enumerate((*others, k))}):
                 return inner.emit(self.elements)
 
-        total = fold_range(into, self.combine, start, stop, element)
+        total = combining.fold_range(into, self.combine, start, stop, element)
         where = at.add(at.multiply(row, self.blocks), block)
         into.append(*(Store(b, where, t) for b, t in zip(self.sums, total, strict=True)))
 
@@ -256,7 +248,7 @@ class _Along(AxisScan):
         base = into.let(at.multiply(task, self.blocks), "base")
         last = at.subtract(self.blocks, 1)
 
-        def sum_of(b: Expr) -> Values:
+        def sum_of(b: Expr) -> combining.Values:
             return tuple(Load(s, at.add(base, b)) for s in self.sums)
 
         def carry(inner: Linearizer, b: Expr, total: Sequence[Expr]) -> None:
@@ -264,11 +256,11 @@ class _Along(AxisScan):
             inner.append(*(Store(c, position, t) for c, t in zip(self.carries, total, strict=True)))
 
         if self.node.init is not None:
-            total = declare(into, self.init(into))
+            total = combining.declare(into, self.init(into))
             carry(into, constant(0), total)
             first = 0
         else:
-            total = declare(into, sum_of(constant(0)))
+            total = combining.declare(into, sum_of(constant(0)))
             carry(into, constant(1), total)
             first = 1
         with into.loop("b", first, last) as b:
@@ -303,20 +295,20 @@ class _Along(AxisScan):
 
     def _row(self, into: Linearizer, others: Sequence[Expr]) -> None:
         """All blocks of a row, in order; each is also combined by itself, for the carry."""
-        carried = declare(into, zeros(self.combine))
-        own = declare(into, zeros(self.combine), "own")
+        carried = combining.declare(into, combining.zeros(self.combine))
+        own = combining.declare(into, combining.zeros(self.combine), "own")
         with into.loop("block", 0, self.blocks) as block:
             start, stop = tiling.block_range(into, "step", block, self.length, self.n)
             total, begin = self._begin(into, others, carried, block, start, stop)
             if self.node.init is not None:
                 with into.when(at.equal(block, 0)):
-                    assign(into, carried, total)
+                    combining.assign(into, carried, total)
             else:
-                assign(into, own, total)  # if the first step has been made
+                combining.assign(into, own, total)  # if the first step has been made
             self._block(into, others, total, begin, stop, (start, own))
             if self.node.init is None:
                 with into.when(at.equal(block, 0)):
-                    assign(into, carried, own)
+                    combining.assign(into, carried, own)
                 with into.otherwise(at.equal(block, 0)):
                     self.advance(into, carried, own)
             else:
@@ -338,18 +330,18 @@ class _Along(AxisScan):
                block: Expr, start: Expr, stop: Expr) -> tuple[tuple[Var, ...], Expr]:  # fmt: skip
         """The accumulators before the first step, and that step."""
         if self.node.init is not None:
-            total = declare(into, self.init(into))
+            total = combining.declare(into, self.init(into))
             with into.when(at.less(0, block)):
-                assign(into, total, carried)
+                combining.assign(into, total, carried)
             return total, start
-        total = declare(into, self.neutral or zeros(self.combine))
+        total = combining.declare(into, self.neutral or combining.zeros(self.combine))
         with into.when(at.less(0, block)):
-            assign(into, total, carried)
+            combining.assign(into, total, carried)
         if self.neutral is not None:
             return total, start
         begin = into.declare(start, "begin")
         with into.when(at.both(at.equal(block, 0), at.less(start, stop))):
-            assign(into, total, self.element(into, others, start))
+            combining.assign(into, total, self.element(into, others, start))
             self.store(into, others, start, total)
             into.append(Assign(begin, at.add(start, 1)))
         return total, begin
@@ -379,9 +371,9 @@ class _Along(AxisScan):
                stop: Expr, origin: Expr, own: UserProgram | None) -> None:  # fmt: skip
         """Steps in order, in groups and one by one."""
 
-        def value(inner: Linearizer, p: Expr) -> Values:
+        def value(inner: Linearizer, p: Expr) -> combining.Values:
             if self.stage_in:
-                found: Values = tuple(Load(b, at.subtract(p, origin)) for b in self.stage)
+                found: combining.Values = tuple(Load(b, at.subtract(p, origin)) for b in self.stage)
             else:
                 found = self.element(inner, others, p)
             return tuple(inner.let(v, "x") for v in found)
@@ -398,7 +390,7 @@ class _Along(AxisScan):
             count = at.multiply(at.floor_divide(at.subtract(stop, start), GROUPED), GROUPED)
             left_over = into.let(at.add(start, count), "left_over")
             with into.loop("p", start, left_over, step=GROUPED) as p:
-                prefix: list[Values] = []
+                prefix: list[combining.Values] = []
                 for g in range(GROUPED):
                     x = value(into, at.add(p, g))
                     new = self.step(into, prefix[-1], x) if prefix else x
@@ -406,13 +398,13 @@ class _Along(AxisScan):
                 results = [tuple(into.let(v, "r") for v in self.step(into, total, x))
                            for x in prefix]  # fmt: skip
                 if not inclusive:
-                    before = tuple(copied(into, t) for t in total)
+                    before = tuple(combining.copied(into, t) for t in total)
                     results = [before, *results]
                 for g in range(GROUPED):
                     result(into, at.add(p, g), results[g])
-                assign(into, total, results[-1])
+                combining.assign(into, total, results[-1])
 
-        def one(p: Expr, combined: Callable[[Values], None]) -> None:
+        def one(p: Expr, combined: Callable[[combining.Values], None]) -> None:
             x = value(into, p)
             combined(x)
             if inclusive:
@@ -429,7 +421,7 @@ class _Along(AxisScan):
         first, alone = own
         left_over = into.declare(start, "left_over")
         with into.when(at.both(at.equal(start, first), at.less(start, stop))):
-            one(start, lambda x: assign(into, alone, x))
+            one(start, lambda x: combining.assign(into, alone, x))
             into.append(Assign(left_over, at.add(start, 1)))
         with into.loop("p", left_over, stop) as p:
             one(p, lambda x: self.advance(into, alone, x))
@@ -484,10 +476,10 @@ class _Across(AxisScan):
             with into.loop("j", *cols, "vector") as j:
                 builder.stays_below(j, self.others[-1])
                 slot = into.let(at.subtract(j, cols[0]), "slot")
-                total = declare(into, self.neutral or zeros(self.combine))
+                total = combining.declare(into, self.neutral or combining.zeros(self.combine))
                 known = TRUE if self.node.init is not None else at.less(0, step)
                 with into.when(known):
-                    assign(into, total, [Load(b, slot) for b in accumulators])
+                    combining.assign(into, total, [Load(b, slot) for b in accumulators])
                 with into.loop("p", step, stop) as p:
                     self._one(into, (*at_plane, j), total, p)
                 self._store_accumulators(into, accumulators, slot, total)
@@ -512,7 +504,7 @@ class _Across(AxisScan):
             self.advance(into, total, x)
         else:
             with into.when(first):
-                assign(into, total, x)
+                combining.assign(into, total, x)
             with into.otherwise(first):
                 self.advance(into, total, x)
         if inclusive:

@@ -28,18 +28,7 @@ from treadle.dsl.simplify import apply, cast
 from treadle.dsl.types import ScalarType, bool_, float32, int32, int64, uint32, uint64
 from treadle.skeletons.schedules.examine import ascends
 
-from ...ir import arithmetic as at
-from ...ir.kernel import (
-    Assign,
-    Barrier,
-    Buffer,
-    Collective,
-    Fetch,
-    FetchUpdate,
-    Kernel,
-    Publish,
-    While,
-)
+from ...ir import arithmetic as at, kernel as ir
 from ...ir.linearize import Linearizer
 from .. import tiling
 from ..build import Builder
@@ -79,7 +68,7 @@ class TileScan(Rows):
         (self.nearest,) = builder.shared("nearest", [int64], 1)
         (self.ticket,) = builder.shared("ticket", [int32], 1)
 
-    def lower(self, when: Expr) -> Kernel:
+    def lower(self, when: Expr) -> ir.Kernel:
         """The kernel; it has no tasks unless `when` (a host condition)."""
         builder = self.builder
         tiles = at.ceil_div(self.node.shape[-1], self.tile)
@@ -120,7 +109,7 @@ class TileScan(Rows):
         )
         return None
 
-    def _kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
+    def _kernel(self, wide: bool, fallback: ir.Kernel | None) -> ir.Kernel:
         into, grid = self.builder.emitter(), Threads.of(self.threads)
         thread = grid.thread
         lane, warp = into.let(grid.lane, "lane"), into.let(grid.warp, "warp")
@@ -179,7 +168,7 @@ class TileScan(Rows):
         into.note("Every warp leaves its total.")
         with into.when(at.equal(lane, 0)):
             put(into, self.totals_of_warps, warp, run)
-        into.append(Barrier())
+        into.append(ir.Barrier())
         self._look_back(into, lane, warp, row, tile)
         base = self._before(into, thread, warp, row, tile, initial)
         each(lambda reach: self.write(into, thread, lane, others, first, step, base, reach))
@@ -189,9 +178,9 @@ class TileScan(Rows):
         into.note("Blocks take tiles in the order in which they start: those before this one run.")
         with into.when(at.equal(thread, 0)):
             taken = Var("taken", uint64)
-            into.append(FetchUpdate(taken, self.state, at.integer(0), Const(1, uint64)))
+            into.append(ir.FetchUpdate(taken, self.state, at.integer(0), Const(1, uint64)))
             put(into, (self.ticket,), at.integer(0), (cast(taken, int32),))
-        into.append(Barrier())
+        into.append(ir.Barrier())
         (number,) = get(into, (self.ticket,), at.integer(0))
         most = at.subtract(self.tickets, 1)  # for what is known of its range
         number = at.minimum(at.maximum(cast(number, int64), 0), most)
@@ -234,23 +223,23 @@ class TileScan(Rows):
             self._find_start(into, lane, row, group, tile_slot, words)
         with into.otherwise(first):
             self.tile_slots.fetch(into, tile_slot, words)
-        into.append(Barrier())
+        into.append(ir.Barrier())
         (away,) = get(into, (self.nearest,), at.integer(0))
         with into.when(at.less_equal(warp, away)):
             self._wait(into, words, lambda: self.tile_slots.fetch(into, tile_slot, words))
             self._add_up(into, lane, warp, index, self.tile_slots.values(words))
-        into.append(Barrier())
+        into.append(ir.Barrier())
 
     def _wait(self, into: Linearizer, words: Sequence[Var], reload: Callable[[], None]) -> None:
         """Until all threads of the warp have theirs."""
         with into.body() as again:
             lacking = Var("lacking", uint32)
             missing = at.negate(self.tile_slots.here(words))
-            into.append(Collective(lacking, "ballot", (missing,)))
+            into.append(ir.Collective(lacking, "ballot", (missing,)))
             waiting = apply(primitive("not_equal"), (lacking, Const(0, uint32)), bool_)
             with into.body() as body:
                 reload()
-        into.append(While(tuple(again), waiting, tuple(body)))
+        into.append(ir.While(tuple(again), waiting, tuple(body)))
 
     def _find_start(self, into: Linearizer, lane: Expr, row: Expr, group: Expr, tile_slot: Expr,
                     words: Sequence[Var]) -> None:  # fmt: skip
@@ -267,14 +256,14 @@ class TileScan(Rows):
             self.tile_slots.fetch(into, tile_slot, words)
             starts, lacking = Var("starts", uint32), Var("lacking", uint32)
             ready = at.both(near, self.group_slots.here(heads))
-            into.append(Collective(starts, "ballot", (ready,)))
+            into.append(ir.Collective(starts, "ballot", (ready,)))
             nearest = apply(primitive("ctz"), (starts,), int32)
             assign(into, [away], [cast(nearest, int64)])
             missing = at.negate(self.tile_slots.here(words))
             none = at.less_equal(WARP, away)
-            into.append(Collective(lacking, "ballot", (at.either(missing, none),)))
+            into.append(ir.Collective(lacking, "ballot", (at.either(missing, none),)))
             waiting = apply(primitive("not_equal"), (lacking, Const(0, uint32)), bool_)
-        into.append(While(tuple(again), waiting, ()))
+        into.append(ir.While(tuple(again), waiting, ()))
         with into.when(at.equal(lane, away)):
             put(into, (self.nearest,), at.integer(0), [away])
             put(into, self.head, at.integer(0), self.group_slots.values(heads))
@@ -422,7 +411,7 @@ def value(found: Sequence[Expr], t: ScalarType) -> Expr:
 class Slots:
     """Slots for tuples of `types` in a buffer of words, from word `origin` on."""
 
-    def __init__(self, buffer: Buffer, origin: Expr | int, types: Sequence[ScalarType]) -> None:
+    def __init__(self, buffer: ir.Buffer, origin: Expr | int, types: Sequence[ScalarType]) -> None:
         self.buffer, self.origin, self.types = buffer, at.integer(origin), tuple(types)
         self.counts = [pieces_of(t) for t in types]
         self.words = sum(self.counts)
@@ -436,7 +425,7 @@ class Slots:
         found = [p for v in values for p in pieces(into.let(v, "v"))]
         for k, piece in enumerate(found):
             word = _apply("bitwise_or", uint64, simplify.cast(piece, uint64), HERE)
-            into.append(Publish(self.buffer, at.add(first, k), word, ordered=False))
+            into.append(ir.Publish(self.buffer, at.add(first, k), word, ordered=False))
 
     def declare(self, into: Linearizer, wanted: Expr) -> list[Var]:
         """Variables for the words of a tuple: empty if it is `wanted`, otherwise present."""
@@ -449,8 +438,8 @@ class Slots:
             first = self._first(into, slot)
             for k, word in enumerate(words):
                 got = Var("got", uint64)
-                into.append(Fetch(got, self.buffer, at.add(first, k), ordered=False))
-                into.append(Assign(word, got))
+                into.append(ir.Fetch(got, self.buffer, at.add(first, k), ordered=False))
+                into.append(ir.Assign(word, got))
 
     def here(self, words: Sequence[Expr]) -> Expr:
         """Whether all words are present."""

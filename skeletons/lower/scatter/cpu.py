@@ -59,17 +59,8 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Assign, Atomic, Buffer, Kernel, Load, Lowered, Store
 from ...ir.linearize import Linearizer, zero
 from ...schedules import LocalityGraph, Schedule
-from .. import tiling, transform
+from .. import combining, tiling, transform
 from ..build import Builder, LoweringContext, element_cost
-from ..combining import (
-    Values,
-    accumulate,
-    apply_combine,
-    arithmetic,
-    assign,
-    declare,
-    is_arithmetic,
-)
 from ..elementwise.cpu import elements_per_task
 from ..stencil.cpu import is_short
 from ..tiling import Inner, Tile, Tiling
@@ -110,7 +101,7 @@ AS_FAST = 1.1
 RUN_TO_RUN = ("updates by atomics: float results may differ in the last bits from run to run; "
               "deterministic=True orders them")  # fmt: skip
 
-Action = Callable[[Linearizer, Expr, Values], None]
+Action = Callable[[Linearizer, Expr, combining.Values], None]
 
 
 class _Update(NamedTuple):
@@ -137,7 +128,7 @@ def lower_permute(node: Permute, context: LoweringContext) -> Lowered:
 class _Permute:
     def __init__(self, builder: Builder, node: Permute) -> None:
         self.builder, self.node = builder, node
-        self.combine = None if node.combine is None else arithmetic(node.combine, builder)
+        self.combine = None if node.combine is None else combining.arithmetic(node.combine, builder)
         self.outs = builder.outputs("update")
         self.target_shape = node.defaults[0].shape
         self.size_host = at.product(self.target_shape)
@@ -348,7 +339,7 @@ class _Permute:
         """
         if self._way() == "stores":
             return 0
-        if self.combine is not None and not is_arithmetic(self.combine):
+        if self.combine is not None and not combining.is_arithmetic(self.combine):
             return None  # an update with reads or loops cannot be atomic
         threads = self.builder.context.threads
         results = () if self.combine is None else self.combine.results
@@ -382,7 +373,7 @@ class _Permute:
         if way == "locked":
             (locks,) = self.builder.scratch("zero_locks", [int32], constant(LOCKS))
 
-        def act(inner: Linearizer, where: Expr, values: Values) -> None:
+        def act(inner: Linearizer, where: Expr, values: combining.Values) -> None:
             if way == "stores":
                 _update(inner, self.outs, where, values, self.combine)
             elif way == "locked":
@@ -447,10 +438,10 @@ class _Permute:
             return [simplify.cast(Load(b, where), t) for b, t in zip(copies, wide, strict=True)]
 
         with into.loop("t", start, stop, "vector") as t:
-            total: Values = declare(into, copy_at(t))
+            total: combining.Values = combining.declare(into, copy_at(t))
             with into.loop("c", 1, count) as c:
                 where = at.add(at.multiply(c, self.size), t)
-                accumulate(into, combine, total, copy_at(where))  # type: ignore[arg-type]
+                combining.accumulate(into, combine, total, copy_at(where))  # type: ignore[arg-type]
             if self.counted:
                 each = zip(total, self.node.values, strict=True)
                 total = tuple(
@@ -473,7 +464,7 @@ def _update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Se
     if combine is not None:
         where = into.let(where, "target")
         old = [into.let(Load(b, where), "old") for b in buffers]
-        values = apply_combine(into, combine, values, old, named=False)
+        values = combining.apply_combine(into, combine, values, old, named=False)
         if len(values) > 1:
             values = [into.let(v, "r") for v in values]
     into.append(*(Store(b, where, v) for b, v in zip(buffers, values, strict=True)))
@@ -575,11 +566,11 @@ class _Staged:
         target = into.declare(constant(-1), "target")
         values = zip(stage.update.values, stage.kept, strict=True)
         wanted = [v for v, b in values if b is not None]
-        kept = declare(into, [zero(v.type) for v in wanted], "value")
+        kept = combining.declare(into, [zero(v.type) for v in wanted], "value")
 
         def found(inner: Linearizer, position: Expr) -> None:
             inner.append(Assign(target, position))
-            assign(inner, kept, inner.emit(wanted))
+            combining.assign(inner, kept, inner.emit(wanted))
 
         self.permute._locate(into, stage.update, found)
         into.append(Store(stage.targets, slot, target))
