@@ -17,7 +17,7 @@ from .run import Params
 if TYPE_CHECKING:
     from .executor import Executor
     from .plan import Step
-    from .steps import Action, KernelStep
+    from .steps import Action, AnyKernelStep
 
 
 class Device(Protocol):
@@ -28,7 +28,7 @@ class Device(Protocol):
 
     def kernel_step(
         self, owner: Executor[Any], node: Node, expendable: frozenset[int] = frozenset()
-    ) -> KernelStep[Any, Any, Any]:
+    ) -> AnyKernelStep:
         """The step of a compiled node; it may overwrite the arrays in `expendable` slots."""
 
     def product_step(self, owner: Executor[Any], node: Matmul) -> Action:

@@ -21,7 +21,16 @@ from .device import Device
 from .host import HostCompiler, is_host_work
 from .plan import Plan, Planner, Step, data_checks
 from .run import HostValues, Params, Run, Slots
-from .steps import Action, BarrierStep, CheckStep, HostStep, KernelStep, ReleaseStep, moving, verify
+from .steps import (
+    Action,
+    AnyKernelStep,
+    BarrierStep,
+    CheckStep,
+    HostStep,
+    ReleaseStep,
+    moving,
+    verify,
+)
 from .types import HostArray
 
 D = TypeVar("D", bound=Device)
@@ -49,7 +58,7 @@ class Executor(Generic[D]):
         ]
         self.checks = [c for c in checks if limit_of(c) is None]
         self.sides = HostValues(self.host, [e for c in self.checks for e in (c.left, c.right)])
-        self.kernel_steps: list[KernelStep[Any, Any, Any]] = []
+        self.kernel_steps: list[AnyKernelStep] = []
         self.actions = self.actions_of(self.planner.plan)
         self.results = self.planner.plan.results
         self.calls = device.calls(owner)

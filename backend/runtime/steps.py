@@ -129,16 +129,20 @@ class KernelStep(ABC, Generic[R, K, Layout]):
                 run.slots[slot] = inside.slots[slot]
 
 
-class ReshapeStep(Generic[R]):
+#: Of any device.
+AnyKernelStep = KernelStep[Any, Any, Any]
+
+
+class ReshapeStep:
     """Arrays in another shape: the same memory where they are dense, otherwise copies."""
 
-    def __init__(self, kernels: KernelStep[R, Any, Any], sources: Sequence[Leaf]) -> None:
+    def __init__(self, kernels: AnyKernelStep, sources: Sequence[Leaf]) -> None:
         self.kernels, node = kernels, kernels.node
         self.sources = [kernels.slots[leaf] for leaf in sources]
         self.targets = [kernels.slots[leaf] for leaf in node.leaves]
         self.extents = HostValues(kernels.owner.host, node.outputs[0].shape)
 
-    def __call__(self, run: R) -> None:
+    def __call__(self, run: Run[Any]) -> None:
         arrays = run.reshaped(self.sources, self.extents)
         if arrays is None:
             self.kernels(run)
@@ -147,7 +151,7 @@ class ReshapeStep(Generic[R]):
             run.slots[slot] = array
 
 
-def moving(kernels: KernelStep[R, Any, Any]) -> Action:
+def moving(kernels: AnyKernelStep) -> Action:
     """The step of a node with these kernels, which perhaps only reshapes arrays."""
     sources = kernels.reshaped
     return kernels if sources is None else ReshapeStep(kernels, sources)
@@ -299,8 +303,8 @@ class HostStep:
         self.inexact = any(params[k].type.is_inexact for k in self.values.params)
 
     @cached
-    def kernels(self) -> KernelStep[Any, Any, Any]:
-        made: KernelStep[Any, Any, Any] = self.owner.device.kernel_step(self.owner, self.node)
+    def kernels(self) -> AnyKernelStep:
+        made: AnyKernelStep = self.owner.device.kernel_step(self.owner, self.node)
         return made
 
     @property
