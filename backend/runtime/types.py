@@ -1,4 +1,4 @@
-"""Types of what has any type by nature: data, and objects of untyped libraries."""
+"""Names for values of any type: users' data, and objects of untyped libraries."""
 
 from __future__ import annotations
 

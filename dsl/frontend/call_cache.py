@@ -1,6 +1,6 @@
 """Cached calls: a program for each operation and argument signature, outside of compiled functions.
 
-Tracing a call such as `td.std(x)` of data makes a dozen of nodes, and its evaluation looks up the
+Tracing a call such as `td.std(x)` of data makes a dozen nodes, and its evaluation looks up the
 program of an equal expression, which takes much longer than running it on a few thousand elements.
 The second time that an operation is called with arrays of the same types and shapes (and the same
 other arguments; functions by their code, and what they refer to) its program is cached, if the
@@ -14,9 +14,9 @@ well as the positions of `a[k]`, `a[k : k + n]` and `a.at[k]`.  Whatever else re
 has the call traced.  Where calls are traced, numbers that vary are data: the iterations of a loop,
 `a = a.at[k].set(x) * k`, run the same programs.
 
-Where the chain of a Python loop's state comes round to the line of an earlier operation of it, the
-state is computed: each iteration runs the same few programs, whether its result is looked at or
-not.
+In a Python loop, the chain of deferred operations on its state would grow with every iteration.
+When the chain reaches the line of an earlier operation again, the state is computed, so that all
+iterations run the same few programs, whether or not their results are looked at.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the Array API standard (2024.12) asks for beside functions: constants, devices, what is
+"""What the Array API standard (2024.12) asks for besides functions: constants, devices, what is
 supported.  The namespace is `treadle` itself: `x.__array_namespace__()`.
 
 A program computes where its backend does, so all arrays are on one device: "cuda" if the backend of

@@ -1,4 +1,4 @@
-"""Which linear algebra has kernels of its own, and what they compute of a matrix element."""
+"""The linear algebra that has kernels of its own, and the arithmetic that these kernels share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which matrix products are small, and what a thread computes of one.
+"""Which matrix products count as small, and how much of one a thread computes.
 
 `small_gpu` and `small_cpu` are kernels for many products whose extents are compile-time constants.
 """

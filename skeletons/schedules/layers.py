@@ -1,4 +1,4 @@
-"""The layers of a schedule but for its order: their base class, and each of them.
+"""The layers of a schedule other than its order: their base class, and each of them.
 
 A subclass only writes its parameters as annotated class attributes. It becomes a frozen
 dataclass that prints as the code that makes it and composes with ``|``.

@@ -3,8 +3,8 @@
 OpenMP's threads are the team when something else in the process has loaded GCC's runtime for them:
 they spin for milliseconds after their work, so a second team would have to fight them for the
 cores.  Python's are used where there is no native team, or when `TREADLE_THREADS=python` asks.
-Calling in parallel from several Python threads is safe: whoever comes while the team is taken runs
-its tasks alone.
+Calling in parallel from several Python threads is safe: a call that finds the team busy runs its
+tasks on its own thread.
 """
 
 from __future__ import annotations
