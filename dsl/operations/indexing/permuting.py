@@ -331,7 +331,9 @@ def histogram(
             low_x, high_x = where(empty, 0.0, low_x), where(empty, 1.0, high_x)
             if values.types[0].is_float:
                 # (As an array: native code, which repeats calls, checks integers only.)
-                finite = the(generate((), lambda: cast(isfinite(low_x) & isfinite(high_x), types.int64)))
+                finite = the(
+                    generate((), lambda: cast(isfinite(low_x) & isfinite(high_x), types.int64))
+                )
                 checks = require(
                     lift(finite),
                     constant(1),
