@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 import treadle as td
+from benchmarks.npbench import registry
 
 # --- the programs ----------------------------------------------------------------------------
 
@@ -162,29 +163,6 @@ def kmeans_step() -> Made:
 
 
 @program
-def softmax() -> Made:
-    def f(x: Any) -> Any:
-        e = td.exp(x - td.max(x, axis=-1)[..., None])
-        return e / td.sum(e, axis=-1)[..., None]
-
-    return f, (numbers(100, 200, dtype=np.float32),)
-
-
-@program
-def mandelbrot() -> Made:
-    def f(c: Any) -> Any:
-        def point(c: Any) -> Any:
-            def inside(s: Any) -> Any:
-                return (td.real(s[0]) ** 2 + td.imag(s[0]) ** 2 <= 4) & (s[1] < 100)
-
-            return td.while_loop(inside, lambda s: (s[0] * s[0] + c, s[1] + 1), (c * 0, 0))[1]
-
-        return td.map(point, c)
-
-    return f, (numbers(100, 100) + 1j * numbers(100, 100),)
-
-
-@program
 def image_pipeline() -> Made:
     """Grey, two passes of a Gauss filter, Sobel, thinning, equalisation by a histogram."""
 
@@ -210,213 +188,6 @@ def image_pipeline() -> Made:
 
 
 @program
-def jacobi_2d() -> Made:
-    def f(a: Any, b: Any) -> Any:
-        def average(u: Any) -> Any:
-            inner = 0.2 * (u[1:-1, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] + u[2:, 1:-1] + u[:-2, 1:-1])
-            return inner
-
-        def step(s: Any) -> Any:
-            a, b = s
-            b = td.update(b, (slice(1, -1), slice(1, -1)), average(a))
-            return td.update(a, (slice(1, -1), slice(1, -1)), average(b)), b
-
-        return td.iterate(10, step, (a, b))
-
-    return f, (numbers(60, 60), numbers(60, 60))
-
-
-@program
-def fdtd_2d() -> Made:
-    def f(ex: Any, ey: Any, hz: Any, source: Any) -> Any:
-        def step(t: Any, s: Any) -> Any:
-            ex, ey, hz = s
-            ey = td.update(ey, (0, slice(None)), source[t])
-            ey = td.update(ey, (slice(1, None), slice(None)), ey[1:] - 0.5 * (hz[1:] - hz[:-1]))
-            ex = td.update(
-                ex, (slice(None), slice(1, None)), ex[:, 1:] - 0.5 * (hz[:, 1:] - hz[:, :-1])
-            )
-            inner = hz[:-1, :-1] - 0.7 * (ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1])
-            return ex, ey, td.update(hz, (slice(None, -1), slice(None, -1)), inner)
-
-        return td.loop(0, source.shape[0], step, (ex, ey, hz))
-
-    return f, (numbers(50, 60), numbers(50, 60), numbers(50, 60), numbers(10))
-
-
-@program
-def heat_3d() -> Made:
-    def f(u: Any) -> Any:
-        def step(v: Any) -> Any:
-            def at(w: Any) -> Any:
-                c = w[0, 0, 0]
-                return (
-                    0.125 * (w[1, 0, 0] - 2.0 * c + w[-1, 0, 0])
-                    + 0.125 * (w[0, 1, 0] - 2.0 * c + w[0, -1, 0])
-                    + 0.125 * (w[0, 0, 1] - 2.0 * c + w[0, 0, -1])
-                    + c
-                )
-
-            return td.stencil(at, v)
-
-        return td.iterate(10, step, u)
-
-    return f, (numbers(20, 20, 20),)
-
-
-@program
-def hdiff() -> Made:
-    """The horizontal diffusion of a weather model."""
-
-    def f(field: Any, coefficient: Any) -> Any:
-        laplace = 4.0 * field[1:-1, 1:-1] - (
-            field[2:, 1:-1] + field[:-2, 1:-1] + field[1:-1, 2:] + field[1:-1, :-2]
-        )
-        flux = laplace[1:, 1:-1] - laplace[:-1, 1:-1]
-        flux = td.where(flux * (field[2:-1, 2:-2] - field[1:-2, 2:-2]) > 0, 0.0, flux)
-        other = laplace[1:-1, 1:] - laplace[1:-1, :-1]
-        other = td.where(other * (field[2:-2, 2:-1] - field[2:-2, 1:-2]) > 0, 0.0, other)
-        return field[2:-2, 2:-2] - coefficient * (
-            flux[1:, :] - flux[:-1, :] + other[:, 1:] - other[:, :-1]
-        )
-
-    return f, (numbers(36, 36, 20), numbers(32, 32, 20))
-
-
-@program
-def nbody() -> Made:
-    def f(pos: Any, vel: Any, mass: Any) -> Any:
-        def acceleration(pos: Any) -> Any:
-            d = pos[None, :, :] - pos[:, None, :]
-            r2 = td.sum(d * d, axis=2) + 0.01
-            weight = mass[None, :] / (r2 * td.sqrt(r2))
-            return td.sum(d * weight[:, :, None], axis=1)
-
-        def step(s: Any) -> Any:
-            pos, vel, acc = s
-            vel = vel + acc * 0.005
-            pos = pos + vel * 0.01
-            acc = acceleration(pos)
-            return pos, vel + acc * 0.005, acc
-
-        pos, vel, _ = td.iterate(10, step, (pos, vel, acceleration(pos)))
-        kinetic = 0.5 * td.sum(mass[:, None] * vel * vel)
-        return pos, vel, kinetic
-
-    return f, (numbers(40, 3), numbers(40, 3), numbers(40))
-
-
-@program
-def correlation() -> Made:
-    def f(data: Any) -> Any:
-        mean = td.mean(data, axis=0)
-        spread = td.std(data, axis=0)
-        spread = td.where(spread <= 0.1, 1.0, spread)
-        x = (data - mean) / (td.sqrt(td.cast(data.shape[0], td.float64)) * spread)
-        return x.T @ x
-
-    return f, (numbers(80, 60),)
-
-
-@program
-def conv2d_bias() -> Made:
-    def f(x: Any, w: Any, bias: Any) -> Any:
-        _, h, width, _ = x.shape
-        out = None
-        for i in range(3):
-            for j in range(3):
-                part = x[:, i : h - 2 + i, j : width - 2 + j, :]
-                term = td.tensordot(part, w[i, j], axes=1)
-                out = term if out is None else out + term
-        return td.maximum(out + bias, 0.0)
-
-    args = numbers(4, 16, 16, 3, dtype=np.float32), numbers(3, 3, 3, 8, dtype=np.float32)
-    return f, (*args, numbers(8, dtype=np.float32))
-
-
-@program
-def lenet_layers() -> Made:
-    def f(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
-        pooled = td.maximum(
-            td.maximum(x[:, ::2, ::2], x[:, 1::2, ::2]),
-            td.maximum(x[:, ::2, 1::2], x[:, 1::2, 1::2]),
-        )
-        flat = td.reshape(pooled, (x.shape[0], -1))
-        hidden = td.maximum(flat @ w1 + b1, 0.0)
-        scores = hidden @ w2 + b2
-        e = td.exp(scores - td.max(scores, axis=-1)[:, None])
-        return e / td.sum(e, axis=-1)[:, None]
-
-    one = np.float32
-    x = numbers(8, 16, 16, dtype=one)
-    layers = numbers(64, 32, dtype=one), numbers(32, dtype=one), numbers(32, 10, dtype=one)
-    return f, (x, *layers, numbers(10, dtype=one))
-
-
-@program
-def azimuthal_integral() -> Made:
-    def f(data: Any, radius: Any) -> Any:
-        top = td.max(radius)
-        which = td.cast(td.minimum(radius / top * 100.0, 99.0), td.int64)
-        total = td.bincount(which, weights=data, minlength=100)
-        count = td.bincount(which, minlength=100)
-        return total / td.maximum(count, 1)
-
-    return f, (numbers(10_000), numbers(10_000))
-
-
-@program
-def sparse_product() -> Made:
-    def f(lengths: Any, columns: Any, values: Any, x: Any) -> Any:
-        return td.fold_seg(lambda a, b: a + b, 0.0, values * x[columns], lengths)
-
-    lengths = whole(20, 500)
-    n = int(lengths.sum())
-    return f, (lengths, whole(300, n), numbers(n), numbers(300))
-
-
-@program
-def recurrence() -> Made:
-    """A tridiagonal solve for many columns, as two sequential scans."""
-
-    def f(a: Any, b: Any, c: Any, d: Any) -> Any:
-        def down(s: Any, x: Any) -> Any:
-            cp, dp = s
-            a, b, c, d = x
-            cp, dp = c / (b - a * cp), (d - a * dp) / (b - a * cp)
-            return (cp, dp), (cp, dp)
-
-        zero = td.zeros_like(a[0])
-        _, (cp, dp) = td.scan(down, (zero, zero), (a, b, c, d))
-
-        def up(x: Any, s: Any) -> Any:
-            new = s[1] - s[0] * x
-            return new, new
-
-        return td.scan(up, zero, (cp, dp), reverse=True)[1]
-
-    one = numbers(60, 50)
-    return f, (one, one + 4, one, one)
-
-
-@program
-def gram_schmidt() -> Made:
-    def f(a: Any) -> Any:
-        def step(k: Any, s: Any) -> Any:
-            a, q = s
-            column = a[:, k]
-            column = column / td.sqrt(td.the(td.sum(column * column)))
-            row = column @ a
-            later = td.where(td.arange(a.shape[1]) > k, row, 0.0)
-            a = a - column[:, None] * later[None, :]
-            return a, td.update(q, (slice(None), k), column)
-
-        return td.loop(0, a.shape[1], step, (a, td.zeros_like(a)))
-
-    return f, (numbers(40, 30),)
-
-
-@program
 def thousand_operations() -> Made:
     def f(a: Any) -> Any:
         for k in range(500):
@@ -425,6 +196,36 @@ def thousand_operations() -> Made:
 
     return f, (numbers(1000, dtype=np.float32),)
 
+
+#: Arguments for programs of NPBench (`benchmarks/npbench`), small ones of the same kinds.
+NPBENCH: dict[str, Callable[[], tuple[Any, ...]]] = {
+    "softmax": lambda: (numbers(100, 200, dtype=np.float32),),
+    "mandelbrot1": lambda: (-2.0, 0.5, -1.2, 1.2, 100, 100, 100, 2.0),
+    "jacobi_2d": lambda: (10, numbers(60, 60), numbers(60, 60)),
+    "fdtd_2d": lambda: (10, *(numbers(50, 60) for _ in range(3)), numbers(10)),
+    "heat_3d": lambda: (10, numbers(20, 20, 20), numbers(20, 20, 20)),
+    "hdiff": lambda: (numbers(36, 36, 20), numbers(32, 32, 20), numbers(32, 32, 20)),
+    "vadv": lambda: (*(numbers(30, 30, 20) for _ in range(2)), numbers(31, 30, 20),
+                     *(numbers(30, 30, 20) for _ in range(2)), 0.15),
+    "nbody": lambda: (numbers(40, 1), numbers(40, 3), numbers(40, 3), 40, 10, 0.01, 1.0, 0.1),
+    "correlation": lambda: (60, 80.0, numbers(80, 60)),
+    "conv2d_bias": lambda: tuple(numbers(*shape, dtype=np.float32)
+                                 for shape in ((4, 16, 16, 3), (3, 3, 3, 8), (8,))),
+    "mlp": lambda: tuple(numbers(*shape, dtype=np.float32)
+                         for shape in ((8, 64), (64, 32), (32,), (32, 32), (32,), (32, 10), (10,))),
+    "azimint_hist": lambda: (numbers(10_000), numbers(10_000), 100),
+    "spmv": lambda: (np.arange(0, 5001, 10), whole(300, 5000), numbers(5000), numbers(300)),
+    "gramschmidt": lambda: (numbers(40, 30),),
+}  # fmt: skip
+
+
+def npbench(name: str) -> Made:
+    values = NPBENCH[name]()
+    function, varying = registry.load()[name].bind(values)
+    return function, tuple(values[k] for k in varying)
+
+
+PROGRAMS.update({name: functools.partial(npbench, name) for name in NPBENCH})
 
 # --- phases ----------------------------------------------------------------------------------
 
