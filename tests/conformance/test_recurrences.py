@@ -572,3 +572,16 @@ def test_only_what_is_read_of_the_last_state_is_stored():
             np.testing.assert_allclose(one, expected)
         (node,) = {leaf.node for leaf in f.lower(x).history.roots}
         assert len(node.outputs) == len(want)
+
+
+def test_sides_of_a_cond_are_collected(backend):
+    """Which of two arrays a step collects depends on its data; their extents do not."""
+    x = np.arange(12.0).reshape(4, 3)
+
+    def step(before, row):
+        return row, td.cond(before[0] > 0, before, row)
+
+    f = td.jit(lambda z, x: td.scan(step, z, x)[1], backend=backend)
+    np.testing.assert_array_equal(f(np.zeros(3), x), x[[0, 1, 1, 2]])
+    with pytest.raises(td.ShapeError, match="extent 2 in one and 3 in the other"):
+        f(np.zeros(2), x)

@@ -8,7 +8,7 @@ from typing import Any, cast as cast_type
 from ...annotations import Element, Function, IntLike, ScanFunction
 from ...array import Array
 from ...errors import AxisError, Location, ShapeError, TracingError, user_location
-from ...expr import TRUE, Const, Expr, constant
+from ...expr import TRUE, Apply, Const, Expr, constant
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
 from ...frontend.tracing import check_result, forbid_nesting, traced_iteration
@@ -140,7 +140,7 @@ def _scan(f: Function, first: Sequence[object], structure: Structure, xs: Elemen
         counter,
         label=label_of("scan", name, None),
         where=where,
-        checks=(*checks, *before),
+        checks=(*checks, *before, *(c for y in ys for c in y.checks)),
     )
     ended = fresh_uid()
     for bound_input in node.bound:
@@ -167,21 +167,18 @@ class _Collected:
                 where=where,
             )
         k = normalise_axis(axis, made.ndim + 1, "scan")
-        if any(control.depends(e, bound) for e in made._shape):
-            raise ShapeError(
-                "the function of scan must collect arrays of the same extents in every step.",
-                hint="Pad them to a common extent, and collect how many elements are valid.",
-                where=where,
-            )
+        fixed = tuple(_in_every_step(e, bound, where) for e in made._shape)
+        self.checks = [c for e, f in zip(made._shape, fixed, strict=True) if e is not f
+                       for c in same_shape((e.args[1],), (e.args[2],), "scan")]  # fmt: skip
         self.structure = made.structure
-        self.shape = (*made._shape[:k], count, *made._shape[k:])
+        self.shape = (*fixed[:k], count, *fixed[k:])
         zeros = Generate(self.shape, tuple(Const(t.numpy.type(0), t) for t in made.types),
                          label=Label("collected"), where=where)  # fmt: skip
         self.first = zeros.leaves
         self.states = [control.state_input(leaf, where) for leaf in self.first]
         index = indices(made.ndim)
         self.update = Permute(
-            made._shape,
+            fixed,
             TRUE,
             (*index[:k], at, *index[k:]),
             tuple(made._element(index)),
@@ -195,6 +192,22 @@ class _Collected:
         """The leaves of the loop that hold this array; `leaves` are those of all of `ys`."""
         start = sum(len(y.states) for y in ys[: ys.index(self)])
         return leaves[start : start + len(self.states)]
+
+
+def _in_every_step(extent: Expr, bound: Sequence[Input], where: Location | None) -> Expr:
+    """An extent of what a step collects, which must not depend on the step: of a `cond` between
+    arrays, the extent of either side."""
+    if not control.depends(extent, bound):
+        return extent
+    if isinstance(extent, Apply) and extent.op.name == "select":
+        _, then, other = extent.args
+        if not (control.depends(then, bound) or control.depends(other, bound)):
+            return then
+    raise ShapeError(
+        "the function of scan must collect arrays of the same extents in every step.",
+        hint="Pad them to a common extent, and collect how many elements are valid.",
+        where=where,
+    )
 
 
 def _steps(sources: Sequence[Array], length: Any, axis: int) -> tuple[Expr, list[Check]]:
