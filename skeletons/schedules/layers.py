@@ -12,6 +12,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
@@ -263,6 +264,7 @@ class Block(Layer):
                 "Block: at least one extent is needed.", hint="Write Block(256) or Block(8, 32)."
             )
         checked = tuple(checked_integer(n, Block, "an extent", 1) for n in extents)
+        at_most(prod(checked), Block, "the product of extents")
         object.__setattr__(self, "extents", checked)
 
     def arguments(self) -> dict[str, Any]:
@@ -290,6 +292,7 @@ class PerThread(Layer):
     def __post_init__(self) -> None:
         integer(self, "rows")
         integer(self, "cols")
+        at_most(self.rows * self.cols, PerThread, "rows times cols")
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -519,6 +522,11 @@ def integer(layer: Layer, name: str, least: int | None = 1) -> None:
     object.__setattr__(layer, name, value)
 
 
+#: The largest number in a schedule, and the most elements of a block or a thread: threads iterate
+#: over whole blocks, also where only a part of one lies inside the array.
+MOST = 2**24
+
+
 def checked_integer(value: object, owner: type[Layer], name: str, least: int | None) -> int:
     """``value`` as an ``int`` that is at least ``least``, or an error that shows the form.
 
@@ -542,6 +550,20 @@ def checked_integer(value: object, owner: type[Layer], name: str, least: int | N
         raise ScheduleError(
             f"{owner.__name__}: {name} must be {least} or more, got {number}.",
             hint=f"The form is {legal_form(owner)}.",
+        )
+    return number if least is None else at_most(number, owner, name)
+
+
+def at_most(number: int, owner: type[Layer], name: str) -> int:
+    """``number``, or an error if its absolute value is above ``MOST``.
+
+    >>> at_most(8, Block, "an extent")
+    8
+    """
+    if abs(number) > MOST:
+        raise ScheduleError(
+            f"{owner.__name__}: {name} must be {MOST} or less, got {number}.",
+            hint="A part of an array need not be larger than the array.",
         )
     return number
 
