@@ -16,10 +16,11 @@ from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_id
 from treadle.dsl.passes.rows import NARROW, most_narrow
 from treadle.dsl.passes.short_folds import Short, deep_folds, length, short_folds
 from treadle.skeletons.ir.specialise import MOST_ITERATIONS, computed, counting_extents, specialise
-from treadle.skeletons.products.small import is_tall, on_cpu, repeated
+from treadle.skeletons.products.small import is_tall, repeated
 
 from ..runtime.forms import NOTHING, PLAIN, Form, Forms
 from ..runtime.run import HostValues, Run
+from .product_kit import by_kernel
 
 if TYPE_CHECKING:
     from treadle.dsl.program import TracedProgram
@@ -62,7 +63,7 @@ class NativeForms(Forms):
         if self._product is not None and isinstance(self.node, Matmul):
             *batch, m, k, n = (int(v) for v in self._product(run))
             t, named = self.node.left.type, dict[Expr, int]()
-            if on_cpu(t, (m, k, n), prod(batch), self._looped):
+            if by_kernel(t, (m, k, n), prod(batch), self._looped):
                 named = {self.node.m: m, self.node.k: k, self.node.n: n}
             elif not batch and is_tall(t, m, n):
                 named = {self.node.m: m, self.node.n: n}

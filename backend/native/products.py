@@ -26,7 +26,7 @@ from treadle.skeletons.products.error import error_in_words
 from treadle.skeletons.products.executions import Plan, plan
 from treadle.skeletons.products.model import predict_recursive
 from treadle.skeletons.products.scaling import scaled, undo
-from treadle.skeletons.products.small import is_tall, on_cpu, repeated
+from treadle.skeletons.products.small import is_tall, repeated
 
 from ..runtime import operand
 from ..runtime.memory import POOL, matmul
@@ -35,7 +35,7 @@ from ..runtime.run import HostValues, Unrecordable
 from ..runtime.steps import Action, moving
 from ..runtime.types import HostArray
 from . import crossover
-from .product_kit import HostKit, blas, standard_for
+from .product_kit import HostKit, blas, by_kernel, standard_for
 from .running import HostRun
 from .runtime.threads import thread_count
 from .steps import KernelStep
@@ -74,7 +74,7 @@ class ProductStep:
     def __call__(self, run: HostRun) -> None:
         if self.small is not None:
             *batch, m, k, n = (int(v) for v in self.extents(run))
-            if on_cpu(self.type, (m, k, n), math.prod(batch), self.looped) or (
+            if by_kernel(self.type, (m, k, n), math.prod(batch), self.looped) or (
                 self.in_rows and is_tall(self.type, m, n) and self.right.has_rows(run)
             ):
                 self.small(run)
@@ -131,7 +131,7 @@ class ProductStep:
         size = a.shape[-2], a.shape[-1], b.shape[-1]
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         tall = self.in_rows and is_tall(t, size[0], size[2]) and self.right.has_rows(run)
-        if self.small is not None and (on_cpu(t, size, math.prod(batch)) or tall):
+        if self.small is not None and (by_kernel(t, size, math.prod(batch)) or tall):
             return None
         how = chosen(t, size, options)
         if how is not None and how.levels:
@@ -187,7 +187,7 @@ class FusedProductStep:
 
     def __call__(self, run: HostRun) -> None:
         *batch, m, k, n = (int(v) for v in self.extents(run))
-        if on_cpu(self.type, (m, k, n), math.prod(batch), self.looped):
+        if by_kernel(self.type, (m, k, n), math.prod(batch), self.looped):
             self.small(run)
             return
         self.product(run)
@@ -402,7 +402,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, count: int = 1) ->
     library = "BLAS" if t.is_inexact else "a kernel of treadle's"
     fused = node.epilogue != (node.result,)
     small = t.is_inexact and _may_be_small(node) and not options.levels
-    if small and size is not None and on_cpu(t, size, count, repeated(node)):
+    if small and size is not None and by_kernel(t, size, count, repeated(node)):
         return {
             "algorithm": "standard, by a kernel of treadle's",
             "workspace": "0 bytes",

@@ -153,11 +153,12 @@ def width(extent: int, most: int) -> int:
     return min(extent & -extent, most)
 
 
-#: The largest extents for which a CPU uses the kernel, of complex and of other elements: beyond
-#: them a library's product takes no longer.  It computes at least SEVERAL products, or fewer with
-#: an m·n·k of at most LONE: a call of a library costs as much as the arithmetic.  In loops it
-#: computes all of these: native code makes the iterations, if they call no library.
-CPU_LARGEST_COMPLEX, CPU_LARGEST, SEVERAL, LONE = 4, 64, 4, 32**3
+#: The largest extents for which a CPU uses the kernel: beyond them a library's product takes no
+#: longer, of complex elements on fewer than SPREAD threads (a library computes the products one
+#: after the other).  It computes at least SEVERAL products, or fewer with an m·n·k of at most LONE:
+#: a call of a library costs as much as the arithmetic.  In loops it computes all of these: native
+#: code makes the iterations, if they call no library.
+CPU_LARGEST_COMPLEX, CPU_LARGEST, SPREAD, SEVERAL, LONE = 8, 64, 4, 4, 32**3
 
 
 def repeated(node: Matmul) -> bool:
@@ -166,10 +167,11 @@ def repeated(node: Matmul) -> bool:
                for n in topological(tuple(node.inputs())))  # fmt: skip
 
 
-def on_cpu(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = False) -> bool:
+def on_cpu(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = False,
+           threads: int = SPREAD) -> bool:  # fmt: skip
     """Whether a CPU computes `count` products with extents m, k, n by the kernel for small ones;
     `looped`: in every iteration of a loop."""
-    most = CPU_LARGEST_COMPLEX if t.is_complex else CPU_LARGEST
+    most = CPU_LARGEST_COMPLEX if t.is_complex and threads < SPREAD else CPU_LARGEST
     small = min(sizes) > 0 and max(sizes) <= most
     return small and (looped or count >= SEVERAL or prod(sizes) <= LONE)
 

@@ -165,6 +165,20 @@ def test_only_the_same_calls_are_repeated() -> None:
 
 
 @pytest.mark.sample(1)
+@pytest.mark.parametrize("threads", [1, 16])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_many_products_of_complex_matrices(dtype, threads, monkeypatch):
+    """A library computes one after the other: the kernel, if there are threads to share them."""
+    monkeypatch.setattr(product_kit, "thread_count", lambda: threads)
+    rng = np.random.default_rng(0)
+    product = td.jit(lambda a, b: td.matmul(a, b) + 1, backend="native")
+    for n in (3, 8, 12, 33, 65):
+        a, b = (rng.integers(-9, 9, (2, 70, n, n)) * (1 + 2j)).astype(dtype)
+        np.testing.assert_array_equal(product(a, b), a @ b + 1)
+        text = product.lower(a, b).explain()
+        assert ("by BLAS" in text) == (n > 64 or (n > 8 and threads == 1)), n
+
+
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "complex64"])
 def test_epilogues_of_many_products(name: str) -> None:
     """In the kernel for small products, or a kernel after the library's, whatever a program was
@@ -191,9 +205,8 @@ def test_epilogues_of_many_products(name: str) -> None:
     small, large = np.ones((50, 8, 8), t.numpy), np.ones((2, 80, 80), t.numpy)
     for a, said in ((small, "1 kernel launched"), (large, "1 step of several kernels")):
         text = one.lower(a, a, a[0, 0]).explain()
-        if not t.is_complex or a is large:
-            assert said in text, text
-        assert ("by BLAS" in text) == (a is large or t.is_complex)
+        assert said in text, text
+        assert ("by BLAS" in text) == (a is large)
 
 
 def test_integers_wrap() -> None:
