@@ -30,6 +30,7 @@ BYTES, MOST = 600e6, 1_000_000
 EXTENTS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 24, 28, 30, 32, 36, 40, 48, 56, 64,
            72, 80, 96, 100, 104, 112, 128)  # fmt: skip
 LARGEST = {"float16": 128, "float32": 64}
+ON_CPU = ("float32", "float64", "complex64")
 #: Products that are enough to compile a kernel.
 FEW = 256
 #: Rounds of timings, interleaved; the least of each is kept.  Calls of a round: fewer if they take
@@ -106,7 +107,8 @@ def on_cpu(n: int, name: str) -> dict[str, Any]:
     a, b = (rng.random((count, n, n)).astype(name) for _ in range(2))
     product = td.jit(lambda a, b: a @ b, backend="native")
     out = np.empty_like(a)
-    exact = np.matmul(a[:1000].astype("f8"), b[:1000].astype("f8"))
+    wide = np.result_type(name, "f8")
+    exact = np.matmul(a[:1000].astype(wide), b[:1000].astype(wide))
     error = float(np.abs(np.asarray(product(a, b))[:1000] - exact).max()) / n
     assert error < 3e-6, (n, name, error)
     runs = {"treadle": lambda: product(a, b), "NumPy": lambda: np.matmul(a, b, out=out)}
@@ -194,7 +196,7 @@ def main() -> None:
         compiled(compiles(*case, program) for case in cases for program in (plain, layer))
         rows = [on_gpu(*case) for case in cases]
     else:
-        rows = [on_cpu(n, name) for name in ("float32", "float64") for n in EXTENTS if n <= 32]
+        rows = [on_cpu(n, name) for name in ON_CPU for n in EXTENTS if n <= 32]
     path = keep("batched", given.where, rows, table(rows), to=given.out)
     if given.where == "gpu":
         figure(rows, path.with_suffix(".png"))
