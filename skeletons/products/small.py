@@ -158,7 +158,7 @@ def width(extent: int, most: int) -> int:
 #: after the other).  It computes at least SEVERAL products, or fewer with an m·n·k of at most LONE:
 #: a call of a library costs as much as the arithmetic.  In loops it computes all of these: native
 #: code makes the iterations, if they call no library.
-CPU_LARGEST_COMPLEX, CPU_LARGEST, SPREAD, SEVERAL, LONE = 8, 64, 4, 4, 32**3
+CPU_LARGEST_COMPLEX, CPU_LARGEST, SPREAD, SEVERAL, LONE = 4, 64, 4, 4, 32**3
 
 
 def repeated(node: Matmul) -> bool:

