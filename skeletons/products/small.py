@@ -154,10 +154,10 @@ def width(extent: int, most: int) -> int:
 
 
 #: The largest extents for which a CPU uses the kernel: beyond them a library's product takes no
-#: longer, of complex elements on fewer than SPREAD threads (a library computes the products one
-#: after the other).  It computes at least SEVERAL products, or fewer with an m·n·k of at most LONE:
-#: a call of a library costs as much as the arithmetic.  In loops it computes all of these: native
-#: code makes the iterations, if they call no library.
+#: longer; of complex elements only MANY products on SPREAD threads are faster (a library computes
+#: them one after the other).  It computes at least SEVERAL products, or fewer with an m·n·k of at
+#: most LONE: a call of a library costs as much as the arithmetic.  In loops it computes all of
+#: these: native code makes the iterations, if they call no library.
 CPU_LARGEST_COMPLEX, CPU_LARGEST, SPREAD, SEVERAL, LONE = 4, 64, 4, 4, 32**3
 
 
@@ -169,9 +169,10 @@ def repeated(node: Matmul) -> bool:
 
 def on_cpu(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = False,
            threads: int = SPREAD) -> bool:  # fmt: skip
-    """Whether a CPU computes `count` products with extents m, k, n by the kernel for small ones;
-    `looped`: in every iteration of a loop."""
-    most = CPU_LARGEST_COMPLEX if t.is_complex and threads < SPREAD else CPU_LARGEST
+    """Whether a CPU computes `count` products with extents m, k, n by the kernel for small ones, on
+    so many threads; `looped`: in every iteration of a loop."""
+    shared = threads >= SPREAD and count >= MANY and not looped
+    most = CPU_LARGEST if shared or not t.is_complex else CPU_LARGEST_COMPLEX
     small = min(sizes) > 0 and max(sizes) <= most
     return small and (looped or count >= SEVERAL or prod(sizes) <= LONE)
 

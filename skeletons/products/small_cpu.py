@@ -26,7 +26,7 @@ from ..ir.linearize import Linearizer, zero
 from ..lower import tiling, transform
 from ..lower.build import Builder, element_cost
 from .scalars import add_product, sum_type
-from .small import SEVERAL, on_cpu
+from .small import MANY, on_cpu
 
 #: The longest loops along k that are unrolled.
 UNROLLED = 8
@@ -45,7 +45,7 @@ def small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
         return None
     m, k, n = (int(s.value) for s in sizes if isinstance(s, Const))
     if (
-        not on_cpu(node.left.type, (m, k, n), SEVERAL)
+        not on_cpu(node.left.type, (m, k, n), MANY)
         or element_cost((node.left, node.right)) > CHEAP
     ):
         return None

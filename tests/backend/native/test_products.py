@@ -177,6 +177,9 @@ def test_many_products_of_complex_matrices(dtype, threads, monkeypatch):
         np.testing.assert_array_equal(product(a, b), a @ b + 1)
         text = product.lower(a, b).explain()
         assert ("by BLAS" in text) == (n > 64 or (n > 4 and threads == 1)), n
+        few = product(a[:2], b[:2]), product.lower(a[:2], b[:2]).explain()
+        np.testing.assert_array_equal(few[0], a[:2] @ b[:2] + 1)
+        assert ("by BLAS" in few[1]) == (n > 4), n
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "complex64"])
