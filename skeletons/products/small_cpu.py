@@ -44,10 +44,7 @@ def small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
     if ordered or not all(isinstance(s, Const) for s in sizes):
         return None
     m, k, n = (int(s.value) for s in sizes if isinstance(s, Const))
-    if (
-        not on_cpu(node.left.type, (m, k, n), MANY)
-        or element_cost((node.left, node.right)) > CHEAP
-    ):
+    if not on_cpu(node.left.type, (m, k, n), MANY) or element_cost((node.left, node.right)) > CHEAP:
         return None
     return _Small(builder, node, m, n, k).kernel()
 
