@@ -37,7 +37,7 @@ from ..node import Combine, canonical_combine
 from ..operations.stencils import resolve_read
 from ..primitives import TABLE
 from ..scalar import Scalar, apply_primitive
-from ..types import ScalarType
+from ..types import ScalarType, float32
 from .rules import COMPLEX_REFUSED, RULES, ZERO
 
 
@@ -127,6 +127,21 @@ def add(a: Expr, b: Expr) -> Expr:
     if isinstance(b, Const) and not b.value:
         return a
     return simplify.apply(TABLE["add"], (a, b), a.type)
+
+
+def sum_type(t: ScalarType) -> ScalarType:
+    """The type in which cotangents of a type are summed over axes and iterations."""
+    return float32 if t.is_narrow else t
+
+
+def widened(e: Expr) -> Expr:
+    """A cotangent in the type of its sums; as it was before it was rounded, if it is such a sum."""
+    wide = sum_type(e.type)
+    if e.type == wide:
+        return e
+    if isinstance(e, Apply) and e.op.name == "cast" and e.args[0].type == wide:
+        return e.args[0]
+    return simplify.cast(e, wide)
 
 
 def guarded(p: Expr, value: Expr, other: Expr) -> Expr:

@@ -35,18 +35,20 @@ from ..node import fresh_uid
 from ..operations.indexing.row_major import minus
 from ..scalar import apply_primitive
 from ..shapes import on_host
-from ..simplify import select
+from ..simplify import cast, select
 from ..types import ScalarType, int64
 from .arguments import Substitution, constant_leaf
 from .contractions import contracted
-from .expressions import add, guarded, zero
+from .expressions import add, guarded, sum_type, widened, zero
 from .forward import Forward, forward_rule, tangent_of
 from .reads import stored, summed
 from .reverse import Bars, Reverse, adjoint, moving, own, reverse_rule
 
 
-def state_like(like: Leaf, name: str, where: Location | None) -> Input:
-    made = Input(name, like.type, (False,) * len(like.shape), kind="state", where=where)
+def state_like(like: Leaf, name: str, where: Location | None, type_: ScalarType | None = None
+               ) -> Input:  # fmt: skip
+    """A state of the shape, and by default the type, of `like`."""
+    made = Input(name, type_ or like.type, (False,) * len(like.shape), kind="state", where=where)
     return made.of_shape(like.shape)
 
 
@@ -193,7 +195,7 @@ def _increased(total: Leaf, parts: Sequence[Expr], label: Label, where: Location
     rank = len(total.shape)
     dense: Expr = own(total, rank)
     scattered: list[Permute] = []
-    for e in parts:
+    for e in map(widened, parts):
         by = e.node if isinstance(e, Read) and is_identity_read(e, rank) else None
         if isinstance(by, Permute) and by.combine is not None and _adds_to_zeros(by):
             scattered.append(by)
@@ -288,7 +290,7 @@ class _Adjoint:
         inner.run()
         self.late = self._late(inner, loop)
         self.fixed = [leaf for leaf in self.fixed if inner.parts.get(leaf)]
-        self.sums = [state_like(leaf, "sum", where) for leaf in self.fixed]
+        self.sums = [state_like(leaf, "sum", where, sum_type(leaf.type)) for leaf in self.fixed]
         added = [
             Input("sum", s.type, (False,) * len(loop.state[s.like].shape), kind="state",
                   where=where).of_shape(loop.state[s.like].shape)
@@ -395,7 +397,7 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
         loop, n = counted(node)
         back = _Adjoint(r, node, loop, bars)
     starts = [bars[k] or constant_leaf(0, node.leaf(k), str(adjoint(node))) for k in back.active]
-    starts += [constant_leaf(0, leaf, str(adjoint(node))) for leaf in back.fixed]
+    starts += [constant_leaf(0, total.leaf(), str(adjoint(node))) for total in back.sums]
     starts += [late.start(loop, adjoint(node)) for late in back.late]
     if r.memory is not None and back.kept and not back.extents:
         storing, reversed_ = _checkpointed(r.memory, node, loop, n, back, starts)
@@ -405,7 +407,7 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     r.replaced.update((a, b) for a, b in zip(original.leaves, storing, strict=False) if a != b)
     targets = [*(loop.init[k] for k in back.active), *back.fixed]
     for leaf, g in zip(targets, reversed_, strict=False):
-        r.pass_on(leaf, own(g, len(leaf.shape)))
+        r.pass_on(leaf, cast(own(g, len(leaf.shape)), leaf.type))
     for late, g in zip(back.late, reversed_[len(targets) :], strict=True):
         r.pass_on(late.leaf, late.of(g, adjoint(node), node.where))
 

@@ -124,8 +124,8 @@ def iteration_order(loop: ArrayLoop, body: Sequence[Leaf]) -> list[Node]:
     order = [n for n in topological(body) if not isinstance(n, Input)]
     changing = dependent(order, set(loop.bound))
     # What is unsafe, and what reads that, must not be computed before the loop, which may have no
-    # iteration.
-    unsafe = {n for n in order if is_unsafe(n)}
+    # iteration; what changes is not, anyway.
+    unsafe = {n for n in order if n not in changing and is_unsafe(n)}
     kept = changing | unsafe | dependent(order, unsafe)
     return [n for n in order if n in kept]
 

@@ -581,6 +581,35 @@ def test_types_of_gradients():
     np.testing.assert_allclose(td.run(td.grad(lambda z: td.sum(abs(z)))(tiny)), [1, 1j])
 
 
+MANY_SMALL = np.full(20_000, 0.01)
+#: Functions of small numbers, and of others, whose gradients are sums of many of the former.
+SUMMED_IN_16_BITS = {
+    "broadcast": (lambda x, a: td.sum(x * a), 1),
+    "rows": (lambda x, a: td.sum(x[:, None] * a[None]), 3),
+    "gathered": (lambda x, a: td.sum(x[td.use(np.zeros(len(MANY_SMALL), np.int64))] * a), 1),
+    "scanned": (lambda x, a: td.sum(td.scanl1(lambda u, v: u + v, td.concatenate([x, 0 * a])) * (
+        td.concatenate([0 * x, a]))), 1),
+    "in a loop": (lambda x, a: td.sum(td.loop(
+        2000, lambda k, u: u + x[:1] * a[:10], td.zeros(10, dtype=a.dtype))), 1),
+    "gathered in a loop": (lambda x, a: td.sum(td.loop(
+        200, lambda k, u: u + x[td.use(np.zeros(100, np.int64))] * a[:100],
+        td.zeros(100, dtype=a.dtype))), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", SUMMED_IN_16_BITS)
+def test_cotangents_of_16_bits_are_summed_in_32(name, kind, backend):
+    """As sums are: a sum of 16 bits does not grow beyond some hundred times what is added."""
+    f, n = SUMMED_IN_16_BITS[name]
+    t = getattr(td, kind)
+    a = MANY_SMALL.astype(t.numpy)
+    found = td.run(td.grad(f)(np.ones(n, t.numpy), a), backend=backend)
+    assert found.dtype == t.numpy
+    np.testing.assert_allclose(found.astype(float), 200, rtol=0.01)
+
+
 def test_refusals_are_at_the_line_of_the_operation():
     def loss(x):
         y = td.linalg.qr(x, "complete")[0]
