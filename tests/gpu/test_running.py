@@ -50,6 +50,33 @@ def test_several_kernels_become_a_graph():
     np.testing.assert_allclose(total.get(), A.sum())
 
 
+@pytest.mark.parametrize("name", ["float32", "float64", "complex128"])
+def test_products_by_the_library_are_part_of_graphs(name):
+    """With the bits of the first call, which has no graph yet, on every stream."""
+    cupy = pytest.importorskip("cupy")
+    x, y = (cupy.asarray(A[k : k + 900].reshape(30, 30).repeat(8, 0).repeat(8, 1).astype(name))
+            for k in (0, 100))  # fmt: skip
+
+    def several(x, y):
+        left = td.compute(x * 0.01) @ y
+        return left[::-1] + td.matrix_transpose(x) @ td.compute(y + 1), td.sum(left)
+
+    def loop(x, y):
+        return td.iterate(300, lambda s: s / (1 + td.abs(s @ x)) + y * 0.01, y)
+
+    for function in (several, loop):
+        program = td.jit(function, backend="cuda")
+        first = [r.get() for r in _flat(program(x, y))]
+        for stream in [cupy.cuda.Stream.null] * 4 + [cupy.cuda.Stream(non_blocking=True)] * 4:
+            with stream:
+                found = program(x, y)
+                stream.synchronize()
+            for a, b in zip(_flat(found), first, strict=True):
+                np.testing.assert_array_equal(a.get(), b)
+        if function is several:
+            assert replay_of(program, x, y).whole
+
+
 def test_checks_are_of_the_call_that_they_belong_to():
     """What the host reads comes with an event, before the work is done: never an earlier call's."""
     cupy = pytest.importorskip("cupy")
