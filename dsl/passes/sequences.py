@@ -311,6 +311,9 @@ class _Iteration(_Loop):
         updates = [n for n in self.order if isinstance(n, Permute)]
         _need(len(scalars) + len(updates) == len(self.order))
         bodies = [e for n in self.order for e in n.bodies()]
+        # Of what is computed before the loop, an iteration may return the elements as they are.
+        given = [*loop.body, *(() if self.predicate is None else (self.predicate,))]
+        bodies += [leaf.at(*indices(len(leaf.shape))) for leaf in given]
         self._own_elements([*bodies, loop.count])
         if self.predicate is not None:
             self.goes_on = self.predicate.at()

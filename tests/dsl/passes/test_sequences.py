@@ -94,6 +94,19 @@ def test_inside_loops_and_beside_other_readers() -> None:
     assert "one kernel writes an element in each iteration" in text
 
 
+def test_an_iteration_returns_what_another_state_begins_with() -> None:
+    """The derivative of a loop that does not use its state: its cotangent becomes 0, and the sum for
+    what it does use begins with the same 0."""
+    x = np.array([0.1, 0.7, -0.4])
+
+    def loss(a: Any) -> Any:
+        return td.sum(td.scan(lambda s, v: (td.tanh(a + v), v), a, x)[0])
+
+    for a in (np.float64(0.3), np.full(4, 0.3)):
+        found = td.jit(td.grad(loss), backend="native")(a)
+        np.testing.assert_allclose(found, np.full_like(a, 1 - np.tanh(0.3 + x[-1]) ** 2))
+
+
 def test_the_initial_value_keeps_its_elements() -> None:
     """What is read of the array that the state starts from is not what the loop has written."""
 
