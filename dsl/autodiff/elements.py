@@ -33,7 +33,7 @@ from ..simplify import cast
 from ..types import bool_, int64
 from .expressions import MOST_DUALS, Cotangent, _outside, add, shifted, where_given
 from .forward import Forward, forward_rule
-from .loops import closed_loop, state_like
+from .loops import closed_loop, invariants, state_like
 from .reads import summed
 from .reverse import Bars, Reverse, own, reverse_rule, rule
 
@@ -170,6 +170,7 @@ def _lifted(r: Reverse, node: Generate, loop: Loop | While) -> ArrayLoop:
     )  # fmt: skip
     r.moving.update(leaf for leaf, e in zip(init, first, strict=True) if r.active(e))
     r.moving.update(leaf for leaf in made.leaves if leaf.type.is_inexact)
+    r.admit(invariants(made))  # the whole body, where no state is used
     r.unbounded.add(made)
     return made
 

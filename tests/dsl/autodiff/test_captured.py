@@ -51,3 +51,20 @@ def test_second_derivatives_by_what_the_function_that_combines_reads():
         td.check_grad(
             lambda x, c, f=CAPTURED[name]: td.sum(td.tanh(0.1 * td.grad(f, 1)(x, c))), x, c
         )
+
+
+def test_loops_in_elements_that_do_not_use_their_state():
+    """Both loops become loops over arrays, as they read arrays at changing indices; the body of the
+    outer one is the same in every iteration."""
+    v, a = rng.random(5), rng.random(3)
+
+    def loss(v, a):
+        def element(i, x):
+            def inner(k, s):
+                return td.sin(s[0] + v[k] * x), v[k] * x
+
+            return td.loop(2, lambda k, s: td.loop(i % 4, inner, (x, x))[0], -0.8)
+
+        return td.sum(td.imap(element, a) ** 2)
+
+    td.check_grad(loss, v, a)
