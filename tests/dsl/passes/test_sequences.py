@@ -95,8 +95,8 @@ def test_inside_loops_and_beside_other_readers() -> None:
 
 
 def test_an_iteration_returns_what_another_state_begins_with() -> None:
-    """The derivative of a loop that does not use its state: its cotangent becomes 0, and the sum for
-    what it does use begins with the same 0."""
+    """The derivative of a loop that does not use its state: its cotangent becomes 0, and the sum
+    for what it does use begins with the same 0."""
     x = np.array([0.1, 0.7, -0.4])
 
     def loss(a: Any) -> Any:
