@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from .. import simplify
-from ..expr import FALSE, TRUE, Apply, Const, Expr, Var, walk
+from ..expr import FALSE, TRUE, Apply, Const, Expr, Var, substitute, walk
 from ..graph import Combine, canonical_combine
 from ..graphs.interning import cached_per_object
+from ..primitives import TABLE
 from ..scalar import apply_primitive
 from ..types import ScalarType, int64
 
@@ -117,6 +118,25 @@ def argument_of(combine: Combine) -> str | None:
         if argument_combine(types[0], better).results == combine.results:
             return better
     return None
+
+
+def over_any_keys(combine: Combine) -> Combine:
+    """The same function of a program's own pairs, written such that it is no `argument_combine`:
+    keys need be neither different from each other nor in the order of the elements."""
+    keys = [
+        combine.results[group[1]]
+        for group, part in independent_parts(combine)
+        if argument_of(part) is not None
+    ]
+    swapped: dict[Expr, Expr] = {
+        e: Apply(TABLE["greater"], e.args[::-1], e.type)
+        for e in walk(keys)
+        if isinstance(e, Apply) and e.op.name == "less" and e.args[0].type == int64
+    }
+    if not swapped:
+        return combine
+    results = substitute(combine.results, swapped)
+    return canonical_combine(combine.left, combine.right, results)
 
 
 @cached_per_object(1)

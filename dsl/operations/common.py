@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 import numpy as np
 
 from .. import late_binding as later, simplify
+from ..analysis.combines import over_any_keys
 from ..annotations import AxisLike, Function, ScheduleLike
 from ..array import Array
 from ..errors import (
@@ -438,7 +439,7 @@ def trace_combine(
     value = call_scalar_function(function, (a, b), operation, where)
     what = f"the function of {operation}"
     results = keep_type(value, structure, types, what, "elements", structure.paths("element"))
-    return canonical_combine(left, right, results)
+    return over_any_keys(canonical_combine(left, right, results))
 
 
 def changed_component(paths: Sequence[str], k: int, now: ScalarType, before: ScalarType) -> str:

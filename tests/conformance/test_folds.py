@@ -569,3 +569,21 @@ def test_reductions_of_one_array_are_one_kernel():
         assert_same(got, td.run(alone(x), backend="native"))
     with pytest.raises(td.ShapeError, match="max of an empty axis"):
         every(x[:0])
+
+
+def best_of(a, b):
+    """The pair with the greater value; of equal values, and NaN, that with the lower key."""
+    (x, i), (y, j) = a, b
+    none = td.isnan(x) & td.isnan(y)
+    take = (y > x) | (td.isnan(y) & ~td.isnan(x)) | (((x == y) | none) & (j < i))
+    return td.where(take, y, x), td.where(take, j, i)
+
+
+@pytest.mark.parametrize("n", [3, 100])
+def test_pairs_whose_keys_are_no_positions(backend, n):
+    """`best_of` is what `argmax` with its value folds, where keys are positions."""
+    x, keys = np.ones((n, 2)), np.arange(2 * n)[::-1].reshape(n, 2) // 4
+    for axis in (0, 1):
+        value, key = td.run(td.fold1(best_of, td.zip(x, keys), axis), backend=backend)
+        np.testing.assert_array_equal(key, keys.min(axis))
+        np.testing.assert_array_equal(value, 1)

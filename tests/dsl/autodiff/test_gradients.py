@@ -890,3 +890,21 @@ def test_long_products_are_followed_once():
     np.testing.assert_allclose(
         td.run(td.grad(loss)(X, np.float64(1.0))), np.roll(X, 1, 0) + np.roll(X, -1, 0)
     )
+
+
+def test_pairs_of_a_value_and_a_key_that_several_elements_have():
+    """The same function as that of `argmax`, whose keys are positions."""
+    x, keys = np.array([0.3, -0.7, 1.2, 0.9, -0.2]), np.array([0, 1, 0, 2, 1])
+
+    def best_of(a, b):
+        (x, i), (y, j) = a, b
+        none = td.isnan(x) & td.isnan(y)
+        take = (y > x) | (td.isnan(y) & ~td.isnan(x)) | (((x == y) | none) & (j < i))
+        return td.where(take, y, x), td.where(take, j, i)
+
+    for f in (
+        lambda x: td.unzip(td.fold1(best_of, td.zip(x, keys)))[0],
+        lambda x: td.unzip(td.fold(best_of, (3.0 * x[2], 0), td.zip(x, td.iota(5))))[0],
+        lambda x: td.sum(td.unzip(td.fold1_seg(best_of, td.zip(x, keys), [3, 2]))[0] ** 2),
+    ):
+        assert_gradient(f, x, backends=("reference",))
