@@ -908,3 +908,29 @@ def test_pairs_of_a_value_and_a_key_that_several_elements_have():
         lambda x: td.sum(td.unzip(td.fold1_seg(best_of, td.zip(x, keys), [3, 2]))[0] ** 2),
     ):
         assert_gradient(f, x, backends=("reference",))
+
+
+#: Functions whose derivative by their only element is 10 000.
+TEN_THOUSAND = {
+    "broadcast": lambda x: td.broadcast_to(x, (10_000,)),
+    "the same element": lambda x: x[np.zeros(10_000, np.int64)],
+    "a product": lambda x: 2 * td.broadcast_to(x, (100, 50)),
+    "a loop": lambda x: td.loop(
+        10_000, lambda k, s: s + (x * td.cast(k % 1 + 1, x.dtype)).astype(td.float32),
+        td.zeros(1, td.float32),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [td.float16, td.bfloat16])
+@pytest.mark.parametrize("name", TEN_THOUSAND)
+def test_cotangents_of_16_bits_are_added_in_single_precision(name, dtype, backend):
+    def loss(x):
+        return td.sum(TEN_THOUSAND[name](x).astype(td.float32))
+
+    x = td.run(td.ones(1, dtype))
+    for memory in (None, "1 KB"):
+        found = td.run(td.grad(loss, memory=memory)(x), backend=backend)
+        assert found.dtype == x.dtype
+        np.testing.assert_allclose(found.astype(np.float64), 10_000, rtol=4e-3)
