@@ -27,7 +27,7 @@ from ..scalar import Scalar, lift
 from ..shapes import require
 from ..types import float64, int64
 from .arguments import Substitution
-from .custom import Form, Ruled, captured_by, symbol
+from .custom import Form, Ruled, captured_by, leaves_of, symbol
 from .forward import Forward
 from .reverse import pulled
 
@@ -228,7 +228,8 @@ def _relative(tol: Leaf, x: Sequence[Leaf]) -> Leaf:
     eps = max(finfo(leaf.type).eps for leaf in x)
     most = math.sqrt(eps)
     part = Array((tol,)) / maximum(_largest(x), 1.0)
-    return fmin(fmax(part, min(16 * eps, most)), most)._leaves[0]
+    (found,) = leaves_of(fmin(fmax(part, min(16 * eps, most)), most), "fixed_point")
+    return found
 
 
 def _largest(x: Sequence[Leaf]) -> Any:
