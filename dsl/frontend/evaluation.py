@@ -20,7 +20,7 @@ from ..target import target_of
 from ..types import LEAF, Structure, bfloat16
 from .held import kept_beside
 from .refusals import given_to_numpy
-from .sources import PLAIN_ARRAYS, computed, is_lazy, use
+from .sources import PLAIN_ARRAYS, computed, host_array, is_lazy, use
 from .tracing import is_tracing
 
 _keeping = locks.lock()
@@ -123,12 +123,14 @@ def _keep(array: Array, values: Sequence[Any]) -> None:
 
 
 def known_values(array: Array) -> list[Any] | None:
-    """The data of an array that was given, or computed already."""
+    """The data of an array that was given, or computed already, in native byte order."""
     found = []
     for leaf in array._leaves:
         if not isinstance(leaf.node, Input) or leaf.node.source is None:
             return None
-        found.append(leaf.node.source)
+        given = leaf.node.source
+        swapped = isinstance(given, np.ndarray) and not given.dtype.isnative
+        found.append(host_array(given) if swapped else given)
     return found
 
 

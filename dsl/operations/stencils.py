@@ -25,7 +25,7 @@ from ..graph import Check, Generate, Label, indices, known
 from ..scalar import Scalar, apply_primitive, lift, refuse_argument, refuse_traced
 from ..shapes import require, same_shape
 from ..types import ScalarType, bool_, int64, kind_of_literal, promote
-from .common import combining, fit_to, flatten_value, label_of, operation, trace_elements
+from .common import combining, fit_to, flatten_value, integer, label_of, operation, trace_elements
 from .elements import functions as f
 
 __all__ = ["clamp", "convolve", "correlate", "mirror", "stencil", "symmetric", "wrap"]
@@ -338,12 +338,11 @@ class Neighbourhood(Scoped):
         )
         for o in offsets:
             refuse_argument(o, "the offset of a neighbour", of_the_run)
-        if not all(hasattr(o, "__index__") and not isinstance(o, Scalar) for o in offsets):
-            raise errors.TracingError(
-                "the offsets of a stencil must be Python ints.", hint=of_the_run
-            )
+        numbers = [None if isinstance(o, Scalar) else integer(o) for o in offsets]
+        if None in numbers:
+            raise TracingError("the offsets of a stencil must be Python ints.", hint=of_the_run)
         index = [
-            apply_primitive("add", [Index(k), constant(int(o))]) for k, o in enumerate(offsets)
+            apply_primitive("add", [Index(k), constant(n or 0)]) for k, n in enumerate(numbers)
         ]
         return self._border.read(self._array, index)
 

@@ -734,3 +734,13 @@ def test_mistakes_about_methods():
         td.convolve(np.ones(3), np.ones(3), method="quick")
     with pytest.raises(td.DTypeError, match="rounds"):
         td.convolve(np.arange(3), np.arange(3), method="fft")
+
+
+@pytest.mark.parametrize(
+    "offset", [np.array([True]), np.array([1, 2]), True, 1.0, None, "1", td.iota(1)]
+)
+def test_offsets_are_whole_numbers(offset):
+    with pytest.raises(td.TracingError, match="offsets of a stencil must be Python ints"):
+        td.stencil(lambda w: w[offset], np.arange(3.0))
+    kept = td.stencil(lambda w: w[np.array(1)] - w[np.int8(1)], np.arange(3.0))
+    assert not td.run(kept, backend="reference").any()

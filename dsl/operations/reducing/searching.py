@@ -59,7 +59,7 @@ def searchsorted(
             hint="Search its rows one by one, or sort td.flatten(a).",
         )
     if sorter is not None:
-        table = take(table, as_array(sorter, "searchsorted"))
+        table = take(table, alike(as_array(sorter, "searchsorted"), table, "searchsorted"))
     inexact = table.types[0].is_inexact or values.types[0].is_inexact
 
     def before(x: Any, y: Any) -> Any:
