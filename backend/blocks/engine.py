@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isqrt, prod
 
+from treadle.dsl.analysis.combines import is_commutative
 from treadle.dsl.graph import Fold, Label, Scan
 from treadle.dsl.process.configuration import Settings
-from treadle.skeletons.lower.fold.cpu import ACROSS_ROWS, BLOCK as LEAF
+from treadle.skeletons.lower.fold.cpu import ACROSS_ROWS, BLOCK as LEAF, LANE_BLOCK, leaves_of
 from treadle.skeletons.lower.fold.rows import is_pinned, runs_across
 from treadle.skeletons.lower.scan import cpu as scans
 
@@ -89,9 +90,16 @@ class Engine:
             found[group] += n
         return tuple(found.values())
 
-    def leaf(self, node: Fold, count: int) -> int:
-        """The elements of a leaf of a fold of `count` elements."""
-        return LEAF
+    def leaf(self, node: Fold, count: int) -> int | None:
+        """The elements of a leaf of a fold of `count` elements, which are those of arrays in their
+        order; None if that is not known."""
+        in_order = is_pinned(node) or not is_commutative(node.combine)
+        return LANE_BLOCK if in_order else LEAF
+
+    def leaves(self, node: Fold) -> tuple[Fold, int, bool] | None:
+        """How the kernel of a fold of everything groups any elements (see `leaves_of`); None if
+        that is not known."""
+        return leaves_of(node)
 
     def part(self, node: Fold, extents: Sequence[int]) -> int | None:
         """The elements of a row or column that the kernel of a fold combines by themselves, before

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.analysis.combines import identities
 from treadle.dsl.expr import Cond, Const, Expr, Extent, Foreign, Index, Param, Proj, Read, walk
 from treadle.dsl.graph import Fold, Input, Label, Leaf, is_identity_read
 from treadle.dsl.types import int64
@@ -33,18 +32,19 @@ class Leaves:
 
     def __init__(self, node: Fold, known: Known, engine: Engine,
                  params: Sequence[Param]) -> None:  # fmt: skip
-        if node.outer or node.label.deterministic or identities(node.combine) is None:
-            raise NoRule("it is not a plain sum of everything")
         self.node, self.known = node, known
         self.extents = extents_of(node.inner, known, node)
         self.count, self.engine = prod(self.extents), engine
-        self.leaf = engine.leaf(node, self.count)
+        leaf = None if node.outer else engine.leaf(node, self.count)
+        if leaf is None:
+            raise NoRule("it is not a plain sum of everything")
+        self.leaf: int = leaf
         self.flat: dict[Leaf, Input] = {}
         self.whole: dict[Leaf, Input] = {}
         self.extra: list[Expr] = []
         elements = self._elements()
         self.rows, self.length = Param("leaves", int64), Param("length", int64)
-        label = Label(LEAVES, node.label.name)
+        label = Label(LEAVES, node.label.name, None, node.label.deterministic)
         made = Fold((self.rows,), (self.length,), elements, node.combine, None,
                     label=label, where=node.where)  # fmt: skip
         self.program = BlockProgram(
@@ -158,9 +158,14 @@ class Leaves:
             elements = tuple(Proj(either, k) for k in range(len(elements)))
             count = at.add(count, 1)
         node = self.node
-        return Fold((), (count,), elements, node.combine, node.init,
-                    node.results, node.epilogue,
-                    label=Label(PARTIALS, node.label.name), where=node.where)  # fmt: skip
+        return together(node, elements, count)
 
 
-__all__ = ["Leaves"]
+def together(node: Fold, leaves: Sequence[Expr], count: Expr) -> Fold:
+    """The fold of everything, given the results of its leaves."""
+    label = Label(PARTIALS, node.label.name, None, node.label.deterministic)
+    return Fold((), (count,), tuple(leaves), node.combine, node.init, node.results, node.epilogue,
+                label=label, where=node.where)  # fmt: skip
+
+
+__all__ = ["Leaves", "together"]

@@ -5,7 +5,7 @@ See `stages.py` for what a plan consists of.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from treadle.dsl.analysis.combines import identities, is_commutative
 from treadle.dsl.errors import DistributionError
-from treadle.dsl.expr import Cond, Expr, Extent, Index, Proj, Read, constant, substitute, walk
+from treadle.dsl.expr import Expr, Extent, Index, Read, constant, substitute, walk
 from treadle.dsl.frontend.standard import MOST_AXES
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -33,7 +33,6 @@ from treadle.dsl.graph import (
     Recurrence,
     Scan,
     Sequential,
-    Shape,
     indices,
     is_identity_read,
     topological,
@@ -45,20 +44,18 @@ from treadle.dsl.libraries.sort import sorted_axis
 from treadle.dsl.node import result_variables
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
-from treadle.skeletons.ir import arithmetic as at
-from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS, is_exact, runs_across
+from treadle.skeletons.lower.fold.rows import is_exact
 
 from . import products, sorting
 from .compaction import Compactions, bounds, compacted, compactions, elements_of
-from .domain import Chunks, Known, Numbers, even, halves, reads_of, whole_parts
-from .engine import BLOCK, MOST, Engine
+from .domain import Chunks, Known, Numbers, even, whole_parts
+from .engine import MOST, Engine
 from .exchange import Exchange
+from .folds import Folds
 from .gather import Gatherer
-from .leaves import Leaves
 from .localise import Blocks, NoRule, extents_of
 from .loops import LoopLocaliser
 from .memory import projected, require
-from .scans import Scans
 from .segmented import Segments
 from .stages import Either, Later, Plan, Repeat
 from .whole import inside, whole
@@ -75,7 +72,7 @@ MANY = 64 << 20
 SMALL = 16 << 20
 
 
-class Planner(Scans):
+class Planner(Folds):
     """Makes the plan of a program for certain extents, numbers and chunks."""
 
     def __init__(
@@ -100,15 +97,12 @@ class Planner(Scans):
         for k, given in enumerate(program.inputs):
             self.plan.given[given.leaf()] = k
             self.plan.chunks[given.leaf()] = chunks[k]
-        self.instead: dict[Fold, Fold] = {}
         outer = set(topological(program.roots, inside=False))
         # What loops and branches read inside comes before them, also if other results use it.
         order = [n for n in topological(program.roots) if n in outer]
         self.outside: set[Node] = {*order, *program.inputs}
         found = compactions(order, program.roots) if engine.dynamic else Compactions()
         self.selections, self.counts, self.skipped = found.selections, found.counts, found.skipped
-        #: The totals of blocks that folds combine, and the blocks.
-        self.partial: dict[Fold, tuple[Leaf, tuple[int, ...]]] = {}
         #: How many elements of each block a mask selects.
         self.selected: dict[Node, Numbers] = {}
         self._in_order(order)
@@ -415,7 +409,7 @@ class Planner(Scans):
             self._plain(node)
             return
         if not exact:
-            for rule in (self._leaves, self._parts, self._plain):
+            for rule in (self._leaves, self._rows, self._parts, self._plain):
                 try:
                     rule(node)
                     return
@@ -430,117 +424,6 @@ class Planner(Scans):
             self._plain(node)
             return
         self._partials(node, cut_axes)
-
-    def _partials(self, node: Fold, cut_axes: Sequence[int]) -> None:
-        """Fold the parts of rows in every block, then those of a row together.  How the elements
-        are grouped must not matter."""
-        outer = len(node.outer)
-        bare = node.with_(
-            init=None,
-            results=result_variables(node.elements),
-            epilogue=result_variables(node.elements),
-            checks=(),
-        )
-        free = (*range(outer), *cut_axes)
-        local = self._local(bare, free=free)
-        if any(local.axes[k].before or local.axes[k].after for k in cut_axes):
-            # Elements within a halo, which are wrong, would be folded.
-            self._fold(self._stored(node))
-            return
-        blocks = local.blocks(self.program.params)
-        axes = [a for k, a in enumerate(blocks.axes) if k in cut_axes]
-        partial = self._per_block(blocks, axes)
-        if len(extents_of(bare.inner, self.known, node)) == 1:
-            self.partial[self.instead.get(node, node)] = partial[0], axes[0].sizes
-        index = indices(outer + len(axes))
-        counts = tuple(Extent(partial[0].node, outer + k) for k in range(len(axes)))
-        total = Fold(
-            node.outer,
-            counts,
-            tuple(p.at(*index) for p in partial),
-            node.combine,
-            node.init,
-            node.results,
-            node.epilogue,
-            label=node.label,
-            where=node.where,
-        )
-        self._instead(total, node)
-
-    def _leaves(self, node: Fold) -> None:
-        """A sum of floats: leaves, then all of them together."""
-        found = Leaves(node, self.known, self.engine, self.program.params)
-        sizes = found.sizes(self.plan.chunks)
-        if len(sizes) <= 1:
-            raise NoRule("it has one block of leaves")
-        if self.engine.gathers:  # leaves of rows that have chunks of their own may be many
-            while max(sizes) > 1 and not self._fits(found.blocks(sizes)):
-                sizes = halves(sizes)
-        parts = []
-        for blocks in (found.blocks(sizes), *([found.rest()] if found.count % found.leaf else [])):
-            parts.append(self._results_of(blocks))
-        self._instead(found.combined(parts[0], parts[1] if len(parts) > 1 else None), node)
-
-    def _parts(self, node: Fold) -> None:
-        """Sums of floats along rows or columns that are cut: parts of them, then these together, as
-        the kernels of all of them do."""
-        outer, inner = len(node.outer), node.inner
-        if not outer or len(inner) != 1 or identities(node.combine) is None:
-            raise NoRule("it is not a plain sum of rows or columns")
-        extents = extents_of((*node.outer, *inner), self.known, node)
-        size = self.engine.part(node, extents)
-        if size is None:
-            raise NoRule("its rows are not folded in parts")
-        ends = self._local(node, free=tuple(range(outer + 1))).axes[outer].sizes
-        if len(ends) == 1:
-            raise NoRule("its rows are complete in a block")
-        if any(read.boundary is not None for read in reads_of(node.elements)):
-            self._fold(self._stored(node))
-            return
-        columns = runs_across(node)
-        axis, (full, rest) = 0 if columns else outer, divmod(extents[outer], size)
-        known = result_variables(node.elements)
-
-        def fold(shape: Shape, count: int, moved: Mapping[Expr, Expr]) -> Fold:
-            elements = substitute(node.elements, dict(moved))
-            return Fold(shape, (constant(count),), elements, node.combine, None, known, known,
-                        label=Label(LEAVES, node.label.name), where=node.where)  # fmt: skip
-
-        shape = (*node.outer[:axis], constant(full), *node.outer[axis:])
-        moved: dict[Expr, Expr] = {Index(k): Index(k + columns) for k in range(outer)}
-        moved[Index(outer)] = at.add(at.multiply(Index(axis), size), Index(outer + 1))
-        whole = fold(shape, size, moved)
-        sizes = {axis: whole_parts(ends, size)}
-        within = range(outer - (columns and self.engine.single))
-        free = tuple(range(len(within) + 1))
-        local = self._local(whole, sizes, free)
-        blocks = local.blocks(self.program.params)
-        if (
-            columns and not self.engine.single
-            and all(len(local.axes[k].sizes) == 1 for k in free[1:])
-            and projected(blocks) > min(self.engine.allowed, BLOCK)
-        ):  # fmt: skip
-            # All columns of a leaf are more than a block.  (Files have whole rows.)
-            each = size * max(leaf.type.numpy.itemsize for leaf in whole.leaves)
-            narrow = self.engine.choose(extents[:outer], each)
-            local = self._local(whole, sizes | dict(enumerate(narrow, 1)), free)
-            blocks = local.blocks(self.program.params)
-        self._add(blocks, list(whole.leaves))
-        at_row = indices(outer + 1)
-        read = (at_row[outer], *at_row[:outer]) if columns else at_row
-        elements: tuple[Expr, ...] = tuple(leaf.at(*read) for leaf in whole.leaves)
-        if rest:
-            last = fold(node.outer, rest, {Index(outer): at.add(Index(outer), full * size)})
-            self._add(self._local(last, free=within).blocks(self.program.params), list(last.leaves))
-            ends_ = tuple(leaf.at(*at_row[:outer]) for leaf in last.leaves)
-            either = Cond(at.less(at_row[outer], full), elements, ends_)
-            elements = tuple(Proj(either, k) for k in range(len(elements)))
-        total = Fold(node.outer, (constant(full + bool(rest)),), elements, node.combine,
-                     node.init, node.results, node.epilogue,
-                     label=Label(PARTIALS, node.label.name), where=node.where)  # fmt: skip
-        blocks = self._local(total, free=within).blocks(self.program.params)
-        stage = self._add(blocks, list(total.leaves))
-        self._takes(stage, self.instead.get(node, node))
 
     def _segments(self, node: FoldSeg) -> None:
         """Folds of segments: blocks of rows, or of the segments of one row."""
@@ -753,20 +636,6 @@ class Planner(Scans):
             parts = even(shape[0], len(sizes))
         parts = self.engine.runs(parts, size // max(shape[0], 1))
         self._add(exchange.blocks(stored, source, sizes, shape, parts, exact), list(node.leaves))
-
-    def _instead(self, total: Fold, node: Fold) -> None:
-        """A fold whose results are those of `node`."""
-        self._as(total, self.instead.get(node, node))
-
-    def _stored(self, node: Fold) -> Fold:
-        """The same fold of elements that a stage of their own computes."""
-        shape = (*node.outer, *node.inner)
-        made = Generate(shape, node.elements, label=Label("elements"), where=node.where)
-        self._plain(made)
-        index = indices(len(shape))
-        stored = node.with_(elements=tuple(leaf.at(*index) for leaf in made.leaves))
-        self.instead[stored] = node
-        return stored
 
 
 __all__ = ["Planner"]

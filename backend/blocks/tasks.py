@@ -92,7 +92,7 @@ class _Lookup:
         wide = [np.broadcast_to(a, shape) for a in arrays]
         flat = [w.reshape(-1).tolist() for w in wide]
         if make is None:
-            (self.values,) = flat
+            self.values: list[Any] = flat[0]
         else:
             given = list(zip(*flat, strict=True))
             known = {one: make(*one) for one in dict.fromkeys(given)}

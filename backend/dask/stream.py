@@ -432,7 +432,8 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int,
         while writing:
             writing.popleft().result()
     finally:
-        wait([*(future for _, future in pending), *writing])
+        wait([future for _, future in pending])
+        wait(writing)
         for file in (*reading.files, *written):
             if file is not None:
                 file.close()

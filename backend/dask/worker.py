@@ -47,7 +47,7 @@ def computed(
         count = pieces_of(cut)
         own = pieces[at : at + count]
         if components is not None and components[k] is not None:
-            own = [piece[components[k]] for piece in own]
+            own = tuple([piece[components[k]] for piece in own])
         buffers.append(assembled(cut, own, given.type.numpy))
         at += count
     for k, part in enumerate(block.flat):

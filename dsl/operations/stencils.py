@@ -340,7 +340,9 @@ class Neighbourhood(Scoped):
             refuse_argument(o, "the offset of a neighbour", of_the_run)
         numbers = [None if isinstance(o, Scalar) else integer(o) for o in offsets]
         if None in numbers:
-            raise TracingError("the offsets of a stencil must be Python ints.", hint=of_the_run)
+            raise errors.TracingError(
+                "the offsets of a stencil must be Python ints.", hint=of_the_run
+            )
         index = [
             apply_primitive("add", [Index(k), constant(n or 0)]) for k, n in enumerate(numbers)
         ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from treadle.dsl.analysis.combines import SHORT_ROW
+from treadle.dsl.analysis.combines import SHORT_ROW, identities
 from treadle.dsl.expr import constant
 from treadle.dsl.graph import Fold, Label, Scan
 from treadle.dsl.graphs.names import evaluate
@@ -33,10 +33,15 @@ ELEMENT = 0.65e-12
 class GpuEngine(Engine):
     """Blocks on several GPUs."""
 
-    def leaf(self, node: Fold, count: int) -> int:
+    def leaf(self, node: Fold, count: int) -> int | None:
+        if node.label.deterministic or identities(node.combine) is None:
+            return None
         found = self.grouping(node, (count,))
         assert isinstance(found, tuple)
         return int(found[0])
+
+    def leaves(self, node: Fold) -> None:
+        """A kernel on a GPU groups them by what it reads."""
 
     def part(self, node: Fold, extents: Sequence[int]) -> int | None:
         count = extents[-1]

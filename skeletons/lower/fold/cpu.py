@@ -104,7 +104,9 @@ class Along(RowFold):
             )
             if self.linear is None and is_pinned(node):
                 self.linear = self._in_row_major_order()
-        self.lanes = self.in_order()
+        #: The results of the blocks of another fold, as its second kernel combines them.
+        self.of_leaves = node.label.operation == PARTIALS and not node.outer
+        self.lanes = self.in_order() and not self.of_leaves
         block = LANE_BLOCK if self.lanes else BLOCK
         self._measure(_EVERYTHING if node.label.operation == PARTIALS else block)
 
@@ -335,6 +337,8 @@ class Along(RowFold):
 
             return emit
 
+        if self.of_leaves and pick is None:
+            return self._together(into, self.count, element({}))
         if self.single_row:
             start, stop = tiling.block_range(into, "block", block, self.block, self.run)
             long = long or not self.outer
@@ -389,10 +393,12 @@ class Along(RowFold):
     def whole(self, into: Linearizer, at_row: Sequence[Expr], partial: Elements
               ) -> tuple[Var, ...]:  # fmt: skip
         """A row's result from the partial results of its blocks."""
+        return self._together(into, self.blocks, partial)
+
+    def _together(self, into: Linearizer, count: Expr, partial: Elements) -> tuple[Var, ...]:
         if is_pinned(self.node):
-            return fold_tree(into, self.combine, self.blocks, partial)
-        exact = is_exact(self.combine)
-        return fold_partials(into, self.combine, self.blocks, partial, exact)
+            return fold_tree(into, self.combine, count, partial)
+        return fold_partials(into, self.combine, count, partial, is_exact(self.combine))
 
 
 # -----------------------------------------------------------------------------------------------
@@ -774,6 +780,16 @@ def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
         strategy = Along(builder, rows_last(made, builder))
     strategy.place = order.place(builder, node)
     return strategy.lower()
+
+
+def leaves_of(node: Fold) -> tuple[Fold, int, bool]:
+    """The blocks of a fold of everything whose arrays are dense: the fold with its axes in the
+    order of the kernel, the most elements of a block, and whether a block has consecutive elements
+    of all axes in row-major order, not parts of rows or complete rows."""
+    builder = Builder(node, LoweringContext())
+    ordered = rows_last(node, builder)
+    made = Along(builder, ordered)
+    return ordered, made.block, len(made.inner) <= 1 or made.linear is not None
 
 
 def rows_last(node: Fold, builder: Builder) -> Fold:

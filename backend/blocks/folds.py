@@ -1,0 +1,292 @@
+"""Folds of which blocks combine a part: those of everything, and along rows or columns that have
+several chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from treadle.dsl.analysis.combines import identities, is_commutative
+from treadle.dsl.expr import Cond, Expr, Extent, Index, Proj, constant, substitute
+from treadle.dsl.graph import Fold, Generate, Label, Leaf, Shape, indices
+from treadle.dsl.node import result_variables
+from treadle.dsl.operations.indexing.row_major import delinear
+from treadle.dsl.program import TracedProgram
+from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS, goes_across, runs_across
+
+from .domain import Known, halves, reads_of, whole_parts
+from .engine import BLOCK, Engine
+from .leaves import Leaves, together
+from .localise import NoRule, extents_of
+from .memory import projected
+from .scans import Scans
+
+#: Bytes of totals of rows that one task combines.
+FEW = 1 << 20
+
+
+class Folds(Scans):
+    """Rules of folds."""
+
+    def __init__(self, program: TracedProgram, engine: Engine, known: Known) -> None:
+        super().__init__(program, engine, known)
+        self.instead: dict[Fold, Fold] = {}
+        #: The totals of blocks that folds combine, and the blocks.
+        self.partial: dict[Fold, tuple[Leaf, tuple[int, ...]]] = {}
+
+    def _fold(self, node: Fold) -> None:
+        """Any fold."""
+        raise NotImplementedError
+
+    def _partials(self, node: Fold, cut_axes: Sequence[int]) -> None:
+        """Fold the parts of rows in every block, then those of a row together.  How the elements
+        are grouped must not matter."""
+        outer = len(node.outer)
+        bare = node.with_(
+            init=None,
+            results=result_variables(node.elements),
+            epilogue=result_variables(node.elements),
+            checks=(),
+        )
+        free = (*range(outer), *cut_axes)
+        local = self._local(bare, free=free)
+        if any(local.axes[k].before or local.axes[k].after for k in cut_axes):
+            # Elements within a halo, which are wrong, would be folded.
+            self._fold(self._stored(node))
+            return
+        blocks = local.blocks(self.program.params)
+        axes = [a for k, a in enumerate(blocks.axes) if k in cut_axes]
+        partial = self._per_block(blocks, axes)
+        if len(extents_of(bare.inner, self.known, node)) == 1:
+            self.partial[self.instead.get(node, node)] = partial[0], axes[0].sizes
+        index = indices(outer + len(axes))
+        counts = tuple(Extent(partial[0].node, outer + k) for k in range(len(axes)))
+        total = Fold(
+            node.outer,
+            counts,
+            tuple(p.at(*index) for p in partial),
+            node.combine,
+            node.init,
+            node.results,
+            node.epilogue,
+            label=node.label,
+            where=node.where,
+        )
+        self._instead(total, node)
+
+    def _leaves(self, node: Fold) -> None:
+        """A sum of floats: leaves, then all of them together."""
+        found = Leaves(node, self.known, self.engine, self.program.params)
+        sizes = found.sizes(self.plan.chunks)
+        if len(sizes) <= 1:
+            raise NoRule("it has one block of leaves")
+        if self.engine.gathers:  # leaves of rows that have chunks of their own may be many
+            while max(sizes) > 1 and not self._fits(found.blocks(sizes)):
+                sizes = halves(sizes)
+        parts = []
+        for blocks in (found.blocks(sizes), *([found.rest()] if found.count % found.leaf else [])):
+            parts.append(self._results_of(blocks))
+        self._instead(found.combined(parts[0], parts[1] if len(parts) > 1 else None), node)
+
+    # --- sums of floats of any elements ---
+
+    def _rows(self, node: Fold) -> None:
+        """A sum of floats of everything, of elements that depend on their index or read others than
+        their own: the leaves of its kernel, then all of them together."""
+        found = None if node.outer else self.engine.leaves(node)
+        if found is None:
+            raise NoRule("how its elements are grouped is not known")
+        fold, size, in_order = found
+        extents = extents_of(fold.inner, self.known, node)
+        axes = self._local(fold, free=tuple(range(len(extents)))).axes
+        rows = range(len(extents) if len(extents) == 1 else len(extents) - 1)
+        if prod(extents) <= size or all(len(axes[k].sizes) == 1 for k in rows):
+            raise NoRule("it has one block of leaves")
+        if not in_order and (not is_commutative(fold.combine) or goes_across(_of_rows(fold))):
+            raise NoRule("its kernel does not go along rows")
+        instead = self.instead.get(node, node)
+        bounded = any(read.boundary is not None for read in reads_of(fold.elements))
+        stored = len(extents) > 1 if in_order else extents[-1] > size
+        if (stored and (in_order or bounded)) or (in_order and bounded):
+            fold = self._stored(fold)
+            self.instead[fold] = instead
+        if in_order and len(extents) > 1:  # in the order of an array, now
+            try:
+                self._leaves(fold)
+            except NoRule:
+                self._takes(self._plain(fold), instead)
+            return
+        if in_order:
+            leaves, count = self._of_parts(
+                fold, extents, size, {0: whole_parts(axes[0].sizes, size)}
+            )
+        elif extents[-1] > size:
+            leaves, count = self._of_parts(fold, extents, size, None)
+        else:
+            leaves, count = self._of_groups(fold, extents, size)
+        self._takes(self._plain(together(fold, leaves, constant(count))), instead)
+
+    def _of_parts(self, fold: Fold, extents: Sequence[int], size: int,
+                  sizes: Mapping[int, tuple[int, ...]] | None
+                  ) -> tuple[tuple[Expr, ...], int]:  # fmt: skip
+        """Leaves that are parts of `size` elements of rows, by their number; how many."""
+        *lead, run = extents
+        last, (full, rest) = len(lead), divmod(run, size)
+        shape, here = fold.inner[:-1], at.multiply(Index(last), size)
+        moved: dict[Expr, Expr] = {Index(last): at.add(here, Index(last + 1))}
+        whole = _leaves_of(fold, (*shape, constant(full)), size, moved)
+        self._plain(whole, sizes)
+        count = full + bool(rest)
+        *row, part = delinear(Index(0), (*map(constant, lead), constant(count)))
+        elements: tuple[Expr, ...] = tuple(leaf.at(*row, part) for leaf in whole.leaves)
+        if rest:
+            ends = _leaves_of(fold, shape, rest, {Index(last): at.add(Index(last), full * size)})
+            self._plain(ends)
+            short = tuple(leaf.at(*row) for leaf in ends.leaves)
+            elements = _either(at.less(part, full), elements, short)
+        if not lead:
+            return elements, count
+        # The kernel adds each to the neutral element, as it adds several rows.
+        count *= prod(lead)
+        alone = _in_order(fold, (constant(count),), 1, elements)
+        self._plain(alone)
+        return tuple(leaf.at(Index(0)) for leaf in alone.leaves), count
+
+    def _of_groups(self, fold: Fold, extents: Sequence[int], size: int
+                   ) -> tuple[tuple[Expr, ...], int]:  # fmt: skip
+        """Leaves that are as many complete rows as have `size` elements; how many leaves."""
+        *lead, run = extents
+        each = max(size // run, 1)
+        full, rest = divmod(prod(lead), each)
+        rows = _of_rows(fold)
+        self._plain(rows)
+        sizes, shape = None, tuple(map(constant, lead))
+        if prod(lead) * sum(leaf.type.numpy.itemsize for leaf in rows.leaves) > FEW:
+            width = prod(lead[1:])
+            ends = [n * width for n in self.plan.chunks[rows.leaves[0]][0]]
+            sizes = {0: whole_parts(ends, each)}
+
+        def group(shape_: Shape, count: int, position: Expr) -> Fold:
+            row = delinear(position, shape)
+            return _in_order(fold, shape_, count, [leaf.at(*row) for leaf in rows.leaves])
+
+        position = at.add(at.multiply(Index(0), each), Index(1))
+        whole = group((constant(full),), each, position)
+        self._plain(whole, sizes)
+        elements: tuple[Expr, ...] = tuple(leaf.at(Index(0)) for leaf in whole.leaves)
+        if rest:
+            end = group((constant(1),), rest, at.add(position, full * each))
+            self._plain(end)
+            short = tuple(leaf.at(at.integer(0)) for leaf in end.leaves)
+            elements = _either(at.less(Index(0), full), elements, short)
+        return elements, full + bool(rest)
+
+    def _parts(self, node: Fold) -> None:
+        """Sums of floats along rows or columns that are cut: parts of them, then these together, as
+        the kernels of all of them do."""
+        outer, inner = len(node.outer), node.inner
+        if not outer or len(inner) != 1 or identities(node.combine) is None:
+            raise NoRule("it is not a plain sum of rows or columns")
+        extents = extents_of((*node.outer, *inner), self.known, node)
+        size = self.engine.part(node, extents)
+        if size is None:
+            raise NoRule("its rows are not folded in parts")
+        ends = self._local(node, free=tuple(range(outer + 1))).axes[outer].sizes
+        if len(ends) == 1:
+            raise NoRule("its rows are complete in a block")
+        if any(read.boundary is not None for read in reads_of(node.elements)):
+            self._fold(self._stored(node))
+            return
+        columns = runs_across(node)
+        axis, (full, rest) = 0 if columns else outer, divmod(extents[outer], size)
+        known = result_variables(node.elements)
+
+        def fold(shape: Shape, count: int, moved: Mapping[Expr, Expr]) -> Fold:
+            elements = substitute(node.elements, dict(moved))
+            return Fold(shape, (constant(count),), elements, node.combine, None, known, known,
+                        label=Label(LEAVES, node.label.name), where=node.where)  # fmt: skip
+
+        shape = (*node.outer[:axis], constant(full), *node.outer[axis:])
+        moved: dict[Expr, Expr] = {Index(k): Index(k + columns) for k in range(outer)}
+        moved[Index(outer)] = at.add(at.multiply(Index(axis), size), Index(outer + 1))
+        whole = fold(shape, size, moved)
+        sizes = {axis: whole_parts(ends, size)}
+        within = range(outer - (columns and self.engine.single))
+        free = tuple(range(len(within) + 1))
+        local = self._local(whole, sizes, free)
+        blocks = local.blocks(self.program.params)
+        if (
+            columns and not self.engine.single
+            and all(len(local.axes[k].sizes) == 1 for k in free[1:])
+            and projected(blocks) > min(self.engine.allowed, BLOCK)
+        ):  # fmt: skip
+            # All columns of a leaf are more than a block.  (Files have whole rows.)
+            each = size * max(leaf.type.numpy.itemsize for leaf in whole.leaves)
+            narrow = self.engine.choose(extents[:outer], each)
+            local = self._local(whole, sizes | dict(enumerate(narrow, 1)), free)
+            blocks = local.blocks(self.program.params)
+        self._add(blocks, list(whole.leaves))
+        at_row = indices(outer + 1)
+        read = (at_row[outer], *at_row[:outer]) if columns else at_row
+        elements: tuple[Expr, ...] = tuple(leaf.at(*read) for leaf in whole.leaves)
+        if rest:
+            last = fold(node.outer, rest, {Index(outer): at.add(Index(outer), full * size)})
+            self._add(self._local(last, free=within).blocks(self.program.params), list(last.leaves))
+            ends_ = tuple(leaf.at(*at_row[:outer]) for leaf in last.leaves)
+            either = Cond(at.less(at_row[outer], full), elements, ends_)
+            elements = tuple(Proj(either, k) for k in range(len(elements)))
+        total = Fold(node.outer, (constant(full + bool(rest)),), elements, node.combine,
+                     node.init, node.results, node.epilogue,
+                     label=Label(PARTIALS, node.label.name), where=node.where)  # fmt: skip
+        blocks = self._local(total, free=within).blocks(self.program.params)
+        stage = self._add(blocks, list(total.leaves))
+        self._takes(stage, self.instead.get(node, node))
+
+    def _instead(self, total: Fold, node: Fold) -> None:
+        """A fold whose results are those of `node`."""
+        self._as(total, self.instead.get(node, node))
+
+    def _stored(self, node: Fold) -> Fold:
+        """The same fold of elements that a stage of their own computes."""
+        shape = (*node.outer, *node.inner)
+        made = Generate(shape, node.elements, label=Label("elements"), where=node.where)
+        self._plain(made)
+        index = indices(len(shape))
+        stored = node.with_(elements=tuple(leaf.at(*index) for leaf in made.leaves))
+        self.instead[stored] = node
+        return stored
+
+
+def _leaves_of(fold: Fold, shape: Shape, count: int, moved: Mapping[Expr, Expr]) -> Fold:
+    """Folds of `count` elements each."""
+    known = result_variables(fold.elements)
+    label = Label(LEAVES, fold.label.name, None, fold.label.deterministic)
+    elements = substitute(fold.elements, dict(moved))
+    return Fold(shape, (constant(count),), elements, fold.combine, None, known, known, label=label,
+                where=fold.where)  # fmt: skip
+
+
+def _of_rows(fold: Fold) -> Fold:
+    """The rows of a fold of everything, each as one of several: a short row by itself would be
+    folded in another order."""
+    known, last = result_variables(fold.elements), len(fold.inner) - 1
+    elements = substitute(fold.elements, {Index(last): Index(last + 1)})
+    return Fold(fold.inner[:-1], (constant(1), fold.inner[-1]), elements, fold.combine, None, known,
+                known, label=Label(LEAVES, fold.label.name), where=fold.where)  # fmt: skip
+
+
+def _in_order(fold: Fold, shape: Shape, count: int, elements: Sequence[Expr]) -> Fold:
+    """`count` elements each, however many, from left to right, beginning with the neutral one."""
+    known = result_variables(fold.elements)
+    label = Label(PARTIALS, fold.label.name, None, True)
+    return Fold(shape, (constant(count),), tuple(elements), fold.combine, None, known, known,
+                label=label, where=fold.where)  # fmt: skip
+
+
+def _either(condition: Expr, values: Sequence[Expr], others: Sequence[Expr]) -> tuple[Expr, ...]:
+    made = Cond(condition, tuple(values), tuple(others))
+    return tuple(Proj(made, k) for k in range(len(values)))
+
+
+__all__ = ["Folds"]
