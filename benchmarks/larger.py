@@ -3,12 +3,12 @@
     python -m benchmarks.larger [--tiny] [--only PART] [--out FILE.json]
     python -m benchmarks.larger --page FILE.json    # writes docs/larger.md's numbers from a run
 
-The parts: seconds of a task; time, memory and number of tasks of plans of 10⁵ chunks; the heat
-equation in one process and on threads of dask; five programs on one thread and on `LocalCluster`s
-of one and two processes, and what a list scheduler with the costs measured here, and the seconds
-of every stage on one worker, predicts for these clusters, and for up to 1,024 workers; streams of
-eight times the memory that they may use, beside plain reads and writes of the file, on the disk
-alone and in caches.
+The parts: seconds of a task; time, memory and number of tasks of plans of 10⁵ chunks, of a stencil
+and of a scan; the heat equation in one process and on threads of dask; five programs on one thread
+and on `LocalCluster`s of one and two processes, and what a list scheduler with the costs measured
+here, and the seconds of every stage on one worker, predicts for these clusters, and for up to 1,024
+workers; streams of eight times the memory that they may use, beside plain reads and writes of the
+file, on the disk alone and in caches; streams of little data, and the same by NumPy.
 Peers run in the same process, after treadle.  Writes JSON, tables in Markdown, and a picture, after
 every part.
 """
@@ -102,10 +102,12 @@ def smooth(a):
 def resident():
     return int(open("/proc/self/status").read().split("VmRSS:")[1].split()[0]) * 1024
 
-f = td.jit(smooth)
-f(da.zeros((8, 8), chunks=4)).compute(scheduler="synchronous")
+f = td.jit(td.cumsum if who == "scan" else smooth)
+small = da.zeros(8, chunks=4) if who == "scan" else da.zeros((8, 8), chunks=4)
+f(small).compute(scheduler="synchronous")
 graph.has_workers = lambda: who == "processes"
-x = da.zeros((size * n, size * n), chunks=size, dtype=np.float32)
+shape = size * n * n if who == "scan" else (size * n, size * n)
+x = da.zeros(shape, chunks=size, dtype=np.float32)
 given = len(x.dask.to_dict())  # what dask needs for the array itself is not the plan's
 before, begin, used = resident(), time.perf_counter(), time.process_time()
 y = da.map_overlap(numpy_step, x, depth=1, boundary="nearest") if who == "dask.array" else f(x)
@@ -118,10 +120,12 @@ print(json.dumps({"seconds": took, "processor seconds": used, "bytes": resident(
 
 def of_plans(tiny: bool) -> dict[str, Any]:
     """The graph of a stencil on many chunks: for threads; for processes, to which parts of large
-    chunks are sent; and the peer's, of a tenth of them.  The least of three processes."""
+    chunks are sent; and the peer's, of a tenth of them.  The graph of a scan of a row.  The least
+    of three processes."""
     found: dict[str, Any] = {}
     large = 10 if tiny else 317
     for who, n, size in (("threads", large, 64), ("processes", large, 1024),
+                         ("scan", large, 16384),
                          ("dask.array", 10 if tiny else 100, 64)):  # fmt: skip
         ran = [
             json.loads(subprocess.run([sys.executable, "-c", PLAN, who, str(n), str(size)],
@@ -324,6 +328,37 @@ def of_streams(tiny: bool) -> dict[str, Any]:
     return found
 
 
+#: Programs of a matrix, and the same in NumPy.
+LITTLE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "element-wise": (STREAMS["element-wise"], lambda a: np.sqrt(a) * 2 + 1),
+    "sum": (lambda a: td.sum(a), np.sum),
+    "sums of columns": (STREAMS["sums of columns"], lambda a: np.sum(a, axis=0)),
+    "percentiles": (STREAMS["percentiles"], lambda a: np.percentile(a, [5.0, 50.0, 95.0])),
+}
+
+
+def of_little(tiny: bool) -> dict[str, Any]:
+    """Streams of a file of 256 KiB and one of 4 MiB, which are in the caches of the system: seconds
+    of a call after the first, and of NumPy's on the opened file."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for rows in (64,) if tiny else (64, 1024):
+            np.save(f"{folder}/a.npy", np.random.default_rng(1).random((rows, 1024), np.float32))
+            of = found[f"{rows * 4} KiB"] = {}
+            for name, (f, by_numpy) in LITTLE.items():
+                compiled = td.jit(f)
+
+                def stream(compiled: Any = compiled) -> Any:
+                    return td.stream(compiled, np.load(f"{folder}/a.npy", mmap_mode="r"))
+
+                def plain(by_numpy: Any = by_numpy) -> Any:
+                    return by_numpy(np.load(f"{folder}/a.npy", mmap_mode="r"))
+
+                stream()
+                of[name] = {"seconds": least(stream, 20), "NumPy": least(plain, 20)}
+    return found
+
+
 def planned(f: Callable[..., Any], *args: Any) -> Plan:
     program = td.jit(f).lower(*args)
     plan: Plan = program.executable.plan(args, ())
@@ -497,8 +532,8 @@ MARKS = "<!-- measured: begin (python -m benchmarks.larger --page) -->", "<!-- m
 def section(report: dict[str, Any], stem: str) -> str:
     """What the page says of a run, whose files have this stem."""
     parts = report["parts"]
-    tasks, plans, heat_, streams, clusters = (
-        parts[name] for name in ("tasks", "plans", "heat", "streams", "clusters")
+    tasks, plans, heat_, streams, little, clusters = (
+        parts[name] for name in ("tasks", "plans", "heat", "streams", "little", "clusters")
     )
     results = f"../benchmarks/results/{stem}"
 
@@ -515,7 +550,7 @@ def section(report: dict[str, Any], stem: str) -> str:
         f"{1e3 * tasks['treadle']:.2f} ms on threads, one of dask.array "
         f"{1e3 * tasks['dask.array']:.2f} ms.",
         "",
-        *rows("graph of a 2-D stencil | chunks | seconds | MB | tasks per chunk",
+        *rows("graph | chunks | seconds | MB | tasks per chunk",
               [(_PLANS[who], f"{p['chunks']:,}", p["seconds"], round(p["bytes"] / 1e6),
                 f"{p['tasks']:.1f}") for who, p in plans.items()]),
         f"100 iterations of `heat` on {heat_['extent']:,}² (float32), with equal bits:",
@@ -550,12 +585,18 @@ def section(report: dict[str, Any], stem: str) -> str:
               [(name, *(of[f"{state}, {what}"] for state in ("disk", "cached")
                         for what in ("plain", "seconds", "share of the rate")), of["peak"] >> 20)
                for name in STREAMS for of in (streams[name],)]),
+        "Streams of little data, in the caches of the system, and NumPy on the same opened file:",
+        "",
+        *rows("milliseconds | " + " | ".join(f"{size} | NumPy" for size in little),
+              [(name, *(1e3 * of[name][who] for of in little.values()
+                        for who in ("seconds", "NumPy"))) for name in LITTLE]),
     ]  # fmt: skip
     return "\n".join(lines).rstrip()
 
 
-_PLANS = {"threads": "threads", "processes": "processes, chunks of 4 MB",
-          "dask.array": "dask.array, `map_overlap`"}  # fmt: skip
+_PLANS = {"threads": "stencil, threads", "processes": "stencil, processes, chunks of 4 MB",
+          "scan": "scan of a row, threads", "dask.array": "stencil, dask.array's `map_overlap`",
+          }  # fmt: skip
 
 
 def _figures(value: float) -> str:
@@ -595,6 +636,7 @@ def main(argv: list[str] | None = None) -> int:
         "heat": lambda: of_heat(options.tiny),
         "clusters": lambda: of_clusters(options.tiny),
         "streams": lambda: of_streams(options.tiny),
+        "little": lambda: of_little(options.tiny),
     }
     report: dict[str, Any] = {
         "date": datetime.now(UTC).date().isoformat(), "device": provenance.processor(),
