@@ -74,9 +74,14 @@ class Rebuilder:
 
     def take(self, node: Input) -> None:
         """Replace a loop's state if its shape, that of the initial value, has changed."""
-        made = self.node(node)
+        self.replace(node, self.node(node))
+
+    def replace(self, node: Node, made: Node, kept: dict[Node, str] | None = None) -> None:
+        """Let `made` stand for a node from now on, with the decision about it (`kept`)."""
         if made is not node:
             self.nodes[node] = made
+            if kept is not None and node in kept:
+                kept[made] = kept[node]
 
     def node(self, node: Node) -> Node:
         """The node over the new leaves, or the node itself if nothing changed."""
@@ -111,10 +116,7 @@ def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node],
     builder = Rebuilder()
     for node in topological(roots):
         made = change(builder.node(node))
-        if made is not node:
-            builder.nodes[node] = made
-            if kept is not None and node in kept:
-                kept[made] = kept[node]
+        builder.replace(node, made, kept)
     return [builder.leaf(r) for r in roots]
 
 
@@ -188,8 +190,7 @@ class _OverArguments(Rebuilder):
                 renamed = _nth_variable(len(self.variables), var.type)
                 self.memo[var] = self.variables[var] = renamed
         made = self.over(node, self)
-        if made is not node:
-            self.nodes[node] = made
+        self.replace(node, made)
         return made
 
 

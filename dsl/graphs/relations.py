@@ -50,8 +50,7 @@ def without_tests(roots: Sequence[Leaf]) -> list[Leaf]:
             if copied is not None:
                 builder.leaves[Leaf(node, 0)] = copied
                 continue
-        if made is not node:
-            builder.nodes[node] = made
+        builder.replace(node, made)
     return [builder.leaf(r) for r in roots]
 
 

@@ -138,8 +138,7 @@ def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
             label = label_of(old.operation, old.name, wanted, old.deterministic)
             require_order(node, label)
             made = made.with_(label=label)
-        if made is not node:
-            builder.nodes[node] = made
+        builder.replace(node, made)
     return [builder.leaf(r) for r in roots]
 
 

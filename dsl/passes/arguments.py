@@ -54,8 +54,7 @@ def _with_indices(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     builder = Rebuilder()
     for node in topological(roots):
         made = builder.node(joined.get(node, node))
-        if made is not node:
-            builder.nodes[node] = made
+        builder.replace(node, made)
     return [builder.leaf(r) for r in roots]
 
 

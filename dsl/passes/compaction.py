@@ -57,10 +57,7 @@ def recognise_compaction(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
                 made.domain, masks[compacts[node]], made.target, made.values, made.defaults, None,
                 label=made.label, where=made.where, checks=made.checks, fused=made.fused,
             )  # fmt: skip
-        if made is not node:
-            builder.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
+        builder.replace(node, made, context.kept)
     return [builder.leaf(r) for r in roots]
 
 

@@ -43,8 +43,7 @@ def recognise_convolution(roots: Sequence[Leaf], context: Context) -> list[Leaf]
             again = sums.get(whole[0].node)
             if again is not None and again.shape == made.shape:  # back to the axes of the sum
                 made = made.with_(elements=(again.at(*indices(len(made.shape))),))
-        if made is not node:
-            builder.nodes[node] = made
+        builder.replace(node, made)
     return [builder.leaf(r) for r in roots] if sums else list(roots)
 
 

@@ -41,8 +41,7 @@ def recognise_counted(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     builder = _Counting(context)
     for node in order:
         made = builder.node(node)
-        if made is not node:
-            builder.nodes[node] = made
+        builder.replace(node, made)
     return [builder.leaf(r) for r in roots]
 
 
@@ -170,8 +169,7 @@ def _counted_arrays(loop: ArrayLoop) -> ArrayLoop | None:
     builder.memo[states[k]] = _value(first, counter.leaf().at(), step)
     for node in topological(loop.body):
         made = builder.node(node) if isinstance(node, Input) else builder.over(node, builder)
-        if made is not node:
-            builder.nodes[node] = made
+        builder.replace(node, made)
     state = tuple(builder.nodes.get(state_input, state_input) for state_input in loop.state)
     body = tuple(map(builder.leaf, loop.body))
     return loop.with_(state=state, body=body, predicate=None, index=counter,

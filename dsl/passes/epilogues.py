@@ -38,10 +38,7 @@ def fuse_epilogues(roots: Sequence[graph.Leaf], context: Context) -> list[graph.
                     builder.leaves[graph.Leaf(node, k)] = graph.Leaf(merged, k)
                 continue
         made = builder.node(node)
-        if made is not node:
-            builder.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
+        builder.replace(node, made, context.kept)
         if not isinstance(node, graph.Fold | graph.FoldSeg | graph.Scan | graph.Matmul):
             continue
         if isinstance(node, graph.Scan) and node.form == "total":

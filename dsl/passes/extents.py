@@ -33,8 +33,7 @@ def unify_extents(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     unifier = _Unifier(same)
     for node in topological(roots):
         made = unifier.node(node)
-        if made is not node:
-            unifier.nodes[node] = made
+        unifier.replace(node, made)
     context.inputs.update(unifier.inputs)
     return [unifier.leaf(r) for r in roots]
 

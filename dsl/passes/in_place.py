@@ -49,10 +49,7 @@ def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         done |= set(members)
         merged = node if len(members) == 1 else _merged(members)
         made = builder.node(merged)
-        if made is not node:
-            builder.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
+        builder.replace(node, made, context.kept)
         at = 0
         for original in members if len(members) > 1 else ():
             for k in range(len(original.outputs)):

@@ -50,10 +50,8 @@ def record_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         if isinstance(made, ArrayLoop) and recorded:
             results = _in_rows(made, recorded, context)
             builder.leaves.update(zip(node.leaves, results, strict=True))
-        elif made is not node:
-            builder.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
+        else:
+            builder.replace(node, made, context.kept)
     return [builder.leaf(r) for r in roots]
 
 

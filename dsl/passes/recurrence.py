@@ -60,8 +60,8 @@ def recognise_recurrence(roots: Sequence[graph.Leaf], context: Context) -> list[
                 (graph.Leaf(node, k), graph.Leaf(made, c)) for k, c in enumerate(components)
             )
             context.notes.append(f"{node.label}: one kernel walks along the axis")
-        elif made is not node:
-            builder.nodes[node] = made
+        else:
+            builder.replace(node, made)
     return [builder.leaf(r) for r in roots]
 
 

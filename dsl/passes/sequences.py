@@ -88,10 +88,8 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             number = _writes(found)
             what = "an element" if number == 1 else f"{number} elements"
             context.notes.append(f"{node.label}: one kernel writes {what} in each iteration")
-        elif made is not node:
-            builder.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
+        else:
+            builder.replace(node, made, context.kept)
     return [builder.leaf(r) for r in roots]
 
 
@@ -173,8 +171,8 @@ def _without_branches(roots: Sequence[Leaf]) -> list[Leaf]:
         if isinstance(made, Branch):
             for k, (then, other) in enumerate(zip(made.then, made.other, strict=True)):
                 builder.leaves[Leaf(node, k)] = _chosen(made, then, other)
-        elif made is not node:
-            builder.nodes[node] = made
+        else:
+            builder.replace(node, made)
     return [builder.leaf(r) for r in roots]
 
 

@@ -13,7 +13,7 @@ runs before producers are inlined, which then find one reader for each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..analysis.combines import argument_of, identities
 from ..analysis.short_extents import SHORT_AXIS
@@ -53,8 +53,7 @@ def unroll_short(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             made = _row(made) or made
         elif isinstance(made, Fold) and node in axes:
             made = _components(made, axes[node])
-        if made is not node:
-            builder.nodes[node] = made
+        builder.replace(node, made)
     return [builder.leaf(r) for r in roots]
 
 
@@ -86,19 +85,23 @@ def _row(node: Fold) -> Generate | None:
 
 
 def unrolled(node: Fold, size: int) -> Generate:
-    """A fold along one axis of `size` elements as an expression, from the left: the bits of the
-    fold (`short_folds.py`)."""
+    """A fold along one axis of `size` elements as an expression (`short_folds.py`)."""
+    axis = Index(len(node.outer))
+    each = (substitute(node.elements, {axis: constant(k)}) for k in range(size))
+    return Generate(node.outer, folded(node, each), label=node.label, where=node.where,
+                    checks=node.checks, fused=node.fused)  # fmt: skip
+
+
+def folded(node: Fold, elements: Iterable[Sequence[Expr]]) -> tuple[Expr, ...]:
+    """What a fold stores, as expressions of its elements, from the left: the bits of the fold."""
     start = identities(node.combine)
     assert start is not None
     found: tuple[Expr, ...] = start
-    for k in range(size):
-        here = substitute(node.elements, {Index(len(node.outer)): constant(k)})
-        found = combined(node.combine, found, here)
+    for each in elements:
+        found = combined(node.combine, found, each)
     if node.init is not None:
         found = combined(node.combine, node.init, found)
-    stored = substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
-    return Generate(node.outer, stored, label=node.label, where=node.where, checks=node.checks,
-                    fused=node.fused)  # fmt: skip
+    return substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
 
 
 def combined(combine: Combine, left: Sequence[Expr], right: Sequence[Expr]) -> tuple[Expr, ...]:

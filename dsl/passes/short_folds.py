@@ -253,10 +253,7 @@ def fold_windows(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         made = builder.node(node)
         if isinstance(made, Fold) and _is_window(made):
             made = _looped(made) or made
-        if made is not node:
-            builder.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
+        builder.replace(node, made, context.kept)
     return [builder.leaf(r) for r in roots]
 
 

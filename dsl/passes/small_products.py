@@ -23,7 +23,7 @@ from ..graphs.rebuild import Rebuilder
 from ..simplify import apply
 from .base import Context
 from .sequences import iteration_order
-from .short_axes import combined
+from .short_axes import folded
 
 #: The most elements of an array that is computed in straight-line code.
 FEW = TINY * TINY
@@ -45,10 +45,7 @@ def unroll_small_products(roots: Sequence[Leaf], context: Context) -> list[Leaf]
         made = builder.node(node)
         if node in chosen:
             made = _product(made) if isinstance(made, Matmul) else _fold(made)
-        if made is not node:
-            builder.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
+        builder.replace(node, made, context.kept)
     return [builder.leaf(r) for r in roots]
 
 
@@ -112,14 +109,10 @@ def _product(node: Node) -> Generate:
 def _fold(node: Node) -> Generate:
     """A fold as an expression, from the left."""
     assert isinstance(node, Fold)
-    start, rank = identities(node.combine), len(node.outer)
-    assert start is not None
-    found: tuple[Expr, ...] = start
-    for at in itertools.product(*(range(int(known(n) or 0)) for n in node.inner)):
-        here: dict[Expr, Expr] = {Index(rank + a): constant(k) for a, k in enumerate(at)}
-        found = combined(node.combine, found, substitute(node.elements, here))
-    if node.init is not None:
-        found = combined(node.combine, node.init, found)
-    stored = substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
-    return Generate(node.outer, stored, label=node.label, where=node.where, checks=node.checks,
-                    fused=node.fused)  # fmt: skip
+    rank = len(node.outer)
+    each = (
+        substitute(node.elements, {Index(rank + a): constant(k) for a, k in enumerate(at)})
+        for at in itertools.product(*(range(int(known(n) or 0)) for n in node.inner))
+    )
+    return Generate(node.outer, folded(node, each), label=node.label, where=node.where,
+                    checks=node.checks, fused=node.fused)  # fmt: skip

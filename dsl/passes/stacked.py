@@ -21,7 +21,7 @@ from ..simplify import chosen
 from .base import Context
 from .cost import operations
 from .rows import COMPARISONS, LONGEST
-from .short_axes import is_free, is_plain
+from .short_axes import combined, is_free, is_plain
 from .vertical import checked_by_data
 
 #: The most work of the expression, in additions.
@@ -44,8 +44,7 @@ def unroll_stacked(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         if isinstance(made, Fold) and (found := _expression(made, readers, region)) is not None:
             readers[found], region[found] = readers[node], region[node]
             made = found
-        if made is not node:
-            builder.nodes[node] = made
+        builder.replace(node, made)
     return [builder.leaf(r) for r in roots]
 
 
@@ -64,14 +63,11 @@ def _expression(node: Fold, readers: Counter[Node], region: Mapping[Node, object
     found: tuple[Expr, ...] = start
     for k in range(int(size)):
         here = _at(node.elements, {last: constant(k)}, inside)
-        sides = (*node.combine.left, *node.combine.right)
-        found = substitute(node.combine.results, dict(zip(sides, (*found, *here), strict=True)))
+        found = combined(node.combine, found, here)
         if operations(found) > LARGEST:
             return None
     if node.init is not None:
-        sides = (*node.combine.left, *node.combine.right)
-        found = substitute(node.combine.results,
-                           dict(zip(sides, (*node.init, *found), strict=True)))  # fmt: skip
+        found = combined(node.combine, node.init, found)
     stored = substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
     checks = dict.fromkeys(c for n in (*inside, node) for c in n.checks)
     fused = dict.fromkeys(f for n in inside for f in ((n.label, n.where), *n.fused))

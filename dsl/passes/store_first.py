@@ -31,10 +31,7 @@ def store_first(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         made = builder.node(node)
         if node in split and isinstance(made, Permute):
             made = _split(made)
-        if made is not node:
-            builder.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
+        builder.replace(node, made, context.kept)
     return [builder.leaf(r) for r in roots]
 
 

@@ -30,10 +30,7 @@ def drop_marks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     builder = _Dropping(marks)
     for node in order:
         made = builder.node(node)
-        if made is not node:
-            builder.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
+        builder.replace(node, made, context.kept)
     return [builder.leaf(r) for r in roots]
 
 

@@ -42,10 +42,7 @@ def fuse_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         if node in inner:
             continue  # the last of its chain has it
         made = builder.node(_merged(chains[node]) if node in chains else node)
-        if made is not node:
-            builder.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
+        builder.replace(node, made, context.kept)
     return [builder.leaf(r) for r in roots]
 
 

@@ -471,8 +471,7 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         if reason is None:  # never emitted: its readers take the elements
             inliner.bodies[made] = body
             taken.keep(made, eaten, inside, readers)
-            if made is not node:
-                builder.nodes[node] = made
+            builder.replace(node, made)
             continue
         if eaten:
             checks, fused = taken.of(made, eaten)

@@ -48,10 +48,8 @@ def split_walks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             inlined = context.inlined.get(node, {})
             parts = dict(zip(builder.exprs(tuple(inlined)), inlined.values(), strict=True))
             _Split(made, bool(region[node]), context, parts).put(node, builder)
-        elif made is not node:
-            builder.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
+        else:
+            builder.replace(node, made, context.kept)
     return [builder.leaf(r) for r in roots]
 
 

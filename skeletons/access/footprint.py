@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,12 +113,19 @@ def union_lines(maps: Sequence[Map], low: Points, high: Points, line: int, inner
     lines is added.
     """
     total = 0.0
+    for m, begin, end in boxes_by_array(maps, low, high, inner):
+        total += union(m, begin, end, line)
+    return total
+
+
+def boxes_by_array(maps: Sequence[Map], low: Points, high: Points, inner: Sequence[int]
+                   ) -> Iterator[tuple[Map, Points, Points]]:  # fmt: skip
+    """For each array one of its maps, and the boxes that boxes of outputs touch."""
     for _, same in itertools.groupby(sorted(maps, key=array_order), key=array_order):
         arrays = list(same)
         boxes = [array_boxes(p, low, high, inner) for m in arrays for p in m.parts]
         begin, end = (np.concatenate([b[k] for b in boxes]) for k in (0, 1))
-        total += union(arrays[0], begin, end, line)
-    return total
+        yield arrays[0], begin, end
 
 
 def array_order(m: Map) -> tuple[int, int]:

@@ -12,14 +12,13 @@ which is compared with the cache size instead of the number of bytes.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .footprint import array_boxes, array_order, union
+from .footprint import boxes_by_array, union
 from .maps import Map, Points
 
 #: Bytes of a cache line, on a CPU.
@@ -53,14 +52,11 @@ def occupied(maps: Sequence[Map], low: Points, high: Points, chunk: int, inner: 
     """Bytes of all distinct chunks that boxes of outputs touch (`union_lines`), and the cache size
     that keeps them: more than the bytes if one of the arrays maps to few sets."""
     total = crowded = 0.0
-    for _, same in itertools.groupby(sorted(maps, key=array_order), key=array_order):
-        arrays = list(same)
-        boxes = [array_boxes(p, low, high, inner) for m in arrays for p in m.parts]
-        begin, end = (np.concatenate([b[k] for b in boxes]) for k in (0, 1))
-        bytes_ = union(arrays[0], begin, end, chunk) * chunk
+    for m, begin, end in boxes_by_array(maps, low, high, inner):
+        bytes_ = union(m, begin, end, chunk) * chunk
         total += bytes_
         if cache.ways and bytes_ > LINE * cache.ways:
-            crowded = max(crowded, bytes_ * (1 / share(arrays[0], begin, end, cache) - 1))
+            crowded = max(crowded, bytes_ * (1 / share(m, begin, end, cache) - 1))
     return total, total + crowded
 
 

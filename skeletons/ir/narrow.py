@@ -347,34 +347,31 @@ class _Pass:
                 self.reciprocals[host] = (
                     Var(f"{name}_multiplier", int32), Var(f"{name}_shift", int32))  # fmt: skip
             return *self.reciprocals[host], known > 0
-        value = self.values.get(divisor) if isinstance(divisor, Var) else divisor
-        if not isinstance(value, Apply) or value.op.name != "select":
-            return None
-        if any(
-            isinstance(x, ir.Load) or self.values.get(x, x) is None for x in walk(value.args[:1])
-        ):
-            return None  # it may have changed since
-        first, second = (self._reciprocal(a) for a in value.args[1:])
-        if first is None or second is None:
+        value = self._choice(divisor)
+        first, second = map(self._reciprocal, value.args[1:]) if value else (None, None)
+        if value is None or first is None or second is None:
             return None
         chosen = self.other(value.args[0])
         multiplier = simplify.select(chosen, first[0], second[0])
         return multiplier, simplify.select(chosen, first[1], second[1]), first[2] and second[2]
+
+    def _choice(self, divisor: Expr) -> Apply | None:
+        """The selection that a divisor is, if its condition is the same now."""
+        value = self.values.get(divisor) if isinstance(divisor, Var) else divisor
+        if not isinstance(value, Apply) or value.op.name != "select":
+            return None
+        walked = walk(value.args[:1])
+        changed = any(isinstance(x, ir.Load) or self.values.get(x, x) is None for x in walked)
+        return None if changed else value
 
     def _log2(self, divisor: Expr) -> Expr | None:
         """The exponent of a divisor that is a power of two, chosen from constants."""
         if isinstance(divisor, Const):
             d = int(divisor.value)
             return Const(d.bit_length() - 1, int32) if d > 0 and d & (d - 1) == 0 else None
-        value = self.values.get(divisor) if isinstance(divisor, Var) else divisor
-        if not isinstance(value, Apply) or value.op.name != "select":
-            return None
-        if any(
-            isinstance(x, ir.Load) or self.values.get(x, x) is None for x in walk(value.args[:1])
-        ):
-            return None  # it may have changed since
-        first, second = (self._log2(a) for a in value.args[1:])
-        if first is None or second is None:
+        value = self._choice(divisor)
+        first, second = map(self._log2, value.args[1:]) if value else (None, None)
+        if value is None or first is None or second is None:
             return None
         return simplify.select(self.other(value.args[0]), first, second)
 
