@@ -15,19 +15,17 @@ are in the order of k, whether or not operands are fused.  A schedule orders the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from treadle.dsl import simplify
-from treadle.dsl.expr import Apply, Expr, Index, Var, constant, primitive
+from treadle.dsl.expr import Apply, Expr, Var, constant, primitive
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType, float32, int64
 
 from ..ir import arithmetic as at
 from ..ir.kernel import Assign, Comment, Load, Lowered, Store
 from ..ir.linearize import Linearizer, zero
-from ..lower import tiling, transform
+from ..lower import tiling
 from ..lower.build import Builder, LoweringContext
 from ..lower.visits import Visits
+from .elements import CpuProduct
 from .scalars import add_product
 from .small_cpu import small_kernel
 from .tall_cpu import tall_kernels
@@ -50,17 +48,10 @@ def accumulator_type(t: ScalarType) -> ScalarType:
     return float32 if t.is_narrow else t
 
 
-class _Matmul:
+class _Matmul(CpuProduct):
     def __init__(self, builder: Builder, node: Matmul) -> None:
-        self.builder, self.node = builder, node
-        batch = node.batch
-        self.rank = len(batch)
-        self.outs = builder.outputs()
-        (self.left,) = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
-        (self.right,) = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
-        self.epilogue = transform.resolve(node.epilogue, builder, (*batch, node.m, node.n))
+        super().__init__(builder, node, accumulator_type(node.left.type))
         self.m, self.n, self.k = (builder.extent(e) for e in (node.m, node.n, node.k))
-        self.type = accumulator_type(node.left.type)
         (self.lefts,) = builder.local("left", [self.type], ROWS * DEPTH)
         (self.rights,) = builder.local("right", [self.type], DEPTH * STRIP)
         (self.sums,) = builder.local("sum", [self.type], ROWS * COLUMNS)
@@ -112,12 +103,6 @@ class _Matmul:
         with into.loop("c", 0, at.multiply(self.height, COLUMNS), "vector") as c:
             into.append(Store(self.sums, c, zero(self.type)))
 
-    def _operand(self, into: Linearizer, root: Expr, last: Sequence[Expr]) -> Expr:
-        bindings: dict[Expr, Expr] = {Index(a): i for a, i in enumerate((*self.batch, *last))}
-        with into.when_always(bindings):
-            value = into.value(root)
-        return simplify.cast(value, self.type)
-
     def _pack_left(self, into: Linearizer, rows: tuple[Expr, Expr], depth: Expr, stop: Expr
                    ) -> None:  # fmt: skip
         """Rows beyond the last are zero, so that TOGETHER rows can be computed at a time."""
@@ -128,7 +113,7 @@ class _Matmul:
             with into.when(inside), into.loop("k", depth, stop, "vector") as k:
                 self.builder.stays_below(i, self.node.m)
                 self.builder.stays_below(k, self.node.k)
-                value = self._operand(into, self.left, (i, k))
+                value = self.element(into, self.left, i, k)
                 into.append(Store(self.lefts, at.add(base, at.subtract(k, depth)), value))
             with into.otherwise(inside), into.loop("k", depth, stop, "vector") as k:
                 where = at.add(base, at.subtract(k, depth))
@@ -141,7 +126,7 @@ class _Matmul:
             with into.loop("j", strip, strip_stop, "vector") as j:
                 self.builder.stays_below(k, self.node.k)
                 self.builder.stays_below(j, self.node.n)
-                value = self._operand(into, self.right, (k, j))
+                value = self.element(into, self.right, k, j)
                 into.append(Store(self.rights, at.add(base, at.subtract(j, strip)), value))
 
     def _multiply(self, into: Linearizer, depth: Expr, stop: Expr, strip: Expr, strip_stop: Expr,
@@ -172,16 +157,9 @@ class _Matmul:
 
     def _finish(self, into: Linearizer, rows: tuple[Expr, Expr], cols: tuple[Expr, Expr]) -> None:
         into.append(Comment("epilogue"))
-        extents = self.builder.shape((*self.node.batch, self.node.m, self.node.n))
         with into.loop("i", *rows) as i, into.loop("j", *cols, "vector") as j:
             self.builder.stays_below(i, self.node.m)
             self.builder.stays_below(j, self.node.n)
             row = at.multiply(at.subtract(i, rows[0]), constant(COLUMNS))
             total = Load(self.sums, at.add(row, at.subtract(j, cols[0])))
-            result = into.let(simplify.cast(total, self.node.result.type), "result")
-            positions = (*self.batch, i, j)
-            bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(positions)}
-            with into.when_always({**bindings, self.node.result: result}):
-                values = into.emit(self.epilogue)
-                where = at.linear(positions, extents)
-                into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
+            self.store(into, i, j, total)

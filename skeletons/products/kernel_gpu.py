@@ -24,16 +24,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, walk
+from treadle.dsl.expr import Expr, Index, Read, Var, constant, walk
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType
 
 from ..ir import arithmetic as at, kernel as ir
 from ..ir.linearize import Linearizer, zero
-from ..lower import tiling, transform
+from ..lower import tiling
 from ..lower.build import Builder, LoweringContext, element_cost
 from ..lower.gpu import common
 from ..lower.gpu.orders import BlockVisits, Visits
+from .elements import resolved, small_sizes
 from .scalars import add_product, sum_type
 from .small import MANY, on_gpu, on_tensor_cores, staged
 from .small_gpu import CHEAP, Side, SmallProducts
@@ -94,17 +95,11 @@ def lower_matmul(node: Matmul, context: LoweringContext) -> ir.Lowered:
 def _small_kernel(builder: Builder, node: Matmul) -> ir.Kernel | None:
     """The kernel for many small products, if the extents of a product are small constants.  A
     schedule orders the tiles of integers; of floats it changes nothing."""
-    sizes = [builder.extent(e) for e in (node.m, node.k, node.n)]
-    ordered = tiling.schedule_of(builder) is not None and not node.left.type.is_inexact
-    if ordered or not all(isinstance(s, Const) for s in sizes):
+    sizes = small_sizes(builder, node)
+    if sizes is None or not on_gpu(node.left.type, sizes, MANY):
         return None
-    m, k, n = (int(s.value) for s in sizes if isinstance(s, Const))
-    if not on_gpu(node.left.type, (m, k, n), MANY):
-        return None
-    batch, rank = node.batch, len(node.batch)
-    (left,) = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
-    (right,) = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
-    epilogue = transform.resolve(node.epilogue, builder, (*batch, node.m, node.n))
+    (m, k, n), rank = sizes, len(node.batch)
+    left, right, epilogue = resolved(builder, node)
     if max(element_cost((left,)), element_cost((right,))) > CHEAP:
         return None
     sides = Side(builder, left, rank + 1, rank), Side(builder, right, rank + 1, rank)
@@ -178,12 +173,9 @@ class _Fetch:
 class _Matmul:
     def __init__(self, builder: Builder, node: Matmul) -> None:
         self.builder, self.node = builder, node
-        batch = node.batch
-        self.rank = len(batch)
+        self.rank = len(node.batch)
         self.outs = builder.outputs()
-        (left,) = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
-        (right,) = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
-        self.epilogue = transform.resolve(node.epilogue, builder, (*batch, node.m, node.n))
+        left, right, self.epilogue = resolved(builder, node)
         self.m, self.n, self.k = (builder.extent(e) for e in (node.m, node.n, node.k))
         self.type = sum_type(node.left.type)
         self.left = _Operand(builder, left, self.rank, self.rank + 1, self.type)

@@ -15,16 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.dsl import simplify
-from treadle.dsl.expr import Const, Expr, Index, Var
+from treadle.dsl.expr import Expr, Var
 from treadle.dsl.graph import Matmul
-from treadle.dsl.types import ScalarType, int64
+from treadle.dsl.types import int64
 
 from ..ir import arithmetic as at
-from ..ir.kernel import Assign, Kernel, Store
+from ..ir.kernel import Assign, Kernel
 from ..ir.linearize import Linearizer, zero
-from ..lower import tiling, transform
+from ..lower import tiling
 from ..lower.build import Builder, element_cost
+from .elements import CpuProduct, small_sizes
 from .scalars import add_product, sum_type
 from .small import MANY, on_cpu
 
@@ -39,26 +39,18 @@ TASK = 16_384
 def small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
     """The kernel, if the extents of a product are small constants; the number of products is a
     run-time value.  A schedule orders the tiles of integers; of floats it changes nothing."""
-    sizes = [builder.extent(e) for e in (node.m, node.k, node.n)]
-    ordered = tiling.schedule_of(builder) is not None and not node.left.type.is_inexact
-    if ordered or not all(isinstance(s, Const) for s in sizes):
+    sizes = small_sizes(builder, node)
+    if sizes is None or not on_cpu(node.left.type, sizes, MANY):
         return None
-    m, k, n = (int(s.value) for s in sizes if isinstance(s, Const))
-    if not on_cpu(node.left.type, (m, k, n), MANY) or element_cost((node.left, node.right)) > CHEAP:
+    if element_cost((node.left, node.right)) > CHEAP:
         return None
-    return _Small(builder, node, m, n, k).kernel()
+    return _Small(builder, node, *sizes).kernel()
 
 
-class _Small:
-    def __init__(self, builder: Builder, node: Matmul, m: int, n: int, k: int) -> None:
-        self.builder, self.node, self.m, self.n, self.k = builder, node, m, n, k
-        batch = node.batch
-        self.outs = builder.outputs()
-        (self.left,) = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
-        (self.right,) = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
-        self.epilogue = transform.resolve(node.epilogue, builder, (*batch, node.m, node.n))
-        self.of: ScalarType = node.left.type
-        self.type = sum_type(self.of)
+class _Small(CpuProduct):
+    def __init__(self, builder: Builder, node: Matmul, m: int, k: int, n: int) -> None:
+        super().__init__(builder, node, sum_type(node.left.type))
+        self.m, self.n, self.k = m, n, k
 
     def kernel(self) -> Kernel:
         builder, node = self.builder, self.node
@@ -90,30 +82,12 @@ class _Small:
                     self.builder.stays_below(inner, self.node.k)
                     self._terms(into, sums, rows, inner, j)
             for i, total in zip(rows, sums, strict=True):
-                self._store(into, i, j, total)
+                self.store(into, i, j, total)
 
     def _terms(self, into: Linearizer, sums: Sequence[Var], rows: Sequence[Expr], k: Expr, j: Expr
                ) -> None:  # fmt: skip
         """The terms of one k."""
-        right = self._element(into, self.right, (k, j))
+        right = into.let(self.element(into, self.right, k, j), "x")
         for i, total in zip(rows, sums, strict=True):
-            left = self._element(into, self.left, (i, k))
-            into.append(Assign(total, add_product(self.of, total, left, right)))
-
-    def _element(self, into: Linearizer, root: Expr, position: Sequence[Expr]) -> Expr:
-        bindings: dict[Expr, Expr] = {
-            Index(a): i for a, i in enumerate((*self.batch, *position))
-        }  # fmt: skip
-        with into.when_always(bindings):
-            value = simplify.cast(into.value(root), self.type)
-            return into.let(value, "x")
-
-    def _store(self, into: Linearizer, i: Expr, j: Expr, total: Expr) -> None:
-        extents = self.builder.shape((*self.node.batch, self.node.m, self.node.n))
-        result = into.let(simplify.cast(total, self.node.result.type), "result")
-        position = (*self.batch, i, j)
-        bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(position)}
-        with into.when_always({**bindings, self.node.result: result}):
-            values = into.emit(self.epilogue)
-            where = at.linear(position, extents)
-            into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
+            left = into.let(self.element(into, self.left, i, k), "x")
+            into.append(Assign(total, add_product(self.node.left.type, total, left, right)))

@@ -14,16 +14,16 @@ A second kernel adds the blocks, in their order.  Blocks depend on extents alone
 
 from __future__ import annotations
 
-from treadle.dsl import simplify
-from treadle.dsl.expr import Apply, Const, Expr, Index, Var, primitive
+from treadle.dsl.expr import Apply, Const, Expr, Var, primitive
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import int64
 
 from ..ir import arithmetic as at
 from ..ir.kernel import Assign, Kernel, Load, Lowered, Store
 from ..ir.linearize import Linearizer, zero
-from ..lower import tiling, transform
+from ..lower import tiling
 from ..lower.build import Builder
+from .elements import CpuProduct
 from .scalars import add_product, sum_type
 from .small import is_tall
 
@@ -44,16 +44,11 @@ def tall_kernels(builder: Builder, node: Matmul) -> Lowered | None:
     return _Tall(builder, node, int(m.value), int(n.value)).lower()
 
 
-class _Tall:
+class _Tall(CpuProduct):
     def __init__(self, builder: Builder, node: Matmul, m: int, n: int) -> None:
-        self.builder, self.node, self.m, self.n = builder, node, m, n
-        self.outs = builder.outputs()
-        (self.left,) = transform.resolve((node.left,), builder, (node.m, node.k))
-        (self.right,) = transform.resolve((node.right,), builder, (node.k, node.n))
-        self.epilogue = transform.resolve(node.epilogue, builder, (node.m, node.n))
-        self.of = node.left.type
-        self.type = sum_type(self.of)
-        height = BLOCK // ((m + n) * self.of.bytes)
+        super().__init__(builder, node, sum_type(node.left.type))
+        self.m, self.n = m, n
+        height = BLOCK // ((m + n) * node.left.type.bytes)
         self.height = 1 << (height.bit_length() - 1)
         self.blocks = at.ceil_div(node.k, self.height)
         (self.partial,) = builder.scratch(
@@ -92,17 +87,13 @@ class _Tall:
             sums = [into.declare(zero(self.type), "sum") for _ in rows]
             with into.loop("k", *block) as k:
                 self.builder.stays_below(k, self.node.k)
-                right = self._element(into, self.right, k, j)
+                right = into.let(self.element(into, self.right, k, j), "x")
                 for i, total in zip(rows, sums, strict=True):
-                    left = self._element(into, self.left, i, k)
-                    into.append(Assign(total, add_product(self.of, total, left, right)))
+                    left = into.let(self.element(into, self.left, i, k), "x")
+                    into.append(Assign(total, add_product(self.node.left.type, total, left, right)))
             for i, total in zip(rows, sums, strict=True):
                 where = at.linear((task, i, j), (1, self.m, self.n))
                 into.append(Store(self.partial, where, total))
-
-    def _element(self, into: Linearizer, root: Expr, i: Expr, j: Expr) -> Expr:
-        with into.when_always({Index(0): i, Index(1): j}):
-            return into.let(simplify.cast(into.value(root), self.type), "x")
 
     def _whole(self) -> Kernel:
         """A task: a row of the product, added up from its blocks."""
@@ -115,11 +106,7 @@ class _Tall:
             with into.loop("block", 0, blocks) as block:
                 part = Load(self.partial, at.linear((block, row, j), (1, self.m, self.n)))
                 into.append(Assign(total, Apply(primitive("add"), (total, part), self.type)))
-            result = into.let(simplify.cast(total, self.node.result.type), "result")
-            with into.when_always({Index(0): row, Index(1): j, self.node.result: result}):
-                where = at.linear((row, j), (self.m, self.n))
-                values = into.emit(self.epilogue)
-                into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
+            self.store(into, row, j, total)
         return self.builder.kernel(
             "sums", at.integer(self.m), row, tuple(into.out), comments=("sums of blocks",),
             light=True,

@@ -1,0 +1,62 @@
+"""What the kernels of products share: operands and results by index, sizes that are constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.dsl import simplify
+from treadle.dsl.expr import Const, Expr, Index
+from treadle.dsl.graph import Matmul
+from treadle.dsl.types import ScalarType
+
+from ..ir import arithmetic as at
+from ..ir.kernel import Store
+from ..ir.linearize import Linearizer
+from ..lower import tiling, transform
+from ..lower.build import Builder
+
+
+def small_sizes(builder: Builder, node: Matmul) -> tuple[int, int, int] | None:
+    """The extents m, k and n of a product, if they are constants and no schedule orders its tiles
+    (those of floats have none)."""
+    sizes = [builder.extent(e) for e in (node.m, node.k, node.n)]
+    ordered = tiling.schedule_of(builder) is not None and not node.left.type.is_inexact
+    if ordered or not all(isinstance(s, Const) for s in sizes):
+        return None
+    m, k, n = (int(s.value) for s in sizes if isinstance(s, Const))
+    return m, k, n
+
+
+def resolved(builder: Builder, node: Matmul) -> tuple[Expr, Expr, tuple[Expr, ...]]:
+    """The elements of both operands, and the epilogue."""
+    batch = node.batch
+    (left,) = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
+    (right,) = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
+    return left, right, tuple(transform.resolve(node.epilogue, builder, (*batch, node.m, node.n)))
+
+
+class CpuProduct:
+    """A product whose sums have a type; `batch` is the index of one along the leading axes."""
+
+    def __init__(self, builder: Builder, node: Matmul, sums: ScalarType) -> None:
+        self.builder, self.node, self.type = builder, node, sums
+        self.outs = builder.outputs()
+        self.left, self.right, self.epilogue = resolved(builder, node)
+        self.batch: Sequence[Expr] = ()
+
+    def element(self, into: Linearizer, root: Expr, i: Expr, j: Expr) -> Expr:
+        """An element of an operand, in the type of sums."""
+        bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate((*self.batch, i, j))}
+        with into.when_always(bindings):
+            return simplify.cast(into.value(root), self.type)
+
+    def store(self, into: Linearizer, i: Expr, j: Expr, total: Expr) -> None:
+        """The epilogue of an element, stored."""
+        result = into.let(simplify.cast(total, self.node.result.type), "result")
+        position = (*self.batch, i, j)
+        bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(position)}
+        with into.when_always({**bindings, self.node.result: result}):
+            values = into.emit(self.epilogue)
+            extents = self.builder.shape((*self.node.batch, self.node.m, self.node.n))
+            where = at.linear(position, extents)
+            into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
