@@ -113,14 +113,32 @@ class Results:
         common.store_group(into, self.outs, where, values)
 
 
-class SmallProducts:
-    """The kernel of one `Matmul` with these extents."""
+class GpuProduct:
+    """A kernel of one `Matmul` with these extents, of any number of products."""
+
+    batch: tuple[Expr, ...]
+    results: Results
 
     def __init__(self, builder: Builder, node: Matmul, left: Side, right: Side,
                  epilogue: Sequence[Expr], m: int, n: int, k: int) -> None:  # fmt: skip
         self.builder, self.node, self.left, self.right = builder, node, left, right
         self.epilogue, self.m, self.n, self.k = tuple(epilogue), m, n, k
         self.type = sum_type(node.left.type)
+
+    def made(self, into: Linearizer, grid: common.Threads, tasks: Expr, comment: str,
+             groups: Sequence[common.Group], fallback: Kernel | None, resident: int = 0
+             ) -> Kernel:  # fmt: skip
+        """The kernel, under the conditions of its wide accesses."""
+        requires = [c for g in (*groups, self.results.group) for c in g.requires]
+        aligned = [b for g in groups for b in g.aligned] + self.results.aligned
+        return self.builder.kernel(
+            "", tasks, grid.task, tuple(into.out), comments=(comment,),
+            **grid.launch(requires, aligned, fallback, resident),
+        )  # fmt: skip
+
+
+class SmallProducts(GpuProduct):
+    """By threads, each with rows and columns of one product."""
 
     def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
         builder, node = self.builder, self.node
@@ -146,13 +164,8 @@ class SmallProducts:
             self.col = into.let(at.multiply(at.remainder(lane, across), tile.right), "col")
             self._product(into)
         tasks = at.ceil_div(at.multiply(batches, lanes), THREADS)
-        requires = [c for g in (*self.groups, self.results.group) for c in g.requires]
-        aligned = [b for g in self.groups for b in g.aligned] + self.results.aligned
-        return builder.kernel(
-            "", tasks, grid.task, tuple(into.out),
-            comments=(f"{tile.rows} x {tile.columns} of a product a thread",),
-            **grid.launch(requires, aligned, fallback),
-        )  # fmt: skip
+        comment = f"{tile.rows} x {tile.columns} of a product a thread"
+        return self.made(into, grid, tasks, comment, self.groups, fallback)
 
     def _product(self, into: Linearizer) -> None:
         tile = self.tile

@@ -28,9 +28,9 @@ from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder
 from ..lower.gpu import common
-from .scalars import add_product, sum_type
+from .scalars import add_product
 from .small import Share, share_for, width
-from .small_gpu import Results, Side
+from .small_gpu import GpuProduct, Results, Side
 from .small_tensor import COLUMNS, DEPTH, ROWS, TensorProducts
 
 #: Threads of a block at least; 32-bit registers in which a thread holds elements on their way.
@@ -89,12 +89,9 @@ class Stage:
         return -(-self.group.count * self.deep * self.buffer.type.bytes // 4)
 
 
-class Staging:
+class Staging(GpuProduct):
     """What both kernels share: a block computes `together` products, `lanes` threads each."""
 
-    builder: Builder
-    node: Matmul
-    batch: tuple[Expr, ...]
     stages: tuple[Stage, Stage]
     lanes: int
     together: int
@@ -289,13 +286,8 @@ class StagedTensorProducts(Staging, TensorProducts):
         self.q = into.let(at.remainder(thread, 4), "q")
         warp = at.floor_divide(self.lane, common.WARP)
         self._tiles(into, [into.let(at.multiply(warp, ROWS), "row")])
-        requires = [c for g in (*groups, self.results.group) for c in g.requires]
-        aligned = [b for g in groups for b in g.aligned] + self.results.aligned
-        return self.builder.kernel(
-            "", tasks, grid.task, tuple(into.out),
-            comments=("16 rows of a product a warp, on tensor cores, from shared memory",),
-            **grid.launch(requires, aligned, fallback, resident),
-        )  # fmt: skip
+        comment = "16 rows of a product a warp, on tensor cores, from shared memory"
+        return self.made(into, grid, tasks, comment, groups, fallback, resident)
 
     def _along_k(self, into: Linearizer, row: Expr | int, half: int, step: int) -> list[Expr]:
         i = at.add(at.add(self.g, row), half)
@@ -358,9 +350,7 @@ class StagedProducts(Staging):
 
     def __init__(self, builder: Builder, node: Matmul, left: Side, right: Side,
                  epilogue: Sequence[Expr], m: int, n: int, k: int) -> None:  # fmt: skip
-        self.builder, self.node, self.left, self.right = builder, node, left, right
-        self.epilogue, self.m, self.n, self.k = tuple(epilogue), m, n, k
-        self.type = sum_type(node.left.type)
+        super().__init__(builder, node, left, right, epilogue, m, n, k)
         self.share: Share = share_for(m, n, k)
 
     def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
@@ -381,13 +371,8 @@ class StagedProducts(Staging):
         tasks = self.begin(into, grid)
         self.fill(into)
         self._product(into)
-        requires = [c for g in (*groups, self.results.group) for c in g.requires]
-        aligned = [b for g in groups for b in g.aligned] + self.results.aligned
-        return self.builder.kernel(
-            "", tasks, grid.task, tuple(into.out),
-            comments=(f"{share.rows} x {share.columns} of a product a thread, from shared memory",),
-            **grid.launch(requires, aligned, fallback),
-        )  # fmt: skip
+        comment = f"{share.rows} x {share.columns} of a product a thread, from shared memory"
+        return self.made(into, grid, tasks, comment, groups, fallback)
 
     def _product(self, into: Linearizer) -> None:
         share, m, n = self.share, self.m, self.n

@@ -27,7 +27,7 @@ from ..lower import tiling
 from ..lower.build import Builder
 from ..lower.gpu import common
 from .small import width
-from .small_gpu import Results, Side
+from .small_gpu import GpuProduct, Results, Side
 
 #: Rows and columns of a tile, and the elements of k in a step.
 ROWS, COLUMNS, DEPTH = 16, 8, 16
@@ -35,13 +35,12 @@ ROWS, COLUMNS, DEPTH = 16, 8, 16
 SUMS = 64
 
 
-class TensorProducts:
+class TensorProducts(GpuProduct):
     """The kernel of one `Matmul` with these extents."""
 
     def __init__(self, builder: Builder, node: Matmul, left: Side, right: Side,
                  epilogue: Sequence[Expr], m: int, n: int, k: int) -> None:  # fmt: skip
-        self.builder, self.node, self.left, self.right = builder, node, left, right
-        self.epilogue, self.m, self.n, self.k = tuple(epilogue), m, n, k
+        super().__init__(builder, node, left, right, epilogue, m, n, k)
         #: Columns that a thread loads at once: as few unused ones as possible, then as many as
         #: possible.
         self.vector = min((v for v in (4, 2) if n % v == 0),
@@ -67,13 +66,9 @@ class TensorProducts:
         self.q = into.let(at.remainder(lane, 4), "q")
         self.batch = tiling.coordinates(builder, into, product, node.batch, "batch")
         self._product(into)
-        requires = [c for g in (*self.groups, self.results.group) for c in g.requires]
-        aligned = [b for g in self.groups for b in g.aligned] + self.results.aligned
-        return builder.kernel(
-            "", at.ceil_div(at.multiply(batches, common.WARP), grid.count), grid.task,
-            tuple(into.out), comments=("a product a warp, on tensor cores",),
-            **grid.launch(requires, aligned, fallback),
-        )  # fmt: skip
+        tasks = at.ceil_div(at.multiply(batches, common.WARP), grid.count)
+        comment = "a product a warp, on tensor cores"
+        return self.made(into, grid, tasks, comment, self.groups, fallback)
 
     def _product(self, into: Linearizer) -> None:
         tiles = range(0, self.m, ROWS)
