@@ -276,11 +276,7 @@ class Along(RowFold):
             into, row, block, lambda: self.fold_block(into, at_row, block, self.combine)
         )
         slot = at.add(at.multiply(row, self.blocks), block)
-        alone = at.equal(self.blocks, 1)
-        with into.when(alone):
-            self.finish(into, at_row, total, self.count)
-        with into.otherwise(alone):
-            into.append(*(Store(b, slot, t) for b, t in zip(self.scratch, total, strict=True)))
+        self.finish_or_keep(into, at_row, total, self.count, self.blocks, slot)
 
     def decisive(self) -> Const | None:
         """The value of a block after which the others of its row do not matter."""
@@ -556,12 +552,8 @@ class Across(RowFold):
             total = declare(into, identities(self.combine) or zeros(self.combine))
             with into.when(at.negate(empty)):
                 assign(into, total, [Load(b, slot) for b in totals])
-            alone = at.equal(size.blocks, 1)
-            with into.when(alone):
-                self.finish(into, (*at_plane, j), total, size.count)
-            with into.otherwise(alone):
-                slot = self._slot(plane, block, j)
-                into.append(*(Store(b, slot, t) for b, t in zip(self.scratch, total, strict=True)))
+            slot = self._slot(plane, block, j)
+            self.finish_or_keep(into, (*at_plane, j), total, size.count, size.blocks, slot)
 
     def _is_sequential(self, into: Linearizer) -> Expr:
         """Whether elements are folded one by one instead of in steps: if the grouping can change

@@ -17,7 +17,7 @@ from treadle.dsl.graph import Combine, Fold, Shape
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Barrier, Buffer, Kernel, Load, Lowered
+from ...ir.kernel import Barrier, Kernel, Load, Lowered
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder, element_cost
@@ -145,7 +145,6 @@ class ColumnFold(RowFold):
         if self.node.label.operation == PARTIALS:
             alone = Group(builder, self.roots, self.column, 1)
             return builder.lowered(self._combine(at.product(self.inner), alone, self._inner))
-        self.scratch: tuple[Buffer, ...] = ()
         if not self.of_leaves:
             partials = at.product((sides.host_parts, *self.outer))
             self.scratch = self.partials(builder.scalar(partials, "partials"))
@@ -203,16 +202,9 @@ class ColumnFold(RowFold):
         into, grid = self.builder.emitter(), Threads.of(THREADS)
 
         def end(at_row: Sequence[Expr], plane: Expr, part: Expr, total: tuple[Var, ...]) -> None:
-            if not self.scratch:
-                self.finish(into, at_row, total, sides.count)
-                return
-            alone = at.equal(sides.parts, 1)
-            with into.when(alone):
-                self.finish(into, at_row, total, sides.count)
-            with into.otherwise(alone):
-                above = at.add(at.multiply(plane, sides.parts), part)
-                where = at.add(at.multiply(above, sides.columns), at_row[-1])
-                put(into, self.scratch, where, total)
+            above = at.add(at.multiply(plane, sides.parts), part)
+            where = at.add(at.multiply(above, sides.columns), at_row[-1])
+            self.finish_or_keep(into, at_row, total, sides.count, sides.parts, where)
 
         visits, tasks = self.visits, sides.tasks
         if visits is None and self.short is not FALSE:  # short columns have a separate kernel

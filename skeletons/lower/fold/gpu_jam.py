@@ -268,10 +268,9 @@ class JammedFold:
 
     # --- the kernel ---
 
-    def kernels(self, fold: RowFold, scratch: Sequence[Buffer], split: RowSplit, fallback: Kernel
-                ) -> Kernel:  # fmt: skip
+    def kernels(self, fold: RowFold, split: RowSplit, fallback: Kernel) -> Kernel:
         """One variant per tile, of which the first that fits runs; `fallback` unless `when`."""
-        self.fold, self.scratch, self.split = fold, scratch, split
+        self.fold, self.split = fold, split
         self.parts = split.parts
         self.builder.notes.append(
             f"over tiles from {LEAST_ROWS} rows, {LEAST_COLUMNS} columns and {LEAST_ELEMENTS:,} "
@@ -559,12 +558,11 @@ class JammedFold:
         def store(u: Expr, total: Sequence[Var]) -> None:
             row = into.let(at.add(at.add(self.row0, self.group), u), "row")
             with into.when(at.both(at.equal(self.lane, 0), at.less(row, self.n_rows))):
-                alone = at.equal(self.parts, 1)
-                with into.when(alone):
-                    self.fold.finish(into, (*at_plane, row), total, self.n_count)
-                with into.otherwise(alone):
-                    line = at.add(at.multiply(plane, self.n_rows), row)
-                    put(into, self.scratch, at.add(at.multiply(line, self.parts), part), total)
+                line = at.add(at.multiply(plane, self.n_rows), row)
+                where = at.add(at.multiply(line, self.parts), part)
+                self.fold.finish_or_keep(
+                    into, (*at_plane, row), total, self.n_count, self.parts, where
+                )
 
         with into.loop("u", 0, tile.rows, "unrolled") as u:
             total = self._of_thread(into, u)

@@ -180,7 +180,7 @@ class RowsFold(RowFold):
             kernels.append(kernel if jammed is None else jammed.sequential(self, split, kernel))
         first = self._variants(partial(self._blocks, split))
         if jammed is not None:
-            first = jammed.kernels(self, self.scratch, split, first)
+            first = jammed.kernels(self, split, first)
         base, k = Var("base", int64), Var("k", int64)
         loads = [Load(s, at.add(base, k)) for s in self.scratch]
         results = RowElements(builder, loads, k, 1)
@@ -205,14 +205,8 @@ class RowsFold(RowFold):
         folder = RowFolder(self.combine, elements, split.lanes)
 
         def end(at_row: Sequence[Expr], row: Expr, part: Expr, total: tuple[Var, ...]) -> None:
-            if not self.scratch:
-                self.finish(into, at_row, total, split.count)
-                return
-            alone = at.equal(split.parts, 1)
-            with into.when(alone):
-                self.finish(into, at_row, total, split.count)
-            with into.otherwise(alone):
-                put(into, self.scratch, at.add(at.multiply(row, split.parts), part), total)
+            where = at.add(at.multiply(row, split.parts), part)
+            self.finish_or_keep(into, at_row, total, split.count, split.parts, where)
 
         tasks = split.tasks
         if self.visits is None:

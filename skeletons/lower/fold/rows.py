@@ -131,6 +131,8 @@ class RowFold:
 
     #: Where a result is stored, if the axes are not in the order of its own.
     place: Place | None = None
+    #: The partial results of rows of several parts.
+    scratch: tuple[Buffer, ...] = ()
 
     def __init__(self, builder: Builder, node: Fold | FoldSeg, outer: tuple[Expr, ...]) -> None:
         self.builder, self.node = builder, node
@@ -162,6 +164,18 @@ class RowFold:
             else:
                 where = self.place(coordinates)
             into.append(*(Store(b, where, v) for b, v in zip(self.outs, stored, strict=True)))
+
+    def finish_or_keep(self, into: Linearizer, coordinates: Sequence[Expr], total: Sequence[Expr],
+                       count: Expr, parts: Expr, where: Expr) -> None:  # fmt: skip
+        """Finish a row of one part; of several, keep the `total` of a part in `scratch`."""
+        if not self.scratch:
+            self.finish(into, coordinates, total, count)
+            return
+        alone = at.equal(parts, 1)
+        with into.when(alone):
+            self.finish(into, coordinates, total, count)
+        with into.otherwise(alone):
+            into.append(*(Store(b, where, t) for b, t in zip(self.scratch, total, strict=True)))
 
     def partials(self, size: Expr) -> tuple[Buffer, ...]:
         types = [r.type for r in self.combine.results]
