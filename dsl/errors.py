@@ -722,12 +722,20 @@ def _in_a_tuple(function: Callable[..., object], args: Sequence[object]) -> str:
     return ""
 
 
+def _code(function: Callable[..., Any]) -> CodeType:
+    """What `inspect.signature` reads, of a function or of what it wraps; the signature itself takes
+    ten times as long, and is not asked for of every function when treadle is imported."""
+    found: CodeType = inspect.unwrap(function).__code__
+    return found
+
+
 def keywords(function: Callable[..., Any]) -> frozenset[str] | None:
     """The keyword arguments that a function accepts; None if it accepts any."""
-    found = inspect.signature(function).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in found):
+    code = _code(function)
+    if code.co_flags & inspect.CO_VARKEYWORDS:
         return None
-    return frozenset(p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    end = code.co_argcount + code.co_kwonlyargcount
+    return frozenset(code.co_varnames[code.co_posonlyargcount : end])
 
 
 #: How parameters are annotated that are True or False, and whether None is a third choice.
@@ -740,10 +748,12 @@ class Truths:
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
+        code, annotations = _code(function), inspect.unwrap(function).__annotations__
+        taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         self.parameters = tuple(
-            (p.name, k if p.kind is p.POSITIONAL_OR_KEYWORD else sys.maxsize, _TRUTHS[p.annotation])
-            for k, p in enumerate(inspect.signature(function).parameters.values())
-            if p.annotation in _TRUTHS
+            (name, k if k < code.co_argcount else sys.maxsize, _TRUTHS[annotations[name]])
+            for k, name in enumerate(taken)
+            if annotations.get(name) in _TRUTHS
         )
 
     def require(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
