@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import simplify, types
+from ...analysis.element_bounds import element_bounds
 from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike, ScheduleLike
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError, user_location
@@ -198,9 +199,10 @@ def bincount(
     """Counts (or sums of weights) of the non-negative integers in `a`.
 
     Without `length`, the extent is the largest value + 1, but at least `minlength`; it is known
-    only after the maximum has been computed; a negative element is then an error, as in NumPy.  A
-    given `length` avoids this synchronisation: values without a bin are dropped, and reported in
-    checked mode.
+    only after the maximum has been computed; a negative element is then an error, as in NumPy.
+    Elements that are below `minlength` however they come out, `x % 10` of ten bins, need no
+    maximum.  A given `length` avoids this synchronisation: values without a bin are dropped, and
+    reported in checked mode.
 
     Parameters
         a: integers ≥ 0, or truths, an array of any shape (NumPy: of rank 1).
@@ -222,19 +224,20 @@ def bincount(
             hint="Convert them: td.cast(a, td.int64).",
         )
     (asked,), checks = as_shape((minlength,), "bincount")
-    given, bins = values.types[0], known(asked)
-    if length is None and not given.signed and bins is not None and bins > given.highest:
-        needed = asked  # bytes have 256 bins
-    elif length is None:
-        top = the(
-            fold(
-                lambda x, y: Scalar(apply_primitive("maximum", [lift(x), lift(y)])),
-                -1,
-                cast(values, types.int64),
+    bins, (lowest, highest) = known(asked), element_bounds(values._leaves[0])
+    if length is None:
+        if bins is not None and bins > highest:
+            needed = asked  # bytes have 256 bins, x % 10 has ten
+        else:
+            top = the(
+                fold(
+                    lambda x, y: Scalar(apply_primitive("maximum", [lift(x), lift(y)])),
+                    -1,
+                    cast(values, types.int64),
+                )
             )
-        )
-        needed = plus(least(lift(top), constant(types.int64.highest - 1)), constant(1))
-        if given.signed:
+            needed = plus(least(lift(top), constant(types.int64.highest - 1)), constant(1))
+        if lowest < 0:
             low = fold(
                 lambda x, y: Scalar(apply_primitive("minimum", [lift(x), lift(y)])),
                 0,
