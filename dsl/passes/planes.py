@@ -1,21 +1,26 @@
-"""split_planes: the state of a loop that is a stack of arrays becomes these arrays.
+"""split_planes: a stack of arrays stays these arrays, in the state of a loop and on the way to a
+result.
 
     f = iterate(n, lambda f: g(stack([roll(f[0], …), …, roll(f[8], …)])), f₀)
       →   f0, …, f8 = iterate(n, …, (f₀[0], …, f₀[8]));  f = stack([f0, …, f8])
 
+    g = stack([dx, dy]);  g / sqrt(sum(g * g, axis=0))
+      →   s = sqrt(dx * dx + dy * dy);  stack([dx / s, dy / s])
+
 Kernels that choose the array for every element that they compute neither share work among arrays
-nor fuse, so an iteration would store what it joins.  As arrays of their own they are what a tuple
-would be.  What an iteration computes along the axis is split with the state: elements, at each
-index of the axis, and short folds along it, which become expressions, with the bits of the fold.
-This runs before producers are inlined.
+nor fuse, so what is joined would be stored, and read again.  As arrays of their own they are what a
+tuple would be.  What is computed along the axis is split, too: elements, at each index of the axis,
+and short folds along it, which become expressions, with the bits of the fold.  This runs before
+producers are inlined.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 
 from ..analysis.combines import identities
+from ..errors import Location
 from ..expr import (
     Apply,
     Cond,
@@ -43,15 +48,22 @@ from .short_axes import is_free, is_plain, unrolled
 LARGEST = 4000.0
 #: Loops of fewer iterations keep the stack: taking it apart and joining it again are two copies.
 FEWEST = 8
+#: Joined arrays outside of loops that are split, or tried.
+MOST_JOINED = 8
 
 
 def split_planes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with stacks in the states of loops split; checked programs keep them, and so do
     blocks of arrays."""
     order = list(topological(roots))
-    whole = context.target.in_memory and not context.settings.check
-    if not whole or not any(isinstance(n, ArrayLoop) for n in order):
+    if not context.target.in_memory or context.settings.check:
         return list(roots)
+    if any(isinstance(n, ArrayLoop) for n in order):
+        roots = _split_states(roots, order, context)
+    return _split_joined(roots, context)
+
+
+def _split_states(roots: Sequence[Leaf], order: Sequence[Node], context: Context) -> list[Leaf]:
     builder = Rebuilder()
     for node in order:
         made = builder.node(node)
@@ -64,6 +76,35 @@ def split_planes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             if node in context.kept:
                 context.kept[made] = context.kept[node]
     return [builder.leaf(r) for r in roots]
+
+
+def _split_joined(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """The graph with arrays that are joined, and read several times on the way to one result, as
+    the arrays of which they consist."""
+    tried: set[Node] = set()
+    for _ in range(MOST_JOINED):
+        nodes = list(topological(roots, inside=False))
+        readers = Counter(leaf.node for node in nodes for leaf in node.inputs())
+        found = next(((n, axis) for n in nodes if readers[n] > 1 and n not in tried
+                      if (axis := _joined_along(n)) is not None), None)  # fmt: skip
+        if found is None:
+            break
+        tried.add(found[0])
+        try:
+            roots = _Joined(roots, nodes, *found).results()
+        except _NotSplit:
+            continue
+        context.notes.append(f"{found[0].label}: joined arrays stay apart until the end")
+    return list(roots)
+
+
+def _joined_along(node: Node) -> int | None:
+    """The axis, not the last, along which a node joins arrays."""
+    if type(node) is not Generate:
+        return None
+    sizes = [known(extent) for extent in node.shape[:-1]]
+    return next((k for k, size in enumerate(sizes) if size in range(2, LONGEST + 1)
+                 and len(_places(node, k)) >= size - 1), None)  # fmt: skip
 
 
 class _NotSplit(Exception):
@@ -80,19 +121,23 @@ def _split(loop: ArrayLoop) -> list[Leaf] | None:
     nodes = list(topological(loop.inner_roots())) if seeds else []
     for tried in (seeds, *([k] for k in seeds if len(seeds) > 1)):
         try:
-            return _Planes(loop, nodes, tried).results() if tried else None
+            return _States(loop, nodes, tried).results() if tried else None
         except _NotSplit:
             continue
     return None
 
 
 class _Planes(Rebuilder):
-    """A loop whose arrays in `axes` are split along the axis given there."""
+    """Arrays among `nodes`, those of `inside`, that are split along the axes in `axes`; not those
+    that are used as `whole` arrays, if they are no `ends`."""
 
-    def __init__(self, loop: ArrayLoop, nodes: Sequence[Node], seeds: Sequence[int]) -> None:
+    def __init__(self, nodes: Sequence[Node], inside: Collection[Node]) -> None:
         super().__init__()
-        self.loop, self.nodes_inside = loop, nodes
-        self.varying = loop.varying(nodes)
+        self.all, self.inside = nodes, inside
+        self.whole = {leaf.node for node in nodes for leaf in (*node.operands(), *node.inside())}
+        self.whole |= {e.node for node in nodes for check in node.checks
+                       for e in walk((check.left, check.right)) if isinstance(e, Read)}  # fmt: skip
+        self.ends: set[Node] = set()
         self.axes: dict[Node, int] = {}
         self.waiting: list[Node] = []
         self.planes: dict[Leaf, list[Leaf]] = {}
@@ -101,10 +146,6 @@ class _Planes(Rebuilder):
             for e in walk(node.expressions()):
                 if isinstance(e, Read):
                     self.readers[e.node].append((node, e))
-        for k in seeds:
-            self._split(loop.state[k], _joined_axis(loop.body[k]))
-        self._spread()
-        self._require_split()
 
     # --- which arrays are split, along which axis ---------------------------------------------
 
@@ -124,11 +165,7 @@ class _Planes(Rebuilder):
         """What is read along a split axis, and what reads it, is split, too."""
         for node in self.waiting:
             axis = self.axes[node]
-            for k, state in enumerate(self.loop.state):
-                if node is state and isinstance(self.loop.body[k].node, Generate | Input):
-                    self._split(self.loop.body[k].node, axis)
-                elif self.loop.body[k].node is node:
-                    self._split(state, axis)
+            self._follow(node, axis)
             for reader, read in self.readers[node]:
                 own = _index_of(read.args[axis])
                 if own is not None and isinstance(reader, Generate):
@@ -143,14 +180,16 @@ class _Planes(Rebuilder):
                     if len(along) == 1 and self._only_split_readers(e.node, along[0]):
                         self._split(e.node, along[0])
 
+    def _follow(self, node: Node, axis: int) -> None:
+        """Split what has to be split like a node."""
+
     def _may_split(self, node: Node) -> bool:
-        return type(node) is Generate and node in self.varying and is_free(node)
+        return type(node) is Generate and node in self.inside and is_free(node)
 
     def _only_split_readers(self, node: Node, axis: int) -> bool:
         """Whether all that reads an array along an axis can be split along it with the array, or
         is a short fold."""
         size = known(node.outputs[0].shape[axis])
-        results = {leaf.node for leaf in self.loop.inner_roots()}
         waiting = [(node, axis)]
         for of, along in waiting:
             for reader, read in self.readers[of]:
@@ -165,7 +204,7 @@ class _Planes(Rebuilder):
                 elif own is None or self.axes.get(reader, own) != own:
                     return False
                 elif reader not in self.axes:
-                    free = self._may_split(reader) and reader not in results
+                    free = self._may_split(reader) and reader not in self.whole | self.ends
                     if not free or known(reader.outputs[0].shape[own]) != size:
                         return False
                     if (reader, own) not in waiting:
@@ -174,22 +213,15 @@ class _Planes(Rebuilder):
 
     def _require_split(self) -> None:
         """Raise unless every use of the split arrays is of one of the arrays they consist of."""
-        whole = {leaf.node for node in self.nodes_inside
-                 for leaf in (*node.operands(), *node.inside())}  # fmt: skip
-        if self.loop.predicate is not None:
-            whole.add(self.loop.predicate.node)
-        whole |= {e.node for node in self.nodes_inside for check in node.checks
-                  for e in walk((check.left, check.right)) if isinstance(e, Read)}  # fmt: skip
         folds = {reader for node in self.axes for reader, _ in self.readers[node]
                  if isinstance(reader, Fold)}  # fmt: skip
         work, apart = sum(LONGEST * operations(f.elements) for f in folds), False
         for node, axis in self.axes.items():
             size = self._size(node)
-            if node in whole or not 2 <= size <= LONGEST or len(node.outputs[0].shape) < 2:
+            if node in self.whole or not 2 <= size <= LONGEST or len(node.outputs[0].shape) < 2:
                 raise _NotSplit
-            if isinstance(node, Input):
-                if node not in self.loop.state:
-                    raise _NotSplit
+            if node in self.inside and isinstance(node, Input):
+                pass  # a state
             elif self._may_split(node):
                 work += size * operations(node.bodies())
                 apart |= len(_places(node, axis)) >= size - 1
@@ -197,11 +229,9 @@ class _Planes(Rebuilder):
                 raise _NotSplit
             for reader, read in self.readers[node]:
                 self._require_one(node, reader, read)
-        bodies = {(leaf.node in self.axes) == (state in self.axes)
-                  for leaf, state in zip(self.loop.body, self.loop.state, strict=True)}  # fmt: skip
-        extents = {e.node for node in self.nodes_inside for e in walk(node.expressions())
+        extents = {e.node for node in self.all for e in walk(node.expressions())
                    if isinstance(e, Extent)}  # fmt: skip
-        if not apart or work > LARGEST or False in bodies or not extents.isdisjoint(self.axes):
+        if not apart or work > LARGEST or not extents.isdisjoint(self.axes):
             raise _NotSplit
 
     def _require_one(self, node: Node, reader: Node, read: Read) -> None:
@@ -225,56 +255,24 @@ class _Planes(Rebuilder):
         ):
             raise _NotSplit
 
-    # --- the loop over the arrays -------------------------------------------------------------
+    # --- the arrays they are split into -------------------------------------------------------
 
-    def results(self) -> list[Leaf]:
-        """What takes the place of the results of the loop."""
-        loop = self.loop
-        states: list[Input] = []
-        init: list[Leaf] = []
-        for state, first in zip(loop.state, loop.init, strict=True):
-            if state not in self.axes:
-                states.append(state)
-                init.append(first)
-                continue
-            made = [self._state(state, k) for k in range(self._size(state))]
-            self._put(state, made)
-            states += made
-            init += [self._first(state, first, k) for k in range(len(made))]
-        for node in self.nodes_inside:
+    def rebuild(self) -> None:
+        for node in self.all:
             if node in self.axes and isinstance(node, Generate):
                 self._put(node, [self._plane(node, k) for k in range(self._size(node))])
             elif node not in self.axes:
                 self._take(node)
-        body = [one for leaf in loop.body for one in self.planes.get(leaf, [self.leaf(leaf)])]
-        predicate = None if loop.predicate is None else self.leaf(loop.predicate)
-        split = loop.with_(state=tuple(states), init=tuple(init), body=tuple(body),
-                           predicate=predicate)  # fmt: skip
-        self._require_shared(split)
-        results, next_ = [], 0
-        for k, state in enumerate(loop.state):
-            size = self._size(state) if state in self.axes else 1
-            parts = [split.leaf(next_ + p) for p in range(size)]
-            next_ += size
-            if state in self.axes:
-                shape = loop.outputs[k].shape
-                results.append(_stack(parts, self.axes[state], shape, loop))
-            else:
-                results += parts
-        return results
 
-    def _require_shared(self, split: ArrayLoop) -> None:
-        """Raise unless an array of a stack contributes to several arrays of the next one."""
-        whole = {*self.loop.state}
-        apart = [state for state in split.state if state not in whole]
-        used: dict[Node, frozenset[Node]] = {state: frozenset((state,)) for state in apart}
-        for node in topological(split.inner_roots()):
+    def _require_shared(self, first: Iterable[Node], last: Iterable[Leaf]) -> None:
+        """Raise unless one of the arrays `first` contributes to several of `last`."""
+        last = list(last)
+        used: dict[Node, frozenset[Node]] = {node: frozenset((node,)) for node in first}
+        for node in topological(last):
             inputs = {leaf.node for leaf in (*node.inputs(), *node.inside())}
-            found = frozenset(s for n in inputs for s in used.get(n, ()))
+            found = frozenset(one for n in inputs for one in used.get(n, ()))
             used[node] = used.get(node, found)
-        reached = [s for leaf, state in zip(split.body, split.state, strict=True)
-                   if state not in whole and leaf.node not in split.state
-                   for s in used[leaf.node]]  # fmt: skip
+        reached = [one for leaf in last for one in used[leaf.node]]
         if len(reached) == len({*reached}):
             raise _NotSplit
 
@@ -283,24 +281,9 @@ class _Planes(Rebuilder):
             self.planes[leaf] = [one.leaf(leaf.component) for one in made]
             self.leaves[leaf] = self.planes[leaf][0]  # so that what reads it is rebuilt
 
-    def _state(self, state: Input, k: int) -> Input:
-        shape = self._without(state.shape, state)
-        made = Input(f"{state.name}[{k}]", state.type, (False,) * len(shape), state.kind,
-                     where=state.where)  # fmt: skip
-        return made.of_shape(shape)
-
     def _without(self, shape: Shape, node: Node) -> Shape:
         axis = self.axes[node]
         return (*shape[:axis], *shape[axis + 1 :])
-
-    def _first(self, state: Input, first: Leaf, k: int) -> Leaf:
-        """Array `k` of the stack that a state begins with."""
-        axis, rank = self.axes[state], len(first.shape)
-        index = [Index(a) for a in range(rank - 1)]
-        element = first.at(*index[:axis], constant(k), *index[axis:])
-        made = Generate(self._without(first.shape, state), (element,), label=Label("slice"),
-                        where=self.loop.where)  # fmt: skip
-        return made.leaf()
 
     def _plane(self, node: Generate, k: int) -> Node:
         axis = self.axes[node]
@@ -334,6 +317,106 @@ class _Planes(Rebuilder):
         part = parts[min(max(int(index.value), 0), len(parts) - 1)]
         args = (*e.args[:axis], *e.args[axis + 1 :])
         return Read(part.node, part.component, args, e.boundary, e.scoped, e.vars)
+
+
+class _States(_Planes):
+    """A loop whose states are split."""
+
+    def __init__(self, loop: ArrayLoop, nodes: Sequence[Node], seeds: Sequence[int]) -> None:
+        super().__init__(nodes, loop.varying(nodes))
+        self.loop = loop
+        self.ends = {leaf.node for leaf in loop.body}
+        if loop.predicate is not None:
+            self.whole.add(loop.predicate.node)
+        for k in seeds:
+            self._split(loop.state[k], _joined_axis(loop.body[k]))
+        self._spread()
+        self._require_split()
+        if any((leaf.node in self.axes) != (state in self.axes)
+               for leaf, state in zip(loop.body, loop.state, strict=True)):  # fmt: skip
+            raise _NotSplit
+
+    def _follow(self, node: Node, axis: int) -> None:
+        for leaf, state in zip(self.loop.body, self.loop.state, strict=True):
+            if node is state and isinstance(leaf.node, Generate | Input):
+                self._split(leaf.node, axis)
+            elif leaf.node is node:
+                self._split(state, axis)
+
+    def results(self) -> list[Leaf]:
+        """What takes the place of the results of the loop."""
+        loop = self.loop
+        states: list[Input] = []
+        init: list[Leaf] = []
+        for state, first in zip(loop.state, loop.init, strict=True):
+            if state not in self.axes:
+                states.append(state)
+                init.append(first)
+                continue
+            made = [self._state(state, k) for k in range(self._size(state))]
+            self._put(state, made)
+            states += made
+            init += [self._first(state, first, k) for k in range(len(made))]
+        self.rebuild()
+        body = [one for leaf in loop.body for one in self.planes.get(leaf, [self.leaf(leaf)])]
+        predicate = None if loop.predicate is None else self.leaf(loop.predicate)
+        split = loop.with_(state=tuple(states), init=tuple(init), body=tuple(body),
+                           predicate=predicate)  # fmt: skip
+        self._require_shared(
+            [state for state in states if state not in loop.state],
+            [leaf for leaf, state in zip(body, states, strict=True)
+             if state not in loop.state and leaf.node not in states],
+        )  # fmt: skip
+        results, next_ = [], 0
+        for k, state in enumerate(loop.state):
+            size = self._size(state) if state in self.axes else 1
+            parts = [split.leaf(next_ + p) for p in range(size)]
+            next_ += size
+            if state in self.axes:
+                shape = loop.outputs[k].shape
+                results.append(_stack(parts, self.axes[state], shape, loop.where))
+            else:
+                results += parts
+        return results
+
+    def _state(self, state: Input, k: int) -> Input:
+        shape = self._without(state.shape, state)
+        made = Input(f"{state.name}[{k}]", state.type, (False,) * len(shape), state.kind,
+                     where=state.where)  # fmt: skip
+        return made.of_shape(shape)
+
+    def _first(self, state: Input, first: Leaf, k: int) -> Leaf:
+        """Array `k` of the stack that a state begins with."""
+        axis, rank = self.axes[state], len(first.shape)
+        index = [Index(a) for a in range(rank - 1)]
+        element = first.at(*index[:axis], constant(k), *index[axis:])
+        made = Generate(self._without(first.shape, state), (element,), label=Label("slice"),
+                        where=self.loop.where)  # fmt: skip
+        return made.leaf()
+
+
+class _Joined(_Planes):
+    """What is computed of a joined array, up to one of the roots, which joins the arrays again."""
+
+    def __init__(self, roots: Sequence[Leaf], nodes: Sequence[Node], node: Node, axis: int
+                 ) -> None:  # fmt: skip
+        super().__init__(nodes, {*nodes})
+        self.roots, self.joined = roots, node
+        self.ends = {leaf.node for leaf in roots}
+        self._split(node, axis)
+        self._spread()
+        self._require_split()
+
+    def results(self) -> list[Leaf]:
+        ends = [leaf for leaf in dict.fromkeys(self.roots) if leaf.node in self.axes]
+        if len(ends) != 1:
+            raise _NotSplit
+        self.rebuild()
+        (end,) = ends
+        first = [part.node for leaf in self.joined.leaves for part in self.planes[leaf]]
+        self._require_shared(first, self.planes[end])
+        made = _stack(self.planes[end], self.axes[end.node], end.shape, end.node.where)
+        return [made if leaf == end else self.leaf(leaf) for leaf in self.roots]
 
 
 def _size(extent: Expr) -> int:
@@ -390,7 +473,8 @@ def _joined_axis(leaf: Leaf) -> int | None:
     return None
 
 
-def _stack(parts: Sequence[Leaf], axis: int, shape: Shape, loop: ArrayLoop) -> Leaf:
+def _stack(parts: Sequence[Leaf], axis: int, shape: Shape, where: Location | None
+           ) -> Leaf:  # fmt: skip
     """The array that consists of `parts` along an axis."""
     index = tuple(Index(a) for a in range(len(shape)) if a != axis)
 
@@ -401,5 +485,5 @@ def _stack(parts: Sequence[Leaf], axis: int, shape: Shape, loop: ArrayLoop) -> L
         before = apply_primitive("less", [Index(axis), constant(half)])
         return Proj(Cond(before, (element(low, half),), (element(half, high),)), 0)
 
-    made = Generate(shape, (element(0, len(parts)),), label=Label("stack"), where=loop.where)
+    made = Generate(shape, (element(0, len(parts)),), label=Label("stack"), where=where)
     return made.leaf()

@@ -104,6 +104,74 @@ OTHERS: dict[str, Any] = {
 ALL = {**SPLIT, **OTHERS}
 
 
+def directions(u: Any) -> Any:
+    g = td.stack([td.roll(u, -1, axis=0) - u, td.roll(u, -1, axis=1) - u])
+    return g / td.sqrt(td.sum(g * g, axis=0) + 1e-9)
+
+
+def shares(a: Any) -> Any:
+    s = td.stack([a[0] * 2, a[1] + 1, td.roll(a[2], 1, axis=0)])
+    e = td.exp(s - td.max(s, axis=0))
+    return e / td.sum(e, axis=0)
+
+
+def crossed(a: Any) -> Any:
+    b = a[::-1] * 2 - 1
+    c = td.stack([a[(k + 1) % 3] * b[(k + 2) % 3] - a[(k + 2) % 3] * b[(k + 1) % 3]
+                  for k in range(3)], axis=1)  # fmt: skip
+    return c / td.sqrt(td.sum(c * c, axis=1))[:, None]
+
+
+#: Arrays that are joined outside of loops, and stay apart until the end, or do not.
+JOINED: dict[str, Any] = {
+    "lattice": (lattice, cell(9, 12, 17)),
+    "directions": (directions, cell(12, 17)),
+    "shares": (shares, cell(3, 12, 17)),
+    "the second axis": (crossed, cell(3, 12, 17)),
+    "with another result": (
+        lambda a: (shares(a), td.sum(a, axis=0) / 2), cell(3, 12, 17)
+    ),
+}  # fmt: skip
+WHOLE: dict[str, Any] = {
+    "two results": (lambda a: (s := td.stack([a[0] + a[1], a[0] - a[1]]), s * td.sum(s, axis=0)),
+                    cell(3, 12, 17)),
+    "the last axis": (
+        lambda a: td.sum(s := td.stack([a[0] + a[1], a[0] - a[1]], axis=-1), axis=-1)[..., None]
+        * s, cell(3, 12, 17)
+    ),
+    "sorted": (lambda a: td.sort(s := td.stack([a[0] + a[1], a[0] - a[1]]), axis=0) + s,
+               cell(3, 12, 17)),
+    "nothing in common": (
+        lambda a: (s := td.stack([a[0] * 2, a[1] + 1])) * td.exp(s), cell(3, 12, 17)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*JOINED, *WHOLE])
+def test_joined_outside_of_loops(name: str) -> None:
+    f, argument = {**JOINED, **WHOLE}[name]
+    compiled = td.jit(f, backend="native")
+    same(compiled(argument), td.jit(f, backend="reference")(argument))
+    with td.config(check=True):
+        same(compiled(argument), td.jit(f, backend="native")(argument))
+    text = compiled.lower(argument).explain()
+    assert ("joined arrays stay apart until the end" in text) == (name in JOINED), text
+
+
+@pytest.mark.parametrize("name", ["lattice", "the second axis"])
+def test_joined_on_a_gpu(name: str) -> None:
+    f, argument = JOINED[name]
+    with cuda(True):
+        same(td.jit(f, backend="cuda")(argument), td.jit(f, backend="reference")(argument))
+
+
+@pytest.mark.parametrize("name", ["lattice", "directions"])
+def test_kernels(name: str) -> None:
+    """One, and one that joins its results."""
+    f, argument = JOINED[name]
+    assert len(td.jit(f, backend="native").lower(argument).kernels) == 2
+
+
 def same(found: Any, want: Any) -> None:
     for a, b in _pairs(found, want):
         assert a.dtype == b.dtype and a.shape == b.shape
