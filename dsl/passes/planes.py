@@ -17,7 +17,7 @@ producers are inlined.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from ..analysis.combines import identities
 from ..errors import Location
@@ -131,7 +131,7 @@ class _Planes(Rebuilder):
     """Arrays among `nodes`, those of `inside`, that are split along the axes in `axes`; not those
     that are used as `whole` arrays, if they are no `ends`."""
 
-    def __init__(self, nodes: Sequence[Node], inside: Collection[Node]) -> None:
+    def __init__(self, nodes: Sequence[Node], inside: set[Node]) -> None:
         super().__init__()
         self.all, self.inside = nodes, inside
         self.whole = {leaf.node for node in nodes for leaf in (*node.operands(), *node.inside())}
@@ -401,6 +401,8 @@ class _Joined(_Planes):
     def __init__(self, roots: Sequence[Leaf], nodes: Sequence[Node], node: Node, axis: int
                  ) -> None:  # fmt: skip
         super().__init__(nodes, {*nodes})
+        inner = {*topological(roots)} - self.inside  # of loops and branches
+        self.whole |= {leaf.node for n in inner for leaf in n.inputs()}
         self.roots, self.joined = roots, node
         self.ends = {leaf.node for leaf in roots}
         self._split(node, axis)

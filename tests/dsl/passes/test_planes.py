@@ -141,6 +141,13 @@ WHOLE: dict[str, Any] = {
     ),
     "sorted": (lambda a: td.sort(s := td.stack([a[0] + a[1], a[0] - a[1]]), axis=0) + s,
                cell(3, 12, 17)),
+    "read in a loop": (
+        lambda a: (s := shares(a) + 1) * td.iterate(9, lambda v: v + s[0] * s[1], s[0]),
+        cell(3, 12, 17)
+    ),
+    "on one side": (
+        lambda a: td.cond(td.the(td.sum(a)) > 0, directions(a[0]), a[:2]), cell(3, 12, 17)
+    ),
     "nothing in common": (
         lambda a: (s := td.stack([a[0] * 2, a[1] + 1])) * td.exp(s), cell(3, 12, 17)
     ),
