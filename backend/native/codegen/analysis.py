@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from treadle.dsl.analysis.bounds import bounds
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
+from treadle.dsl.types import int64
 from treadle.skeletons.ir import kernel as ir
 
 from .lanes import BITS
@@ -78,6 +80,31 @@ def _spread(body: ir.Body, varying: set[Var], under: bool) -> None:
 
 #: So many additions are worth computing once, outside of all loops.
 _EXPENSIVE = 8.0
+
+
+def positive_scalars(kernel: ir.Kernel) -> set[Var]:
+    """Scalars that are at least 1 while tasks run: the factors of the number of tasks, of which
+    none is negative."""
+    hosts: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    factors = {*_factors(kernel.tasks, hosts)}
+    return {
+        v
+        for v, value in zip(kernel.scalars, kernel.scalar_values, strict=True)
+        if v.type == int64 and not factors.isdisjoint((v, value))
+        if all(bounds(e)[0] >= 0 for e in _factors(value, {}) if not _is_product(e))
+    }
+
+
+def _factors(e: Expr, hosts: Mapping[Expr, Expr]) -> list[Expr]:
+    """The factors of a product, products among them, and what the host computes for scalars."""
+    found = [e]
+    for one in found:
+        found += [hosts[one]] if one in hosts else one.args if _is_product(one) else ()
+    return found
+
+
+def _is_product(e: Expr) -> bool:
+    return isinstance(e, Apply) and e.op.name == "multiply"
 
 
 def once(body: ir.Body, scalars: Iterable[Var]) -> list[tuple[Var | None, Expr]]:

@@ -26,7 +26,7 @@ from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import Body, Buffer, For, Kernel, Load, Statement
 
 from . import memory
-from .analysis import modified, once
+from .analysis import modified, once, positive_scalars
 from .atomics import call_foreign
 from .half import CONVERSIONS
 from .lanes import Lanes
@@ -38,6 +38,8 @@ from .values import LANE, Poly, Value, parts, register_element, wrapped
 #: The kinds of types whose operations are moved out of loops.
 _EXACT = frozenset(("bool", "int", "uint"))
 _POLYNOMIAL = frozenset(("add", "subtract", "multiply", "negative"))
+#: Divisions of numbers that are not negative by positive ones.
+_UNSIGNED = {"floor_divide": "udiv", "remainder": "urem"}
 #: The largest polynomials of int64 values; what would exceed them is computed.
 _MOST_TERMS, _MOST_FACTORS = 12, 4
 FAST = "reassoc nsz arcp contract afn "
@@ -112,6 +114,9 @@ class Emitter(ABC):
         self.row: tuple[int, int] | None = None  # of the enclosing loop: variable (an atom), step
         self.prefetch_depth = 0  # the loop depth at which gathers prefetch the next rows
         self.thorough = False  # LLVM can hoist code out of loops
+        #: The numbers of values that are known to be at least 0, and at least 1.
+        self.natural: set[int] = set()
+        self.positive: set[int] = set()
 
     # --- numbering and sharing ------------------------------------------------------------
 
@@ -447,11 +452,22 @@ class Emitter(ABC):
             depth = max(map(self._depth, args))
             if depth < self.depth:
                 with self.outside(depth):
-                    regs = self.combine(op, type_, args, lanes)
-                    return self.remember(key, self.in_register(type_, regs, lanes))  # type: ignore[no-any-return]
+                    return self._computed(key, op, type_, args, lanes)
+        return self._computed(key, op, type_, args, lanes, regs)
+
+    def _computed(self, key: int, op: Primitive, type_: ScalarType, args: list[Value], lanes: int,
+                  regs: tuple[Reg, ...] | None = None) -> Value:  # fmt: skip
+        """The value with this key, in `regs` already or by code for it."""
         if regs is None:
             regs = self.combine(op, type_, args, lanes)
-        return self.remember(key, self.in_register(type_, regs, lanes))  # type: ignore[no-any-return]
+        made = self.in_register(type_, regs, lanes)
+        if self._is_natural(op, args):
+            self.natural.add(made.key)
+        return self.remember(key, made)  # type: ignore[no-any-return]
+
+    def _is_natural(self, op: Primitive, args: list[Value]) -> bool:
+        """Whether this is a division of a number that is not negative by a positive one."""
+        return op.name in _UNSIGNED and args[0].key in self.natural and args[1].key in self.positive
 
     def _one_lane(self, args: list[Value]) -> tuple[Reg, ...] | None:
         """Whether two indices are equal, if at most one lane can be: computed as a mask bit."""
@@ -496,6 +512,8 @@ class Emitter(ABC):
                 lanes: int) -> tuple[Reg, ...]:  # fmt: skip
         """A primitive on registers of `lanes` lanes, independent of the enclosing loop."""
         regs = [self.regs(a, lanes) for a in args]
+        if self._is_natural(op, args):
+            return (self.code.emit(f"{_UNSIGNED[op.name]} i64 {regs[0][0]}, {regs[1][0]}"),)
         types, consts = [a.type for a in args], [a.const for a in args]
         return operate(Lanes(self.code, lanes), self.target, op, type_, types, regs, consts)
 
@@ -609,12 +627,14 @@ class Emitter(ABC):
                 reg = incoming(var.name, "i64" if e == "i1" else e)
                 regs.append(code.emit(f"trunc i64 {reg} to i1") if e == "i1" else reg)
             top.values[var] = self.in_register(var.type, tuple(regs), 0)
+        self.positive = {top.values[v].key for v in positive_scalars(kernel)}
         for named, x in once(kernel.body, kernel.scalars):  # equal ones in loops have its number
             made = self.value(x, top)
             if named is not None:
                 top.values[named] = made
         with self.loop(), self.counted("%begin", "%end", 1, "task") as task:
             top.values[kernel.task] = self.in_register(int64, (task,), 0)
+            self.natural.add(top.values[kernel.task].key)
             if kernel.in_order:  # a task loads what those before have stored
                 self.touch(modified(kernel.body))
             with self.scope(reached=True):

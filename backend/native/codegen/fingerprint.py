@@ -30,6 +30,7 @@ from treadle.skeletons.ir.kernel import (
 )
 
 from ..runtime import machine
+from .analysis import positive_scalars
 from .target import Target
 
 
@@ -154,6 +155,8 @@ def fingerprints(kernel: Kernel, targets: Sequence[Target], fast_math: bool
         w.buffer(b)
     for v in (*kernel.scalars, kernel.task):
         w.out.append(f"argument {w.expression(v)}")
+    positive = positive_scalars(kernel)
+    w.out.append(f"positive {[w.expression(v) for v in kernel.scalars if v in positive]}")
     w.out.append(str([(w.buffer(b), policy) for b, policy in kernel.policies]))
     w.body(kernel.body)
     text = "\n".join(w.out)

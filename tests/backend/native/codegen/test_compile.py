@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 import treadle as td
 from treadle.backend.native.codegen import compile as compiler, engine
 from treadle.backend.native.codegen.compile import compile_kernel, llvm_ir
+from treadle.backend.native.codegen.fingerprint import fingerprint
 from treadle.backend.native.codegen.target import Target
 from treadle.backend.native.runtime import threads
 from treadle.backend.runtime.disk_cache import DiskCache
@@ -58,6 +60,29 @@ def test_saxpy_is_vector_code_alone() -> None:
         assert re.search(rf"vmulps.*%{register}", text) and re.search(rf"vaddps.*%{register}", text)
         assert "ss\t" not in text.replace("vbroadcastss\t", "")  # no scalar float32 arithmetic
         assert "vfmadd" not in text  # contraction is off
+
+
+def test_blocks_are_numbered_by_unsigned_divisions() -> None:
+    """The number of blocks in a row is positive where there are tasks; other divisors may be
+    anything, and have another key."""
+    across, other = Var("across", int64), Var("other", int64)
+    o = buffer("o", int64, "output")
+
+    def divided(tasks: Any, value: Any) -> Kernel:
+        body = (Store(o, TASK, ap("add", ap("floor_divide", TASK, across),
+                                  ap("remainder", TASK, across))),)  # fmt: skip
+        made = kernel("divided", [o], body, (across, other), tasks)
+        return replace(made, scalar_values=(value, k(1)))
+
+    blocks = divided(mul(other, across), k(5))
+    others = divided(other, k(5)), divided(mul(other, across), Var("anything", int64))
+    assert re.findall("[us](?:div|rem) i64", llvm_ir(compile_kernel(blocks))) == [
+        "udiv i64",
+        "urem i64",
+    ]
+    for one in others:
+        assert "sdiv i64" in (text := llvm_ir(compile_kernel(one))) and "udiv" not in text
+        assert fingerprint(one, Target.host(), False) != fingerprint(blocks, Target.host(), False)
 
 
 def test_fast_math_contracts() -> None:
