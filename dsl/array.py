@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from .frontend.call_cache import DeferredCall
     from .operations.indexing.updating import At
 
+#: The hint where an array of tuples is taken for several values.
+APART = "To take the tuples apart write x, y = td.unzip(a)."
+
 
 @never_set
 @errors.user_facing_methods
@@ -216,9 +219,11 @@ class Array(Operators["Array"]):
         if self.ndim and known(self._shape[0]) is not None:
             return (self[k] for k in range(len(self)))
         if not self.ndim:
+            leaf = self.structure.is_leaf
             raise errors.TracingError(
-                "a rank-0 array cannot be iterated or unpacked: it is one value.",
-                hint="td.the(a) is its value as a scalar.",
+                "a rank-0 array cannot be iterated or unpacked: it is one "
+                f"{'value' if leaf else 'tuple'}.",
+                hint="td.the(a) is its value as a scalar." if leaf else APART,
             )
         leaf, inside = self.structure.is_leaf, enclosing_kernel() is not None
         if leaf and not inside and short_extent(self._shape[0], UNPACKED):
@@ -230,7 +235,7 @@ class Array(Operators["Array"]):
             "function to every element, h.at[a].add(1) adds at indices; td.loop(a.shape[0], f, "
             "init) is a loop; a[0], a[k] are slices."
             if self.structure.is_leaf
-            else "To take the tuples apart write x, y = td.unzip(a).",
+            else APART,
         )
 
     def __contains__(self, value: object) -> bool:

@@ -710,8 +710,11 @@ def _positional(signature: inspect.Signature) -> list[inspect.Parameter]:
 
 
 def _in_a_tuple(function: Callable[..., object], args: Sequence[object]) -> str:
-    """The advice for several numbers where one argument is a tuple of them: a shape, axes."""
+    """The advice for several numbers where one argument is a tuple of them (a shape, axes), and
+    for several arrays where one is a list of them."""
     taken = _positional(inspect.signature(function))
+    if len(args) > len(taken) == 1 and "Iterable[ArrayLike]" in str(taken[0].annotation):
+        return f"Several arrays are a list: {_name_of(function)}([a, b]).  "
     for k, p in enumerate(taken[: len(args)] if len(args) > len(taken) else ()):
         numbers = [x for x in args[k:] if isinstance(x, int) and not isinstance(x, bool)]
         if len(numbers) == len(args) - k and any(a in str(p.annotation) for a in _SEVERAL):

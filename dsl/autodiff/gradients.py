@@ -144,13 +144,17 @@ def _loss(result: Any, operation: str) -> tuple[Leaf, bool]:
     return array._leaves[0], number
 
 
+def _require_function(f: object, operation: str, rest: str) -> None:
+    if not callable(f):
+        raise TracingError(f"{operation} needs a function, got {called(f)}.",
+                           hint=f"Write td.{operation}{rest}.")  # fmt: skip
+
+
 def _differentiated(
     f: Function, args: tuple[Any, ...], argnums: Any, has_aux: bool, memory: Any, operation: str
 ) -> tuple[Any, Any, Any]:
     """The value, the auxiliary results and the gradients."""
-    if not callable(f):
-        raise TracingError(f"{operation} needs a function, got {called(f)}.",
-                           hint=f"Write td.{operation}(f)(x).")  # fmt: skip
+    _require_function(f, operation, "(f)(x)")
     chosen = _argnums(argnums, len(args), operation)
     if enclosing_kernel() is not None:
         return _in_kernel(f, args, chosen, has_aux, operation)
@@ -412,6 +416,7 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
             "td.vjp works on arrays, outside of scalar functions.",
             hint="Inside, use td.grad of a scalar function.",
         )
+    _require_function(f, "vjp", "(f, x)")
     names = names_of(f, len(args))
     groups = []
     symbols = []
@@ -507,6 +512,7 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
             "td.jvp works on arrays, outside of scalar functions.",
             hint="Inside, use td.grad of a scalar function.",
         )
+    _require_function(f, "jvp", "(f, (x,), (dx,))")
     if not isinstance(args, tuple | list) or not isinstance(tangents, tuple | list):
         raise TracingError(
             "jvp takes a tuple of arguments and a tuple of tangents.",
@@ -589,14 +595,19 @@ def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
     >>> import numpy as np, treadle as td
     >>> td.check_grad(lambda x: td.sum(td.sin(x) ** 2), np.linspace(0, 1, 5))
     """
+    _require_function(f, "check_grad", "(f, x)")
     flat, build = flatten(tuple(args))
     values = [np.asarray(v) for v in flat]
     values = [v.astype(v.dtype.newbyteorder("="), copy=False) for v in values]
-    for v in values:
+    names = [part for arg, name in zip(args, names_of(f, len(args)), strict=True)
+             for part in paths(arg, name)]  # fmt: skip
+    for v, name in zip(values, names, strict=True):
         if v.dtype not in (np.float64, np.complex128):
+            leave = f"Leave it out, td.check_grad(lambda x: f(x, {name}), x), or convert it"
             raise DTypeError(
-                f"check_grad: an argument is {v.dtype}.",
-                hint="Convert it: x.astype(np.float64); differences need the precision.",
+                f"check_grad: the argument {name} is {v.dtype}.",
+                hint=f"{'Convert it' if v.dtype.kind in 'fc' else leave}: "
+                f"{name}.astype(np.float64); differences need the precision.",
             )
     random = np.random.default_rng(0)
 
@@ -634,5 +645,6 @@ def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
             raise GradientError(
                 f"{name} gives {value:.10g} along a random direction, central differences "
                 f"{difference:.10g}.",
-                hint="At a kink (abs at 0, equal maxima) they may; elsewhere a rule is wrong.",
+                hint="At a kink (abs at 0, equal maxima) they may, and where the function of a "
+                "td.fold is not associative; elsewhere a rule is wrong.",
             )

@@ -426,12 +426,13 @@ def _small_part(data: HostArray | None, index: tuple[object, ...]) -> HostArray 
     if any(type(x) is not int for x in index[:-1]):
         return None
     last = index[-1] if index else None
-    if type(last) is not int and not (type(last) is slice and last.step in (None, 1)):
+    bounds = (last.start, last.stop) if type(last) is slice and last.step in (None, 1) else (last,)
+    if not all(type(b) is int or (b is None and len(bounds) > 1) for b in bounds):
         return None
     at = cast("tuple[int | slice, ...]", index)
     try:
         view = data[(*at, ...)]
-    except (IndexError, TypeError):  # the operation says what is wrong
+    except (IndexError, OverflowError):  # the operation says what is wrong
         return None
     return view if 2 * view.size < data.size else None
 

@@ -64,7 +64,7 @@ _LOCAL = (
     "new ones: td.generate makes each element, s.at[k].add(w) adds at indices."
 )
 _EQUALITIES = ("equal", "not_equal")
-_VOWELS = tuple("aeiouAEIOU")
+_VOWELS = ("a", "e", "i", "o", "u", "A", "E", "I", "O", "U", "nd")
 
 
 def called(value: object) -> str:

@@ -497,6 +497,10 @@ INSTEAD = {
                     "td.fold_seg of the values of rows, with np.diff(m.indptr) for a CSR matrix m"),
     "zscore": "(a - td.mean(a)) / td.std(a)",
     "circulant": "td.generate((n, n), lambda i, j: c[(i - j) % n])",
+    **dict.fromkeys(("hist", "histc"), "td.histogram(a, bins)"),
+    "inverse": "td.linalg.inv(a)",
+    **dict.fromkeys(("dot_product", "inner_product"), "td.dot(a, b), td.linalg.vecdot(a, b)"),
+    "sort_values": "td.sort(a); td.take(a, td.argsort(keys)) sorts by keys",
     "block_diag": "td.block of the blocks and td.zeros",
     "toeplitz": "td.generate((n, n), lambda i, j: c[td.abs(i - j)])",
     **dict.fromkeys(("dct", "idct", "dst"), "td.fft.rfft of the array and its reflection"),
@@ -751,7 +755,7 @@ def missing(name: str, known: Iterable[str], package: str = "", homes: Sequence[
         return f"{where} has no {name!r}: {instead}."
     lower = {n.lower(): n for n in known}
     near = lower.get(name.lower())
-    least = 0.72 if len(name) > 4 else 0.8  # short names resemble too many
+    least = 0.72 if len(name) > 3 else 0.8  # short names resemble too many
     found = f"Did you mean {near}?" if near else did_you_mean(name, known, least=least)
     return f"{where} has no {name!r}.  {found}".rstrip()
 

@@ -20,7 +20,15 @@ from ..annotations import (
     WhileFunction,
 )
 from ..array import Array
-from ..errors import DTypeError, Location, ShapeError, TracingError, misfitting, user_location
+from ..errors import (
+    DTypeError,
+    Location,
+    ShapeError,
+    TracingError,
+    form_of,
+    misfitting,
+    user_location,
+)
 from ..expr import Expr, Index, Proj, Var
 from ..frontend.refusals import called, returned
 from ..frontend.sources import as_array, is_arraylike
@@ -332,11 +340,6 @@ def _loop(
     for function, what in ((pred, "predicate"), (body, "body")):
         if function is None:
             continue
-        if not callable(function):
-            raise TracingError(
-                f"{operation} needs functions, got {type(function).__name__}.",
-                hint="while_loop(pred, body, init), iterate(n, f, init), loop(n, f, init).",
-            )
         given = ("k", "state") if operation == "loop" and what == "body" else ("state",)
         require_signature(function, given, f"the {what} of {operation}")
     leaves, structure = flat(init, f"the state of {operation}")
@@ -509,7 +512,12 @@ _OTHER_LOOPS = {
 
 
 def require_signature(function: Function, given: Sequence[str], what: str) -> None:
-    """Raise an error if a function cannot be called with these arguments."""
+    """Raise an error if `what` is no function, or cannot be called with these arguments."""
+    if not callable(function):
+        raise TracingError(
+            f"{what} must be a function, got {called(function)}.",
+            hint=form_of(what.rpartition(" ")[2]),
+        )
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a built-in without a signature

@@ -410,6 +410,10 @@ def stencil(
     """
     forbid_nesting("stencil")
     where = errors.user_location()
+    if any(isinstance(x, str | BoundaryCondition) for x in more):
+        raise errors.TracingError(
+            "stencil: the boundary has a name.", hint="Write td.stencil(f, a, boundary=td.wrap)."
+        )
     arrays = [as_array(x, "stencil") for x in (a, *more)]
     checks: tuple[Any, ...] = ()
     for other in arrays[1:]:

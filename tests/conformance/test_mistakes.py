@@ -109,6 +109,48 @@ MISTAKES = [
     ("run(lambda x: np.mean((x, x), axis=0), a)", TRACING, "td.stack([a, b])", ""),
     ("run(lambda d: d['x'].mean(), m)", TRACING, "no columns with names, as 'x'. | dict of columns",
      "run(lambda d: d['x'].mean(), {'x': a})"),
+    # A fold of tuples is one tuple.
+    ("s, q = td.fold(lambda x, y: (x[0] + y[0], x[1]), (0.0, 0.0), td.zip(a, a))", TRACING,
+     "it is one tuple. | x, y = td.unzip(a)",
+     "s, q = td.unzip(td.fold(lambda x, y: (x[0] + y[0], x[1]), (0.0, 0.0), td.zip(a, a)))"),
+    ("run(lambda a: td.fold(lambda x, y: x, (0.0, 0.0), td.zip(a, a))[0], a)", td.AxisError,
+     "1 index for an array of rank 0. | x, y = td.unzip(a)", ""),
+    ("td.zip(m, m)[0, 0, 0]", td.AxisError, "Write at most 2. | td.unzip(a)", ""),
+    ("S[0]", td.AxisError, "1 index for an array of rank 0. | one value: td.the(a) | float(a)", ""),
+    ("x, y = S", TRACING, "it is one value. | td.the(a)", ""),
+    # Derivatives.
+    ("td.check_grad(lambda y, n: td.sum(y * n), a, k)", DTYPE, "the argument n is int64. | Leave "
+     "it out, td.check_grad(lambda x: f(x, n), x) | n.astype(np.float64)",
+     "td.check_grad(lambda y: td.sum(y * k), a)"),
+    ("td.check_grad(lambda d: td.sum(d['w']), {'w': np.float32([1])})", DTYPE,
+     "the argument d['w'] is float32. | Convert it: d['w'].astype(np.float64)", ""),
+    ("td.check_grad(lambda x: td.fold(lambda s, y: s * 0.5 + y, 0.0, x), a)", td.GradientError,
+     "the function of a td.fold is not associative", ""),
+    ("td.vjp(A, A)", TRACING, "vjp needs a function, got an Array. | td.vjp(f, x)", ""),
+    ("td.jvp(a, (a,), (a,))", TRACING, "jvp needs a function, got an ndarray.", ""),
+    ("td.check_grad(A, A)", TRACING, "check_grad needs a function", ""),
+    ("td.scan(a, 0, a)", TRACING, "the function of scan must be a function, got an ndarray. | "
+     "scan(f, init, xs)", ""),
+    ("td.iterate(td.sin, 3, a)", TRACING, "the body of iterate must be a function, got an int. | "
+     "iterate(n, f, init)", "td.iterate(3, td.sin, a)"),
+    # Names.
+    ("td.meen(a)", AttributeError, "Did you mean mean?", "td.mean(a)"),
+    ("td.inverse(m)", AttributeError, "td.linalg.inv(a)", ""),
+    ("td.linalg.inverse(m)", AttributeError, "td.linalg.inv(a)", ""),
+    ("td.hist(a)", AttributeError, "td.histogram(a, bins)", "td.histogram(a, 3)"),
+    ("A.at.set(3)", AttributeError, "Write a.at[index].set(new).", "A.at[0].set(3)"),
+    ("A.at.mul(3)", AttributeError, "a.at[index].set(new), a.at[index].add(new)", ""),
+    # Arguments in the order of other libraries.
+    ("td.random.normal((3, 4))", DTYPE, "needs a key | got (3, 4). | The shape comes after it",
+     "td.random.normal(td.random.key(0), (3, 4))"),
+    ("td.random.integers(td.random.key(0), 0, 10, (3,))", DTYPE, "not a tuple. | The shape comes "
+     "after the key", "td.random.integers(td.random.key(0), (3,), 0, 10)"),
+    ("td.stencil(lambda w: w[-1], a, td.wrap)", TRACING, "the boundary has a name. | "
+     "boundary=td.wrap", "td.stencil(lambda w: w[-1], a, boundary=td.wrap)"),
+    ("td.vstack(A, A)", TRACING, "Several arrays are a list: vstack([a, b])", "td.vstack([A, A])"),
+    ("td.eye((3, 3))", SHAPE, "two numbers, not a shape. | td.eye(n, m)", "td.eye(3, 3)"),
+    ("M.reshape(5, -1)", SHAPE, "(5, 2), which holds 10 (-1 stands for 2).", ""),
+    ("td.digitize(a, 3)", SHAPE, "rank 0. | edges", ""),
     # What treadle, NumPy or Python can make nothing of.
     ("td.percentile(a, 200)", SHAPE, "q must be in 0 … 100, got 200", "td.percentile(a, 20)"),
     ("td.quantile(a, [0.5, -1])", SHAPE, "q must be in 0 … 1", "td.quantile(a, [0.5, 1])"),

@@ -81,7 +81,8 @@ def reshape(
         have,
         product(target),
         f"reshape: {{left}} elements of shape {show_shape(array._shape)} do not fit the shape "
-        f"{show_shape(target)}, which holds {{right}}.",
+        f"{show_shape(target)}, which holds {{right}}"
+        f"{' (-1 stands for ' + show_shape(target[k : k + 1])[1:-2] + ')' if unknown else ''}.",
         hint="The products of the extents must agree; -1 lets one be computed.",
     )
     if target == array._shape:
@@ -324,7 +325,7 @@ def slice_array(array: Array, index: Indexing) -> Array:
     if isinstance(index, tuple) and any(map(is_index_array, index)):
         part = part_of(array, index, "a[…]", reading=True)
         return map_over(array, part.target, part.shape, Label("take"), part.checks)
-    parts = index_parts(index, array.ndim)
+    parts = index_parts(index, array.ndim, not array.structure.is_leaf)
     shape: list[Expr] = []
     source: list[Expr] = []
     checks: list[Check] = []

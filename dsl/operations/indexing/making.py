@@ -660,6 +660,8 @@ def eye(
     """
     forbid_nesting("eye")
     require_device(device, "eye")
+    if isinstance(n, tuple | list):
+        raise ShapeError("eye takes two numbers, not a shape.", hint="Write td.eye(n, m).")
     extents, checks = as_shape((n, n if m is None else m), "eye")
     target = float64 if dtype is None else as_type(dtype)
     if isinstance(k, int):  # no axis is as long

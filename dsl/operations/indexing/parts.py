@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import late_binding as later, simplify
 from ...annotations import Indexing
-from ...array import Array
+from ...array import APART, Array
 from ...errors import AxisError, DTypeError, ShapeError, TracingError
 from ...expr import Const, Expr, Index, constant, substitute
 from ...frontend.call_cache import values_are_read
@@ -40,9 +40,9 @@ def is_truth(index: Any) -> bool:
     return isinstance(index, bool | np.bool_)
 
 
-def index_parts(index: Indexing, rank: int) -> list[Any]:
+def index_parts(index: Indexing, rank: int, tuples: bool = False) -> list[Any]:
     """The parts of an index of an array of this rank, with `slice(None)` for what `...` means and
-    for the axes that are left out."""
+    for the axes that are left out; `tuples`: whether its elements are such."""
     parts = list(index) if isinstance(index, tuple) else [index]
     consumed = sum(1 for p in parts if p is not None and p is not Ellipsis)
     if sum(1 for p in parts if p is Ellipsis) > 1:
@@ -51,11 +51,23 @@ def index_parts(index: Indexing, rank: int) -> list[Any]:
         )
     if consumed > rank:
         raise AxisError(
-            f"{consumed} indices for an array of rank {rank}.", hint=f"Write at most {rank}."
+            f"{'1 index' if consumed == 1 else f'{consumed} indices'} for an array of rank {rank}.",
+            hint=_fewer(rank, tuples),
         )
     fill = [slice(None)] * (rank - consumed)
     at = next((k for k, p in enumerate(parts) if p is Ellipsis), None)
     return [*parts, *fill] if at is None else [*parts[:at], *fill, *parts[at + 1 :]]
+
+
+def _fewer(rank: int, tuples: bool) -> str:
+    """What to write instead of too many indices."""
+    if tuples:
+        return f"Write at most {rank}.  {APART}" if rank else APART
+    return (
+        f"Write at most {rank}."
+        if rank
+        else ("It is one value: td.the(a) is that as a scalar, float(a) as a number of Python's.")
+    )
 
 
 def refuse_no_index(part: Any) -> None:
@@ -149,7 +161,7 @@ def _without_masks(
         indices = later.nonzero(mask)
         masks.append((indices[0], mask))
         wide += indices
-    parts = index_parts(tuple(wide), array.ndim)
+    parts = index_parts(tuple(wide), array.ndim, not array.structure.is_leaf)
     checks: tuple[Check, ...] = ()
     for first, mask in masks:
         at = next(k for k, part in enumerate(parts) if part is first)

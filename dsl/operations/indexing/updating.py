@@ -87,6 +87,10 @@ class At:
     def __call__(self, *_: Any) -> Part:
         raise errors.TracingError("a.at is not called.", hint="Write a.at[index].set(new).")
 
+    def __getattr__(self, name: str) -> NoReturn:
+        said = f"Write a.at[index].{name}(new)." if hasattr(Part, name) else repr(self)
+        raise errors.no_attribute(f"a.at has no {name!r} without an index.  {said}", name)
+
 
 @never_set
 @errors.user_facing_methods

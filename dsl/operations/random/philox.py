@@ -107,15 +107,15 @@ def _refused_key(what: str, name: str) -> DTypeError:
     return DTypeError(
         f"random.{name} needs a key, two numbers of type uint32; got {what}.",
         hint="Make one of a number, key = td.random.key(0), and others of it: "
-        "k1, k2 = td.random.split(key), or td.random.fold_in(key, i).",
+        "k1, k2 = td.random.split(key), or td.random.fold_in(key, i).  The shape comes after it.",
     )
 
 
 def _key_words(key: Any, name: str) -> tuple[Callable[[], ScalarKey], tuple[Check, ...]]:
     """A function that gives the words of a key, where it is called, and the check of its extent."""
     if isinstance(key, tuple) and not is_arraylike(key):
-        if len(key) != 2:
-            raise _refused_key(f"a tuple of {len(key)}", name)
+        if len(key) != 2 or all(isinstance(word, int) for word in key):  # (a shape)
+            raise _refused_key(f"a tuple of {len(key)}" if len(key) != 2 else repr(key), name)
         words = [lift(word, f"random.{name}") for word in key]
         if any(not e.type.is_integer for e in words):
             raise _refused_key(f"numbers of type {words[0].type}", name)
@@ -177,6 +177,11 @@ def random_values(
             f"random.{name} needs integer extents, got {shape!r}.",
             hint=f"The shape comes after the key, and parameters after the shape: "
             f"td.random.{name}(key, (3, 4), …).",
+        )
+    if any(isinstance(a, tuple) for a in arguments):
+        raise DTypeError(
+            f"random.{name}: a parameter is a number or an array, not a tuple.",
+            hint=f"The shape comes after the key: td.random.{name}(key, (3, 4), …).",
         )
     extents, more = as_shape(shape, f"random.{name}")
     given = [_broadcast(a, extents) if is_array(a) else a for a in arguments]

@@ -56,7 +56,9 @@ def searchsorted(
     if table.ndim != 1:
         raise ShapeError(
             f"searchsorted needs a sorted array of rank 1, got rank {table.ndim}.",
-            hint="Search its rows one by one, or sort td.flatten(a).",
+            hint="Search its rows one by one, or sort td.flatten(a)."
+            if table.ndim
+            else "Its elements are edges, between which values lie: np.linspace(0, 1, 11).",
         )
     if sorter is not None:
         table = take(table, alike(as_array(sorter, "searchsorted"), table, "searchsorted"))
