@@ -189,9 +189,10 @@ def _array_cond(
                 hint="Convert one: a.astype(td.float64).",
             )
         shape = tuple(
-            u if u is v else simplify.select(predicate, u, v)
+            u if u is v or (known(u) is not None and known(u) == known(v))
+            else simplify.select(predicate, u, v)
             for u, v in zip(x._shape, y._shape, strict=True)
-        )
+        )  # fmt: skip
         outs += [Output(shape, t) for t in x.types]
     node = Branch(
         predicate,

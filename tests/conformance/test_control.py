@@ -663,6 +663,10 @@ def test_a_kernel_that_a_side_of_a_cond_shares_with_what_is_outside(check):
                 lambda: td.scan(step, (used[3], used[3], 0), used),
                 ((taken[3], ~rows[3], np.array(4)), np.array(taken)),
             ),
+            "of arrays of their own": (
+                lambda: td.scan(step, (rows[3].copy(), rows[3].copy(), 0), used),
+                ((taken[3], ~rows[3], np.array(4)), np.array(taken)),
+            ),
             "outside of loops": (
                 lambda: (td.cond(td.sum(used[0]) > 0, used[0] & used[1], used[2]),
                          ~(used[0] & used[1])),
