@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import EllipsisType
 from typing import (
     TYPE_CHECKING,
@@ -50,14 +50,24 @@ if TYPE_CHECKING:
         @property
         def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
+    E_co = TypeVar("E_co", covariant=True)
+
+    class Listed(Protocol[E_co]):
+        """A list, of elements of any subtype; neither a tuple nor a text."""
+
+        def __iter__(self) -> Iterator[E_co]: ...
+        def __len__(self) -> int: ...
+        def reverse(self) -> None: ...
+
 
 NumPyArray: TypeAlias = "np.ndarray[Any, Any]"
 #: One number: known at trace time, or a value of the program.
 ScalarLike: TypeAlias = Union["Scalar", bool, int, float, complex, np.generic]
 #: A count, an extent or an index.
 IntLike: TypeAlias = Union["Scalar", int, np.integer[Any]]
-#: Arrays and scalars of the program, everything accepted by `td.use`, numbers.
-ArrayLike: TypeAlias = Union[
+#: An operand of element-wise functions: arrays and scalars of the program, everything accepted by
+#: `td.use` but lists, numbers.
+Operand: TypeAlias = Union[
     "Array",
     "Scalar",
     bool,
@@ -72,6 +82,9 @@ ArrayLike: TypeAlias = Union[
     memoryview,
     "array[Any]",
 ]
+#: What operations on arrays take: also lists of numbers and of NumPy's arrays.
+ArrayLike: TypeAlias = Union[Operand, "Rows"]
+Rows: TypeAlias = "Listed[bool | int | float | complex | np.generic | NumPyArray | Rows]"
 #: The result of element-wise functions: an array for arrays, a scalar for scalars.
 Value: TypeAlias = Union["Array", "Scalar"]
 #: An element as a user's function takes or returns it, or the state of a loop: a scalar, or tuples,
@@ -79,6 +92,21 @@ Value: TypeAlias = Union["Array", "Scalar"]
 Element: TypeAlias = Any
 #: A user's function on elements.
 Function: TypeAlias = Callable[..., Element]
+#: One of one value, and of two; so the parameters of a lambda have a type.
+Function1: TypeAlias = Callable[[Element], Element]
+Function2: TypeAlias = Callable[[Element, Element], Element]
+#: One of as many as there are arrays or axes, at most eight.
+FunctionN: TypeAlias = (
+    Callable[[], Element]
+    | Function1
+    | Function2
+    | Callable[[Element, Element, Element], Element]
+    | Callable[[Element, Element, Element, Element], Element]
+    | Callable[[Element, Element, Element, Element, Element], Element]
+    | Callable[[Element, Element, Element, Element, Element, Element], Element]
+    | Callable[[Element, Element, Element, Element, Element, Element, Element], Element]
+    | Callable[[Element, Element, Element, Element, Element, Element, Element, Element], Element]
+)
 #: The index in `a[…]`: NumPy's basic indexing, or an array of integers.
 Indexing: TypeAlias = ArrayLike | slice | EllipsisType | tuple[Any, ...] | list[Any] | None
 #: The index of a part of an array, which is an array, never an element.
@@ -130,7 +158,7 @@ class UnaryFunction(Protocol):
     @overload
     def __call__(self, x: Array | NumPyArray, **options: Unpack[Options]) -> Array: ...
     @overload
-    def __call__(self, x: ArrayLike, **options: Unpack[Options]) -> Value: ...
+    def __call__(self, x: Operand, **options: Unpack[Options]) -> Value: ...
 
 
 P = ParamSpec("P")
@@ -146,9 +174,9 @@ class LeadingFunction(Protocol[P]):
     @overload
     def __call__(self, x: Array | NumPyArray, *args: P.args, **kwargs: P.kwargs) -> Array: ...
     @overload
-    def __call__(self, x: ArrayLike, *args: P.args, **kwargs: P.kwargs) -> Value: ...
+    def __call__(self, x: Operand, *args: P.args, **kwargs: P.kwargs) -> Value: ...
     @overload
-    def __call__(self, x: ArrayLike, *args: Any, name: str, **kwargs: Any) -> Value: ...
+    def __call__(self, x: Operand, *args: Any, name: str, **kwargs: Any) -> Value: ...
 
 
 class ChoiceFunction(Protocol):
@@ -162,11 +190,11 @@ class ChoiceFunction(Protocol):
     ) -> Scalar: ...
     @overload
     def __call__(
-        self, p: Array | NumPyArray, a: ArrayLike, b: ArrayLike, **options: Unpack[Options]
+        self, p: Array | NumPyArray, a: Operand, b: Operand, **options: Unpack[Options]
     ) -> Array: ...
     @overload
     def __call__(
-        self, p: ArrayLike, a: Element, b: Element, **options: Unpack[Options]
+        self, p: Operand, a: Element, b: Element, **options: Unpack[Options]
     ) -> Element: ...
 
 
@@ -179,15 +207,11 @@ class BinaryFunction(Protocol):
     @overload
     def __call__(self, x: ScalarLike, y: ScalarLike, *, name: str | None = None) -> Scalar: ...
     @overload
-    def __call__(
-        self, x: Array | NumPyArray, y: ArrayLike, **options: Unpack[Options]
-    ) -> Array: ...
+    def __call__(self, x: Array | NumPyArray, y: Operand, **options: Unpack[Options]) -> Array: ...
     @overload
-    def __call__(
-        self, x: ArrayLike, y: Array | NumPyArray, **options: Unpack[Options]
-    ) -> Array: ...
+    def __call__(self, x: Operand, y: Array | NumPyArray, **options: Unpack[Options]) -> Array: ...
     @overload
-    def __call__(self, x: ArrayLike, y: ArrayLike, **options: Unpack[Options]) -> Value: ...
+    def __call__(self, x: Operand, y: Operand, **options: Unpack[Options]) -> Value: ...
 
 
 #: A state of a loop whose type the loop keeps: an array, or a class of arrays and numbers.  (A
@@ -202,15 +226,15 @@ class WhileFunction(Protocol):
 
     @overload
     def __call__(
-        self, pred: Function, body: Function, init: State, **options: Unpack[Options]
+        self, pred: Function1, body: Function1, init: State, **options: Unpack[Options]
     ) -> State: ...
     @overload
     def __call__(
-        self, pred: Function, body: Function, init: NumPyArray, **options: Unpack[Options]
+        self, pred: Function1, body: Function1, init: NumPyArray, **options: Unpack[Options]
     ) -> Array: ...
     @overload
     def __call__(
-        self, pred: Function, body: Function, init: Element, **options: Unpack[Options]
+        self, pred: Function1, body: Function1, init: Element, **options: Unpack[Options]
     ) -> Element: ...
 
 
@@ -221,15 +245,15 @@ class IterateFunction(Protocol):
 
     @overload
     def __call__(
-        self, n: IntLike, f: Function, init: State, **options: Unpack[Options]
+        self, n: IntLike, f: Function1, init: State, **options: Unpack[Options]
     ) -> State: ...
     @overload
     def __call__(
-        self, n: IntLike, f: Function, init: NumPyArray, **options: Unpack[Options]
+        self, n: IntLike, f: Function1, init: NumPyArray, **options: Unpack[Options]
     ) -> Array: ...
     @overload
     def __call__(
-        self, n: IntLike, f: Function, init: Element, **options: Unpack[Options]
+        self, n: IntLike, f: Function1, init: Element, **options: Unpack[Options]
     ) -> Element: ...
 
 
@@ -240,32 +264,32 @@ class LoopFunction(Protocol):
 
     @overload
     def __call__(
-        self, n: IntLike, f: Function, init: State, **options: Unpack[Options]
+        self, n: IntLike, f: Function2, init: State, **options: Unpack[Options]
     ) -> State: ...
     @overload
     def __call__(
-        self, n: IntLike, f: Function, init: NumPyArray, **options: Unpack[Options]
+        self, n: IntLike, f: Function2, init: NumPyArray, **options: Unpack[Options]
     ) -> Array: ...
     @overload
     def __call__(
-        self, n: IntLike, f: Function, init: Element, **options: Unpack[Options]
+        self, n: IntLike, f: Function2, init: Element, **options: Unpack[Options]
     ) -> Element: ...
     @overload
     def __call__(
-        self, start: IntLike, stop: IntLike, f: Function, init: State, **options: Unpack[Options]
+        self, start: IntLike, stop: IntLike, f: Function2, init: State, **options: Unpack[Options]
     ) -> State: ...
     @overload
     def __call__(
         self,
         start: IntLike,
         stop: IntLike,
-        f: Function,
+        f: Function2,
         init: NumPyArray,
         **options: Unpack[Options],
     ) -> Array: ...
     @overload
     def __call__(
-        self, start: IntLike, stop: IntLike, f: Function, init: Element, **options: Unpack[Options]
+        self, start: IntLike, stop: IntLike, f: Function2, init: Element, **options: Unpack[Options]
     ) -> Element: ...
 
 
@@ -276,15 +300,15 @@ class ScanFunction(Protocol):
 
     @overload
     def __call__(
-        self, f: Function, init: State, xs: Element = None, **options: Unpack[ScanOptions]
+        self, f: Function2, init: State, xs: Element = None, **options: Unpack[ScanOptions]
     ) -> tuple[State, Element]: ...
     @overload
     def __call__(
-        self, f: Function, init: NumPyArray, xs: Element = None, **options: Unpack[ScanOptions]
+        self, f: Function2, init: NumPyArray, xs: Element = None, **options: Unpack[ScanOptions]
     ) -> tuple[Array, Element]: ...
     @overload
     def __call__(
-        self, f: Function, init: Element, xs: Element = None, **options: Unpack[ScanOptions]
+        self, f: Function2, init: Element, xs: Element = None, **options: Unpack[ScanOptions]
     ) -> tuple[Element, Element]: ...
 
 

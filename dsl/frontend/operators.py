@@ -19,7 +19,7 @@ from .standard import require_order
 from .tracing import enclosing_kernel
 
 if TYPE_CHECKING:
-    from ..annotations import ArrayLike, DTypeLike, Order
+    from ..annotations import ArrayLike, DTypeLike, Operand, Order
     from ..array import Array
 
 #: The result type of an operation without array operands: the class itself.
@@ -33,7 +33,7 @@ class Operator(Protocol[W]):
     @overload
     def __call__(self, other: Array | np.ndarray[Any, Any], /) -> Array: ...
     @overload
-    def __call__(self, other: ArrayLike, /) -> W: ...
+    def __call__(self, other: Operand, /) -> W: ...
 
 
 #: The method of a right operand's class for an operation, where it is not `__r…__`.
@@ -71,6 +71,10 @@ def _operators(name: str) -> tuple[Callable[[Any, object], Any], Callable[[Any, 
     return operator, reflected
 
 
+#: How parameters are annotated that take arrays.
+_OF_ARRAYS = ("ArrayLike", "Operand")
+
+
 def _takes(
     function: Callable[..., Any], args: Sequence[object], words: Mapping[str, object]
 ) -> bool:
@@ -83,8 +87,8 @@ def _takes(
     given = [(ordered[min(k, len(ordered) - 1)], a) for k, a in enumerate(args)]
     given += [(parameters[word], a) for word, a in words.items()]
     return not any(
-        (isinstance(a, str) and "ArrayLike" in of.annotation)
-        or (of.annotation == "ArrayLike" and (a is None or (type(a) is list and _has_arrays(a))))
+        (isinstance(a, str) and any(word in of.annotation for word in _OF_ARRAYS))
+        or (of.annotation in _OF_ARRAYS and (a is None or (type(a) is list and _has_arrays(a))))
         for of, a in given
     )
 
@@ -194,20 +198,20 @@ class Operators(Generic[V]):
         made: V = self._binary("not_equal", other)
         return made
 
-    def __divmod__(self, other: ArrayLike) -> tuple[Array | V, Array | V]:
+    def __divmod__(self, other: Operand) -> tuple[Array | V, Array | V]:
         return self // other, self % other
 
-    def __rdivmod__(self, other: ArrayLike) -> tuple[Array | V, Array | V]:
+    def __rdivmod__(self, other: Operand) -> tuple[Array | V, Array | V]:
         return self.__rfloordiv__(other), self.__rmod__(other)
 
     @overload
     def __pow__(self, other: Array | np.ndarray[Any, Any], modulus: object = None) -> Array: ...
     @overload
-    def __pow__(self, other: ArrayLike, modulus: object = None) -> V: ...
-    def __pow__(self, other: ArrayLike, modulus: object = None) -> Any:
+    def __pow__(self, other: Operand, modulus: object = None) -> V: ...
+    def __pow__(self, other: Operand, modulus: object = None) -> Any:
         return NotImplemented if modulus is not None else self._binary("power", other)
 
-    def __rpow__(self, other: ArrayLike) -> V:
+    def __rpow__(self, other: Operand) -> V:
         made: V = self._binary("power", other, True)
         return made
 
@@ -257,7 +261,7 @@ class Operators(Generic[V]):
         made: V = later.round(self, decimals)
         return made
 
-    def clip(self: Any, min: ArrayLike | None = None, max: ArrayLike | None = None) -> V:
+    def clip(self: Any, min: Operand | None = None, max: Operand | None = None) -> V:
         """`td.clip`: limited to min … max."""
         made: V = later.clip(self, min, max)
         return made

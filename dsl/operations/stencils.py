@@ -9,7 +9,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from .. import errors, late_binding as later, simplify
 from ..analysis.short_extents import short_extent
-from ..annotations import ArrayLike, Element, Function, ScheduleLike
+from ..annotations import ArrayLike, Element, Function, FunctionN, ScheduleLike
 from ..array import Array, require_scalars
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
 from ..frontend.sources import as_array
@@ -378,7 +378,7 @@ for _sign in ("lt", "le", "gt", "ge", "neg", "abs", "invert"):
 
 @operation
 def stencil(
-    f: Function,
+    f: FunctionN,
     a: ArrayLike,
     *more: ArrayLike,
     boundary: BoundaryCondition | Sequence[BoundaryCondition] = clamp,

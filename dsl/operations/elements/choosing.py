@@ -9,7 +9,7 @@ from typing import Any, cast as cast_type
 import numpy as np
 
 from ... import late_binding as later, simplify
-from ...annotations import ArrayLike, ChoiceFunction, Element
+from ...annotations import ChoiceFunction, Element, Operand
 from ...array import Array
 from ...errors import TracingError
 from ...expr import FALSE, TRUE, Cond, Const, Expr, Proj
@@ -65,7 +65,7 @@ def as_maybe_index(value: Any) -> MaybeIndex:
     return MaybeIndex(TRUE, tuple(as_index(p, "the index function of permute") for p in parts))
 
 
-def choose_index(p: Expr, a: ArrayLike, b: ArrayLike, both: bool) -> MaybeIndex:
+def choose_index(p: Expr, a: Operand, b: Operand, both: bool) -> MaybeIndex:
     """where/cond on indices, some of which may be `td.ignore`."""
     x, y = as_maybe_index(a), as_maybe_index(b)
     if x.index is not None and y.index is not None and len(x.index) != len(y.index):
@@ -87,12 +87,12 @@ def choose_index(p: Expr, a: ArrayLike, b: ArrayLike, both: bool) -> MaybeIndex:
     return MaybeIndex(Proj(node, 0), tuple(Proj(node, k + 1) for k in range(rank)))
 
 
-def _chooser(function: Callable[[ArrayLike, Element, Element], Element]) -> ChoiceFunction:
+def _chooser(function: Callable[[Operand, Element, Element], Element]) -> ChoiceFunction:
     return cast_type(ChoiceFunction, function)
 
 
 @_chooser
-def where(p: ArrayLike, a: Element, b: Element) -> Element:
+def where(p: Operand, a: Element, b: Element) -> Element:
     """Select `a` where `p` holds, else `b`; both are evaluated; arrays broadcast, also in tuples.
 
     Parameters
@@ -129,7 +129,7 @@ def where(p: ArrayLike, a: Element, b: Element) -> Element:
     return lifted(build, "where", (p, a, b))
 
 
-def _where_tuples(p: ArrayLike, a: Element, b: Element) -> Element:
+def _where_tuples(p: Operand, a: Element, b: Element) -> Element:
     left, structure = flatten(a, lambda v: False)
     right, other = flatten(b, lambda v: False)
     if not structure.same_nesting(other):
@@ -146,7 +146,7 @@ def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
     return later.zip_like(parts, a.structure)
 
 
-def of_one_type(values: Sequence[ArrayLike], operation: str) -> list[Any]:
+def of_one_type(values: Sequence[Operand], operation: str) -> list[Any]:
     """Choices in the type of the sum of all of them.  (Chosen pair by pair, they would meet in
     other types: uint64, a boolean and 5 in float64, 3 and 0 in int64.)"""
     typed: list[tuple[int, ScalarType]] = []

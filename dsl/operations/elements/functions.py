@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ... import late_binding as later, simplify
-from ...annotations import ArrayLike, DTypeLike, Value
+from ...annotations import DTypeLike, Operand, Value
 from ...array import Array, require_scalars
 from ...errors import DTypeError
 from ...expr import Const, Expr
@@ -209,7 +209,7 @@ nextafter = lifting.documented_binary(
 
 
 @lifting.binary
-def arctan2(y: ArrayLike, x: ArrayLike) -> Value:
+def arctan2(y: Operand, x: Operand) -> Value:
     """The angle of the point (x, y) in radians; y is the first argument, as in NumPy.
 
     Parameters
@@ -479,7 +479,7 @@ popcount = lifting.documented_unary(
 
 
 @lifting.unary
-def bitwise_count(x: ArrayLike) -> Value:
+def bitwise_count(x: Operand) -> Value:
     """How many bits of |x| are 1, as NumPy counts them: 1 of −1, where `popcount` has all bits.
 
     Parameters
@@ -510,7 +510,7 @@ ctz = lifting.documented_unary(
 
 
 @lifting.unary
-def square(x: ArrayLike) -> Value:
+def square(x: Operand) -> Value:
     """x * x.
 
     >>> td.square(np.array([3, 1, 2]))
@@ -520,7 +520,7 @@ def square(x: ArrayLike) -> Value:
 
 
 @lifting.unary
-def reciprocal(x: ArrayLike) -> Value:
+def reciprocal(x: Operand) -> Value:
     """1 / x in floating point.
 
     >>> td.run(td.reciprocal(4.0))
@@ -529,7 +529,7 @@ def reciprocal(x: ArrayLike) -> Value:
     return lifting.elementwise("true_divide", 1, x)
 
 
-def _scaled(x: ArrayLike, factor: float, name: str) -> Any:
+def _scaled(x: Operand, factor: float, name: str) -> Any:
     def build(values: list[Expr]) -> Expr:
         value = simplify.cast(values[0], floating(values[0].type), values[0].weak)
         if value.type.is_complex:
@@ -540,7 +540,7 @@ def _scaled(x: ArrayLike, factor: float, name: str) -> Any:
 
 
 @lifting.unary
-def fabs(x: ArrayLike) -> Value:
+def fabs(x: Operand) -> Value:
     """|x| of real numbers, in floating point.
 
     Parameters
@@ -563,7 +563,7 @@ def fabs(x: ArrayLike) -> Value:
 
 
 @lifting.unary
-def degrees(x: ArrayLike) -> Value:
+def degrees(x: Operand) -> Value:
     """Radians to degrees.
 
     >>> td.run(td.degrees(np.pi))
@@ -573,7 +573,7 @@ def degrees(x: ArrayLike) -> Value:
 
 
 @lifting.unary
-def radians(x: ArrayLike) -> Value:
+def radians(x: Operand) -> Value:
     """Degrees to radians.
 
     >>> td.run(td.radians(180.0))
@@ -585,7 +585,7 @@ def radians(x: ArrayLike) -> Value:
 deg2rad, rad2deg = radians, degrees
 
 
-def _in_floats(f: Callable[[Any, Any], Any], name: str, x: ArrayLike, y: ArrayLike) -> Any:
+def _in_floats(f: Callable[[Any, Any], Any], name: str, x: Operand, y: Operand) -> Any:
     """Apply `f` to two operands in the float type in which NumPy computes."""
 
     def build(values: list[Expr]) -> Expr:
@@ -604,14 +604,14 @@ def ordered(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 @lifting.binary
-def logaddexp(x: ArrayLike, y: ArrayLike) -> Value:
+def logaddexp(x: Operand, y: Operand) -> Value:
     """log(eˣ + eʸ) without overflow.
 
     >>> td.run(td.logaddexp(1000.0, 1000.0))
     array(1000.69314718)
     """
 
-    def added(x: ArrayLike, y: ArrayLike) -> Any:
+    def added(x: Operand, y: Operand) -> Any:
         high, low = ordered(x, y)
         return where((high == low) & isinf(high), high, high + log1p(exp(low - high)))
 
@@ -619,7 +619,7 @@ def logaddexp(x: ArrayLike, y: ArrayLike) -> Value:
 
 
 @lifting.binary
-def heaviside(x: ArrayLike, at_zero: ArrayLike) -> Value:
+def heaviside(x: Operand, at_zero: Operand) -> Value:
     """0 below zero, 1 above, `at_zero` at zero.
 
     Parameters
@@ -629,14 +629,14 @@ def heaviside(x: ArrayLike, at_zero: ArrayLike) -> Value:
     Array([0. , 0.5, 1. ])
     """
 
-    def step(x: ArrayLike, at_zero: Any) -> Any:
+    def step(x: Operand, at_zero: Any) -> Any:
         return where(equal(x, 0), at_zero, where(less(x, 0), 0.0, where(isnan(x), x, 1.0)))
 
     return _in_floats(step, "heaviside", x, at_zero)
 
 
 @lifting.unary
-def angle(z: ArrayLike) -> Value:
+def angle(z: Operand) -> Value:
     """The argument of a complex number, in radians.
 
     Parameters
@@ -651,7 +651,7 @@ def angle(z: ArrayLike) -> Value:
 
 
 @lifting.binary
-def complex_(re: ArrayLike, im: ArrayLike) -> Value:
+def complex_(re: Operand, im: Operand) -> Value:
     """re + i·im: complex64 from float32 parts, complex128 from float64.
 
     Parameters
@@ -667,8 +667,8 @@ def complex_(re: ArrayLike, im: ArrayLike) -> Value:
 _DECIMALS = "Write td.round(x, 2); for a run-time number: td.round(x * scale) / scale."
 
 
-@lifting.leading
-def round(x: ArrayLike, decimals: int = 0) -> Value:
+@ir.leading
+def round(x: Operand, decimals: int = 0) -> Value:
     """Round half to even, to `decimals` decimal places (a Python int); of a complex number both
     parts.
 
@@ -724,7 +724,7 @@ _PRODUCTS = 8
 
 
 @lifting.binary
-def power(x: ArrayLike, y: ArrayLike) -> Value:
+def power(x: Operand, y: Operand) -> Value:
     """x ** y; constant integer powers up to 8 are products, −1 to −8 their inverses, 0.5 a root.
 
     Integers wrap.  A negative exponent of integers raises an ExponentError if it is known at trace
@@ -773,8 +773,8 @@ def _repeated(base: Expr, n: int) -> Expr:
     return result
 
 
-@lifting.leading
-def cast(x: ArrayLike, dtype: DTypeLike) -> Value:
+@ir.leading
+def cast(x: Operand, dtype: DTypeLike) -> Value:
     """Convert to `dtype`: integers wrap; float to integer saturates, and NaN gives 0.
 
     Parameters
@@ -794,8 +794,8 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Value:
     return lifting.lifted(build, "cast", (x,))
 
 
-@lifting.leading
-def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Value:
+@ir.leading
+def clip(x: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
     """x clamped to [min, max]; either bound may be None.
 
     Parameters
@@ -813,7 +813,7 @@ def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = Non
     return clipped
 
 
-def _limited(name: str, x: ArrayLike, bound: Any) -> Any:
+def _limited(name: str, x: Operand, bound: Any) -> Any:
     """`maximum` or `minimum` with a bound; a bound outside the range of x's type has no effect."""
 
     def build(values: list[Expr]) -> Expr:
@@ -828,7 +828,7 @@ def _limited(name: str, x: ArrayLike, bound: Any) -> Any:
 
 @lifting.leading
 def isclose(
-    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    a: Operand, b: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Value:
     """|a − b| ≤ atol + rtol·|b|, or a = b.
 
@@ -849,7 +849,7 @@ def isclose(
     return logical_or(found, logical_and(not_equal(a, a), not_equal(near, near)))
 
 
-def _as_inexact(x: ArrayLike) -> Any:
+def _as_inexact(x: Operand) -> Any:
     """Integers converted to float64, where differences do not overflow."""
 
     def build(values: list[Expr]) -> Expr:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ...annotations import ArrayLike, Element, Value
+from ...annotations import Element, Operand, Value
 from ...errors import DTypeError
 from ...expr import Expr
 from ...frontend.sources import as_array
@@ -22,7 +22,7 @@ from .lifting import lifted, unary
 __all__ = ["digamma", "lgamma"]
 
 
-def _real(f: Callable[[Element], Element], name: str, x: ArrayLike) -> Value:
+def _real(f: Callable[[Element], Element], name: str, x: Operand) -> Value:
     """`f` in float64 of each element of real numbers."""
     kind = x.dtype if isinstance(x, Scalar) else as_array(x, name).types[0]
     if kind.is_complex:
@@ -189,7 +189,7 @@ def _psi(x: Element) -> Element:
 
 
 @unary
-def lgamma(x: ArrayLike) -> Value:
+def lgamma(x: Operand) -> Value:
     """log |Γ(x)|, of real numbers; ∞ at 0, −1, −2, ….
 
     Errors: `DTypeError` for complex numbers.
@@ -203,7 +203,7 @@ def lgamma(x: ArrayLike) -> Value:
 
 
 @unary
-def digamma(x: ArrayLike) -> Value:
+def digamma(x: Operand) -> Value:
     """ψ(x) = Γ′(x) / Γ(x), the derivative of `lgamma`; NaN at −1, −2, …, and ∓∞ at ±0.
 
     Errors: `DTypeError` for complex numbers.

@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, cast as cast_type
 
-from ... import late_binding as later, types
-from ...annotations import ArrayLike, BinaryFunction, Element, LeadingFunction, UnaryFunction, Value
+from ... import late_binding as later
+from ...annotations import BinaryFunction, Element, LeadingFunction, Operand, UnaryFunction, Value
 from ...array import Array, broadcast_map
 from ...errors import DTypeError
 from ...expr import Expr
@@ -35,7 +35,7 @@ def elementwise(name: str, *operands: Any) -> Any:
     return lifted(lambda values: apply_primitive(name, values), name, operands)
 
 
-def _comparable(value: ArrayLike, other: ArrayLike, name: str) -> ArrayLike:
+def _comparable(value: Operand, other: Operand, name: str) -> Operand:
     """An integer beyond all integer types as a float that compares with another operand as it
     does."""
     if type(value) is not int or -(1 << 63) <= value < 1 << 64:
@@ -48,7 +48,9 @@ def _comparable(value: ArrayLike, other: ArrayLike, name: str) -> ArrayLike:
 
 
 def _has_components(value: Any) -> bool:
-    return types.is_composite(value) or (isinstance(value, Array) and not value.structure.is_leaf)
+    return ir.types.is_composite(value) or (
+        isinstance(value, Array) and not value.structure.is_leaf
+    )
 
 
 def _lexicographic(name: str, x: Element, y: Element) -> Any:
@@ -56,7 +58,7 @@ def _lexicographic(name: str, x: Element, y: Element) -> Any:
     (left, structure), (right, other) = (
         (later.unzip_flat(v), v.structure)
         if isinstance(v, Array)
-        else types.flatten(v, lambda _: False)
+        else ir.types.flatten(v, lambda _: False)
         for v in (x, y)
     )
     if not structure.same_nesting(other):
@@ -92,7 +94,7 @@ def lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any, 
 P = ParamSpec("P")
 
 
-def leading(function: Callable[Concatenate[ArrayLike, P], Value]) -> LeadingFunction[P]:
+def leading(function: Callable[Concatenate[Operand, P], Value]) -> LeadingFunction[P]:
     """Annotate a function whose result is an array or a scalar as its first operand is one."""
     complete(function)
     return cast_type("LeadingFunction[P]", function)
@@ -113,7 +115,7 @@ def binary(function: Callable[[Any, Any], Any]) -> BinaryFunction:
 #: Families of types, as texts name them.
 _FAMILIES = {"bool": "booleans", "int": "integers", "uint": "integers", "float": "floats",
              "complex": "complex numbers"}  # fmt: skip
-_EXAMPLES = (types.bool_, types.int32, types.uint32, types.float32, types.complex64)
+_EXAMPLES = (ir.types.bool_, ir.types.int32, ir.types.uint32, ir.types.float32, ir.types.complex64)
 
 
 def _documented(name: str, doc: str, operands: str, of: str, example: str, shown: str) -> str:
@@ -137,19 +139,19 @@ def _documented(name: str, doc: str, operands: str, of: str, example: str, shown
 
 
 def _type_of_result(name: str) -> str:
-    made = {t: ruled[1] for t in types.ALL_TYPES if (ruled := TABLE[name].rule(t)) is not None}
-    if set(made.values()) <= {types.bool_, types.int32} and len(set(made.values())) == 1:
-        return "of booleans" if types.bool_ in made.values() else "of int32"
-    if made.get(types.int32) == types.float64:
+    made = {t: ruled[1] for t in ir.types.ALL_TYPES if (ruled := TABLE[name].rule(t)) is not None}
+    if set(made.values()) <= {ir.types.bool_, ir.types.int32} and len(set(made.values())) == 1:
+        return "of booleans" if ir.types.bool_ in made.values() else "of int32"
+    if made.get(ir.types.int32) == ir.types.float64:
         return "of floats (float64 for integers, unless they are small)"
-    if types.complex64 in made and made[types.complex64] == types.float32:
+    if ir.types.complex64 in made and made[ir.types.complex64] == ir.types.float32:
         return "of that type (of real numbers for complex ones)"
     return "of that type"
 
 
 def documented_unary(name: str, doc: str, example: str, shown: str) -> UnaryFunction:
     @unary
-    def function(x: ArrayLike) -> Value:
+    def function(x: Operand) -> Value:
         return elementwise(name, x)
 
     function.__name__ = function.__qualname__ = name
@@ -160,7 +162,7 @@ def documented_unary(name: str, doc: str, example: str, shown: str) -> UnaryFunc
 
 def documented_binary(name: str, doc: str, example: str, shown: str) -> BinaryFunction:
     @binary
-    def function(x: ArrayLike, y: ArrayLike) -> Value:
+    def function(x: Operand, y: Operand) -> Value:
         return elementwise(name, x, y)
 
     function.__name__ = function.__qualname__ = name

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import late_binding as later
-from ...annotations import ArrayLike, Function, ScheduleLike
+from ...annotations import ArrayLike, FunctionN, ScheduleLike
 from ...array import Array
 from ...errors import DTypeError, ShapeError, user_location
 from ...expr import Expr, Index
@@ -30,7 +30,7 @@ def _same_shapes(arrays: Sequence[Array], operation: str) -> tuple[Check, ...]:
 
 @operation
 def map(
-    f: Function,
+    f: FunctionN,
     a: ArrayLike,
     *more: ArrayLike,
     name: str | None = None,
@@ -52,7 +52,7 @@ def map(
 
 @operation
 def imap(
-    f: Function,
+    f: FunctionN,
     a: ArrayLike,
     *more: ArrayLike,
     name: str | None = None,
@@ -73,7 +73,7 @@ def imap(
 
 
 def _map(
-    f: Function,
+    f: FunctionN,
     operands: Sequence[Any],
     operation: str,
     name: str | None,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...annotations import ArrayLike, Value
+from ...annotations import Operand, Value
 from ...array import Array
 from ...errors import DTypeError, TracingError
 from ...expr import Expr
@@ -28,7 +28,7 @@ __all__ = ["divmod", "float_power", "frexp", "gcd", "i0", "iscomplex", "isneginf
            "rotate_left", "rotate_right", "select", "sinc", "spacing"]  # fmt: skip
 
 
-def _of_scalars(f: Callable[..., Any], name: str, *operands: ArrayLike) -> Any:
+def _of_scalars(f: Callable[..., Any], name: str, *operands: Operand) -> Any:
     """`f` of scalars of one type, for each element of operands that broadcast."""
 
     def build(values: list[Expr]) -> Expr:
@@ -38,7 +38,7 @@ def _of_scalars(f: Callable[..., Any], name: str, *operands: ArrayLike) -> Any:
     return lifted(build, name, operands)
 
 
-def _type(x: ArrayLike, name: str) -> ScalarType:
+def _type(x: Operand, name: str) -> ScalarType:
     """The type of an operand."""
     if isinstance(x, Scalar):
         return x.dtype
@@ -46,7 +46,7 @@ def _type(x: ArrayLike, name: str) -> ScalarType:
 
 
 @unary
-def positive(x: ArrayLike) -> Value:
+def positive(x: Operand) -> Value:
     """`x` itself, booleans too.
 
     >>> td.positive(np.array([3, 1, 2]))
@@ -56,7 +56,7 @@ def positive(x: ArrayLike) -> Value:
 
 
 @unary
-def isposinf(x: ArrayLike) -> Value:
+def isposinf(x: Operand) -> Value:
     """Whether x is +∞.
 
     >>> td.isposinf(np.array([0.0, 0.5, 1.0]))
@@ -66,7 +66,7 @@ def isposinf(x: ArrayLike) -> Value:
 
 
 @unary
-def isneginf(x: ArrayLike) -> Value:
+def isneginf(x: Operand) -> Value:
     """Whether x is −∞.
 
     >>> td.isneginf(np.array([0.0, 0.5, 1.0]))
@@ -76,7 +76,7 @@ def isneginf(x: ArrayLike) -> Value:
 
 
 @unary
-def isreal(x: ArrayLike) -> Value:
+def isreal(x: Operand) -> Value:
     """Whether the imaginary part is 0.
 
     >>> td.isreal(np.array([3 + 4j]))
@@ -86,7 +86,7 @@ def isreal(x: ArrayLike) -> Value:
 
 
 @unary
-def iscomplex(x: ArrayLike) -> Value:
+def iscomplex(x: Operand) -> Value:
     """Whether the imaginary part is not 0.
 
     >>> td.iscomplex(np.array([3 + 4j]))
@@ -96,7 +96,7 @@ def iscomplex(x: ArrayLike) -> Value:
 
 
 @unary
-def sinc(x: ArrayLike) -> Value:
+def sinc(x: Operand) -> Value:
     """sin(πx) / (πx), and 1 at 0.
 
     >>> td.sinc(np.array([0.0, 0.5]))
@@ -135,7 +135,7 @@ _I0_ABOVE = (
 
 
 @unary
-def i0(x: ArrayLike) -> Value:
+def i0(x: Operand) -> Value:
     """The modified Bessel function of the first kind and order 0, of real numbers.
 
     >>> round(float(td.i0(td.unit(1.0))), 6)
@@ -166,7 +166,7 @@ def i0(x: ArrayLike) -> Value:
 
 
 @unary
-def spacing(x: ArrayLike) -> Value:
+def spacing(x: Operand) -> Value:
     """The distance from a float to the next one away from 0, with its sign (0: positive); NaN of
     ±∞.
 
@@ -183,7 +183,7 @@ def spacing(x: ArrayLike) -> Value:
 
 
 @binary
-def float_power(x: ArrayLike, y: ArrayLike) -> Value:
+def float_power(x: Operand, y: Operand) -> Value:
     """x ** y in float64, or complex128.
 
     >>> td.float_power(np.array([3, 1, 2]), 2)
@@ -193,7 +193,7 @@ def float_power(x: ArrayLike, y: ArrayLike) -> Value:
 
 
 @binary
-def logaddexp2(x: ArrayLike, y: ArrayLike) -> Value:
+def logaddexp2(x: Operand, y: Operand) -> Value:
     """log₂(2ˣ + 2ʸ) without overflow.
 
     >>> td.logaddexp2(np.array([1.0]), np.array([1.0]))
@@ -211,7 +211,7 @@ def logaddexp2(x: ArrayLike, y: ArrayLike) -> Value:
     return _of_scalars(value, "logaddexp2", x, y)
 
 
-def divmod(x: ArrayLike, y: ArrayLike) -> tuple[Value, Value]:
+def divmod(x: Operand, y: Operand) -> tuple[Value, Value]:
     """`(x // y, x % y)`.
 
     Parameters
@@ -228,7 +228,7 @@ def divmod(x: ArrayLike, y: ArrayLike) -> tuple[Value, Value]:
 
 
 @binary
-def gcd(x: ArrayLike, y: ArrayLike) -> Value:
+def gcd(x: Operand, y: Operand) -> Value:
     """The greatest common divisor of integers, not negative; gcd(0, 0) = 0.
 
     >>> td.gcd(np.array([12, 7]), 18)
@@ -249,7 +249,7 @@ def _gcd(x: Any, y: Any) -> Any:
 
 
 @binary
-def lcm(x: ArrayLike, y: ArrayLike) -> Value:
+def lcm(x: Operand, y: Operand) -> Value:
     """The least common multiple of integers, not negative; 0 if one of them is 0.
 
     >>> td.lcm(np.array([3, 1, 2]), 2)
@@ -264,7 +264,7 @@ def lcm(x: ArrayLike, y: ArrayLike) -> Value:
     return _of_scalars(value, "lcm", x, y)
 
 
-def modf(x: ArrayLike) -> tuple[Value, Value]:
+def modf(x: Operand) -> tuple[Value, Value]:
     """`(fraction, whole)`, both with the sign of x; the fraction of ±∞ is ±0.
 
     Parameters
@@ -282,7 +282,7 @@ def modf(x: ArrayLike) -> tuple[Value, Value]:
     return fn.copysign(fn.where(fn.isinf(whole), 0.0, fn.subtract(x, whole)), x), whole
 
 
-def frexp(x: ArrayLike) -> tuple[Value, Value]:
+def frexp(x: Operand) -> tuple[Value, Value]:
     """`(mantissa, exponent)` with x = mantissa · 2 ** exponent and 0.5 ≤ |mantissa| < 1 (0, ±∞ and
     NaN have exponent 0); the exponent is int32.
 
@@ -326,7 +326,7 @@ def _scaled(x: Any, n: Any) -> Any:
 
 
 @binary
-def ldexp(x: ArrayLike, n: ArrayLike) -> Value:
+def ldexp(x: Operand, n: Operand) -> Value:
     """x · 2 ** n for integers n.
 
     Parameters
@@ -353,7 +353,7 @@ def ldexp(x: ArrayLike, n: ArrayLike) -> Value:
 
 
 def nan_to_num(
-    x: ArrayLike,
+    x: Operand,
     copy: bool = True,
     nan: float = 0.0,
     posinf: float | None = None,
@@ -395,7 +395,7 @@ def nan_to_num(
 
 
 def select(
-    conditions: Sequence[ArrayLike], choices: Sequence[ArrayLike], default: ArrayLike = 0
+    conditions: Sequence[Operand], choices: Sequence[Operand], default: Operand = 0
 ) -> Value:
     """For each element the choice of the first condition that holds, else `default`.
 
@@ -425,9 +425,9 @@ def select(
 
 
 def piecewise(
-    x: ArrayLike,
-    conditions: Sequence[ArrayLike],
-    functions: Sequence[Callable[[Value], ArrayLike] | ArrayLike],
+    x: Operand,
+    conditions: Sequence[Operand],
+    functions: Sequence[Callable[[Value], Operand] | Operand],
 ) -> Value:
     """For each element the function of the last condition that holds, applied to it; one function
     more than conditions is for the others (else they are 0).  Numbers are constant functions.
@@ -465,7 +465,7 @@ def piecewise(
     return found
 
 
-def _rotated(x: ArrayLike, n: ArrayLike, left: bool, name: str) -> Any:
+def _rotated(x: Operand, n: Operand, left: bool, name: str) -> Any:
     kind = _type(x, name)
     if not kind.is_integer or not _type(n, name).is_integer:
         raise DTypeError(
@@ -486,7 +486,7 @@ def _rotated(x: ArrayLike, n: ArrayLike, left: bool, name: str) -> Any:
 
 
 @binary
-def rotate_left(x: ArrayLike, n: ArrayLike) -> Value:
+def rotate_left(x: Operand, n: Operand) -> Value:
     """The bits of an integer rotated by n places to the left; n is taken modulo the width.
 
     Parameters
@@ -499,7 +499,7 @@ def rotate_left(x: ArrayLike, n: ArrayLike) -> Value:
 
 
 @binary
-def rotate_right(x: ArrayLike, n: ArrayLike) -> Value:
+def rotate_right(x: Operand, n: Operand) -> Value:
     """The bits of an integer rotated by n places to the right; n is taken modulo the width.
 
     Parameters

@@ -12,7 +12,7 @@ from ...analysis.polynomial import polynomial
 from ...annotations import (
     ArrayLike,
     AxisLike,
-    Function,
+    FunctionN,
     Indexing,
     IndexMode,
     IntLike,
@@ -559,7 +559,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 @operation
 def backpermute(
     shape: ShapeLike,
-    f: Function,
+    f: FunctionN,
     a: ArrayLike,
     *,
     name: str | None = None,

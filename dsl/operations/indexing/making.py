@@ -13,7 +13,7 @@ from ...annotations import (
     ArrayLike,
     DTypeLike,
     Element,
-    Function,
+    FunctionN,
     IntLike,
     ScalarLike,
     ScheduleLike,
@@ -54,7 +54,7 @@ Nested: TypeAlias = "ArrayLike | Sequence[Nested]"
 
 @operation
 def generate(
-    shape: ShapeLike, f: Function, *, name: str | None = None, schedule: ScheduleLike | None = None
+    shape: ShapeLike, f: FunctionN, *, name: str | None = None, schedule: ScheduleLike | None = None
 ) -> Array:
     """The array of `shape` whose element at (i, j, …) is `f(i, j, …)`.
 

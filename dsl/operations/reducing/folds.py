@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...analysis.short_extents import SHORT_AXIS, fixed, short_extent
-from ...annotations import ArrayLike, AxisLike, Element, Function, ScheduleLike
+from ...annotations import ArrayLike, AxisLike, Element, Function2, ScheduleLike
 from ...array import Array, map_over
 from ...errors import TracingError, user_location
 from ...expr import Const, Expr, Index, constant
@@ -66,7 +66,7 @@ def not_empty(array: Array, axes: Sequence[int], operation: str) -> tuple[Check,
 
 @operation
 def fold(
-    f: Function,
+    f: Function2,
     init: Element,
     a: ArrayLike,
     axis: AxisLike | None = -1,
@@ -93,7 +93,7 @@ def fold(
 
 @operation
 def fold1(
-    f: Function,
+    f: Function2,
     a: ArrayLike,
     axis: AxisLike | None = -1,
     *,
@@ -115,7 +115,7 @@ def fold1(
 
 
 def _fold(
-    f: Function,
+    f: Function2,
     init: tuple[Any, ...],
     a: ArrayLike,
     axis: AxisLike | None,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import late_binding as later, simplify
-from ...annotations import ArrayLike, Element, Function, ScheduleLike, Value
+from ...annotations import ArrayLike, Element, Function1, Function2, ScheduleLike, Value
 from ...array import Array
 from ...errors import AxisError, DTypeError, ShapeError, user_location
 from ...expr import Const, Expr, Index, Read, constant
@@ -99,7 +99,7 @@ def compact(
 
 @operation
 def filter(
-    p: Function, a: ArrayLike, *, name: str | None = None, schedule: ScheduleLike | None = None
+    p: Function1, a: ArrayLike, *, name: str | None = None, schedule: ScheduleLike | None = None
 ) -> tuple[Array, Array]:
     """`compact` with a predicate on the elements: (values, count).
 
@@ -127,8 +127,8 @@ def filter(
 
 @operation
 def expand(
-    count: Function,
-    get: Function,
+    count: Function1,
+    get: Function2,
     a: ArrayLike,
     *,
     name: str | None = None,

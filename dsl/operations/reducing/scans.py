@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import simplify
 from ...analysis.combines import simple_combine
-from ...annotations import ArrayLike, DTypeLike, Element, Function, ScheduleLike
+from ...annotations import ArrayLike, DTypeLike, Element, Function2, ScheduleLike
 from ...array import Array, map_over, require_scalars
 from ...errors import ShapeError, user_location
 from ...expr import Index, constant
@@ -26,7 +26,7 @@ __all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulati
 
 
 def scan_array(
-    f: Function,
+    f: Function2,
     init: tuple[Any, ...],
     a: ArrayLike,
     axis: int,
@@ -77,7 +77,7 @@ def with_total(prefix: Array) -> tuple[Array, Array]:
 
 @combining
 def scanl(
-    f: Function,
+    f: Function2,
     init: Element,
     a: ArrayLike,
     axis: int = -1,
@@ -100,7 +100,7 @@ def scanl(
 
 @combining
 def scanl1(
-    f: Function,
+    f: Function2,
     a: ArrayLike,
     axis: int = -1,
     *,
@@ -118,7 +118,7 @@ def scanl1(
 
 @combining
 def scanl_total(
-    f: Function,
+    f: Function2,
     init: Element,
     a: ArrayLike,
     axis: int = -1,
@@ -141,7 +141,7 @@ def scanl_total(
 
 @combining
 def scanr(
-    f: Function,
+    f: Function2,
     init: Element,
     a: ArrayLike,
     axis: int = -1,
@@ -162,7 +162,7 @@ def scanr(
 
 @combining
 def scanr1(
-    f: Function,
+    f: Function2,
     a: ArrayLike,
     axis: int = -1,
     *,
@@ -180,7 +180,7 @@ def scanr1(
 
 @combining
 def scanr_total(
-    f: Function,
+    f: Function2,
     init: Element,
     a: ArrayLike,
     axis: int = -1,

@@ -65,6 +65,17 @@ assert_type(contrast.lower(data), td.Program)
 assert_type(contrast.lower(data).explain(), str)
 assert_type(float(td.sum(a)), float)
 
+numbers: list[float] = [3.0, 1.0, 2.0]
+assert_type(td.sum([1.0, 2.0]), td.Array)
+assert_type(td.mean([[1, 2], [3, 4]], axis=0), td.Array)
+assert_type(td.median(numbers), td.Array)
+assert_type(td.stack([numbers, numbers]), td.Array)
+assert_type(td.sum([data, data]), td.Array)
+assert_type(td.dot([1, 2], [[1.0, 2.0], [3.0, 4.0]]), td.Array)
+assert_type(a @ [1, 2, 3, 4, 5], td.Array)
+assert_type(td.map(lambda x, y: x + y, numbers, numbers), td.Array)
+assert_type(td.fold(lambda x, y: x + y, 0.0, numbers), td.Array)
+
 
 class Motion(NamedTuple):
     place: td.Array
