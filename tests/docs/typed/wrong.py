@@ -10,7 +10,7 @@ td.sum("numbers")  # wrong
 td.sum((1.0, 2.0))  # wrong
 td.sum(["one"])  # wrong
 td.sqrt([1.0])  # wrong
-print(a * [1.0])  # wrong
+print(a - [1.0])  # wrong
 td.fold(lambda x: x, 0.0, a)  # wrong
 td.sqrt()  # wrong
 td.sqrt([1.0], 2.0)  # wrong
