@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         AxisLike,
         DTypeLike,
         Indexing,
+        NumPyArray,
         Order,
         Part,
         ScalarLike,
@@ -407,6 +408,22 @@ class Array(Operators["Array"]):
         See also `item`, `td.run`.
         """
         return later.computed.one_array(self, "tolist()").tolist()
+
+    def to_numpy(self) -> NumPyArray:
+        """The elements as an array of NumPy's, which cannot be written; the array is computed, and
+        keeps it.  Libraries that look for this method, as matplotlib's `hist`, take arrays by it.
+
+        Result: a NumPy array of the same shape and type.
+
+        Errors: `TracingError` while a function is traced: nothing has a value then.
+
+        >>> import treadle as td
+        >>> td.iota(3).to_numpy()
+        array([0, 1, 2])
+
+        See also `td.run`, whose results can be written.
+        """
+        return later.computed.one_array(self, "to_numpy()")
 
     # --- operators: cached calls ---
     def _binary(self, name: str, other: object, swapped: bool = False) -> object:

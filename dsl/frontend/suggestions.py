@@ -533,7 +533,7 @@ METHODS = {
     "unsqueeze": "td.expand_dims(a, axis)",
     "values": RUN,
     "flat": "td.flatten(a)",
-    **dict.fromkeys(("to_numpy", "detach", "addressable_data", "persist"), RUN),
+    **dict.fromkeys(("detach", "addressable_data", "persist"), RUN),
     **dict.fromkeys(("data", "ctypes", "tofile", "byteswap"), RUN + "; it has memory"),
     "to_list": "a.tolist()",
     **dict.fromkeys(("cuda", "is_cuda", "sharding"), "td.config(backend=\"cuda\") says where it "

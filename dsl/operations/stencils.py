@@ -497,7 +497,8 @@ def convolve(
         a, w: arrays of equal rank; `weights` is another name for `w`.
         boundary: the values outside `a`, as those of `stencil`; the default is `td.clamp`, and
             zeros for the mode "full".
-        mode: "same": the extents of `a`; "full": all positions where both overlap, m + n − 1 along
+        mode: "same": the extents of `a` (numpy.convolve has zeros outside, and so has
+            `boundary=td.constant(0)`); "full": all positions where both overlap, m + n − 1 along
             an axis; "valid": those where all weights do, m − n + 1 (both as in numpy.convolve).
             A weight that is inf or NaN makes NaN of the zeros outside.
         method: "direct" adds the products of each element; "fft" multiplies Fourier transforms:

@@ -134,3 +134,22 @@ def test_functions_of_numpy_with_parameters_that_are_numpys():
     assert isinstance(np.sum(x), td.Array)  # what td has stays td's
     with pytest.raises(td.TracingError, match="sum has no argument 'out'"):
         td.jit(lambda v: np.sum(v, out=out)).lower(np.ones(3))
+
+
+def test_matplotlib_takes_all_elements_at_once(monkeypatch):
+    """`hist` looks for `to_numpy`, and would go through other arrays element by element."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    a = td.use(np.arange(30.0)) ** 2
+    value = a.to_numpy()
+    assert type(value) is np.ndarray and not value.flags.writeable
+    np.testing.assert_array_equal(value, np.arange(30.0) ** 2)
+    monkeypatch.setattr(td.Array, "__iter__", lambda self: pytest.fail("element by element"))
+    counts, edges, _ = plt.hist(a, bins=5)
+    want = np.histogram(value, 5)
+    np.testing.assert_array_equal(counts, want[0])
+    np.testing.assert_allclose(edges, want[1])
+    plt.boxplot(a)
+    plt.close("all")
+    with pytest.raises(td.TracingError, match="to_numpy"):
+        td.jit(lambda x: x.to_numpy())(value)
