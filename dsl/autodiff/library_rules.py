@@ -34,7 +34,7 @@ Rule = Callable[[Sequence[Bar], Sequence[Array], Sequence[Array], tuple[Any, ...
 
 RULES: dict[str, Rule] = {}
 #: Operations whose results are no floats, or constant wherever they have a derivative.
-ZERO = frozenset(["argsort", "checkpoints"])
+ZERO = frozenset(["argsort", "argpartition", "checkpoints"])
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:

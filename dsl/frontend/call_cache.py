@@ -426,8 +426,11 @@ def _small_part(data: HostArray | None, index: tuple[object, ...]) -> HostArray 
     if any(type(x) is not int for x in index[:-1]):
         return None
     last = index[-1] if index else None
-    bounds = (last.start, last.stop) if type(last) is slice and last.step in (None, 1) else (last,)
-    if not all(type(b) is int or (b is None and len(bounds) > 1) for b in bounds):
+    if type(last) is slice:
+        bounds = last.start, last.stop, last.step
+        if not all(b is None or type(b) is int for b in bounds) or last.step not in (None, 1):
+            return None
+    elif type(last) is not int:
         return None
     at = cast("tuple[int | slice, ...]", index)
     try:

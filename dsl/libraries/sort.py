@@ -1,4 +1,4 @@
-"""Sorting by NumPy: the `Library` operations `sort`, `argsort` and `partition`.
+"""Sorting by NumPy: the `Library` operations `sort`, `argsort`, `partition` and `argpartition`.
 
 NumPy's unstable sort of numbers uses vectors; its stable `argsort` does not, and takes ten times as
 long.  So keys become integers of the same order, and are sorted together with their indices, as
@@ -52,6 +52,13 @@ def partition(x: Values, at: Values, axis: int) -> Values:
     made = np.array(_ordered(x))
     _place(np.moveaxis(made, axis, -1), places)
     return made.astype(x.dtype, copy=False)
+
+
+def argpartition(x: Values, at: Values, axis: int) -> Values:
+    """The indices of the elements in the order of a partition at one position."""
+    if x.itemsize == 1 or not x.size:
+        return argsort(x, axis)
+    return np.argpartition(_ordered(x), int(at[0]), axis=axis)
 
 
 def _place(rows: Values, places: Values) -> None:
@@ -173,7 +180,8 @@ def windows(before: Values, starts: Values, ranks: Values) -> tuple[Values, Valu
 
 register("sort", lambda axis: lambda x: sort(x, axis), along=lambda by, rank: by)
 register("argsort", lambda axis: lambda x: argsort(x, axis), along=lambda by, rank: by)
-register("partition", lambda axis: lambda x, at: partition(x, at, axis), along=lambda by, rank: by)
+register("partition", lambda axis: partial(partition, axis=axis), along=lambda by, rank: by)
+register("argpartition", lambda axis: partial(argpartition, axis=axis), along=lambda by, rank: by)
 
 
 register("sort_boundaries", lambda step: partial(boundaries, step))
@@ -182,8 +190,8 @@ register("sort_windows", lambda: windows)
 
 
 def sorting(name: str, axis: int) -> LibraryOperation:
-    """The operation `sort`, `argsort` or `partition` along an axis; the last also takes positions,
-    which count from 0."""
+    """The operation `sort` or `argsort` along an axis; `partition` and `argpartition` also take
+    positions, which count from 0."""
     return builtin(name, (axis,))
 
 

@@ -1,6 +1,7 @@
 """sort_partitions: where no library selects elements, arrays are sorted.
 
-    partition(x, positions)   →   sort(x)
+    partition(x, positions)      →   sort(x)
+    argpartition(x, positions)   →   argsort(x)
 
 NumPy selects some positions of an array in memory in less time than it sorts it.  CuPy sorts for
 it, and arrays in blocks are sorted by samples.
@@ -25,11 +26,12 @@ def sort_partitions(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         if not _is_partition(node):
             return node
         assert isinstance(node, Library)
-        operation = sorting("sort", *node.operation.parameters)
+        name = node.operation.name.replace("partition", "sort")
+        operation = sorting(name, *node.operation.parameters)
         return node.with_(operation=operation, arguments=node.arguments[:1])
 
     return rewrite_graph(roots, change, context.kept)
 
 
 def _is_partition(node: Node) -> bool:
-    return isinstance(node, Library) and node.operation.name == "partition"
+    return isinstance(node, Library) and node.operation.name in ("partition", "argpartition")

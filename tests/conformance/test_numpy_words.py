@@ -557,6 +557,12 @@ def test_order_statistics_of_every_type(run, dtype):
                             (np.sort, a)))  # fmt: skip
             np.testing.assert_array_equal(found[kth], want[kth])
             np.testing.assert_array_equal(np.sort(found[: kth % n], 0), want[: kth % n])
+            at = run(td.argpartition(a, kth, axis))
+            assert at.dtype == np.int64
+            taken = a.ravel()[at] if axis is None else np.take_along_axis(a, at, axis)
+            np.testing.assert_array_equal(np.moveaxis(taken, axis or 0, 0)[kth], want[kth])
+            same = np.sort(taken, axis or 0), np.moveaxis(want, 0, axis or 0)
+            np.testing.assert_array_equal(*same)
     if kind != "c":
         for q in (0.5, [0.1, 0.5, 1.0], np.linspace(0, 1, 30)):
             for axis in (1, None):

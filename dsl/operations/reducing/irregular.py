@@ -211,10 +211,12 @@ def _by_library(operation: str, array: Array, axis: int, kind: ScalarType, *more
     return Array(made.leaves, LEAF, array._shape)
 
 
-def placed(array: Array, at: Array, axis: int) -> Array:
+def placed(array: Array, at: Array, axis: int, operation: str = "partition") -> Array:
     """Numbers along an axis in an order in which those at the positions `at`, an array of rank 1,
-    are where sorting puts them, with none before them that is larger and none after smaller."""
-    return _by_library("partition", array, axis, array.types[0], at)
+    are where sorting puts them, with none before them that is larger and none after smaller; by
+    `argpartition`, their indices in such an order."""
+    kind = array.types[0] if operation == "partition" else int64
+    return _by_library(operation, array, axis, kind, at)
 
 
 def order_by(keys: Sequence[Array], axis: int) -> Array:

@@ -10,6 +10,7 @@ from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...expr import constant
 from ...frontend.sources import as_array
+from ...frontend.tracing import forbid_nesting
 from ...shapes import require
 from ...types import int64
 from ..common import alike, checked, normalise_axis, operation, whole_number
@@ -111,40 +112,41 @@ def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
     >>> td.partition(np.array([3, 1, 2]), 1)
     Array([1, 2, 3])
     """
-    _require_number(kth, "partition")
-    array = as_array(a, "partition")
-    if axis is None:
-        array, axis = flatten(array), 0
-    if not array.structure.is_leaf or not array.ndim:
-        return sort_(array, axis)
-    axis = normalise_axis(axis, array.ndim, "partition")
-    checks = require(
-        array._shape[axis], constant(kth + 1 if kth >= 0 else -kth),
-        f"partition: there is no element {kth} of {{left}}.", relation=">=",
-        hint="kth is a position along the axis, from 0, or from −1 backwards.",
-    )  # fmt: skip
-    at = generate((1,), lambda i: int64(kth) if kth >= 0 else array.shape[axis] + kth)
-    return placed(checked(array, checks) if checks else array, at, axis)
+    return _parted("partition", a, kth, axis)
 
 
 @operation
 def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
-    """The indices of the elements in an order as that of `partition`: sorted, stably.
+    """The indices of the elements in an order as that of `partition`.
 
     Parameters
-        kth: the position, in sorted order, of the element that separates the two sides.
+        kth: the position, in sorted order, of the element that separates the two sides; negative
+            ones count from the end.
 
     Result: an array of int64 of the shape of `a`.
 
     >>> td.argpartition(np.array([3, 1, 2]), 1)
     Array([1, 2, 0])
     """
-    _require_number(kth, "argpartition")
-    return argsort(a, axis)
+    return _parted("argpartition", a, kth, axis)
 
 
-def _require_number(kth: Any, operation: str) -> None:
-    whole_number(kth, operation, "kth", "Write kth=1, a position along the axis.")
+def _parted(operation: str, a: ArrayLike, kth: int, axis: int | None) -> Array:
+    forbid_nesting(operation)
+    kth = whole_number(kth, operation, "kth", "Write kth=1, a position along the axis.")
+    array = as_array(a, operation)
+    if axis is None:
+        array, axis = flatten(array), 0
+    if not array.structure.is_leaf or not array.ndim:
+        return (argsort if operation == "argpartition" else sort_)(array, axis)
+    axis = normalise_axis(axis, array.ndim, operation)
+    checks = require(
+        array._shape[axis], constant(kth + 1 if kth >= 0 else -kth),
+        f"{operation}: there is no element {kth} of {{left}}.", relation=">=",
+        hint="kth is a position along the axis, from 0, or from −1 backwards.",
+    )  # fmt: skip
+    at = generate((1,), lambda i: int64(kth) if kth >= 0 else array.shape[axis] + kth)
+    return placed(checked(array, checks) if checks else array, at, axis, operation)
 
 
 @operation
