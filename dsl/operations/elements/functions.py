@@ -667,7 +667,7 @@ def complex_(re: Operand, im: Operand) -> Value:
 _DECIMALS = "Write td.round(x, 2); for a run-time number: td.round(x * scale) / scale."
 
 
-@ir.leading
+@lifting.leading
 def round(x: Operand, decimals: int = 0) -> Value:
     """Round half to even, to `decimals` decimal places (a Python int); of a complex number both
     parts.
@@ -773,7 +773,7 @@ def _repeated(base: Expr, n: int) -> Expr:
     return result
 
 
-@ir.leading
+@lifting.leading
 def cast(x: Operand, dtype: DTypeLike) -> Value:
     """Convert to `dtype`: integers wrap; float to integer saturates, and NaN gives 0.
 
@@ -794,7 +794,7 @@ def cast(x: Operand, dtype: DTypeLike) -> Value:
     return lifting.lifted(build, "cast", (x,))
 
 
-@ir.leading
+@lifting.leading
 def clip(x: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
     """x clamped to [min, max]; either bound may be None.
 

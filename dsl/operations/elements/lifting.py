@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, cast as cast_type
 
-from ... import late_binding as later
+from ... import late_binding as later, types
 from ...annotations import BinaryFunction, Element, LeadingFunction, Operand, UnaryFunction, Value
 from ...array import Array, broadcast_map
 from ...errors import DTypeError
@@ -48,9 +48,7 @@ def _comparable(value: Operand, other: Operand, name: str) -> Operand:
 
 
 def _has_components(value: Any) -> bool:
-    return ir.types.is_composite(value) or (
-        isinstance(value, Array) and not value.structure.is_leaf
-    )
+    return types.is_composite(value) or (isinstance(value, Array) and not value.structure.is_leaf)
 
 
 def _lexicographic(name: str, x: Element, y: Element) -> Any:
@@ -58,7 +56,7 @@ def _lexicographic(name: str, x: Element, y: Element) -> Any:
     (left, structure), (right, other) = (
         (later.unzip_flat(v), v.structure)
         if isinstance(v, Array)
-        else ir.types.flatten(v, lambda _: False)
+        else types.flatten(v, lambda _: False)
         for v in (x, y)
     )
     if not structure.same_nesting(other):
@@ -115,7 +113,7 @@ def binary(function: Callable[[Any, Any], Any]) -> BinaryFunction:
 #: Families of types, as texts name them.
 _FAMILIES = {"bool": "booleans", "int": "integers", "uint": "integers", "float": "floats",
              "complex": "complex numbers"}  # fmt: skip
-_EXAMPLES = (ir.types.bool_, ir.types.int32, ir.types.uint32, ir.types.float32, ir.types.complex64)
+_EXAMPLES = (types.bool_, types.int32, types.uint32, types.float32, types.complex64)
 
 
 def _documented(name: str, doc: str, operands: str, of: str, example: str, shown: str) -> str:
@@ -139,12 +137,12 @@ def _documented(name: str, doc: str, operands: str, of: str, example: str, shown
 
 
 def _type_of_result(name: str) -> str:
-    made = {t: ruled[1] for t in ir.types.ALL_TYPES if (ruled := TABLE[name].rule(t)) is not None}
-    if set(made.values()) <= {ir.types.bool_, ir.types.int32} and len(set(made.values())) == 1:
-        return "of booleans" if ir.types.bool_ in made.values() else "of int32"
-    if made.get(ir.types.int32) == ir.types.float64:
+    made = {t: ruled[1] for t in types.ALL_TYPES if (ruled := TABLE[name].rule(t)) is not None}
+    if set(made.values()) <= {types.bool_, types.int32} and len(set(made.values())) == 1:
+        return "of booleans" if types.bool_ in made.values() else "of int32"
+    if made.get(types.int32) == types.float64:
         return "of floats (float64 for integers, unless they are small)"
-    if ir.types.complex64 in made and made[ir.types.complex64] == ir.types.float32:
+    if types.complex64 in made and made[types.complex64] == types.float32:
         return "of that type (of real numbers for complex ones)"
     return "of that type"
 
