@@ -96,7 +96,7 @@ def test_saddle():
 
 
 def test_particle():
-    """A moved charge makes a particle land near the origin; its acceleration is a gradient."""
+    """A charge moves so that a particle lands near the origin; its acceleration is a gradient."""
 
     def path(w):
         charges = td.stack([td.float64(10), 10 - w[0]]), td.use(np.array([10.0, 0.0]))
