@@ -13,6 +13,7 @@ from treadle.dsl import passes
 from treadle.dsl.expr import Cond, Index, Read, Var, walk
 from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Fold, Generate, Input, Matmul, Permute, topological
+from treadle.dsl.graphs.relations import checks_before
 from treadle.dsl.graphs.verify import BrokenGraph, verify
 from treadle.dsl.process.configuration import Settings
 
@@ -64,6 +65,29 @@ def test_every_stage_means_the_same(name, backend):
         except Exception as error:
             error.add_note(f"after {stage}")
             raise
+
+
+CHECKED = {
+    "a mask of bools": (lambda m, a: td.compact(m, a)[0], (np.ones(5, bool), np.ones(5))),
+    "a product with 0": (lambda a, b: (a + b) * 0, (np.arange(5), np.arange(5))),
+    "one side": (lambda a, b: td.where(True, a, a + b), (np.ones(5), np.ones(5))),
+    "stop": (lambda a, b: td.stop(a + b) * 2, (np.ones(5), np.ones(5))),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", [*ZOO, *CHECKED])
+def test_no_pass_forgets_that_extents_agree(name, backend):
+    function, arguments = {**ZOO, **CHECKED}[name]
+    program = td.jit(function, backend="reference").lower(*arguments)
+
+    def checked(roots):
+        return {(c.error, c.relation, c.message) for c in checks_before(roots)}
+
+    wanted = checked(program.source_roots)
+    assert wanted or name in ZOO
+    for stage, roots in passes.run_passes(program.source_roots, Settings(), backend).stages:
+        assert wanted <= checked(roots), stage
 
 
 @pytest.mark.sample(48)
