@@ -197,34 +197,30 @@ def _negates(p: Expr, q: Expr) -> bool:
     )
 
 
-def _joined(a: Mask, b: Mask) -> Mask:
-    """A mask that holds where one of the two does."""
+def joined(a: Cotangent, b: Cotangent) -> Cotangent:
+    """The sum of two masked cotangents.  What both masks begin with is tested once, at the end."""
+    if a.mask == b.mask:
+        return Cotangent(a.mask, add(a.value, b.value))
+    if any(c.given is not None for m in (a.mask, b.mask) for c in m[:1]):
+        if a.mask[:1] != b.mask[:1]:
+            return where_given(add(settled(a), settled(b)))
+        inner = joined(Cotangent(a.mask[1:], a.value), Cotangent(b.mask[1:], b.value))
+        return Cotangent((*a.mask[:1], *inner.mask), inner.value)
     common = 0
-    for x, y in zip(a, b, strict=False):
+    for x, y in zip(a.mask, b.mask, strict=False):
         if x.holds is not y.holds:
             break
         common += 1
-    shared, first, second = a[:common], a[common:], b[common:]
+    shared, first, second = a.mask[:common], a.mask[common:], b.mask[common:]
+    total = add(settled(Cotangent(first, a.value)), settled(Cotangent(second, b.value)))
     if not first or not second:
-        return shared
+        return Cotangent(shared, total)
     if len(first) == len(second) == 1 and _negates(first[0].holds, second[0].holds):
-        return shared
+        return Cotangent(shared, total)
     true = Const(True, first[0].holds.type)
     either = apply_primitive("logical_or", [_under(m, true, FALSE) for m in (first, second)])
-    return (*shared, Condition(either, any(c.guarding for c in (*first, *second))))
-
-
-def joined(a: Cotangent, b: Cotangent) -> Cotangent:
-    """The sum of two masked cotangents."""
-    if a.mask == b.mask:
-        return Cotangent(a.mask, add(a.value, b.value))
-    total = add(settled(a), settled(b))
-    if any(c.given is not None for m in (a.mask, b.mask) for c in m[:1]):
-        if a.mask[:1] != b.mask[:1]:
-            return where_given(total)
-        inner = joined(Cotangent(a.mask[1:], a.value), Cotangent(b.mask[1:], b.value))
-        return Cotangent((*a.mask[:1], *inner.mask), inner.value)
-    return Cotangent(_joined(a.mask, b.mask), total)
+    guarding = any(c.guarding for c in (*first, *second))
+    return Cotangent((*shared, Condition(either, guarding)), total)
 
 
 def _fitted(value: Expr, type_: ScalarType) -> Expr:

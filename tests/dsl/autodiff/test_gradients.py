@@ -934,3 +934,13 @@ def test_cotangents_of_16_bits_are_added_in_single_precision(name, dtype, backen
         found = td.run(td.grad(loss, memory=memory)(x), backend=backend)
         assert found.dtype == x.dtype
         np.testing.assert_allclose(found.astype(np.float64), 10_000, rtol=4e-3)
+
+
+def test_second_derivatives_of_deep_expressions_in_conditions():
+    """What all parts of a derivative have in common is tested once: not nested for each of them."""
+    f = lambda v: td.cond(v > 3, td.lgamma(v), v)
+    first = td.grad(lambda a: td.sum(td.map(f, a)))
+    x = np.array([3.1, 2.4, 5.0])
+    found = td.run(td.grad(lambda a: td.sum(first(a)))(x), backend="reference")
+    plain = td.run(td.grad(lambda a: td.sum(td.digamma(a)))(x), backend="reference")
+    np.testing.assert_allclose(found, np.where(x > 3, plain, 0), rtol=1e-12)
