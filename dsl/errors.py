@@ -725,16 +725,24 @@ def _in_a_tuple(function: Callable[..., object], args: Sequence[object]) -> str:
     return ""
 
 
-def _code(function: Callable[..., Any]) -> CodeType:
-    """What `inspect.signature` reads, of a function or of what it wraps; the signature itself takes
-    ten times as long, and is not asked for of every function when treadle is imported."""
-    found: CodeType = inspect.unwrap(function).__code__
-    return found
+def _code(function: Callable[..., Any]) -> CodeType | None:
+    """What `inspect.signature` reads, of a function or of what it wraps; None of other callables.
+    The signature itself takes ten times as long, and is not asked for of every function when
+    treadle is imported."""
+    found = inspect.unwrap(function) if isinstance(function, FunctionType) else function
+    plain = isinstance(found, FunctionType) and not hasattr(function, "__signature__")
+    return found.__code__ if plain else None
 
 
 def keywords(function: Callable[..., Any]) -> frozenset[str] | None:
     """The keyword arguments that a function accepts; None if it accepts any."""
     code = _code(function)
+    if code is None:
+        found = inspect.signature(function).parameters.values()
+        if any(p.kind is p.VAR_KEYWORD for p in found):
+            return None
+        named = (p for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+        return frozenset(p.name for p in named)
     if code.co_flags & inspect.CO_VARKEYWORDS:
         return None
     end = code.co_argcount + code.co_kwonlyargcount
@@ -752,6 +760,7 @@ class Truths:
     def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
         code, annotations = _code(function), inspect.unwrap(function).__annotations__
+        assert code is not None  # a function of treadle's own
         taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         self.parameters = tuple(
             (name, k if k < code.co_argcount else sys.maxsize, _TRUTHS[annotations[name]])

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import treadle as td
 import treadle.dsl
+from treadle.dsl.errors import keywords
 
 KINDS = ("ShapeError", "AxisError", "DTypeError", "TracingError", "NestedParallelismError")
 
@@ -206,3 +209,32 @@ def test_arguments_that_are_lists_or_pairs():
         with pytest.raises(td.TracingError, match="axes is a number or a pair"):
             td.tensordot(a, a, axes)
     np.testing.assert_array_equal(td.run(td.tensordot(a, a, ([1], [0]))), a @ a)
+
+
+class Called:
+    def __init__(self, q: int, *, r: int = 1) -> None:
+        self.q, self.r = q, r
+
+    def method(self, x: int, y: int = 2) -> None: ...
+
+    def __call__(self, v: int) -> None: ...
+
+
+def taking(a: int, /, b: int, *c: int, d: int = 1) -> None: ...
+
+
+@functools.wraps(taking)
+def wrapping(*args: Any, **named: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "f", [taking, wrapping, Called, Called(1), Called(1).method, functools.partial(wrapping, 1),
+          functools.partial(taking, d=2), lambda i, **rest: i],
+    ids=lambda f: getattr(f, "__name__", type(f).__name__),
+)  # fmt: skip
+def test_keywords(f: Any) -> None:
+    """Those of the signature, however they are found."""
+    found = inspect.signature(f).parameters.values()
+    named = {p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    anything = any(p.kind is p.VAR_KEYWORD for p in found)
+    assert keywords(f) == (None if anything else named)
