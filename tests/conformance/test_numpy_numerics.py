@@ -258,3 +258,15 @@ def test_quantiles_of_bytes(run, backend, dtype):
     for shape in ((0, 2), (0, 0)):  # a compiled function knows extents when it is called
         with pytest.raises(td.ShapeError):
             np.asarray(chosen(np.zeros(shape, dtype)))
+
+
+def test_interpolation_beside_infinities(backend):
+    knots = np.arange(6) * 1.5 - 1
+    rng = np.random.default_rng(0)
+    at = np.concatenate([[-np.inf, np.inf, np.nan, 1e300, -2.5], knots, rng.random(20) * 8])
+    interp = td.jit(td.interp, backend=backend)
+    for _ in range(20):
+        values = rng.choice([0.0, 1, -2, np.inf, -np.inf, np.nan, 1e30], 6)
+        with np.errstate(all="ignore"):
+            expected = np.interp(at, knots, values)
+        np.testing.assert_allclose(interp(at, knots, values), expected, rtol=1e-12)
