@@ -270,3 +270,9 @@ def test_interpolation_beside_infinities(backend):
         with np.errstate(all="ignore"):
             expected = np.interp(at, knots, values)
         np.testing.assert_allclose(interp(at, knots, values), expected, rtol=1e-12)
+
+
+def test_interpolation_has_the_derivative_of_the_line_at_a_point():
+    values = np.array([1.0, 3, -2, 4])
+    slopes = td.grad(lambda x: td.sum(td.interp(x, np.arange(4.0), values)))
+    assert td.run(slopes(np.array([0.5, 1.0, 2.5]))).tolist() == [2, -5, 6]

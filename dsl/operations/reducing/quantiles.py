@@ -19,7 +19,7 @@ from ...shapes import require
 from ...types import float64, int8, int64, uint8
 from ..common import alike, checked, normalise_axes, operation
 from ..control import cond
-from ..elements.functions import cast, clip, floor, isnan, maximum, minimum, rint, where
+from ..elements.functions import cast, clip, floor, isfinite, isnan, maximum, minimum, rint, where
 from ..elements.mapping import map as map_
 from ..indexing.index_space import expand_dims, flatten, reshape, take
 from ..indexing.joining import concatenate, stack
@@ -440,7 +440,8 @@ def interp(
     slope = (y1 - y0) / where(x1 > x0, x1 - x0, 1.0)
     found = slope * (at - x0) + y0
     found = where(isnan(found), slope * (at - x1) + y1, found)  # as NumPy beside infinities
-    found = where((at == x0) | (isnan(found) & (y0 == y1)), y0, found)
+    at_a_point = (at == x0) & ~isfinite(slope)  # elsewhere the line has a derivative there, too
+    found = where(at_a_point | (isnan(found) & (y0 == y1)), y0, found)
     first, end = take(knots, 0 * below), take(knots, 0 * below + last)
     found = where(at < first, values[0] if left is None else left, found)
     found = where(at > end, values[-1] if right is None else right, found)
