@@ -8,6 +8,7 @@ scaling       powers of two for badly scaled operands
 model         predicted times;  measured: corrected by measurements
 error         bounds on the rounding error, and typical errors
 kernel_…      products by the skeletons' kernels;  small…: many small products
+elements      what these kernels share: operands and results by index
 sums_cpu      the kernel for sums of blocks on a CPU
 epilogue      a product without its epilogue, and a kernel for that
 """

@@ -18,16 +18,16 @@ iteration publishes the totals that it needs itself).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle.dsl.expr import TRUE, Const, Expr, Var, primitive
 from treadle.dsl.graph import Scan
 from treadle.dsl.simplify import apply, cast
-from treadle.dsl.types import bool_, int32, int64, uint32, uint64
+from treadle.dsl.types import bool_, int32, int64, uint32
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Barrier, Collective, FetchUpdate, Kernel, Load, Store, While
+from ...ir.kernel import Barrier, Collective, Kernel, Load, Store, While
 from ...ir.linearize import Linearizer
 from .. import tiling
 from ..build import Builder
@@ -35,7 +35,7 @@ from ..combining import apply_combine, assign, declare, zeros
 from ..gpu.collectives import STEPS, get, put, reduce_warp, scan_warp, shuffled
 from ..gpu.common import WARP, Threads, multiprocessors
 from .gpu_rows import Prefix, Reach
-from .gpu_tiles import PartialPrefix, TileScan
+from .gpu_tiles import PartialPrefix, TileScan, by_reach
 
 #: Threads of a block that hold data, and bytes of a tile that one of them holds; blocks of a
 #: multiprocessor where nothing is asked for ahead (else one).
@@ -101,7 +101,7 @@ class PipelinedScan(TileScan):
         lane, warp = into.let(grid.lane, "lane"), into.let(grid.warp, "warp")
         taker = into.let(at.equal(grid.thread, self.threads), "taker")
         with into.when(taker):
-            self._take(into, at.integer(1))
+            self.take(into, self.taken, at.integer(1), "found")
         into.append(Barrier())
         end = self.tickets
         names = ("stored", "looks_back", "published", "combined")
@@ -130,7 +130,7 @@ class PipelinedScan(TileScan):
         helps = into.let(at.equal(iteration.warp, self.warps), "helps")
         with into.when(helps):
             with into.when(iteration.taker):
-                self._take(into, side)
+                self.take(into, self.taken, side, "found")
             assign(into, totals, newest)
             published = self._tile_at(iteration, numbers[2])
             with into.when(published.exists):
@@ -155,21 +155,13 @@ class PipelinedScan(TileScan):
         vectors = self.by_vectors(into)
         self.rolls, self.spreading = True, "rolled"
 
-        def each(tile: _Tile, do: Callable[[Reach], None]) -> None:
-            with into.when(tile.whole):
-                do(Reach.WHOLE)
-            with into.otherwise(tile.whole):
-                with into.when(vectors):
-                    do(Reach.VECTORS)
-                with into.otherwise(vectors):
-                    do(Reach.BEYOND)
-
         stored = self._tile_at(iteration, numbers[0])
         with into.when(stored.exists):
             into.note("Results of the oldest tile, whose prefixes lie in shared memory.")
             base = self._base(iteration, stored)
-            each(stored, lambda r: self.write(into, iteration.thread, lane, stored.others,
-                                              stored.first, step, base, r))  # fmt: skip
+            where = stored.others, stored.first, step, base
+            by_reach(into, stored.whole, vectors,
+                     lambda r: self.write(into, iteration.thread, lane, *where, r))  # fmt: skip
         with self._each(into) as j:
             put(into, self.oldest, j, get(into, self.middle, j))
             put(into, self.middle, j, get(into, self.before, j))
@@ -177,7 +169,8 @@ class PipelinedScan(TileScan):
         with into.when(combined.exists):
             into.note("Prefixes inside a tile whose elements were requested one iteration ago.")
             with into.when_always(self.bindings(combined.others)):
-                each(combined, lambda r: self.read(into, iteration.thread, combined.first, step, r))
+                by_reach(into, combined.whole, vectors, lambda r: self.read(
+                    into, iteration.thread, combined.first, step, r))  # fmt: skip
             run = self.spread(into, lane, len(STEPS), at.integer(WARP - 1))
             with into.when(at.equal(lane, 0)):
                 put(into, self.warp_totals, self._of(iteration.side, warp), run)
@@ -208,12 +201,6 @@ class PipelinedScan(TileScan):
         )  # fmt: skip
 
     # --- tickets ---
-
-    def _take(self, into: Linearizer, side: Expr) -> None:
-        """By one thread: the number of a tile; blocks take tiles in the order of their requests."""
-        found = Var("found", uint64)
-        into.append(FetchUpdate(found, self.state, at.integer(0), Const(1, uint64)))
-        put(into, (self.taken,), side, (cast(found, int32),))
 
     def _number_at(self, into: Linearizer, side: Expr) -> Expr:
         (number,) = get(into, (self.taken,), side)
@@ -335,12 +322,7 @@ class PipelinedScan(TileScan):
                 slot = at.add(at.add(at.multiply(tile.row, self.groups), group), 1)
                 self.group_slots.publish(into, slot, whole)
         with into.when(at.less(0, index)):
-            if self.neutral is not None:
-                with into.when(at.less_equal(index, lane)):
-                    assign(into, own, self.neutral)
-                reduce_warp(into, order, own, lane)
-            else:
-                reduce_warp(into, order, own, lane, valid=index)
+            self.combine_front(into, own, lane, index, index)
             state.append(own)
         return before
 

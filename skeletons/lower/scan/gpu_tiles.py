@@ -46,6 +46,17 @@ THREADS, BYTES, RESIDENT = 512, 192, 2
 BACK = 8
 
 
+def by_reach(into: Linearizer, whole: Expr, vectors: Expr, do: Callable[[Reach], None]) -> None:
+    """Code for a tile that is whole, for one of whole vectors, and for any other."""
+    with into.when(whole):
+        do(Reach.WHOLE)
+    with into.otherwise(whole):
+        with into.when(vectors):
+            do(Reach.VECTORS)
+        with into.otherwise(vectors):
+            do(Reach.BEYOND)
+
+
 class TileScan(Rows):
     """A tile to a block."""
 
@@ -147,16 +158,10 @@ class TileScan(Rows):
         self.rolls, self.spreading = wide, "rolled" if wide else "unrolled"
 
         def each(do: Callable[[Reach], None]) -> None:
-            if not wide:
+            if wide:
+                by_reach(into, whole, vectors, do)
+            else:
                 do(Reach.BEYOND)
-                return
-            with into.when(whole):
-                do(Reach.WHOLE)
-            with into.otherwise(whole):
-                with into.when(vectors):
-                    do(Reach.VECTORS)
-                with into.otherwise(vectors):
-                    do(Reach.BEYOND)
 
         with into.when_always(self.bindings(others)):
             initial = self.nothing()
@@ -177,14 +182,28 @@ class TileScan(Rows):
         """The number of the tile: blocks take them in the order in which they start."""
         into.note("Blocks take tiles in the order in which they start: those before this one run.")
         with into.when(at.equal(thread, 0)):
-            taken = Var("taken", uint64)
-            into.append(ir.FetchUpdate(taken, self.state, at.integer(0), Const(1, uint64)))
-            put(into, (self.ticket,), at.integer(0), (cast(taken, int32),))
+            self.take(into, self.ticket, at.integer(0), "taken")
         into.append(ir.Barrier())
         (number,) = get(into, (self.ticket,), at.integer(0))
         most = at.subtract(self.tickets, 1)  # for what is known of its range
         number = at.minimum(at.maximum(cast(number, int64), 0), most)
         return into.let(number, "number")
+
+    def take(self, into: Linearizer, tickets: ir.Buffer, index: Expr, name: str) -> None:
+        """By one thread: the number of a tile; blocks take tiles in the order of their requests."""
+        taken = Var(name, uint64)
+        into.append(ir.FetchUpdate(taken, self.state, at.integer(0), Const(1, uint64)))
+        put(into, (tickets,), index, (cast(taken, int32),))
+
+    def combine_front(self, into: Linearizer, own: tuple[Var, ...], lane: Expr, count: Expr,
+                      valid: Expr | None = None) -> None:  # fmt: skip
+        """The values of the first `count` lanes of a warp, combined in the first one."""
+        if self.neutral is not None:
+            with into.when(at.less_equal(count, lane)):
+                assign(into, own, self.neutral)
+            reduce_warp(into, self.order, own, lane)
+        else:
+            reduce_warp(into, self.order, own, lane, valid=valid or into.let(count, "count"))
 
     # --- what comes before a tile ---
 
@@ -272,7 +291,7 @@ class TileScan(Rows):
                 values: Sequence[Expr]) -> None:  # fmt: skip
         """The sum over the group, or over the tiles in front of one's own; for the last tile of a
         group the sum over all of it too."""
-        order, neutral = self.order, self.neutral
+        order = self.order
         own = declare(into, values, "sum")
         count = at.select(at.equal(warp, 0), index, WARP)
         with into.when(at.both(at.equal(warp, 0), at.equal(index, WARP - 1))):
@@ -282,12 +301,7 @@ class TileScan(Rows):
             reduce_warp(into, order, whole, lane)
             with into.when(at.equal(lane, 0)):
                 put(into, self.sums, at.integer(self.back + 1), whole)
-        if neutral is not None:
-            with into.when(at.less_equal(count, lane)):
-                assign(into, own, neutral)
-            reduce_warp(into, order, own, lane)
-        else:
-            reduce_warp(into, order, own, lane, valid=into.let(count, "count"))
+        self.combine_front(into, own, lane, count)
         with into.when(at.equal(lane, 0)):
             put(into, self.sums, warp, own)
 
