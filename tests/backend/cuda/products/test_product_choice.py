@@ -621,3 +621,13 @@ def test_what_is_said_of_tensor_cores() -> None:
     shown = describe(node, size)
     assert "fp16x3 on tensor cores" in shown["algorithm"] and "precision" not in shown
     assert shown["why"].startswith("one level of Strassen's algorithm, execution owner, would take")
+
+
+@pytest.mark.parametrize("t", ["float16", "bfloat16"])
+def test_layers_of_halves_use_the_tile_that_is_faster_in_the_same_run(t: str) -> None:
+    """Times of different runs do not compare: a GPU's rate depends on its power limit."""
+    names = [name for name, form in ENGINES.items() if t in form.types and form.maps]
+    assert len({str(MEASURED[MODEL.name, name]["library"]) for name in names}) == 1
+    for n, tile in ((2048, 256), (4096, 256), (8192, 256), (3072, None)):
+        _, made = chosen(relu(lambda a, b: a @ b), (n, n, n), dtype=t)
+        assert (made.form and made.form.columns) == tile, n
