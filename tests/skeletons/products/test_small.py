@@ -77,6 +77,7 @@ def test_products_on_tensor_cores(name, size):
     ("bfloat16", (5, 100, 100)), ("float16", (52, 60, 68)), ("bfloat16", (84, 52, 60)),
     ("float16", (40, 56, 56)), ("bfloat16", (80, 48, 96)), ("float16", (100, 100, 100)),
     ("float32", (48, 56, 48)), ("int32", (64, 32, 64)), ("float32", (22, 20, 44)),
+    ("float16", (54, 54, 54)), ("bfloat16", (90, 70, 90)),
 ])  # fmt: skip
 @pytest.mark.parametrize("count", [1, 3])
 def test_products_staged_in_shared_memory(name, size, count):
