@@ -264,7 +264,7 @@ class Block(Layer):
                 "Block: at least one extent is needed.", hint="Write Block(256) or Block(8, 32)."
             )
         checked = tuple(checked_integer(n, Block, "an extent", 1) for n in extents)
-        at_most(prod(checked), Block, "the product of extents")
+        at_most(MOST_ELEMENTS, prod(checked), Block, "the product of extents")
         object.__setattr__(self, "extents", checked)
 
     def arguments(self) -> dict[str, Any]:
@@ -292,7 +292,7 @@ class PerThread(Layer):
     def __post_init__(self) -> None:
         integer(self, "rows")
         integer(self, "cols")
-        at_most(self.rows * self.cols, PerThread, "rows times cols")
+        at_most(MOST_ELEMENTS, self.rows * self.cols, PerThread, "rows times cols")
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -522,9 +522,12 @@ def integer(layer: Layer, name: str, least: int | None = 1) -> None:
     object.__setattr__(layer, name, value)
 
 
-#: The largest number in a schedule, and the most elements of a block or a thread: threads iterate
-#: over whole blocks, also where only a part of one lies inside the array.
-MOST = 2**24
+#: The largest number in a schedule: a product of two is a number of 64 bits.
+LARGEST = 2**31
+
+#: The most elements of a block or a thread, which iterate over all of them, also where only a part
+#: lies inside the array.
+MOST_ELEMENTS = 2**24
 
 
 def checked_integer(value: object, owner: type[Layer], name: str, least: int | None) -> int:
@@ -551,18 +554,18 @@ def checked_integer(value: object, owner: type[Layer], name: str, least: int | N
             f"{owner.__name__}: {name} must be {least} or more, got {number}.",
             hint=f"The form is {legal_form(owner)}.",
         )
-    return number if least is None else at_most(number, owner, name)
+    return number if least is None else at_most(LARGEST, number, owner, name)
 
 
-def at_most(number: int, owner: type[Layer], name: str) -> int:
-    """``number``, or an error if its absolute value is above ``MOST``.
+def at_most(most: int, number: int, owner: type[Layer], name: str) -> int:
+    """``number``, or an error if it is above ``most``.
 
-    >>> at_most(8, Block, "an extent")
+    >>> at_most(8, 8, Block, "an extent")
     8
     """
-    if abs(number) > MOST:
+    if number > most:
         raise ScheduleError(
-            f"{owner.__name__}: {name} must be {MOST} or less, got {number}.",
+            f"{owner.__name__}: {name} must be {most} or less, got {number}.",
             hint="A part of an array need not be larger than the array.",
         )
     return number

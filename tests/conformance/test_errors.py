@@ -148,7 +148,9 @@ def test_if_inside_a_compiled_function():
 def test_collective_inside_a_scalar_function():
     with pytest.raises(td.NestedParallelismError) as error:
         outer = here() + 1
-        td.map(lambda v: td.sum(td.map(lambda w: w * v, B)), A)
+        td.map(  # the inner call is on the next line
+            lambda v: td.sum(td.map(lambda w: w * v, B)), A
+        )
     message = str(error.value)
     assert HERE in message, message
     places = [n for n in (outer, outer + 1) if re.search(rf"\b{n}\b", message)]

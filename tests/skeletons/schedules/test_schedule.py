@@ -265,7 +265,7 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: Column(8, width=8), r"Column: multiple values for argument 'width'"),
     (lambda: Column(8, grain="warp"), r'grain must be one of "thread", "block", got "warp"'),
     (lambda: Column(8, grian="block"), r"Column: .*'grian'"),
-    (lambda: Block(2**70, 32), r"Block: an extent must be 16777216 or less, got 11805916"),
+    (lambda: Block(2**70, 32), r"Block: an extent must be 2147483648 or less, got 11805916"),
     (lambda: Block(2**20, 32), r"Block: the product of extents must be 16777216 or less"),
     (lambda: PerThread(2**13, 2**12), r"rows times cols must be 16777216 or less"),
     (lambda: Tile(8, 0), r"Tile: cols must be 1 or more"),
