@@ -96,10 +96,13 @@ def positive_scalars(kernel: ir.Kernel) -> set[Var]:
 
 
 def _factors(e: Expr, hosts: Mapping[Expr, Expr]) -> list[Expr]:
-    """The factors of a product, products among them, and what the host computes for scalars."""
-    found = [e]
+    """The factors of a product, products among them, and what the host computes for scalars; each
+    once, though a scalar may be given as itself."""
+    found, seen = [e], {e}
     for one in found:
-        found += [hosts[one]] if one in hosts else one.args if _is_product(one) else ()
+        inside = (hosts[one],) if one in hosts else one.args if _is_product(one) else ()
+        found += [e for e in inside if e not in seen]
+        seen.update(inside)
     return found
 
 
