@@ -605,39 +605,42 @@ static void swap_bytes(uint8_t *a, uint8_t *b, int64_t bytes) {
     }
 }
 
-// Move the state of a buffer of the loop to the buffer of its result, and what is there to the other.
-static void exchange(struct loop *loop, struct state *state) {
-    const int64_t from = state->now.buffer, to = state->result;
+// Move the states in one buffer of the loop to another, and those in the other back.
+static void exchange(struct loop *loop, int64_t from, int64_t to) {
+    struct buffer *source = &loop->buffers[from], *target = &loop->buffers[to];
     bool taken = false;
     for (int64_t k = 0; k < loop->state_count; k++) {
-        taken |= loop->states[k].now.buffer == to;
-    }
-    struct buffer *source = &loop->buffers[from], *target = &loop->buffers[to];
-    if (!taken) {
-        memcpy(target->address, source->address, (size_t)target->bytes);
-        state->now.buffer = to;
-        return;
-    }
-    swap_bytes(source->address, target->address, target->bytes);
-    for (int64_t k = 0; k < loop->state_count; k++) {
         int64_t *buffer = &loop->states[k].now.buffer;
+        taken |= *buffer == to;
         *buffer = *buffer == from ? to : *buffer == to ? from : *buffer;
+    }
+    if (taken) {
+        swap_bytes(source->address, target->address, target->bytes);
+    } else {
+        memcpy(target->address, source->address, (size_t)target->bytes);
     }
 }
 
-// Put the last state where the results must be.
+// Put the last state where the results must be: of the states in one buffer, the first is exchanged
+// with what is there, and the others, which no other state can be in the way of then, are copied.
 static void leave_loop(struct loop *loop) {
     for (int64_t k = 0; k < loop->state_count; k++) {
-        struct state *state = &loop->states[k];
-        if (state->result >= 0 && state->now.buffer >= 0 && state->now.buffer != state->result) {
-            exchange(loop, state);
+        const int64_t buffer = loop->states[k].now.buffer;
+        int64_t first = 0;
+        while (loop->states[first].now.buffer != buffer) {
+            first++;
+        }
+        if (buffer >= 0 && first == k && buffer != loop->states[k].result) {
+            exchange(loop, buffer, loop->states[k].result);
         }
     }
     for (int64_t k = 0; k < loop->state_count; k++) {
         const struct state *state = &loop->states[k];
-        if (state->result >= 0 && state->now.buffer < 0) {
+        const int64_t now = state->now.buffer;
+        if (state->result >= 0 && now != state->result) {
             const struct buffer *buffer = &loop->buffers[state->result];
-            memcpy(buffer->address, state->now.address, (size_t)buffer->bytes);
+            const void *address = now < 0 ? state->now.address : loop->buffers[now].address;
+            memcpy(buffer->address, address, (size_t)buffer->bytes);
         }
     }
 }

@@ -1,7 +1,7 @@
 ; replay.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis -isystem PYTHON -isystem NUMPY replay.c
-; sha256 of replay.c, team.h: 0ea3fe46bde6058bcf8965edbf7c8b45a01aed775868604c89cf8b3a724c6eaf
+; sha256 of replay.c, team.h: ca5807f253f8151a6bcf20f23546c93dbb87b048d37ad55b810b1cc3de5202f0
 
 %struct.runner = type { ptr, i64, i64, i64 }
 %struct.state = type { %struct.moving, ptr, i64, i64, i64, ptr, i64 }
@@ -329,10 +329,10 @@ if.then.i65:
   br label %if.end.i66
 
 if.end.i66:
-  %state_count.i144 = getelementptr inbounds nuw i8, ptr %20, i64 96
-  %23 = load i64, ptr %state_count.i144, align 8
-  %cmp37.i = icmp sgt i64 %23, 0
-  br i1 %cmp37.i, label %for.body.lr.ph.i145, label %enter_loop.exit
+  %state_count.i143 = getelementptr inbounds nuw i8, ptr %20, i64 96
+  %23 = load i64, ptr %state_count.i143, align 8
+  %cmp37.i144 = icmp sgt i64 %23, 0
+  br i1 %cmp37.i144, label %for.body.lr.ph.i145, label %enter_loop.exit
 
 for.body.lr.ph.i145:
   %states.i146 = getelementptr inbounds nuw i8, ptr %20, i64 88
@@ -363,23 +363,23 @@ if.then.i152:
 land.lhs.true.i172:
   %not.i173 = xor i64 %28, -1
   %29 = load ptr, ptr %made2.i, align 8
-  %arrayidx3.i = getelementptr inbounds nuw %struct.made, ptr %29, i64 %not.i173
-  %partner.i174 = getelementptr inbounds nuw i8, ptr %arrayidx3.i, i64 56
-  %30 = load i64, ptr %partner.i174, align 8
+  %arrayidx3.i174 = getelementptr inbounds nuw %struct.made, ptr %29, i64 %not.i173
+  %partner.i175 = getelementptr inbounds nuw i8, ptr %arrayidx3.i174, i64 56
+  %30 = load i64, ptr %partner.i175, align 8
   %cmp4.i = icmp sgt i64 %30, -1
   br i1 %cmp4.i, label %land.lhs.true5.i, label %if.end.i156
 
 land.lhs.true5.i:
   %31 = load i64, ptr %limit.i147, align 8
   %32 = load i64, ptr %20, align 8
-  %sub.i175 = sub nsw i64 %31, %32
-  %33 = and i64 %sub.i175, 1
-  %tobool7.not.i176 = icmp eq i64 %33, 0
-  %spec.select.i177 = select i1 %tobool7.not.i176, i64 %27, i64 %30
+  %sub.i176 = sub nsw i64 %31, %32
+  %33 = and i64 %sub.i176, 1
+  %tobool7.not.i177 = icmp eq i64 %33, 0
+  %spec.select.i178 = select i1 %tobool7.not.i177, i64 %27, i64 %30
   br label %if.end.i156
 
 if.end.i156:
-  %buffer.0.i = phi i64 [ %27, %if.then.i152 ], [ %spec.select.i177, %land.lhs.true5.i ], [ %27, %land.lhs.true.i172 ]
+  %buffer.0.i = phi i64 [ %27, %if.then.i152 ], [ %spec.select.i178, %land.lhs.true5.i ], [ %27, %land.lhs.true.i172 ]
   %34 = load ptr, ptr %buffers.i148, align 8
   %arrayidx12.i = getelementptr inbounds %struct.buffer, ptr %34, i64 %buffer.0.i
   %35 = load ptr, ptr %arrayidx12.i, align 8
@@ -418,7 +418,7 @@ for.body.i.i.i167:
 
 move_to.exit.i164:
   %inc.i165 = add nuw nsw i64 %k.038.i, 1
-  %42 = load i64, ptr %state_count.i144, align 8
+  %42 = load i64, ptr %state_count.i143, align 8
   %cmp.i166 = icmp slt i64 %inc.i165, %42
   br i1 %cmp.i166, label %for.body.i149, label %enter_loop.exit
 
@@ -432,8 +432,8 @@ enter_loop.exit:
 
 for.body.i69.lr.ph:
   %buffer_count.i = getelementptr inbounds nuw i8, ptr %20, i64 128
-  %buffers.i139 = getelementptr inbounds nuw i8, ptr %20, i64 120
-  %states.i133 = getelementptr inbounds nuw i8, ptr %20, i64 88
+  %buffers.i138 = getelementptr inbounds nuw i8, ptr %20, i64 120
+  %states.i130 = getelementptr inbounds nuw i8, ptr %20, i64 88
   %made_count.i = getelementptr inbounds nuw i8, ptr %20, i64 112
   %made23.i = getelementptr inbounds nuw i8, ptr %20, i64 104
   %counter.i = getelementptr inbounds nuw i8, ptr %20, i64 24
@@ -449,84 +449,84 @@ for.body.i69:
   %k.0.i196 = phi i64 [ %44, %for.body.i69.lr.ph ], [ %inc.i, %next_state.exit ]
   %46 = load i64, ptr %buffer_count.i, align 8
   %cmp74.i = icmp sgt i64 %46, 0
-  br i1 %cmp74.i, label %for.body.i140, label %for.cond2.preheader.i
+  br i1 %cmp74.i, label %for.body.i139, label %for.cond2.preheader.i
 
 for.cond2.preheader.i:
-  %47 = load i64, ptr %state_count.i144, align 8
+  %47 = load i64, ptr %state_count.i143, align 8
   %cmp376.i = icmp sgt i64 %47, 0
   br i1 %cmp376.i, label %for.body5.i, label %for.cond19.preheader.i
 
-for.body.i140:
-  %k.075.i = phi i64 [ %inc.i142, %for.body.i140 ], [ 0, %for.body.i69 ]
-  %48 = load ptr, ptr %buffers.i139, align 8
-  %arrayidx.i141 = getelementptr inbounds nuw %struct.buffer, ptr %48, i64 %k.075.i
-  %taken.i = getelementptr inbounds nuw i8, ptr %arrayidx.i141, i64 16
+for.body.i139:
+  %k.075.i = phi i64 [ %inc.i141, %for.body.i139 ], [ 0, %for.body.i69 ]
+  %48 = load ptr, ptr %buffers.i138, align 8
+  %arrayidx.i140 = getelementptr inbounds nuw %struct.buffer, ptr %48, i64 %k.075.i
+  %taken.i = getelementptr inbounds nuw i8, ptr %arrayidx.i140, i64 16
   store i64 0, ptr %taken.i, align 8
-  %inc.i142 = add nuw nsw i64 %k.075.i, 1
+  %inc.i141 = add nuw nsw i64 %k.075.i, 1
   %49 = load i64, ptr %buffer_count.i, align 8
-  %cmp.i143 = icmp slt i64 %inc.i142, %49
-  br i1 %cmp.i143, label %for.body.i140, label %for.cond2.preheader.i
+  %cmp.i142 = icmp slt i64 %inc.i141, %49
+  br i1 %cmp.i142, label %for.body.i139, label %for.cond2.preheader.i
 
 for.cond19.preheader.i:
   %50 = load i64, ptr %made_count.i, align 8
   %cmp2081.i = icmp sgt i64 %50, 0
-  br i1 %cmp2081.i, label %for.body22.i, label %choose_buffers.exit
+  br i1 %cmp2081.i, label %for.body22.i109, label %choose_buffers.exit
 
 for.body5.i:
   %51 = phi i64 [ %55, %for.inc15.i ], [ %47, %for.cond2.preheader.i ]
-  %k1.077.i = phi i64 [ %inc16.i, %for.inc15.i ], [ 0, %for.cond2.preheader.i ]
-  %52 = load ptr, ptr %states.i133, align 8
+  %k1.077.i = phi i64 [ %inc16.i133, %for.inc15.i ], [ 0, %for.cond2.preheader.i ]
+  %52 = load ptr, ptr %states.i130, align 8
   %arrayidx6.i = getelementptr inbounds nuw %struct.state, ptr %52, i64 %k1.077.i
-  %buffer.i134 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
-  %53 = load i64, ptr %buffer.i134, align 8
-  %cmp7.i = icmp sgt i64 %53, -1
-  br i1 %cmp7.i, label %if.then.i136, label %for.inc15.i
+  %buffer.i131 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
+  %53 = load i64, ptr %buffer.i131, align 8
+  %cmp7.i132 = icmp sgt i64 %53, -1
+  br i1 %cmp7.i132, label %if.then.i135, label %for.inc15.i
 
-if.then.i136:
-  %54 = load ptr, ptr %buffers.i139, align 8
+if.then.i135:
+  %54 = load ptr, ptr %buffers.i138, align 8
   %arrayidx13.i = getelementptr inbounds nuw %struct.buffer, ptr %54, i64 %53
   %taken14.i = getelementptr inbounds nuw i8, ptr %arrayidx13.i, i64 16
   store i64 1, ptr %taken14.i, align 8
-  %.pre.i137 = load i64, ptr %state_count.i144, align 8
+  %.pre.i136 = load i64, ptr %state_count.i143, align 8
   br label %for.inc15.i
 
 for.inc15.i:
-  %55 = phi i64 [ %51, %for.body5.i ], [ %.pre.i137, %if.then.i136 ]
-  %inc16.i = add nuw nsw i64 %k1.077.i, 1
-  %cmp3.i135 = icmp slt i64 %inc16.i, %55
-  br i1 %cmp3.i135, label %for.body5.i, label %for.cond19.preheader.i
+  %55 = phi i64 [ %51, %for.body5.i ], [ %.pre.i136, %if.then.i135 ]
+  %inc16.i133 = add nuw nsw i64 %k1.077.i, 1
+  %cmp3.i134 = icmp slt i64 %inc16.i133, %55
+  br i1 %cmp3.i134, label %for.body5.i, label %for.cond19.preheader.i
 
-for.body22.i:
-  %k18.082.i = phi i64 [ %inc43.i, %move_to.exit.i123 ], [ 0, %for.cond19.preheader.i ]
+for.body22.i109:
+  %k18.082.i = phi i64 [ %inc43.i, %move_to.exit.i119 ], [ 0, %for.cond19.preheader.i ]
   %56 = load ptr, ptr %made23.i, align 8
-  %arrayidx24.i = getelementptr inbounds nuw %struct.made, ptr %56, i64 %k18.082.i
-  %first_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 32
+  %arrayidx24.i110 = getelementptr inbounds nuw %struct.made, ptr %56, i64 %k18.082.i
+  %first_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 32
   %57 = load i64, ptr %first_buffer.i, align 8
-  %partner.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 56
+  %partner.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 56
   %58 = load i64, ptr %partner.i, align 8
-  %cmp26.i116 = icmp sgt i64 %58, -1
-  br i1 %cmp26.i116, label %if.then27.i, label %while.cond.preheader.i
+  %cmp26.i111 = icmp sgt i64 %58, -1
+  br i1 %cmp26.i111, label %if.then27.i, label %while.cond.preheader.i
 
 while.cond.preheader.i:
-  %last_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 40
+  %last_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 40
   %59 = load i64, ptr %last_buffer.i, align 8
   %cmp2978.i = icmp slt i64 %57, %59
   br i1 %cmp2978.i, label %land.rhs.lr.ph.i, label %if.end35.i
 
 land.rhs.lr.ph.i:
-  %60 = load ptr, ptr %buffers.i139, align 8
+  %60 = load ptr, ptr %buffers.i138, align 8
   br label %land.rhs.i
 
 if.then27.i:
   %61 = load i64, ptr %limit2.i, align 8
-  %sub.i129 = sub nsw i64 %61, %k.0.i196
-  %62 = and i64 %sub.i129, 1
-  %tobool.not.i130 = icmp eq i64 %62, 0
-  br i1 %tobool.not.i130, label %if.end35.i, label %cond.true.i131
+  %sub.i126 = sub nsw i64 %61, %k.0.i196
+  %62 = and i64 %sub.i126, 1
+  %tobool.not.i127 = icmp eq i64 %62, 0
+  br i1 %tobool.not.i127, label %if.end35.i, label %cond.true.i128
 
-cond.true.i131:
-  %result.i132 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 48
-  %63 = load i64, ptr %result.i132, align 8
+cond.true.i128:
+  %result.i129 = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 48
+  %63 = load i64, ptr %result.i129, align 8
   br label %if.end35.i
 
 land.rhs.i:
@@ -543,44 +543,44 @@ while.body.i:
   br i1 %exitcond.not.i, label %if.end35.i, label %land.rhs.i
 
 if.end35.i:
-  %buffer25.1.i = phi i64 [ %63, %cond.true.i131 ], [ %58, %if.then27.i ], [ %57, %while.cond.preheader.i ], [ %buffer25.079.i, %land.rhs.i ], [ %59, %while.body.i ]
-  %65 = load ptr, ptr %buffers.i139, align 8
+  %buffer25.1.i = phi i64 [ %63, %cond.true.i128 ], [ %58, %if.then27.i ], [ %57, %while.cond.preheader.i ], [ %buffer25.079.i, %land.rhs.i ], [ %59, %while.body.i ]
+  %65 = load ptr, ptr %buffers.i138, align 8
   %arrayidx37.i = getelementptr inbounds %struct.buffer, ptr %65, i64 %buffer25.1.i
   %taken38.i = getelementptr inbounds nuw i8, ptr %arrayidx37.i, i64 16
   store i64 1, ptr %taken38.i, align 8
-  %66 = load ptr, ptr %buffers.i139, align 8
-  %arrayidx41.i = getelementptr inbounds %struct.buffer, ptr %66, i64 %buffer25.1.i
-  %67 = load ptr, ptr %arrayidx41.i, align 8
-  %buffer1.i.i117 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 8
-  store i64 %buffer25.1.i, ptr %buffer1.i.i117, align 8
-  %68 = load ptr, ptr %arrayidx24.i, align 8
-  %cmp.not.i.i118 = icmp eq ptr %68, %67
-  br i1 %cmp.not.i.i118, label %move_to.exit.i123, label %if.then.i.i119
+  %66 = load ptr, ptr %buffers.i138, align 8
+  %arrayidx41.i112 = getelementptr inbounds %struct.buffer, ptr %66, i64 %buffer25.1.i
+  %67 = load ptr, ptr %arrayidx41.i112, align 8
+  %buffer1.i.i113 = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 8
+  store i64 %buffer25.1.i, ptr %buffer1.i.i113, align 8
+  %68 = load ptr, ptr %arrayidx24.i110, align 8
+  %cmp.not.i.i114 = icmp eq ptr %68, %67
+  br i1 %cmp.not.i.i114, label %move_to.exit.i119, label %if.then.i.i115
 
-if.then.i.i119:
-  store ptr %67, ptr %arrayidx24.i, align 8
-  %patches.i.i120 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 16
-  %69 = load ptr, ptr %patches.i.i120, align 8
-  %patch_count.i.i121 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 24
-  %70 = load i64, ptr %patch_count.i.i121, align 8
+if.then.i.i115:
+  store ptr %67, ptr %arrayidx24.i110, align 8
+  %patches.i.i116 = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 16
+  %69 = load ptr, ptr %patches.i.i116, align 8
+  %patch_count.i.i117 = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 24
+  %70 = load i64, ptr %patch_count.i.i117, align 8
   %71 = ptrtoint ptr %67 to i64
-  %cmp3.i.i.i122 = icmp sgt i64 %70, 0
-  br i1 %cmp3.i.i.i122, label %for.body.i.i.i124, label %move_to.exit.i123
+  %cmp3.i.i.i118 = icmp sgt i64 %70, 0
+  br i1 %cmp3.i.i.i118, label %for.body.i.i.i121, label %move_to.exit.i119
 
-for.body.i.i.i124:
-  %k.04.i.i.i125 = phi i64 [ %inc.i.i.i127, %for.body.i.i.i124 ], [ 0, %if.then.i.i119 ]
-  %arrayidx.i.i.i126 = getelementptr inbounds nuw ptr, ptr %69, i64 %k.04.i.i.i125
-  %72 = load ptr, ptr %arrayidx.i.i.i126, align 8
+for.body.i.i.i121:
+  %k.04.i.i.i122 = phi i64 [ %inc.i.i.i124, %for.body.i.i.i121 ], [ 0, %if.then.i.i115 ]
+  %arrayidx.i.i.i123 = getelementptr inbounds nuw ptr, ptr %69, i64 %k.04.i.i.i122
+  %72 = load ptr, ptr %arrayidx.i.i.i123, align 8
   store i64 %71, ptr %72, align 8
-  %inc.i.i.i127 = add nuw nsw i64 %k.04.i.i.i125, 1
-  %exitcond.not.i.i.i128 = icmp eq i64 %inc.i.i.i127, %70
-  br i1 %exitcond.not.i.i.i128, label %move_to.exit.i123, label %for.body.i.i.i124
+  %inc.i.i.i124 = add nuw nsw i64 %k.04.i.i.i122, 1
+  %exitcond.not.i.i.i125 = icmp eq i64 %inc.i.i.i124, %70
+  br i1 %exitcond.not.i.i.i125, label %move_to.exit.i119, label %for.body.i.i.i121
 
-move_to.exit.i123:
+move_to.exit.i119:
   %inc43.i = add nuw nsw i64 %k18.082.i, 1
   %73 = load i64, ptr %made_count.i, align 8
-  %cmp20.i = icmp slt i64 %inc43.i, %73
-  br i1 %cmp20.i, label %for.body22.i, label %choose_buffers.exit
+  %cmp20.i120 = icmp slt i64 %inc43.i, %73
+  br i1 %cmp20.i120, label %for.body22.i109, label %choose_buffers.exit
 
 choose_buffers.exit:
   %74 = load ptr, ptr %counter.i, align 8
@@ -635,22 +635,22 @@ if.end30.i:
   br i1 %cmp31.not.i, label %if.end33.i, label %for.cond.cleanup
 
 if.end33.i:
-  %80 = load i64, ptr %state_count.i144, align 8
+  %80 = load i64, ptr %state_count.i143, align 8
   %cmp97.i = icmp sgt i64 %80, 0
-  br i1 %cmp97.i, label %for.body.i99, label %for.cond28.preheader.i
+  br i1 %cmp97.i, label %for.body.i95, label %for.cond28.preheader.i
 
 for.cond10.preheader.i:
   %81 = icmp sgt i64 %87, 0
   br i1 %81, label %for.body14.i, label %for.cond28.preheader.i
 
-for.body.i99:
-  %k.098.i = phi i64 [ %inc.i105, %cond.end.i ], [ 0, %if.end33.i ]
-  %82 = load ptr, ptr %states.i133, align 8
-  %arrayidx.i100 = getelementptr inbounds nuw %struct.state, ptr %82, i64 %k.098.i
-  %source1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i100, i64 56
+for.body.i95:
+  %k.098.i = phi i64 [ %inc.i99, %cond.end.i ], [ 0, %if.end33.i ]
+  %82 = load ptr, ptr %states.i130, align 8
+  %arrayidx.i96 = getelementptr inbounds nuw %struct.state, ptr %82, i64 %k.098.i
+  %source1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i96, i64 56
   %83 = load i64, ptr %source1.i, align 8
-  %cmp2.i101 = icmp sgt i64 %83, -1
-  br i1 %cmp2.i101, label %cond.true.i, label %cond.false.i
+  %cmp2.i = icmp sgt i64 %83, -1
+  br i1 %cmp2.i, label %cond.true.i, label %cond.false.i
 
 cond.true.i:
   %arrayidx5.i = getelementptr inbounds nuw %struct.state, ptr %82, i64 %83
@@ -658,23 +658,23 @@ cond.true.i:
 
 cond.false.i:
   %84 = load ptr, ptr %made23.i, align 8
-  %not.i102 = xor i64 %83, -1
-  %arrayidx7.i = getelementptr inbounds nuw %struct.made, ptr %84, i64 %not.i102
+  %not.i97 = xor i64 %83, -1
+  %arrayidx7.i = getelementptr inbounds nuw %struct.made, ptr %84, i64 %not.i97
   br label %cond.end.i
 
 cond.end.i:
-  %cond.i103 = phi ptr [ %arrayidx5.i, %cond.true.i ], [ %arrayidx7.i, %cond.false.i ]
-  %85 = load ptr, ptr %cond.i103, align 8
-  %next.i = getelementptr inbounds nuw i8, ptr %arrayidx.i100, i64 64
+  %cond.i98 = phi ptr [ %arrayidx5.i, %cond.true.i ], [ %arrayidx7.i, %cond.false.i ]
+  %85 = load ptr, ptr %cond.i98, align 8
+  %next.i = getelementptr inbounds nuw i8, ptr %arrayidx.i96, i64 64
   store ptr %85, ptr %next.i, align 8
-  %buffer.i104 = getelementptr inbounds nuw i8, ptr %cond.i103, i64 8
-  %86 = load i64, ptr %buffer.i104, align 8
-  %next_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx.i100, i64 72
+  %buffer.i = getelementptr inbounds nuw i8, ptr %cond.i98, i64 8
+  %86 = load i64, ptr %buffer.i, align 8
+  %next_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx.i96, i64 72
   store i64 %86, ptr %next_buffer.i, align 8
-  %inc.i105 = add nuw nsw i64 %k.098.i, 1
-  %87 = load i64, ptr %state_count.i144, align 8
-  %cmp.i106 = icmp slt i64 %inc.i105, %87
-  br i1 %cmp.i106, label %for.body.i99, label %for.cond10.preheader.i
+  %inc.i99 = add nuw nsw i64 %k.098.i, 1
+  %87 = load i64, ptr %state_count.i143, align 8
+  %cmp.i100 = icmp slt i64 %inc.i99, %87
+  br i1 %cmp.i100, label %for.body.i95, label %for.cond10.preheader.i
 
 for.cond28.preheader.i:
   %88 = load i64, ptr %exchange_count.i, align 8
@@ -683,40 +683,40 @@ for.cond28.preheader.i:
 
 for.body14.i:
   %k9.0100.i = phi i64 [ %inc25.i, %move_to.exit.i ], [ 0, %for.cond10.preheader.i ]
-  %89 = load ptr, ptr %states.i133, align 8
-  %arrayidx16.i108 = getelementptr inbounds nuw %struct.state, ptr %89, i64 %k9.0100.i
-  %next20.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i108, i64 64
+  %89 = load ptr, ptr %states.i130, align 8
+  %arrayidx16.i = getelementptr inbounds nuw %struct.state, ptr %89, i64 %k9.0100.i
+  %next20.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 64
   %90 = load ptr, ptr %next20.i, align 8
-  %next_buffer23.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i108, i64 72
+  %next_buffer23.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 72
   %91 = load i64, ptr %next_buffer23.i, align 8
-  %buffer1.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i108, i64 8
+  %buffer1.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 8
   store i64 %91, ptr %buffer1.i.i, align 8
-  %92 = load ptr, ptr %arrayidx16.i108, align 8
+  %92 = load ptr, ptr %arrayidx16.i, align 8
   %cmp.not.i.i = icmp eq ptr %92, %90
-  br i1 %cmp.not.i.i, label %move_to.exit.i, label %if.then.i.i109
+  br i1 %cmp.not.i.i, label %move_to.exit.i, label %if.then.i.i101
 
-if.then.i.i109:
-  store ptr %90, ptr %arrayidx16.i108, align 8
-  %patches.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i108, i64 16
+if.then.i.i101:
+  store ptr %90, ptr %arrayidx16.i, align 8
+  %patches.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 16
   %93 = load ptr, ptr %patches.i.i, align 8
-  %patch_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i108, i64 24
+  %patch_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 24
   %94 = load i64, ptr %patch_count.i.i, align 8
   %95 = ptrtoint ptr %90 to i64
   %cmp3.i.i.i = icmp sgt i64 %94, 0
-  br i1 %cmp3.i.i.i, label %for.body.i.i.i110, label %move_to.exit.i
+  br i1 %cmp3.i.i.i, label %for.body.i.i.i102, label %move_to.exit.i
 
-for.body.i.i.i110:
-  %k.04.i.i.i = phi i64 [ %inc.i.i.i112, %for.body.i.i.i110 ], [ 0, %if.then.i.i109 ]
-  %arrayidx.i.i.i111 = getelementptr inbounds nuw ptr, ptr %93, i64 %k.04.i.i.i
-  %96 = load ptr, ptr %arrayidx.i.i.i111, align 8
+for.body.i.i.i102:
+  %k.04.i.i.i = phi i64 [ %inc.i.i.i104, %for.body.i.i.i102 ], [ 0, %if.then.i.i101 ]
+  %arrayidx.i.i.i103 = getelementptr inbounds nuw ptr, ptr %93, i64 %k.04.i.i.i
+  %96 = load ptr, ptr %arrayidx.i.i.i103, align 8
   store i64 %95, ptr %96, align 8
-  %inc.i.i.i112 = add nuw nsw i64 %k.04.i.i.i, 1
-  %exitcond.not.i.i.i113 = icmp eq i64 %inc.i.i.i112, %94
-  br i1 %exitcond.not.i.i.i113, label %move_to.exit.i, label %for.body.i.i.i110
+  %inc.i.i.i104 = add nuw nsw i64 %k.04.i.i.i, 1
+  %exitcond.not.i.i.i105 = icmp eq i64 %inc.i.i.i104, %94
+  br i1 %exitcond.not.i.i.i105, label %move_to.exit.i, label %for.body.i.i.i102
 
 move_to.exit.i:
   %inc25.i = add nuw nsw i64 %k9.0100.i, 1
-  %97 = load i64, ptr %state_count.i144, align 8
+  %97 = load i64, ptr %state_count.i143, align 8
   %cmp12.i = icmp slt i64 %inc25.i, %97
   br i1 %cmp12.i, label %for.body14.i, label %for.cond28.preheader.i
 
@@ -724,9 +724,9 @@ for.body31.i:
   %k27.0102.i = phi i64 [ %inc42.i, %hold.exit96.i ], [ 0, %for.cond28.preheader.i ]
   %98 = load ptr, ptr %exchanged.i, align 8
   %arrayidx32.idx.i = shl nuw nsw i64 %k27.0102.i, 4
-  %arrayidx32.i95 = getelementptr inbounds nuw i8, ptr %98, i64 %arrayidx32.idx.i
-  %99 = load ptr, ptr %arrayidx32.i95, align 8
-  %arrayidx35.i = getelementptr inbounds nuw i8, ptr %arrayidx32.i95, i64 8
+  %arrayidx32.i90 = getelementptr inbounds nuw i8, ptr %98, i64 %arrayidx32.idx.i
+  %99 = load ptr, ptr %arrayidx32.i90, align 8
+  %arrayidx35.i = getelementptr inbounds nuw i8, ptr %arrayidx32.i90, i64 8
   %100 = load ptr, ptr %arrayidx35.i, align 8
   %was.sroa.0.0.copyload.i = load ptr, ptr %99, align 8
   %was.sroa.4.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %99, i64 8
@@ -738,8 +738,8 @@ for.body31.i:
   %block.i = getelementptr inbounds nuw i8, ptr %100, i64 24
   %101 = load ptr, ptr %block.i, align 8
   %102 = load ptr, ptr %100, align 8
-  %size.i96 = getelementptr inbounds nuw i8, ptr %100, i64 8
-  %103 = load i64, ptr %size.i96, align 8
+  %size.i91 = getelementptr inbounds nuw i8, ptr %100, i64 8
+  %103 = load i64, ptr %size.i91, align 8
   %capacity.i = getelementptr inbounds nuw i8, ptr %100, i64 16
   %104 = load i64, ptr %capacity.i, align 8
   store ptr %101, ptr %was.sroa.6.0..sroa_idx.i, align 8
@@ -769,7 +769,7 @@ for.body.i.i78.i:
 
 hold.exit.i:
   store ptr %was.sroa.6.0.copyload.i, ptr %block.i, align 8
-  store i64 %was.sroa.4.0.copyload.i, ptr %size.i96, align 8
+  store i64 %was.sroa.4.0.copyload.i, ptr %size.i91, align 8
   store i64 %was.sroa.5.0.copyload.i, ptr %capacity.i, align 8
   %109 = load ptr, ptr %100, align 8
   %cmp.not.i86.i = icmp eq ptr %109, %was.sroa.0.0.copyload.i
@@ -797,8 +797,8 @@ for.body.i.i91.i:
 hold.exit96.i:
   %inc42.i = add nuw nsw i64 %k27.0102.i, 1
   %114 = load i64, ptr %exchange_count.i, align 8
-  %cmp29.i = icmp slt i64 %inc42.i, %114
-  br i1 %cmp29.i, label %for.body31.i, label %next_state.exit
+  %cmp29.i92 = icmp slt i64 %inc42.i, %114
+  br i1 %cmp29.i92, label %for.body31.i, label %next_state.exit
 
 next_state.exit:
   %inc.i = add nsw i64 %k.0.i196, 1
@@ -807,192 +807,177 @@ next_state.exit:
   br i1 %cmp.i67, label %for.body.i69, label %for.end.i.loopexit
 
 for.end.i.loopexit:
-  %.pre = load i64, ptr %state_count.i144, align 8
+  %.pre = load i64, ptr %state_count.i143, align 8
   br label %for.end.i
 
 for.end.i:
   %116 = phi i64 [ %.pre, %for.end.i.loopexit ], [ %43, %enter_loop.exit ]
-  %cmp52.i = icmp sgt i64 %116, 0
-  br i1 %cmp52.i, label %for.body.lr.ph.i78, label %for.inc
+  %cmp80.i = icmp sgt i64 %116, 0
+  br i1 %cmp80.i, label %for.body.lr.ph.i78, label %for.inc
 
 for.body.lr.ph.i78:
   %states.i = getelementptr inbounds nuw i8, ptr %20, i64 88
-  %buffers76.i.i = getelementptr inbounds nuw i8, ptr %20, i64 120
+  %buffers.i.i = getelementptr inbounds nuw i8, ptr %20, i64 120
   br label %for.body.i79
 
-for.cond9.preheader.i:
-  %cmp1154.i = icmp sgt i64 %135, 0
-  br i1 %cmp1154.i, label %for.body13.i, label %for.inc
+for.cond18.preheader.i:
+  %cmp2082.i = icmp sgt i64 %134, 0
+  br i1 %cmp2082.i, label %for.body22.i, label %for.inc
 
 for.body.i79:
-  %117 = phi i64 [ %116, %for.body.lr.ph.i78 ], [ %135, %if.end.i82 ]
-  %k.053.i = phi i64 [ 0, %for.body.lr.ph.i78 ], [ %inc.i83, %if.end.i82 ]
+  %117 = phi i64 [ %116, %for.body.lr.ph.i78 ], [ %134, %if.end.i82 ]
+  %k.081.i = phi i64 [ 0, %for.body.lr.ph.i78 ], [ %inc16.i, %if.end.i82 ]
   %118 = load ptr, ptr %states.i, align 8
-  %arrayidx.i80 = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.053.i
+  %arrayidx.i80 = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.081.i
+  %buffer1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i80, i64 8
+  %119 = load i64, ptr %buffer1.i, align 8
+  br label %while.cond.i
+
+while.cond.i:
+  %first.0.i = phi i64 [ 0, %for.body.i79 ], [ %inc.i81, %while.cond.i ]
+  %arrayidx3.i = getelementptr inbounds nuw %struct.state, ptr %118, i64 %first.0.i
+  %buffer5.i = getelementptr inbounds nuw i8, ptr %arrayidx3.i, i64 8
+  %120 = load i64, ptr %buffer5.i, align 8
+  %cmp6.not.i = icmp eq i64 %120, %119
+  %inc.i81 = add nuw nsw i64 %first.0.i, 1
+  br i1 %cmp6.not.i, label %while.end.i, label %while.cond.i
+
+while.end.i:
+  %cmp7.i = icmp sgt i64 %119, -1
+  %cmp8.i = icmp eq i64 %first.0.i, %k.081.i
+  %or.cond.i = and i1 %cmp7.i, %cmp8.i
+  br i1 %or.cond.i, label %land.lhs.true9.i, label %if.end.i82
+
+land.lhs.true9.i:
   %result.i = getelementptr inbounds nuw i8, ptr %arrayidx.i80, i64 48
-  %119 = load i64, ptr %result.i, align 8
-  %cmp1.i81 = icmp sgt i64 %119, -1
-  br i1 %cmp1.i81, label %land.lhs.true.i89, label %if.end.i82
+  %121 = load i64, ptr %result.i, align 8
+  %cmp12.not.i = icmp eq i64 %119, %121
+  br i1 %cmp12.not.i, label %if.end.i82, label %if.then.i85
 
-land.lhs.true.i89:
-  %buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx.i80, i64 8
-  %120 = load i64, ptr %buffer.i, align 8
-  %cmp2.i = icmp slt i64 %120, 0
-  %cmp7.not.i = icmp eq i64 %120, %119
-  %or.cond.i = or i1 %cmp2.i, %cmp7.not.i
-  br i1 %or.cond.i, label %if.end.i82, label %if.then.i90
-
-if.then.i90:
-  %cmp69.i.i = icmp sgt i64 %117, 0
-  br i1 %cmp69.i.i, label %for.body.i.i, label %for.cond.cleanup.thread.i.i
-
-for.cond.cleanup.thread.i.i:
-  %121 = load ptr, ptr %buffers76.i.i, align 8
-  %arrayidx577.i.i = getelementptr inbounds nuw %struct.buffer, ptr %121, i64 %120
-  %arrayidx778.i.i = getelementptr inbounds nuw %struct.buffer, ptr %121, i64 %119
-  br label %if.then.i.i91
+if.then.i85:
+  %122 = load ptr, ptr %buffers.i.i, align 8
+  %arrayidx.i.i = getelementptr inbounds nuw %struct.buffer, ptr %122, i64 %119
+  %arrayidx2.i.i = getelementptr inbounds %struct.buffer, ptr %122, i64 %121
+  %cmp40.i.i = icmp sgt i64 %117, 0
+  br i1 %cmp40.i.i, label %for.body.i.i, label %if.else.i.i
 
 for.cond.cleanup.i.i:
-  %122 = load ptr, ptr %buffers76.i.i, align 8
-  %arrayidx5.i.i = getelementptr inbounds nuw %struct.buffer, ptr %122, i64 %120
-  %arrayidx7.i.i = getelementptr inbounds nuw %struct.buffer, ptr %122, i64 %119
-  br i1 %or68.i.i, label %if.end.i.i93, label %if.then.i.i91
+  br i1 %or39.i.i, label %if.then.i.i88, label %if.else.i.i
 
 for.body.i.i:
-  %taken.071.i.i = phi i1 [ %or68.i.i, %for.body.i.i ], [ false, %if.then.i90 ]
-  %k.070.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i90 ]
-  %arrayidx.i.i = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.070.i.i
-  %buffer2.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i.i, i64 8
-  %123 = load i64, ptr %buffer2.i.i, align 8
-  %cmp3.i.i92 = icmp eq i64 %123, %119
-  %or68.i.i = or i1 %taken.071.i.i, %cmp3.i.i92
-  %inc.i.i = add nuw nsw i64 %k.070.i.i, 1
-  %exitcond.not.i.i = icmp eq i64 %inc.i.i, %117
-  br i1 %exitcond.not.i.i, label %for.cond.cleanup.i.i, label %for.body.i.i
+  %taken.042.i.i = phi i1 [ %or39.i.i, %for.body.i.i ], [ false, %if.then.i85 ]
+  %k.041.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i85 ]
+  %123 = load ptr, ptr %states.i, align 8
+  %arrayidx3.i.i = getelementptr inbounds nuw %struct.state, ptr %123, i64 %k.041.i.i
+  %buffer4.i.i = getelementptr inbounds nuw i8, ptr %arrayidx3.i.i, i64 8
+  %124 = load i64, ptr %buffer4.i.i, align 8
+  %cmp5.i.i86 = icmp eq i64 %124, %121
+  %or39.i.i = or i1 %taken.042.i.i, %cmp5.i.i86
+  %cmp7.i.i = icmp eq i64 %124, %119
+  %from..i.i = select i1 %cmp5.i.i86, i64 %119, i64 %124
+  %cond14.i.i = select i1 %cmp7.i.i, i64 %121, i64 %from..i.i
+  store i64 %cond14.i.i, ptr %buffer4.i.i, align 8
+  %inc.i.i = add nuw nsw i64 %k.041.i.i, 1
+  %125 = load i64, ptr %state_count.i143, align 8
+  %cmp.i.i87 = icmp slt i64 %inc.i.i, %125
+  br i1 %cmp.i.i87, label %for.body.i.i, label %for.cond.cleanup.i.i
 
-if.then.i.i91:
-  %arrayidx780.i.i = phi ptr [ %arrayidx778.i.i, %for.cond.cleanup.thread.i.i ], [ %arrayidx7.i.i, %for.cond.cleanup.i.i ]
-  %arrayidx579.i.i = phi ptr [ %arrayidx577.i.i, %for.cond.cleanup.thread.i.i ], [ %arrayidx5.i.i, %for.cond.cleanup.i.i ]
-  %124 = load ptr, ptr %arrayidx780.i.i, align 8
-  %125 = load ptr, ptr %arrayidx579.i.i, align 8
-  %bytes.i.i = getelementptr inbounds nuw i8, ptr %arrayidx780.i.i, i64 8
-  %126 = load i64, ptr %bytes.i.i, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %124, ptr align 1 %125, i64 %126, i1 false)
-  store i64 %119, ptr %buffer.i, align 8
-  %.pre.i = load i64, ptr %state_count.i144, align 8
-  br label %if.end.i82
-
-if.end.i.i93:
-  %127 = load ptr, ptr %arrayidx5.i.i, align 8
-  %128 = load ptr, ptr %arrayidx7.i.i, align 8
-  %bytes14.i.i = getelementptr inbounds nuw i8, ptr %arrayidx7.i.i, i64 8
-  %129 = load i64, ptr %bytes14.i.i, align 8
-  %cmp11.i.i.i = icmp sgt i64 %129, 0
-  br i1 %cmp11.i.i.i, label %for.body.i.i.i, label %for.body21.i.i.preheader
+if.then.i.i88:
+  %126 = load ptr, ptr %arrayidx.i.i, align 8
+  %127 = load ptr, ptr %arrayidx2.i.i, align 8
+  %bytes.i.i = getelementptr inbounds nuw i8, ptr %arrayidx2.i.i, i64 8
+  %128 = load i64, ptr %bytes.i.i, align 8
+  %cmp11.i.i.i = icmp sgt i64 %128, 0
+  br i1 %cmp11.i.i.i, label %for.body.i.i.i, label %if.end.i82
 
 for.body.i.i.i:
-  %k.012.i.i.i = phi i64 [ %inc.i.i.i, %for.body.i.i.i ], [ 0, %if.end.i.i93 ]
-  %arrayidx.i.i.i = getelementptr inbounds nuw i8, ptr %127, i64 %k.012.i.i.i
-  %130 = load i8, ptr %arrayidx.i.i.i, align 1
-  %arrayidx1.i.i.i = getelementptr inbounds nuw i8, ptr %128, i64 %k.012.i.i.i
-  %131 = load i8, ptr %arrayidx1.i.i.i, align 1
-  store i8 %131, ptr %arrayidx.i.i.i, align 1
-  store i8 %130, ptr %arrayidx1.i.i.i, align 1
+  %k.012.i.i.i = phi i64 [ %inc.i.i.i, %for.body.i.i.i ], [ 0, %if.then.i.i88 ]
+  %arrayidx.i.i.i = getelementptr inbounds nuw i8, ptr %126, i64 %k.012.i.i.i
+  %129 = load i8, ptr %arrayidx.i.i.i, align 1
+  %arrayidx1.i.i.i = getelementptr inbounds nuw i8, ptr %127, i64 %k.012.i.i.i
+  %130 = load i8, ptr %arrayidx1.i.i.i, align 1
+  store i8 %130, ptr %arrayidx.i.i.i, align 1
+  store i8 %129, ptr %arrayidx1.i.i.i, align 1
   %inc.i.i.i = add nuw nsw i64 %k.012.i.i.i, 1
-  %exitcond.not.i.i.i = icmp eq i64 %inc.i.i.i, %129
-  br i1 %exitcond.not.i.i.i, label %swap_bytes.exit.i.i, label %for.body.i.i.i
+  %exitcond.not.i.i.i = icmp eq i64 %inc.i.i.i, %128
+  br i1 %exitcond.not.i.i.i, label %if.end.i82, label %for.body.i.i.i
 
-swap_bytes.exit.i.i:
-  %.pre.i.i = load i64, ptr %state_count.i144, align 8
-  %cmp1872.i.i = icmp sgt i64 %.pre.i.i, 0
-  br i1 %cmp1872.i.i, label %for.body21.i.i.preheader, label %if.end.i82
-
-for.body21.i.i.preheader:
-  br label %for.body21.i.i
-
-for.body21.i.i:
-  %k15.073.i.i = phi i64 [ %inc36.i.i, %for.body21.i.i ], [ 0, %for.body21.i.i.preheader ]
-  %132 = load ptr, ptr %states.i, align 8
-  %arrayidx24.i.i = getelementptr inbounds nuw %struct.state, ptr %132, i64 %k15.073.i.i
-  %buffer26.i.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i.i, i64 8
-  %133 = load i64, ptr %buffer26.i.i, align 8
-  %cmp27.i.i = icmp eq i64 %133, %120
-  %cmp29.i.i = icmp eq i64 %133, %119
-  %..i.i = select i1 %cmp29.i.i, i64 %120, i64 %133
-  %cond34.i.i = select i1 %cmp27.i.i, i64 %119, i64 %..i.i
-  store i64 %cond34.i.i, ptr %buffer26.i.i, align 8
-  %inc36.i.i = add nuw nsw i64 %k15.073.i.i, 1
-  %134 = load i64, ptr %state_count.i144, align 8
-  %cmp18.i.i = icmp slt i64 %inc36.i.i, %134
-  br i1 %cmp18.i.i, label %for.body21.i.i, label %if.end.i82
+if.else.i.i:
+  %131 = load ptr, ptr %arrayidx2.i.i, align 8
+  %132 = load ptr, ptr %arrayidx.i.i, align 8
+  %bytes19.i.i = getelementptr inbounds nuw i8, ptr %arrayidx2.i.i, i64 8
+  %133 = load i64, ptr %bytes19.i.i, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %131, ptr align 1 %132, i64 %133, i1 false)
+  br label %if.end.i82
 
 if.end.i82:
-  %135 = phi i64 [ %117, %for.body.i79 ], [ %.pre.i.i, %swap_bytes.exit.i.i ], [ %.pre.i, %if.then.i.i91 ], [ %117, %land.lhs.true.i89 ], [ %134, %for.body21.i.i ]
-  %inc.i83 = add nuw nsw i64 %k.053.i, 1
-  %cmp.i84 = icmp slt i64 %inc.i83, %135
-  br i1 %cmp.i84, label %for.body.i79, label %for.cond9.preheader.i
+  %inc16.i = add nuw nsw i64 %k.081.i, 1
+  %134 = load i64, ptr %state_count.i143, align 8
+  %cmp.i83 = icmp slt i64 %inc16.i, %134
+  br i1 %cmp.i83, label %for.body.i79, label %for.cond18.preheader.i
 
-for.body13.i:
-  %136 = phi i64 [ %144, %if.end29.i ], [ %135, %for.cond9.preheader.i ]
-  %k8.055.i = phi i64 [ %inc31.i, %if.end29.i ], [ 0, %for.cond9.preheader.i ]
-  %137 = load ptr, ptr %states.i, align 8
-  %arrayidx16.i = getelementptr inbounds nuw %struct.state, ptr %137, i64 %k8.055.i
-  %result17.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 48
-  %138 = load i64, ptr %result17.i, align 8
-  %cmp18.i85 = icmp sgt i64 %138, -1
-  br i1 %cmp18.i85, label %land.lhs.true19.i, label %if.end29.i
+for.body22.i:
+  %135 = phi i64 [ %142, %if.end44.i ], [ %134, %for.cond18.preheader.i ]
+  %k17.083.i = phi i64 [ %inc46.i, %if.end44.i ], [ 0, %for.cond18.preheader.i ]
+  %136 = load ptr, ptr %states.i, align 8
+  %arrayidx24.i = getelementptr inbounds nuw %struct.state, ptr %136, i64 %k17.083.i
+  %buffer27.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 8
+  %137 = load i64, ptr %buffer27.i, align 8
+  %result28.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 48
+  %138 = load i64, ptr %result28.i, align 8
+  %cmp29.i = icmp slt i64 %138, 0
+  %cmp32.not.i = icmp eq i64 %137, %138
+  %or.cond79.i = select i1 %cmp29.i, i1 true, i1 %cmp32.not.i
+  br i1 %or.cond79.i, label %if.end44.i, label %if.then33.i
 
-land.lhs.true19.i:
-  %buffer21.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 8
-  %139 = load i64, ptr %buffer21.i, align 8
-  %cmp22.i86 = icmp slt i64 %139, 0
-  br i1 %cmp22.i86, label %if.then23.i87, label %if.end29.i
+if.then33.i:
+  %139 = load ptr, ptr %buffers.i.i, align 8
+  %arrayidx36.i = getelementptr inbounds nuw %struct.buffer, ptr %139, i64 %138
+  %cmp37.i = icmp slt i64 %137, 0
+  %arrayidx41.i = getelementptr inbounds nuw %struct.buffer, ptr %139, i64 %137
+  %cond.in.i = select i1 %cmp37.i, ptr %arrayidx24.i, ptr %arrayidx41.i
+  %cond.i84 = load ptr, ptr %cond.in.i, align 8
+  %140 = load ptr, ptr %arrayidx36.i, align 8
+  %bytes.i = getelementptr inbounds nuw i8, ptr %arrayidx36.i, i64 8
+  %141 = load i64, ptr %bytes.i, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %140, ptr align 1 %cond.i84, i64 %141, i1 false)
+  %.pre.i = load i64, ptr %state_count.i143, align 8
+  br label %if.end44.i
 
-if.then23.i87:
-  %140 = load ptr, ptr %buffers76.i.i, align 8
-  %arrayidx26.i88 = getelementptr inbounds nuw %struct.buffer, ptr %140, i64 %138
-  %141 = load ptr, ptr %arrayidx26.i88, align 8
-  %142 = load ptr, ptr %arrayidx16.i, align 8
-  %bytes.i = getelementptr inbounds nuw i8, ptr %arrayidx26.i88, i64 8
-  %143 = load i64, ptr %bytes.i, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %141, ptr align 1 %142, i64 %143, i1 false)
-  %.pre56.i = load i64, ptr %state_count.i144, align 8
-  br label %if.end29.i
-
-if.end29.i:
-  %144 = phi i64 [ %.pre56.i, %if.then23.i87 ], [ %136, %land.lhs.true19.i ], [ %136, %for.body13.i ]
-  %inc31.i = add nuw nsw i64 %k8.055.i, 1
-  %cmp11.i = icmp slt i64 %inc31.i, %144
-  br i1 %cmp11.i, label %for.body13.i, label %for.inc
+if.end44.i:
+  %142 = phi i64 [ %.pre.i, %if.then33.i ], [ %135, %for.body22.i ]
+  %inc46.i = add nuw nsw i64 %k17.083.i, 1
+  %cmp20.i = icmp slt i64 %inc46.i, %142
+  br i1 %cmp20.i, label %for.body22.i, label %for.inc
 
 sw.bb23:
   %target24 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
-  %145 = load ptr, ptr %target24, align 8
-  %146 = load ptr, ptr %145, align 8
-  %147 = load i8, ptr %146, align 1
-  %tobool26.not = icmp eq i8 %147, 0
+  %143 = load ptr, ptr %target24, align 8
+  %144 = load ptr, ptr %143, align 8
+  %145 = load i8, ptr %144, align 1
+  %tobool26.not = icmp eq i8 %145, 0
   %cond27.v = select i1 %tobool26.not, i64 24, i64 8
-  %cond27 = getelementptr inbounds nuw i8, ptr %145, i64 %cond27.v
+  %cond27 = getelementptr inbounds nuw i8, ptr %143, i64 %cond27.v
   %call28 = tail call fastcc i32 @run_part(ptr %cond27, ptr %runner) nounwind
   br label %for.inc
 
 sw.bb29:
   %target30 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
-  %148 = load ptr, ptr %target30, align 8
-  %registers.i = getelementptr inbounds nuw i8, ptr %148, i64 16
-  %149 = load ptr, ptr %registers.i, align 8
-  %150 = load ptr, ptr %148, align 8
-  %count.i = getelementptr inbounds nuw i8, ptr %148, i64 8
-  %151 = load i64, ptr %count.i, align 8
-  %add.ptr.idx.i = mul nsw i64 %151, 56
-  %add.ptr.i = getelementptr inbounds i8, ptr %150, i64 %add.ptr.idx.i
-  %cmp.not349.i = icmp slt i64 %151, 1
+  %146 = load ptr, ptr %target30, align 8
+  %registers.i = getelementptr inbounds nuw i8, ptr %146, i64 16
+  %147 = load ptr, ptr %registers.i, align 8
+  %148 = load ptr, ptr %146, align 8
+  %count.i = getelementptr inbounds nuw i8, ptr %146, i64 8
+  %149 = load i64, ptr %count.i, align 8
+  %add.ptr.idx.i = mul nsw i64 %149, 56
+  %add.ptr.i = getelementptr inbounds i8, ptr %148, i64 %add.ptr.idx.i
+  %cmp.not349.i = icmp slt i64 %149, 1
   br i1 %cmp.not349.i, label %for.inc, label %for.body.i71
 
 for.body.i71:
-  %at.0350.i = phi ptr [ %incdec.ptr.i, %for.inc.i ], [ %150, %sw.bb29 ]
-  %152 = load i64, ptr %at.0350.i, align 8
-  %conv.i = trunc i64 %152 to i32
+  %at.0350.i = phi ptr [ %incdec.ptr.i, %for.inc.i ], [ %148, %sw.bb29 ]
+  %150 = load i64, ptr %at.0350.i, align 8
+  %conv.i = trunc i64 %150 to i32
   switch i32 %conv.i, label %sw.epilog.i [
     i32 0, label %sw.bb.i
     i32 1, label %sw.bb2.i
@@ -1025,11 +1010,11 @@ for.body.i71:
 
 sw.bb.i:
   %a.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %153 = load i64, ptr %a.i, align 8
-  %154 = inttoptr i64 %153 to ptr
+  %151 = load i64, ptr %a.i, align 8
+  %152 = inttoptr i64 %151 to ptr
   %bits.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 8
-  %155 = load i64, ptr %bits.i, align 8
-  switch i64 %155, label %sw.default.i.i [
+  %153 = load i64, ptr %bits.i, align 8
+  switch i64 %153, label %sw.default.i.i [
     i64 1, label %sw.bb.i.i
     i64 8, label %sw.bb.i.i
     i64 16, label %sw.bb1.i.i
@@ -1040,415 +1025,415 @@ sw.bb.i:
   ]
 
 sw.bb.i.i:
-  %156 = load i8, ptr %154, align 1
-  %conv.i.i = zext i8 %156 to i64
+  %154 = load i8, ptr %152, align 1
+  %conv.i.i = zext i8 %154 to i64
   br label %sw.epilog.i
 
 sw.bb1.i.i:
-  %157 = load i16, ptr %154, align 2
-  %conv2.i.i = zext i16 %157 to i64
+  %155 = load i16, ptr %152, align 2
+  %conv2.i.i = zext i16 %155 to i64
   br label %sw.epilog.i
 
 sw.bb3.i.i:
-  %158 = load i32, ptr %154, align 4
-  %conv4.i.i = zext i32 %158 to i64
+  %156 = load i32, ptr %152, align 4
+  %conv4.i.i = zext i32 %156 to i64
   br label %sw.epilog.i
 
 sw.bb5.i.i:
-  %159 = load i8, ptr %154, align 1
-  %conv6.i.i = sext i8 %159 to i64
+  %157 = load i8, ptr %152, align 1
+  %conv6.i.i = sext i8 %157 to i64
   br label %sw.epilog.i
 
 sw.bb7.i.i:
-  %160 = load i16, ptr %154, align 2
-  %conv8.i.i = sext i16 %160 to i64
+  %158 = load i16, ptr %152, align 2
+  %conv8.i.i = sext i16 %158 to i64
   br label %sw.epilog.i
 
 sw.bb9.i.i:
-  %161 = load i32, ptr %154, align 4
-  %conv10.i.i = sext i32 %161 to i64
+  %159 = load i32, ptr %152, align 4
+  %conv10.i.i = sext i32 %159 to i64
   br label %sw.epilog.i
 
 sw.default.i.i:
-  %162 = load i64, ptr %154, align 8
+  %160 = load i64, ptr %152, align 8
   br label %sw.epilog.i
 
 sw.bb2.i:
   %a3.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %163 = load i64, ptr %a3.i, align 8
-  %arrayidx.i = getelementptr inbounds i64, ptr %149, i64 %163
-  %164 = load i64, ptr %arrayidx.i, align 8
+  %161 = load i64, ptr %a3.i, align 8
+  %arrayidx.i = getelementptr inbounds i64, ptr %147, i64 %161
+  %162 = load i64, ptr %arrayidx.i, align 8
   %to.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
-  %165 = load i64, ptr %to.i, align 8
-  %166 = inttoptr i64 %165 to ptr
-  store i64 %164, ptr %166, align 8
+  %163 = load i64, ptr %to.i, align 8
+  %164 = inttoptr i64 %163 to ptr
+  store i64 %162, ptr %164, align 8
   br label %for.inc.i
 
 sw.bb4.i:
   %a5.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %167 = load i64, ptr %a5.i, align 8
-  %168 = inttoptr i64 %167 to ptr
-  %size.i74 = getelementptr inbounds nuw i8, ptr %168, i64 8
-  %169 = load i64, ptr %size.i74, align 8
+  %165 = load i64, ptr %a5.i, align 8
+  %166 = inttoptr i64 %165 to ptr
+  %size.i74 = getelementptr inbounds nuw i8, ptr %166, i64 8
+  %167 = load i64, ptr %size.i74, align 8
   br label %sw.epilog.i
 
 sw.bb6.i:
   %to7.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
-  %170 = load i64, ptr %to7.i, align 8
-  %171 = inttoptr i64 %170 to ptr
+  %168 = load i64, ptr %to7.i, align 8
+  %169 = inttoptr i64 %168 to ptr
   %a8.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %172 = load i64, ptr %a8.i, align 8
-  %arrayidx9.i = getelementptr inbounds i64, ptr %149, i64 %172
-  %173 = load i64, ptr %arrayidx9.i, align 8
-  %call10.i = tail call fastcc zeroext i1 @resize(ptr %171, i64 %173) nounwind
+  %170 = load i64, ptr %a8.i, align 8
+  %arrayidx9.i = getelementptr inbounds i64, ptr %147, i64 %170
+  %171 = load i64, ptr %arrayidx9.i, align 8
+  %call10.i = tail call fastcc zeroext i1 @resize(ptr %169, i64 %171) nounwind
   br i1 %call10.i, label %for.inc.i, label %for.cond.cleanup
 
 sw.bb11.i:
   %to12.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
-  %174 = load i64, ptr %to12.i, align 8
-  %175 = inttoptr i64 %174 to ptr
+  %172 = load i64, ptr %to12.i, align 8
+  %173 = inttoptr i64 %172 to ptr
   %a13.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %176 = load i64, ptr %a13.i, align 8
-  %arrayidx14.i = getelementptr inbounds i64, ptr %149, i64 %176
-  %177 = load i64, ptr %arrayidx14.i, align 8
-  tail call void @release(ptr %175, i64 %177) nounwind
+  %174 = load i64, ptr %a13.i, align 8
+  %arrayidx14.i = getelementptr inbounds i64, ptr %147, i64 %174
+  %175 = load i64, ptr %arrayidx14.i, align 8
+  tail call void @release(ptr %173, i64 %175) nounwind
   br label %for.inc.i
 
 sw.bb15.i:
   %a16.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %178 = load i64, ptr %a16.i, align 8
-  %arrayidx17.i = getelementptr inbounds i64, ptr %149, i64 %178
-  %179 = load i64, ptr %arrayidx17.i, align 8
-  %tobool.not.i73 = icmp eq i64 %179, 0
+  %176 = load i64, ptr %a16.i, align 8
+  %arrayidx17.i = getelementptr inbounds i64, ptr %147, i64 %176
+  %177 = load i64, ptr %arrayidx17.i, align 8
+  %tobool.not.i73 = icmp eq i64 %177, 0
   br i1 %tobool.not.i73, label %for.cond.cleanup, label %for.inc.i
 
 sw.bb20.i:
   %a21.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %180 = load i64, ptr %a21.i, align 8
-  %arrayidx22.i = getelementptr inbounds i64, ptr %149, i64 %180
-  %181 = load i64, ptr %arrayidx22.i, align 8
+  %178 = load i64, ptr %a21.i, align 8
+  %arrayidx22.i = getelementptr inbounds i64, ptr %147, i64 %178
+  %179 = load i64, ptr %arrayidx22.i, align 8
   %b.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %182 = load i64, ptr %b.i, align 8
-  %arrayidx23.i = getelementptr inbounds i64, ptr %149, i64 %182
-  %183 = load i64, ptr %arrayidx23.i, align 8
-  %184 = tail call { i64, i1 } @llvm.sadd.with.overflow.i64(i64 %181, i64 %183)
-  %185 = extractvalue { i64, i1 } %184, 1
-  %186 = extractvalue { i64, i1 } %184, 0
+  %180 = load i64, ptr %b.i, align 8
+  %arrayidx23.i = getelementptr inbounds i64, ptr %147, i64 %180
+  %181 = load i64, ptr %arrayidx23.i, align 8
+  %182 = tail call { i64, i1 } @llvm.sadd.with.overflow.i64(i64 %179, i64 %181)
+  %183 = extractvalue { i64, i1 } %182, 1
+  %184 = extractvalue { i64, i1 } %182, 0
   br label %sw.epilog.i
 
 sw.bb24.i:
   %a25.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %187 = load i64, ptr %a25.i, align 8
-  %arrayidx26.i = getelementptr inbounds i64, ptr %149, i64 %187
-  %188 = load i64, ptr %arrayidx26.i, align 8
+  %185 = load i64, ptr %a25.i, align 8
+  %arrayidx26.i = getelementptr inbounds i64, ptr %147, i64 %185
+  %186 = load i64, ptr %arrayidx26.i, align 8
   %b27.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %189 = load i64, ptr %b27.i, align 8
-  %arrayidx28.i = getelementptr inbounds i64, ptr %149, i64 %189
-  %190 = load i64, ptr %arrayidx28.i, align 8
-  %191 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 %188, i64 %190)
-  %192 = extractvalue { i64, i1 } %191, 1
-  %193 = extractvalue { i64, i1 } %191, 0
+  %187 = load i64, ptr %b27.i, align 8
+  %arrayidx28.i = getelementptr inbounds i64, ptr %147, i64 %187
+  %188 = load i64, ptr %arrayidx28.i, align 8
+  %189 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 %186, i64 %188)
+  %190 = extractvalue { i64, i1 } %189, 1
+  %191 = extractvalue { i64, i1 } %189, 0
   br label %sw.epilog.i
 
 sw.bb30.i:
   %a31.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %194 = load i64, ptr %a31.i, align 8
-  %arrayidx32.i = getelementptr inbounds i64, ptr %149, i64 %194
-  %195 = load i64, ptr %arrayidx32.i, align 8
+  %192 = load i64, ptr %a31.i, align 8
+  %arrayidx32.i = getelementptr inbounds i64, ptr %147, i64 %192
+  %193 = load i64, ptr %arrayidx32.i, align 8
   %b33.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %196 = load i64, ptr %b33.i, align 8
-  %arrayidx34.i = getelementptr inbounds i64, ptr %149, i64 %196
-  %197 = load i64, ptr %arrayidx34.i, align 8
-  %198 = tail call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %195, i64 %197)
-  %199 = extractvalue { i64, i1 } %198, 1
-  %200 = extractvalue { i64, i1 } %198, 0
+  %194 = load i64, ptr %b33.i, align 8
+  %arrayidx34.i = getelementptr inbounds i64, ptr %147, i64 %194
+  %195 = load i64, ptr %arrayidx34.i, align 8
+  %196 = tail call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %193, i64 %195)
+  %197 = extractvalue { i64, i1 } %196, 1
+  %198 = extractvalue { i64, i1 } %196, 0
   br label %sw.epilog.i
 
 sw.bb36.i:
   %a37.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %201 = load i64, ptr %a37.i, align 8
-  %arrayidx38.i = getelementptr inbounds i64, ptr %149, i64 %201
-  %202 = load i64, ptr %arrayidx38.i, align 8
+  %199 = load i64, ptr %a37.i, align 8
+  %arrayidx38.i = getelementptr inbounds i64, ptr %147, i64 %199
+  %200 = load i64, ptr %arrayidx38.i, align 8
   %b39.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %203 = load i64, ptr %b39.i, align 8
-  %arrayidx40.i = getelementptr inbounds i64, ptr %149, i64 %203
-  %204 = load i64, ptr %arrayidx40.i, align 8
-  %.317.i = tail call i64 @llvm.smin.i64(i64 %202, i64 %204)
+  %201 = load i64, ptr %b39.i, align 8
+  %arrayidx40.i = getelementptr inbounds i64, ptr %147, i64 %201
+  %202 = load i64, ptr %arrayidx40.i, align 8
+  %.317.i = tail call i64 @llvm.smin.i64(i64 %200, i64 %202)
   br label %sw.epilog.i
 
 sw.bb47.i:
   %a48.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %205 = load i64, ptr %a48.i, align 8
-  %arrayidx49.i = getelementptr inbounds i64, ptr %149, i64 %205
-  %206 = load i64, ptr %arrayidx49.i, align 8
+  %203 = load i64, ptr %a48.i, align 8
+  %arrayidx49.i = getelementptr inbounds i64, ptr %147, i64 %203
+  %204 = load i64, ptr %arrayidx49.i, align 8
   %b50.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %207 = load i64, ptr %b50.i, align 8
-  %arrayidx51.i = getelementptr inbounds i64, ptr %149, i64 %207
-  %208 = load i64, ptr %arrayidx51.i, align 8
-  %.318.i = tail call i64 @llvm.smax.i64(i64 %206, i64 %208)
+  %205 = load i64, ptr %b50.i, align 8
+  %arrayidx51.i = getelementptr inbounds i64, ptr %147, i64 %205
+  %206 = load i64, ptr %arrayidx51.i, align 8
+  %.318.i = tail call i64 @llvm.smax.i64(i64 %204, i64 %206)
   br label %sw.epilog.i
 
 sw.bb62.i:
   %a63.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %209 = load i64, ptr %a63.i, align 8
-  %arrayidx64.i = getelementptr inbounds i64, ptr %149, i64 %209
-  %210 = load i64, ptr %arrayidx64.i, align 8
-  %211 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %210)
-  %212 = extractvalue { i64, i1 } %211, 1
-  %213 = extractvalue { i64, i1 } %211, 0
+  %207 = load i64, ptr %a63.i, align 8
+  %arrayidx64.i = getelementptr inbounds i64, ptr %147, i64 %207
+  %208 = load i64, ptr %arrayidx64.i, align 8
+  %209 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %208)
+  %210 = extractvalue { i64, i1 } %209, 1
+  %211 = extractvalue { i64, i1 } %209, 0
   br label %sw.epilog.i
 
 sw.bb66.i:
   %a67.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %214 = load i64, ptr %a67.i, align 8
-  %arrayidx68.i = getelementptr inbounds i64, ptr %149, i64 %214
-  %215 = load i64, ptr %arrayidx68.i, align 8
-  %cmp69.i = icmp slt i64 %215, 0
+  %212 = load i64, ptr %a67.i, align 8
+  %arrayidx68.i = getelementptr inbounds i64, ptr %147, i64 %212
+  %213 = load i64, ptr %arrayidx68.i, align 8
+  %cmp69.i = icmp slt i64 %213, 0
   br i1 %cmp69.i, label %if.then71.i, label %sw.epilog.i
 
 if.then71.i:
-  %216 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %215)
-  %217 = extractvalue { i64, i1 } %216, 1
-  %218 = extractvalue { i64, i1 } %216, 0
+  %214 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %213)
+  %215 = extractvalue { i64, i1 } %214, 1
+  %216 = extractvalue { i64, i1 } %214, 0
   br label %sw.epilog.i
 
 sw.bb74.i:
   %a75.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %219 = load i64, ptr %a75.i, align 8
-  %arrayidx76.i = getelementptr inbounds i64, ptr %149, i64 %219
-  %220 = load i64, ptr %arrayidx76.i, align 8
+  %217 = load i64, ptr %a75.i, align 8
+  %arrayidx76.i = getelementptr inbounds i64, ptr %147, i64 %217
+  %218 = load i64, ptr %arrayidx76.i, align 8
   %b77.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %221 = load i64, ptr %b77.i, align 8
-  %arrayidx78.i = getelementptr inbounds i64, ptr %149, i64 %221
-  %222 = load i64, ptr %arrayidx78.i, align 8
-  switch i64 %222, label %if.end3.i.i [
+  %219 = load i64, ptr %b77.i, align 8
+  %arrayidx78.i = getelementptr inbounds i64, ptr %147, i64 %219
+  %220 = load i64, ptr %arrayidx78.i, align 8
+  switch i64 %220, label %if.end3.i.i [
     i64 0, label %floor_divide.exit.i
     i64 -1, label %if.then2.i.i
   ]
 
 if.then2.i.i:
-  %sub.i.i = sub i64 0, %220
+  %sub.i.i = sub i64 0, %218
   br label %floor_divide.exit.i
 
 if.end3.i.i:
-  %div.i.i = sdiv i64 %220, %222
-  %rem.i.i = srem i64 %220, %222
+  %div.i.i = sdiv i64 %218, %220
+  %rem.i.i = srem i64 %218, %220
   %cmp4.not.i.i = icmp eq i64 %rem.i.i, 0
-  %cmp8.unshifted.i.i = xor i64 %222, %220
+  %cmp8.unshifted.i.i = xor i64 %220, %218
   %cmp8.unshifted.lobit.neg.i.i = ashr i64 %cmp8.unshifted.i.i, 63
   %land.ext.neg.i.i = select i1 %cmp4.not.i.i, i64 0, i64 %cmp8.unshifted.lobit.neg.i.i
   %sub11.i.i = add i64 %land.ext.neg.i.i, %div.i.i
   br label %floor_divide.exit.i
 
 floor_divide.exit.i:
-  %retval.0.i319.i = phi i64 [ %sub11.i.i, %if.end3.i.i ], [ %sub.i.i, %if.then2.i.i ], [ %222, %sw.bb74.i ]
-  %cmp82.i = icmp eq i64 %220, -9223372036854775808
-  %cmp86.i = icmp eq i64 %222, -1
+  %retval.0.i319.i = phi i64 [ %sub11.i.i, %if.end3.i.i ], [ %sub.i.i, %if.then2.i.i ], [ %220, %sw.bb74.i ]
+  %cmp82.i = icmp eq i64 %218, -9223372036854775808
+  %cmp86.i = icmp eq i64 %220, -1
   %spec.select.i = and i1 %cmp82.i, %cmp86.i
   br label %sw.epilog.i
 
 sw.bb89.i:
   %a90.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %223 = load i64, ptr %a90.i, align 8
-  %arrayidx91.i = getelementptr inbounds i64, ptr %149, i64 %223
-  %224 = load i64, ptr %arrayidx91.i, align 8
+  %221 = load i64, ptr %a90.i, align 8
+  %arrayidx91.i = getelementptr inbounds i64, ptr %147, i64 %221
+  %222 = load i64, ptr %arrayidx91.i, align 8
   %b94.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %225 = load i64, ptr %b94.i, align 8
-  %arrayidx95.i = getelementptr inbounds i64, ptr %149, i64 %225
-  %226 = load i64, ptr %arrayidx95.i, align 8
-  switch i64 %226, label %if.end3.i323.i [
+  %223 = load i64, ptr %b94.i, align 8
+  %arrayidx95.i = getelementptr inbounds i64, ptr %147, i64 %223
+  %224 = load i64, ptr %arrayidx95.i, align 8
+  switch i64 %224, label %if.end3.i323.i [
     i64 0, label %floor_divide.exit331.i
     i64 -1, label %if.then2.i320.i
   ]
 
 if.then2.i320.i:
-  %sub.i321.i = sub i64 0, %224
+  %sub.i321.i = sub i64 0, %222
   br label %floor_divide.exit331.i
 
 if.end3.i323.i:
-  %div.i324.i = sdiv i64 %224, %226
-  %rem.i325.i = srem i64 %224, %226
+  %div.i324.i = sdiv i64 %222, %224
+  %rem.i325.i = srem i64 %222, %224
   %cmp4.not.i326.i = icmp eq i64 %rem.i325.i, 0
-  %cmp8.unshifted.i327.i = xor i64 %226, %224
+  %cmp8.unshifted.i327.i = xor i64 %224, %222
   %cmp8.unshifted.lobit.neg.i328.i = ashr i64 %cmp8.unshifted.i327.i, 63
   %land.ext.neg.i329.i = select i1 %cmp4.not.i326.i, i64 0, i64 %cmp8.unshifted.lobit.neg.i328.i
   %sub11.i330.i = add i64 %land.ext.neg.i329.i, %div.i324.i
   br label %floor_divide.exit331.i
 
 floor_divide.exit331.i:
-  %retval.0.i322.i = phi i64 [ %sub11.i330.i, %if.end3.i323.i ], [ %sub.i321.i, %if.then2.i320.i ], [ %226, %sw.bb89.i ]
-  %mul.i = mul i64 %retval.0.i322.i, %226
-  %sub.i72 = sub i64 %224, %mul.i
-  %tobool101.not.i = icmp eq i64 %226, 0
+  %retval.0.i322.i = phi i64 [ %sub11.i330.i, %if.end3.i323.i ], [ %sub.i321.i, %if.then2.i320.i ], [ %224, %sw.bb89.i ]
+  %mul.i = mul i64 %retval.0.i322.i, %224
+  %sub.i72 = sub i64 %222, %mul.i
+  %tobool101.not.i = icmp eq i64 %224, 0
   %cond105.i = select i1 %tobool101.not.i, i64 0, i64 %sub.i72
   br label %sw.epilog.i
 
 sw.bb106.i:
   %a107.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %227 = load i64, ptr %a107.i, align 8
-  %arrayidx108.i = getelementptr inbounds i64, ptr %149, i64 %227
-  %228 = load i64, ptr %arrayidx108.i, align 8
-  %tobool109.not.i = icmp eq i64 %228, 0
+  %225 = load i64, ptr %a107.i, align 8
+  %arrayidx108.i = getelementptr inbounds i64, ptr %147, i64 %225
+  %226 = load i64, ptr %arrayidx108.i, align 8
+  %tobool109.not.i = icmp eq i64 %226, 0
   %.pn.in.v.i = select i1 %tobool109.not.i, i64 48, i64 40
   %.pn.in.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 %.pn.in.v.i
   %.pn.i = load i64, ptr %.pn.in.i, align 8
-  %cond116.in.i = getelementptr inbounds i64, ptr %149, i64 %.pn.i
+  %cond116.in.i = getelementptr inbounds i64, ptr %147, i64 %.pn.i
   %cond116.i = load i64, ptr %cond116.in.i, align 8
   br label %sw.epilog.i
 
 sw.bb117.i:
   %a118.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %229 = load i64, ptr %a118.i, align 8
-  %arrayidx119.i = getelementptr inbounds i64, ptr %149, i64 %229
-  %230 = load i64, ptr %arrayidx119.i, align 8
+  %227 = load i64, ptr %a118.i, align 8
+  %arrayidx119.i = getelementptr inbounds i64, ptr %147, i64 %227
+  %228 = load i64, ptr %arrayidx119.i, align 8
   %b120.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %231 = load i64, ptr %b120.i, align 8
-  %arrayidx121.i = getelementptr inbounds i64, ptr %149, i64 %231
-  %232 = load i64, ptr %arrayidx121.i, align 8
-  %and.i = and i64 %232, %230
+  %229 = load i64, ptr %b120.i, align 8
+  %arrayidx121.i = getelementptr inbounds i64, ptr %147, i64 %229
+  %230 = load i64, ptr %arrayidx121.i, align 8
+  %and.i = and i64 %230, %228
   br label %sw.epilog.i
 
 sw.bb122.i:
   %a123.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %233 = load i64, ptr %a123.i, align 8
-  %arrayidx124.i = getelementptr inbounds i64, ptr %149, i64 %233
-  %234 = load i64, ptr %arrayidx124.i, align 8
+  %231 = load i64, ptr %a123.i, align 8
+  %arrayidx124.i = getelementptr inbounds i64, ptr %147, i64 %231
+  %232 = load i64, ptr %arrayidx124.i, align 8
   %b125.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %235 = load i64, ptr %b125.i, align 8
-  %arrayidx126.i = getelementptr inbounds i64, ptr %149, i64 %235
-  %236 = load i64, ptr %arrayidx126.i, align 8
-  %or.i = or i64 %236, %234
+  %233 = load i64, ptr %b125.i, align 8
+  %arrayidx126.i = getelementptr inbounds i64, ptr %147, i64 %233
+  %234 = load i64, ptr %arrayidx126.i, align 8
+  %or.i = or i64 %234, %232
   br label %sw.epilog.i
 
 sw.bb127.i:
   %a128.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %237 = load i64, ptr %a128.i, align 8
-  %arrayidx129.i = getelementptr inbounds i64, ptr %149, i64 %237
-  %238 = load i64, ptr %arrayidx129.i, align 8
+  %235 = load i64, ptr %a128.i, align 8
+  %arrayidx129.i = getelementptr inbounds i64, ptr %147, i64 %235
+  %236 = load i64, ptr %arrayidx129.i, align 8
   %b130.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %239 = load i64, ptr %b130.i, align 8
-  %arrayidx131.i = getelementptr inbounds i64, ptr %149, i64 %239
-  %240 = load i64, ptr %arrayidx131.i, align 8
-  %xor.i = xor i64 %240, %238
+  %237 = load i64, ptr %b130.i, align 8
+  %arrayidx131.i = getelementptr inbounds i64, ptr %147, i64 %237
+  %238 = load i64, ptr %arrayidx131.i, align 8
+  %xor.i = xor i64 %238, %236
   br label %sw.epilog.i
 
 sw.bb132.i:
   %a133.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %241 = load i64, ptr %a133.i, align 8
-  %arrayidx134.i = getelementptr inbounds i64, ptr %149, i64 %241
-  %242 = load i64, ptr %arrayidx134.i, align 8
-  %not.i = xor i64 %242, -1
+  %239 = load i64, ptr %a133.i, align 8
+  %arrayidx134.i = getelementptr inbounds i64, ptr %147, i64 %239
+  %240 = load i64, ptr %arrayidx134.i, align 8
+  %not.i = xor i64 %240, -1
   br label %sw.epilog.i
 
 sw.bb135.i:
   %a136.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %243 = load i64, ptr %a136.i, align 8
-  %arrayidx137.i = getelementptr inbounds i64, ptr %149, i64 %243
-  %244 = load i64, ptr %arrayidx137.i, align 8
+  %241 = load i64, ptr %a136.i, align 8
+  %arrayidx137.i = getelementptr inbounds i64, ptr %147, i64 %241
+  %242 = load i64, ptr %arrayidx137.i, align 8
   br label %sw.epilog.i
 
 sw.bb138.i:
   %a139.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %245 = load i64, ptr %a139.i, align 8
-  %arrayidx140.i = getelementptr inbounds i64, ptr %149, i64 %245
-  %246 = load i64, ptr %arrayidx140.i, align 8
+  %243 = load i64, ptr %a139.i, align 8
+  %arrayidx140.i = getelementptr inbounds i64, ptr %147, i64 %243
+  %244 = load i64, ptr %arrayidx140.i, align 8
   %b141.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %247 = load i64, ptr %b141.i, align 8
-  %arrayidx142.i = getelementptr inbounds i64, ptr %149, i64 %247
-  %248 = load i64, ptr %arrayidx142.i, align 8
-  %cmp143.i = icmp slt i64 %246, %248
+  %245 = load i64, ptr %b141.i, align 8
+  %arrayidx142.i = getelementptr inbounds i64, ptr %147, i64 %245
+  %246 = load i64, ptr %arrayidx142.i, align 8
+  %cmp143.i = icmp slt i64 %244, %246
   %conv145.i = zext i1 %cmp143.i to i64
   br label %sw.epilog.i
 
 sw.bb146.i:
   %a147.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %249 = load i64, ptr %a147.i, align 8
-  %arrayidx148.i = getelementptr inbounds i64, ptr %149, i64 %249
-  %250 = load i64, ptr %arrayidx148.i, align 8
+  %247 = load i64, ptr %a147.i, align 8
+  %arrayidx148.i = getelementptr inbounds i64, ptr %147, i64 %247
+  %248 = load i64, ptr %arrayidx148.i, align 8
   %b149.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %251 = load i64, ptr %b149.i, align 8
-  %arrayidx150.i = getelementptr inbounds i64, ptr %149, i64 %251
-  %252 = load i64, ptr %arrayidx150.i, align 8
-  %cmp151.i = icmp sle i64 %250, %252
+  %249 = load i64, ptr %b149.i, align 8
+  %arrayidx150.i = getelementptr inbounds i64, ptr %147, i64 %249
+  %250 = load i64, ptr %arrayidx150.i, align 8
+  %cmp151.i = icmp sle i64 %248, %250
   %conv153.i = zext i1 %cmp151.i to i64
   br label %sw.epilog.i
 
 sw.bb154.i:
   %a155.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %253 = load i64, ptr %a155.i, align 8
-  %arrayidx156.i = getelementptr inbounds i64, ptr %149, i64 %253
-  %254 = load i64, ptr %arrayidx156.i, align 8
+  %251 = load i64, ptr %a155.i, align 8
+  %arrayidx156.i = getelementptr inbounds i64, ptr %147, i64 %251
+  %252 = load i64, ptr %arrayidx156.i, align 8
   %b157.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %255 = load i64, ptr %b157.i, align 8
-  %arrayidx158.i = getelementptr inbounds i64, ptr %149, i64 %255
-  %256 = load i64, ptr %arrayidx158.i, align 8
-  %cmp159.i = icmp eq i64 %254, %256
+  %253 = load i64, ptr %b157.i, align 8
+  %arrayidx158.i = getelementptr inbounds i64, ptr %147, i64 %253
+  %254 = load i64, ptr %arrayidx158.i, align 8
+  %cmp159.i = icmp eq i64 %252, %254
   %conv161.i = zext i1 %cmp159.i to i64
   br label %sw.epilog.i
 
 sw.bb162.i:
   %a163.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %257 = load i64, ptr %a163.i, align 8
-  %arrayidx164.i = getelementptr inbounds i64, ptr %149, i64 %257
-  %258 = load i64, ptr %arrayidx164.i, align 8
+  %255 = load i64, ptr %a163.i, align 8
+  %arrayidx164.i = getelementptr inbounds i64, ptr %147, i64 %255
+  %256 = load i64, ptr %arrayidx164.i, align 8
   %b165.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %259 = load i64, ptr %b165.i, align 8
-  %arrayidx166.i = getelementptr inbounds i64, ptr %149, i64 %259
-  %260 = load i64, ptr %arrayidx166.i, align 8
-  %cmp167.i = icmp ne i64 %258, %260
+  %257 = load i64, ptr %b165.i, align 8
+  %arrayidx166.i = getelementptr inbounds i64, ptr %147, i64 %257
+  %258 = load i64, ptr %arrayidx166.i, align 8
+  %cmp167.i = icmp ne i64 %256, %258
   %conv169.i = zext i1 %cmp167.i to i64
   br label %sw.epilog.i
 
 sw.bb170.i:
   %a171.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %261 = load i64, ptr %a171.i, align 8
-  %arrayidx172.i = getelementptr inbounds i64, ptr %149, i64 %261
-  %262 = load i64, ptr %arrayidx172.i, align 8
-  %263 = add i64 %262, -2147483648
-  %or.cond.i.i = icmp ult i64 %263, -2147483647
+  %259 = load i64, ptr %a171.i, align 8
+  %arrayidx172.i = getelementptr inbounds i64, ptr %147, i64 %259
+  %260 = load i64, ptr %arrayidx172.i, align 8
+  %261 = add i64 %260, -2147483648
+  %or.cond.i.i = icmp ult i64 %261, -2147483647
   br i1 %or.cond.i.i, label %sw.epilog.i, label %if.end.i.i
 
 if.end.i.i:
-  %cmp.i.i.i = icmp samesign ult i64 %262, 2
-  %sub.i.i.i = add nsw i64 %262, -1
-  %264 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i.i, i1 true)
-  %sub1.i.i.i = sub nuw nsw i64 64, %264
-  %265 = shl nuw nsw i64 2147483648, %sub1.i.i.i
-  %266 = add nsw i64 %265, -1
-  %sub.i333.i = select i1 %cmp.i.i.i, i64 2147483647, i64 %266
-  %div.i334.i = udiv i64 %sub.i333.i, %262
+  %cmp.i.i.i = icmp samesign ult i64 %260, 2
+  %sub.i.i.i = add nsw i64 %260, -1
+  %262 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i.i, i1 true)
+  %sub1.i.i.i = sub nuw nsw i64 64, %262
+  %263 = shl nuw nsw i64 2147483648, %sub1.i.i.i
+  %264 = add nsw i64 %263, -1
+  %sub.i333.i = select i1 %cmp.i.i.i, i64 2147483647, i64 %264
+  %div.i334.i = udiv i64 %sub.i333.i, %260
   %sub5.i.i = add nsw i64 %div.i334.i, -4294967295
   br label %sw.epilog.i
 
 sw.bb174.i:
   %a175.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %267 = load i64, ptr %a175.i, align 8
-  %arrayidx176.i = getelementptr inbounds i64, ptr %149, i64 %267
-  %268 = load i64, ptr %arrayidx176.i, align 8
-  %269 = add i64 %268, -2147483648
-  %or.cond.i335.i = icmp ult i64 %269, -2147483647
+  %265 = load i64, ptr %a175.i, align 8
+  %arrayidx176.i = getelementptr inbounds i64, ptr %147, i64 %265
+  %266 = load i64, ptr %arrayidx176.i, align 8
+  %267 = add i64 %266, -2147483648
+  %or.cond.i335.i = icmp ult i64 %267, -2147483647
   br i1 %or.cond.i335.i, label %sw.epilog.i, label %if.end.i336.i
 
 if.end.i336.i:
-  %cmp.i.i337.i = icmp samesign ult i64 %268, 2
-  %sub.i.i338.i = add nsw i64 %268, -1
-  %270 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i338.i, i1 true)
-  %sub1.i.i339.i = sub nuw nsw i64 64, %270
+  %cmp.i.i337.i = icmp samesign ult i64 %266, 2
+  %sub.i.i338.i = add nsw i64 %266, -1
+  %268 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i338.i, i1 true)
+  %sub1.i.i339.i = sub nuw nsw i64 64, %268
   %cond.i.i340.i = select i1 %cmp.i.i337.i, i64 0, i64 %sub1.i.i339.i
   br label %sw.epilog.i
 
 sw.epilog.i:
-  %value.0.i = phi i64 [ 0, %for.body.i71 ], [ %retval.0.i319.i, %floor_divide.exit.i ], [ %169, %sw.bb4.i ], [ %186, %sw.bb20.i ], [ %193, %sw.bb24.i ], [ %200, %sw.bb30.i ], [ %.317.i, %sw.bb36.i ], [ %.318.i, %sw.bb47.i ], [ %213, %sw.bb62.i ], [ %218, %if.then71.i ], [ %215, %sw.bb66.i ], [ %sub5.i.i, %if.end.i.i ], [ %cond105.i, %floor_divide.exit331.i ], [ %cond116.i, %sw.bb106.i ], [ %and.i, %sw.bb117.i ], [ %or.i, %sw.bb122.i ], [ %xor.i, %sw.bb127.i ], [ %not.i, %sw.bb132.i ], [ %244, %sw.bb135.i ], [ %conv145.i, %sw.bb138.i ], [ %conv153.i, %sw.bb146.i ], [ %conv161.i, %sw.bb154.i ], [ %conv169.i, %sw.bb162.i ], [ %conv10.i.i, %sw.bb9.i.i ], [ %cond.i.i340.i, %if.end.i336.i ], [ %162, %sw.default.i.i ], [ %conv.i.i, %sw.bb.i.i ], [ %conv2.i.i, %sw.bb1.i.i ], [ %conv4.i.i, %sw.bb3.i.i ], [ %conv6.i.i, %sw.bb5.i.i ], [ %conv8.i.i, %sw.bb7.i.i ], [ 0, %sw.bb170.i ], [ 0, %sw.bb174.i ]
-  %over.0.i = phi i1 [ false, %for.body.i71 ], [ %spec.select.i, %floor_divide.exit.i ], [ false, %sw.bb4.i ], [ %185, %sw.bb20.i ], [ %192, %sw.bb24.i ], [ %199, %sw.bb30.i ], [ false, %sw.bb36.i ], [ false, %sw.bb47.i ], [ %212, %sw.bb62.i ], [ %217, %if.then71.i ], [ false, %sw.bb66.i ], [ false, %if.end.i.i ], [ false, %floor_divide.exit331.i ], [ false, %sw.bb106.i ], [ false, %sw.bb117.i ], [ false, %sw.bb122.i ], [ false, %sw.bb127.i ], [ false, %sw.bb132.i ], [ false, %sw.bb135.i ], [ false, %sw.bb138.i ], [ false, %sw.bb146.i ], [ false, %sw.bb154.i ], [ false, %sw.bb162.i ], [ false, %sw.bb9.i.i ], [ false, %if.end.i336.i ], [ false, %sw.default.i.i ], [ false, %sw.bb.i.i ], [ false, %sw.bb1.i.i ], [ false, %sw.bb3.i.i ], [ false, %sw.bb5.i.i ], [ false, %sw.bb7.i.i ], [ false, %sw.bb170.i ], [ false, %sw.bb174.i ]
+  %value.0.i = phi i64 [ 0, %for.body.i71 ], [ %retval.0.i319.i, %floor_divide.exit.i ], [ %167, %sw.bb4.i ], [ %184, %sw.bb20.i ], [ %191, %sw.bb24.i ], [ %198, %sw.bb30.i ], [ %.317.i, %sw.bb36.i ], [ %.318.i, %sw.bb47.i ], [ %211, %sw.bb62.i ], [ %216, %if.then71.i ], [ %213, %sw.bb66.i ], [ %sub5.i.i, %if.end.i.i ], [ %cond105.i, %floor_divide.exit331.i ], [ %cond116.i, %sw.bb106.i ], [ %and.i, %sw.bb117.i ], [ %or.i, %sw.bb122.i ], [ %xor.i, %sw.bb127.i ], [ %not.i, %sw.bb132.i ], [ %242, %sw.bb135.i ], [ %conv145.i, %sw.bb138.i ], [ %conv153.i, %sw.bb146.i ], [ %conv161.i, %sw.bb154.i ], [ %conv169.i, %sw.bb162.i ], [ %conv10.i.i, %sw.bb9.i.i ], [ %cond.i.i340.i, %if.end.i336.i ], [ %160, %sw.default.i.i ], [ %conv.i.i, %sw.bb.i.i ], [ %conv2.i.i, %sw.bb1.i.i ], [ %conv4.i.i, %sw.bb3.i.i ], [ %conv6.i.i, %sw.bb5.i.i ], [ %conv8.i.i, %sw.bb7.i.i ], [ 0, %sw.bb170.i ], [ 0, %sw.bb174.i ]
+  %over.0.i = phi i1 [ false, %for.body.i71 ], [ %spec.select.i, %floor_divide.exit.i ], [ false, %sw.bb4.i ], [ %183, %sw.bb20.i ], [ %190, %sw.bb24.i ], [ %197, %sw.bb30.i ], [ false, %sw.bb36.i ], [ false, %sw.bb47.i ], [ %210, %sw.bb62.i ], [ %215, %if.then71.i ], [ false, %sw.bb66.i ], [ false, %if.end.i.i ], [ false, %floor_divide.exit331.i ], [ false, %sw.bb106.i ], [ false, %sw.bb117.i ], [ false, %sw.bb122.i ], [ false, %sw.bb127.i ], [ false, %sw.bb132.i ], [ false, %sw.bb135.i ], [ false, %sw.bb138.i ], [ false, %sw.bb146.i ], [ false, %sw.bb154.i ], [ false, %sw.bb162.i ], [ false, %sw.bb9.i.i ], [ false, %if.end.i336.i ], [ false, %sw.default.i.i ], [ false, %sw.bb.i.i ], [ false, %sw.bb1.i.i ], [ false, %sw.bb3.i.i ], [ false, %sw.bb5.i.i ], [ false, %sw.bb7.i.i ], [ false, %sw.bb170.i ], [ false, %sw.bb174.i ]
   %exact.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 16
-  %271 = load i64, ptr %exact.i, align 8
-  %tobool178.not.i = icmp eq i64 %271, 0
+  %269 = load i64, ptr %exact.i, align 8
+  %tobool178.not.i = icmp eq i64 %269, 0
   br i1 %tobool178.not.i, label %if.then179.i, label %if.else.i
 
 if.then179.i:
   %bits180.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 8
-  %272 = load i64, ptr %bits180.i, align 8
-  %cmp.i.i = icmp eq i64 %272, 1
+  %270 = load i64, ptr %bits180.i, align 8
+  %cmp.i.i = icmp eq i64 %270, 1
   br i1 %cmp.i.i, label %if.then.i.i, label %if.end.i343.i
 
 if.then.i.i:
@@ -1457,12 +1442,12 @@ if.then.i.i:
   br label %if.end184.i
 
 if.end.i343.i:
-  %cond.i.i = tail call i64 @llvm.abs.i64(i64 %272, i1 true)
+  %cond.i.i = tail call i64 @llvm.abs.i64(i64 %270, i1 true)
   %cmp5.i.i = icmp samesign ugt i64 %cond.i.i, 63
   br i1 %cmp5.i.i, label %if.end184.i, label %if.end8.i.i
 
 if.end8.i.i:
-  %cmp3.i.i = icmp slt i64 %272, 0
+  %cmp3.i.i = icmp slt i64 %270, 0
   %sub9.i.i = sub nuw nsw i64 64, %cond.i.i
   %shl.i344.i = shl i64 %value.0.i, %sub9.i.i
   %shr.i.i = ashr exact i64 %shl.i344.i, %sub9.i.i
@@ -1476,8 +1461,8 @@ if.else.i:
 if.end184.i:
   %value.1.i = phi i64 [ %value.0.i, %if.else.i ], [ %conv2.i346.i, %if.then.i.i ], [ %cond18.i.i, %if.end8.i.i ], [ %value.0.i, %if.end.i343.i ]
   %to185.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
-  %273 = load i64, ptr %to185.i, align 8
-  %arrayidx186.i = getelementptr inbounds i64, ptr %149, i64 %273
+  %271 = load i64, ptr %to185.i, align 8
+  %arrayidx186.i = getelementptr inbounds i64, ptr %147, i64 %271
   store i64 %value.1.i, ptr %arrayidx186.i, align 8
   br label %for.inc.i
 
@@ -1488,10 +1473,10 @@ for.inc.i:
 
 sw.bb34:
   %target35 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
-  %274 = load ptr, ptr %target35, align 8
-  %275 = load ptr, ptr %runner, align 8
-  tail call void @PyEval_RestoreThread(ptr %275) nounwind
-  %call.i75 = tail call ptr @PyObject_CallNoArgs(ptr %274) nounwind
+  %272 = load ptr, ptr %target35, align 8
+  %273 = load ptr, ptr %runner, align 8
+  tail call void @PyEval_RestoreThread(ptr %273) nounwind
+  %call.i75 = tail call ptr @PyObject_CallNoArgs(ptr %272) nounwind
   %tobool.not.i76 = icmp eq ptr %call.i75, null
   %cond.i77 = select i1 %tobool.not.i76, i32 2, i32 0
   tail call void @Py_DecRef(ptr %call.i75) nounwind
@@ -1500,12 +1485,12 @@ sw.bb34:
   br label %for.inc
 
 for.inc:
-  %outcome.1 = phi i32 [ 0, %for.body ], [ %cond.i77, %sw.bb34 ], [ 0, %if.then7 ], [ 0, %if.else ], [ 0, %sw.bb11 ], [ 0, %sw.bb14 ], [ %cond, %sw.bb18 ], [ %outcome.1.i, %if.end.i ], [ %call28, %sw.bb23 ], [ 0, %sw.bb29 ], [ 0, %if.then ], [ 0, %if.end29.i ], [ 0, %for.end.i ], [ 0, %for.cond9.preheader.i ], [ 0, %for.inc.i ]
+  %outcome.1 = phi i32 [ 0, %for.body ], [ %cond.i77, %sw.bb34 ], [ 0, %if.then7 ], [ 0, %if.else ], [ 0, %sw.bb11 ], [ 0, %sw.bb14 ], [ %cond, %sw.bb18 ], [ %outcome.1.i, %if.end.i ], [ %call28, %sw.bb23 ], [ 0, %sw.bb29 ], [ 0, %if.then ], [ 0, %if.end44.i ], [ 0, %for.end.i ], [ 0, %for.cond18.preheader.i ], [ 0, %for.inc.i ]
   %incdec.ptr = getelementptr inbounds nuw i8, ptr %op.0198, i64 40
   %cmp = icmp ult ptr %incdec.ptr, %add.ptr
   %cmp2 = icmp eq i32 %outcome.1, 0
-  %276 = select i1 %cmp, i1 %cmp2, i1 false
-  br i1 %276, label %for.body, label %for.cond.cleanup
+  %274 = select i1 %cmp, i1 %cmp2, i1 false
+  br i1 %274, label %for.body, label %for.cond.cleanup
 }
 
 declare void @PyEval_RestoreThread(ptr) nounwind

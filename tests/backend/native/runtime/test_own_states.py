@@ -89,3 +89,34 @@ def test_a_loop_that_was_recorded_runs_no_iteration_in_python(monkeypatch):
         began.clear()
         np.testing.assert_allclose(f(u), np.roll(u, N) + N)
         assert began == [0]
+
+
+#: What each of four states becomes: that of a state, or, counted from −1 downwards, one of two
+#: arrays that an iteration makes.
+FOLLOWING = [
+    (-1, -1, -2, 0), (1, 3, 1, -2), (-2, -2, -2, 1), (-1, -2, -1, 0), (-1, -1, -1, -1),
+    (3, -1, -1, -1), (-2, 0, -2, -1), (2, -1, -1, 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("following", FOLLOWING)
+def test_several_states_become_one_array(following):
+    """Their results are copies, wherever the iterations have put it."""
+
+    def body(roll, total, s):
+        made = (
+            roll(s[1], 1, axis=0) / 2 + s[2] / 8,
+            roll(s[0], 1, axis=0) + total(s[2], axis=0) / 64,
+        )
+        return tuple(s[k] if k >= 0 else made[~k] for k in following)
+
+    state = rng.random((4, 30, 4))
+    for count in (9, 12):
+        f = td.jit(lambda *s, n=count: td.iterate(n, lambda s: body(td.roll, td.sum, s), s),
+                   backend="native")  # fmt: skip
+        expected = tuple(state)
+        for _ in range(count):
+            expected = body(np.roll, np.sum, expected)
+        for _ in range(3):
+            for found, one in zip(f(*state), expected, strict=True):
+                np.testing.assert_allclose(found, one, atol=1e-14)
