@@ -540,7 +540,10 @@ class ArrayLoop(Node):
     index: Input | None
 
     def _define(self) -> None:
-        """Nothing: shapes that refer back to the node would be a cycle (see `Input`)."""
+        """Keep the types and shapes of the first state: those of a chain of loops are made once.
+        Shapes that refer back to the node would be a cycle (see `Input`), and are made when read.
+        """
+        self._begun = tuple([leaf.node.outputs[leaf.component] for leaf in self.init])
 
     @property  # type: ignore[misc]
     def outputs(self) -> tuple[Output, ...]:  # type: ignore[override]
@@ -551,11 +554,11 @@ class ArrayLoop(Node):
 
         return tuple(
             Output(tuple(map(last, state.shape, first.shape)), first.type)
-            for state, first in zip(self.state, self.init, strict=True)
+            for state, first in zip(self.state, self._begun, strict=True)
         )
 
     def type_of(self, component: int) -> ScalarType:
-        return self.init[component].type
+        return self._begun[component].type
 
     def changing(self) -> list[int]:
         """The numbers of the states whose extents change."""

@@ -166,6 +166,7 @@ class Node(metaclass=_NodeType):
 
     __slots__ = (
         "__weakref__",
+        "_begun",
         "_inputs",
         "checks",
         "evaluated",
@@ -187,6 +188,7 @@ class Node(metaclass=_NodeType):
         fused: tuple[tuple[Label, Location | None], ...] = dataclass_field(kw_only=True, default=())
         outputs: tuple[Output, ...] = dataclass_field(init=False)
         uid: int = dataclass_field(init=False)
+        _begun: tuple[Output, ...] = dataclass_field(init=False)
         _inputs: tuple[Leaf, ...] = dataclass_field(init=False)
         holders: tuple[weakref.ref[object], ...] = dataclass_field(init=False)
         evaluated: bool = dataclass_field(init=False)

@@ -10,7 +10,7 @@ import pytest
 
 import treadle as td
 from treadle.dsl.expr import Expr, Index
-from treadle.dsl.graph import Input, Label, Leaf, Node, Output, Scope, Shape, topological
+from treadle.dsl.graph import ArrayLoop, Input, Label, Leaf, Node, Output, Scope, Shape, topological
 from treadle.dsl.graphs.encoding import Decoder, Encoder
 from treadle.dsl.graphs.printer import show_graph
 from treadle.dsl.graphs.rebuild import rewrite_graph
@@ -84,3 +84,23 @@ def test_it_is_stored_and_read(repeated: Any) -> None:
     decoder.table(encoder.table)
     read = decoder.leaf(found).node
     assert type(read) is repeated and read.times == 2 and show_graph(read.leaves).count("\n") == 2
+
+
+def test_shapes_of_chains_of_loops_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each asked the states before it for their types and their shapes: four times as long for
+    every loop more."""
+    asked: list[None] = []
+    outputs = ArrayLoop.outputs.fget  # type: ignore[attr-defined]
+    counted = property(lambda node: asked.append(None) or outputs(node))
+    monkeypatch.setattr(ArrayLoop, "outputs", counted)
+
+    def chain(x: Any, loops: int) -> int:
+        state = (td.use(x), td.use(x))
+        for _ in range(loops):
+            state = td.iterate(3, lambda s: (s[1] + 1, td.roll(s[0], 1)), state)
+        asked.clear()
+        assert [leaf.shape for leaf in state[0]._leaves]
+        return len(asked)
+
+    x = np.arange(50.0)
+    assert chain(x, 6) == chain(x, 3)
