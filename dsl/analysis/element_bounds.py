@@ -5,7 +5,8 @@ x & 255, y % 10, clip(z, 0, n - 1)    whatever x, y and z are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 
 from ..expr import Cond, Expr, Proj, Read
 from ..graph import ArrayLoop, Generate, Leaf, Node, Permute
@@ -13,6 +14,8 @@ from .bounds import Intervals, Range, whole
 
 #: Arrays through which a range is followed, one computed from the other.
 DEEPEST = 40
+#: Arrays that are looked at: those in front of a loop again for each range tried of its state.
+MOST = 1000
 
 
 def element_bounds(leaf: Leaf) -> Range:
@@ -23,12 +26,13 @@ def element_bounds(leaf: Leaf) -> Range:
 class _Elements(Intervals):
     """The ranges where states of loops have those of `assumed`."""
 
-    def __init__(self, assumed: Mapping[Node, Range] | None = None, depth: int = 0) -> None:
+    def __init__(self, assumed: Mapping[Node, Range] | None = None, depth: int = 0,
+                 steps: Iterator[int] | None = None) -> None:  # fmt: skip
         super().__init__()
-        self.assumed, self.depth = assumed or {}, depth
+        self.assumed, self.depth, self.steps = assumed or {}, depth, steps or count()
 
     def of(self, leaf: Leaf) -> Range:
-        if self.depth == DEEPEST:
+        if self.depth == DEEPEST or next(self.steps) >= MOST:
             return whole(leaf.type)
         self.depth += 1
         try:
@@ -50,7 +54,8 @@ class _Elements(Intervals):
         """The range of a state: one that an iteration keeps."""
         found = self.of(loop.init[component])
         for _ in range(2):
-            inside = _Elements({**self.assumed, loop.state[component]: found}, self.depth)
+            assumed = {**self.assumed, loop.state[component]: found}
+            inside = _Elements(assumed, self.depth, self.steps)
             after = _hull(found, inside.of(loop.body[component]))
             if after == found:
                 return found

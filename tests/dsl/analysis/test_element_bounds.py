@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.analysis.element_bounds import DEEPEST
+from treadle.dsl.analysis.element_bounds import DEEPEST, MOST, _Elements
 
 x = np.random.default_rng(5).integers(-1000, 1000, 500)
 
@@ -72,3 +72,20 @@ def test_long_chains() -> None:
     """A range is followed so far, however many arrays there are."""
     found = td.jit(lambda x: td.bincount(chain(x), minlength=7), backend="native")(x)
     assert np.array_equal(found, np.bincount(x % 7, minlength=7))
+
+
+def test_loops_that_read_the_loops_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each loop doubles the arrays to look at: there is a limit."""
+    looked: list[object] = []
+    of = _Elements._of
+    monkeypatch.setattr(_Elements, "_of", lambda self, leaf: looked.append(leaf) or of(self, leaf))
+
+    def program(x: Any) -> Any:
+        x = x % 16
+        for _ in range(16):
+            x = td.iterate(3, lambda s, b=x: (td.roll(s, 1) + b) % 16, x)
+        return td.bincount(x, minlength=16)
+
+    found = td.jit(program, backend="native")(x)
+    assert 0 < len(looked) <= MOST
+    assert np.array_equal(found, td.jit(program, backend="reference")(x))
