@@ -579,6 +579,14 @@ def test_a_position_that_is_not_there():
             td.jit(lambda a, k=kth: td.partition(a, k), backend="native")(V)
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((0,), -1), ((0, 4), 0), ((4, 0), None)])
+def test_of_no_elements_any_position_is_right(run, shape, axis):
+    for kth in (0, -1, 5):
+        for word in "partition", "argpartition":
+            got, want = (run(getattr(m, word)(np.empty(shape), kth, axis)) for m in (td, np))
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+
+
 def test_a_cpu_selects_and_a_gpu_sorts():
     program = td.jit(lambda a: td.median(a, axis=1), backend="native").lower(F)
     for backend, word in (("native", "partition"), ("cuda", "sort")):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from ... import simplify
 from ...annotations import ArrayLike
 from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...expr import constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
+from ...scalar import apply_primitive
 from ...shapes import require
 from ...types import int64
 from ..common import alike, checked, normalise_axis, operation, whole_number
@@ -140,8 +142,10 @@ def _parted(operation: str, a: ArrayLike, kth: int, axis: int | None) -> Array:
     if not array.structure.is_leaf or not array.ndim:
         return (argsort if operation == "argpartition" else sort_)(array, axis)
     axis = normalise_axis(axis, array.ndim, operation)
+    extent, needed = array._shape[axis], constant(kth + 1 if kth >= 0 else -kth)
+    empty = apply_primitive("equal", [extent, constant(0)])  # as in NumPy, any position is right
     checks = require(
-        array._shape[axis], constant(kth + 1 if kth >= 0 else -kth),
+        extent, simplify.select(empty, constant(0), needed),
         f"{operation}: there is no element {kth} of {{left}}.", relation=">=",
         hint="kth is a position along the axis, from 0, or from −1 backwards.",
     )  # fmt: skip
