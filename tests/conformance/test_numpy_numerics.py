@@ -276,3 +276,11 @@ def test_interpolation_has_the_derivative_of_the_line_at_a_point():
     values = np.array([1.0, 3, -2, 4])
     slopes = td.grad(lambda x: td.sum(td.interp(x, np.arange(4.0), values)))
     assert td.run(slopes(np.array([0.5, 1.0, 2.5]))).tolist() == [2, -5, 6]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_histogram_over_more_than_a_type_holds(dtype):
+    """Bins would have no extent: their edges were infinite and NaN."""
+    most = np.finfo(dtype).max
+    with pytest.raises(td.ShapeError, match="or their difference is NaN or infinite"):
+        td.run(td.histogram(np.array([-most, most]), bins=4))

@@ -334,14 +334,12 @@ def histogram(
             low_x, high_x = where(empty, 0.0, low_x), where(empty, 1.0, high_x)
             if values.types[0].is_float:
                 # (As an array: native code, which repeats calls, checks integers only.)
-                finite = the(
-                    generate((), lambda: cast(isfinite(low_x) & isfinite(high_x), types.int64))
-                )
+                finite = the(generate((), lambda: cast(isfinite(high_x - low_x), types.int64)))
                 checks = require(
                     lift(finite),
                     constant(1),
                     "histogram: the smallest and the largest element are no range, as one of them "
-                    "is NaN or infinite.",
+                    "or their difference is NaN or infinite.",
                     hint="Give one, range=(low, high): elements outside are not counted.",
                 )
         else:
