@@ -68,6 +68,12 @@ EXACT = [
     ("searchsorted", np.array([1.0, 2.0, np.nan]), np.array([np.nan, 0.0, 5.0])),
     ("searchsorted", S[:0], V), ("searchsorted", S[::-1].copy(), I, "left", np.argsort(S[::-1])),
     ("digitize", V, np.sort(W)), ("digitize", I, S[::3], True),
+    *[("digitize", x, edges, right) for x in (I, V) for right in (False, True)
+      for edges in (S[::-2], [2, 2, 1], [3, 3], [5], np.array([np.nan, 2, 1]))],
+    *[("roll", I, *more) for more in (((1, 2),), ([1, 2], 0), ((1,), (0, 1)), (1, ()), ((), 0),
+                                      (np.array([1, -2]), (0, 1)), (np.array([2]), 1))],
+    ("roll", T, (1, 2, 3), -1), ("roll", V, [-1]),
+    *[("median", np.array(x, "float16")) for x in ([6e4, 6e4], [2049, 2051], [6e4] * 30)],
     ("lexsort", (I[0], I[1], I[2])), ("lexsort", I), ("lexsort", (I, I[::-1]), 0),
     ("vander", U), ("vander", np.array([True, False])), ("vander", np.array([np.inf, 2]), 3),
     ("positive", F), ("isposinf", np.array([np.inf, -np.inf, np.nan, 0])),
@@ -185,6 +191,7 @@ QUANTILES = [
     ("percentile", F, [10, 33, 90], 1), ("percentile", F, (10, 90)), ("nanpercentile", N, 20, 0),
     ("interp", F, P, Q), ("interp", F, P, Q, -1.0, 9.0), ("interp", P, P, Q), ("interp", 0.3, P, Q),
     ("interp", F * 9, [0, 1, 2.5], [1, 5, 2.0], None, None, 3.0),
+    ("interp", F, [0, np.nan], [1, 2.0]),
     ("interp", np.array([np.nan, 1]), P, Q), ("interp", F, P, Q + 1j),
 ]  # fmt: skip
 A1, B1, C1, S1 = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 5)), RNG.normal(size=(5, 3)), F[:, :3]

@@ -23,7 +23,7 @@ from ...annotations import (
 from ...array import Array, map_over
 from ...errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
 from ...expr import Const, Expr, Extent, Index, Read, constant
-from ...frontend.call_cache import host_data
+from ...frontend.call_cache import host_data, values_are_read
 from ...frontend.sources import as_array
 from ...frontend.standard import require_order
 from ...frontend.tracing import call_scalar_function, flatten_result, forbid_nesting
@@ -481,7 +481,7 @@ def roll(a: ArrayLike, shift: IntLike | Sequence[IntLike], axis: AxisLike | None
     """Shift elements by `shift`, with wrap-around; axis None rolls the flattened array.
 
     Parameters
-        shift: by how many elements, for each axis.
+        shift: by how many elements: a number, or one for each axis.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     >>> td.roll(np.array([3, 1, 2]), 1)
@@ -489,19 +489,22 @@ def roll(a: ArrayLike, shift: IntLike | Sequence[IntLike], axis: AxisLike | None
     """
     forbid_nesting("roll")
     array = as_array(a, "roll")
-    if axis is None:
-        flat = _roll_axis(flatten(array), shift, 0)
-        return flat if array.ndim == 1 else reshape(flat, array.shape)
-    axes = axis if isinstance(axis, tuple | list) else (axis,)
-    shifts = shift if isinstance(shift, tuple | list) else (shift,) * len(axes)
-    if len(shifts) != len(axes):
+    rolled = flatten(array) if axis is None else array
+    axes = list(axis) if isinstance(axis, tuple | list) else [0 if axis is None else axis]
+    if isinstance(shift, np.ndarray) and shift.ndim == 1:
+        values_are_read()
+        shift = shift.tolist()
+    shifts = list(shift) if isinstance(shift, tuple | list) else [shift]
+    if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
         raise ShapeError(
             f"roll: {len(shifts)} shifts for {len(axes)} axes.",
             hint="Give one shift, or one for each axis.",
         )
+    count = len(axes) if len(shifts) == 1 else len(shifts)
+    shifts, axes = (v * count if len(v) == 1 else v for v in (shifts, axes))
     for s, x in zip(shifts, axes, strict=True):
-        array = _roll_axis(array, s, normalise_axis(x, array.ndim, "roll"))
-    return array
+        rolled = _roll_axis(rolled, s, normalise_axis(x, rolled.ndim, "roll"))
+    return rolled if rolled.ndim == array.ndim else reshape(rolled, array.shape)
 
 
 def _roll_axis(array: Array, shift: IntLike | Sequence[IntLike], axis: int) -> Array:

@@ -12,11 +12,11 @@ from ...annotations import ArrayLike, AxisLike, Value
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError
 from ...expr import constant
-from ...frontend.call_cache import values_are_read
+from ...frontend.call_cache import host_data, values_are_read
 from ...frontend.sources import as_array
 from ...scalar import Scalar
 from ...shapes import require
-from ...types import float64, int8, int64, uint8
+from ...types import bfloat16, float16, float32, float64, int8, int64, uint8
 from ..common import alike, checked, normalise_axes, operation
 from ..control import cond
 from ..elements.functions import cast, clip, floor, isfinite, isnan, maximum, minimum, rint, where
@@ -173,11 +173,11 @@ def _quantile(a: ArrayLike, q: ArrayLike | Sequence[float], axis: AxisLike | Non
     if all(isinstance(n, int | float | np.number | np.ndarray) for n in numbers) and not all(
         np.all((n >= 0) & (n <= whole)) for n in map(np.asarray, numbers)
     ):
-        raise ShapeError(
-            f"{operation}: q must be in 0 … {whole:g}, got {q!r}.",
-            hint="td.percentile takes percentages, and td.quantile shares of 1.",
-        )
+        raise _no_share(operation, whole, q)
     array, parts = as_array(a, operation), as_array(list(numbers) if q is numbers else q, operation)
+    given = host_data(parts) if isinstance(q, Array) else None
+    if given is not None and np.any(np.less(given, 0) | np.greater(given, whole)):
+        raise _no_share(operation, whole, given)
     if parts.types[0].is_complex:
         raise DTypeError(f"{operation}: q is a real number.", hint="Write q=0.5, or td.real(q).")
     shares = parts.astype(float) / whole
@@ -220,6 +220,13 @@ def _quantile(a: ArrayLike, q: ArrayLike | Sequence[float], axis: AxisLike | Non
     return found  # type: ignore[no-any-return]
 
 
+def _no_share(operation: str, whole: float, q: object) -> ShapeError:
+    return ShapeError(
+        f"{operation}: q must be in 0 … {whole:g}, got {q!r}.",
+        hint="td.percentile takes percentages, and td.quantile shares of 1.",
+    )
+
+
 def _rows(array: Array, axes: Sequence[int]) -> Array:
     """The array with these axes as one, the last."""
     if len(axes) == array.ndim:
@@ -239,7 +246,10 @@ def _between(first: Any, last: Any, share: Any, method: str) -> Any:
     if method == "higher":
         return where(share > 0, last, first)
     if method == "midpoint":
-        return where(share > 0, (first + last) / 2, first)
+        t = first.dtype
+        wide = float32 if t in (float16, bfloat16) else t  # in which the sum does not overflow
+        mean = cast((cast(first, wide) + cast(last, wide)) / 2, t)
+        return where(share > 0, mean, first)
     distance = last - first
     return where(share < 0.5, first + distance * share, last - distance * (1 - share))
 
@@ -419,6 +429,9 @@ def interp(
                 f"interp: {word} is a number, got an array of rank {rank}.",
                 hint="Choose of arrays by td.where(x < xp[0], a, td.interp(x, xp, fp)).",
             )
+    if isinstance(period, int | float) and not 0 < abs(period) < np.inf:
+        raise ShapeError(f"interp: a period is not 0, and finite, got {period}.",
+                         hint="Leave it out if the function does not repeat.")  # fmt: skip
     values = alike(values, knots, "interp")
     checks = require(
         knots._shape[0], constant(1), "interp: there are no points.", relation=">=",
@@ -437,7 +450,7 @@ def interp(
     above = minimum(below + 1, last)
     x0, x1 = take(knots, below), take(knots, above)
     y0, y1 = take(values, below), take(values, above)
-    slope = (y1 - y0) / where(x1 > x0, x1 - x0, 1.0)
+    slope = (y1 - y0) / where(x1 == x0, 1.0, x1 - x0)
     found = slope * (at - x0) + y0
     found = where(isnan(found), slope * (at - x1) + y1, found)  # as NumPy beside infinities
     at_a_point = (at == x0) & ~isfinite(slope)  # elsewhere the line has a derivative there, too

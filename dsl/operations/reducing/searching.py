@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from ... import simplify
 from ...annotations import ArrayLike
 from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...expr import constant
+from ...frontend.call_cache import host_data
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
 from ...scalar import apply_primitive
@@ -88,10 +91,12 @@ def searchsorted(
 @operation
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     """The number of the bin of each element: i where `bins[i-1] <= x < bins[i]`, or with `right`
-    `bins[i-1] < x <= bins[i]`; `bins` is ascending.
+    `bins[i-1] < x <= bins[i]`; of descending `bins`, i where `bins[i-1] > x >= bins[i]`, or with
+    `right` `bins[i-1] >= x > bins[i]`.
 
     Parameters
-        bins: a 1-D array of edges, increasing; that they are is not checked.
+        bins: a 1-D array of edges, which ascend or descend. Edges that the program computes, and
+            those that are arguments of a compiled function, ascend, which is not checked.
         right: whether intervals include the right edge instead of the left; default False.
 
     Result: an array of integers of the shape of `x`.
@@ -99,7 +104,15 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     >>> td.digitize(np.array([3, 1, 2]), [1, 3])
     Array([2, 1, 1])
     """
-    return searchsorted(bins, x, side="left" if right else "right")
+    edges = as_array(bins, "digitize")
+    given = host_data(edges) if edges.ndim == 1 else None
+    side: Literal["left", "right"] = "left" if right else "right"
+    if given is None or not np.any(np.less(given[1:], given[:-1])):
+        return searchsorted(edges, x, side)
+    if np.any(np.greater(given[1:], given[:-1])):
+        raise ShapeError("digitize: the edges neither ascend nor descend.",
+                         hint="Sort them: bins=np.sort(edges).")  # fmt: skip
+    return edges.shape[0] - searchsorted(edges[::-1], x, side)
 
 
 @operation
