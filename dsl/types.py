@@ -364,8 +364,10 @@ class Structure:
 
     def same_nesting(self, other: Structure) -> bool:
         """Whether the nestings are equal, ignoring classes: `(x, y)` matches `Point(x, y)`."""
-        return len(self.children) == len(other.children) and all(
-            a.same_nesting(b) for a, b in zip(self.children, other.children, strict=True)
+        return (
+            self.is_leaf == other.is_leaf  # unlike a leaf, None and () have no parts
+            and len(self.children) == len(other.children)
+            and all(a.same_nesting(b) for a, b in zip(self.children, other.children, strict=True))
         )
 
 

@@ -625,8 +625,20 @@ def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
         moved = [v + t * d for v, d in zip(values, along, strict=True)]
         return computed(f(*build([use(m) if m.ndim else m[()] for m in moved])))
 
+    if not (isinstance(rtol, float | int | np.number) and rtol >= 0):
+        raise TracingError(f"check_grad: rtol is a number, 0 or more, got {rtol!r}.",
+                           hint="Write rtol=1e-5, or leave it out.")  # fmt: skip
     h = 1e-4
-    difference = (8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h)) / (12 * h)
+    beside = [at(k * h) for k in (-2, -1, 1, 2)]
+    if not np.all(np.isfinite(beside)):
+        raise GradientError(
+            f"check_grad: central differences need f within {2 * h:g} of its arguments, where it "
+            f"is {next(v for v in beside if not np.isfinite(v))}.",
+            hint="Choose other arguments, or scale small ones: "
+            "td.check_grad(lambda x: f(1e-3 * x), x / 1e-3).",
+        )
+    before, left, right, after = beside
+    difference = (8 * (right - left) - after + before) / (12 * h)
     numbers = tuple(range(len(args)))
     if not numbers:
         raise TracingError("check_grad: there is no argument to differentiate by.",

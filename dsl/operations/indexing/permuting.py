@@ -332,16 +332,6 @@ def histogram(
             low_x, high_x = (cast(the(x), wide) for x in _extremes(values))
             empty = values.shape[0] == 0  # as in NumPy, it has the range 0 … 1
             low_x, high_x = where(empty, 0.0, low_x), where(empty, 1.0, high_x)
-            if values.types[0].is_float:
-                # (As an array: native code, which repeats calls, checks integers only.)
-                finite = the(generate((), lambda: cast(isfinite(high_x - low_x), types.int64)))
-                checks = require(
-                    lift(finite),
-                    constant(1),
-                    "histogram: the smallest and the largest element are no range, as one of them "
-                    "or their difference is NaN or infinite.",
-                    hint="Give one, range=(low, high): elements outside are not counted.",
-                )
         else:
             low, high = range
             for bound in (low, high):
@@ -356,12 +346,35 @@ def histogram(
                     hint="Write range=(low, high).",
                 )
             low_x, high_x = (
-                Scalar(simplify.cast(as_strong(lift(v)), types.float64)) for v in (low, high)
+                Scalar(simplify.cast(as_strong(lift(v, "histogram")), types.float64))
+                for v in (low, high)
             )
+            if isinstance(low, int | float) and isinstance(high, int | float) and low < high:
+                width = (float(high) - float(low)) / count
+                if not (np.isfinite(width) and low + width > low and high - width < high):
+                    raise ShapeError(
+                        f"histogram: floats are too far apart for {count} bins from {low!r} to "
+                        f"{high!r}.",
+                        hint="Write a wider range=(low, high), or fewer bins.",
+                    )
         same = low_x == high_x
         low_s = where(same, low_x - 0.5, low_x)
         high_s = where(same, high_x + 0.5, high_x)
         step = (high_s - low_s) / float(count)
+        if values.types[0].is_float and range is None:
+
+            def ordered() -> Any:
+                first, last = cast(low_s + step, real), cast(high_s - step, real)
+                apart = (first > cast(low_s, real)) & (last < cast(high_s, real))
+                return cast(isfinite(step) & apart, types.int64)
+
+            checks = require(  # (Of an array: native code, which repeats calls, checks integers.)
+                lift(the(generate((), ordered))), constant(1),
+                f"histogram: the smallest and the largest element are no range of bins={count}: "
+                "one of them or their difference is NaN or infinite, or bins are narrower than "
+                "floats are apart.",
+                hint="Give one, range=(low, high): elements outside are not counted.",
+            )  # fmt: skip
 
         def edge(k: Any, rounded: bool = False) -> Any:
             """Of both kinds the same: what a permute computes is not contracted."""
