@@ -555,9 +555,6 @@ def _correlate(
         )
     for side in (array, kernel):
         require_scalars(side, operation)
-    if any(known(extent) == 0 for extent in kernel._shape):
-        raise errors.ShapeError(f"{operation}: there are no weights.",
-                                hint="Give one at least.")  # fmt: skip
     t = promote(array.types[0], False, kernel.types[0], False)[0]
     if mode not in _MODES:
         raise errors.TracingError(

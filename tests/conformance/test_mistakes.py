@@ -164,7 +164,6 @@ MISTAKES = [
     ("td.map(lambda x: td.cond(x > 1, x, ()), a)", DTYPE, "one value against ().", ""),
     ("td.interp(a, a, a, period=0)", SHAPE, "a period is not 0, and finite, got 0",
      "td.interp(a, a, a, period=9)"),
-    ("td.convolve(a, [])", SHAPE, "there are no weights", "td.convolve(a, [1.0])"),
     ("td.run(td.histogram(1e308 * np.array([1.0, -1.0]), 4))", SHAPE, "range of bins=4 | range=",
      ""),
     ("td.run(td.histogram(1 + 2e-16 * a, 9))", SHAPE, "narrower than floats are apart", ""),
