@@ -76,15 +76,21 @@ def _stopped(x: Array) -> Array:
     return Array(node.leaves, x.structure, x._shape)
 
 
-def _argnums(argnums: Any, count: int, operation: str) -> tuple[int, ...]:
+def _numbers(argnums: Any, operation: str) -> list[int]:
     given = argnums if isinstance(argnums, tuple | list) else (argnums,)
     numbers = [k for k in map(integer, given) if k is not None]
     if not numbers or len(numbers) < len(given):
         raise TracingError(
             f"{operation}: argnums is the number of an argument, or a tuple of numbers, got "
             f"{called(argnums)}.",
-            hint="Write argnums=0 for the first argument, argnums=(0, 1) for the first two.",
+            hint="Write argnums=0 for the first argument, argnums=(0, 1) for the first two; "
+            f"td.{operation}(f)(x) is the derivative at x.",
         )
+    return numbers
+
+
+def _argnums(argnums: Any, count: int, operation: str) -> tuple[int, ...]:
+    numbers = _numbers(argnums, operation)
     for k in numbers:
         if not -count <= k < count:
             raise TracingError(
@@ -299,6 +305,7 @@ def value_and_grad(
 
     See also `grad`, `vjp`, `stop`.
     """
+    _numbers(argnums, "value_and_grad")
 
     @_named_after(f)
     def differentiated(*args: object, **named: object) -> object:
@@ -353,6 +360,7 @@ def grad(
 
     See also `value_and_grad`, `vjp`, `stop`.
     """
+    _numbers(argnums, "grad")
 
     @_named_after(f)
     def differentiated(*args: object, **named: object) -> object:

@@ -129,6 +129,8 @@ MISTAKES = [
     ("td.check_grad(lambda x: td.sum(td.log(x)), 1e-5 * (a + 1))", td.GradientError,
      "need f within 0.0002 of its arguments, where it is nan. | scale small ones",
      "td.check_grad(lambda x: td.sum(td.log(1e-5 * x)), a + 1)"),
+    ("td.grad(td.sum, a)", TRACING, "got an ndarray. | td.grad(f)(x)", "td.grad(td.sum)(a)"),
+    ("td.value_and_grad(td.sum, A)", TRACING, "got an Array. | td.value_and_grad(f)(x)", ""),
     ("td.check_grad(lambda x: td.sum(x), a, rtol=-1)", TRACING, "rtol is a number, 0 or more", ""),
     ("td.check_grad(lambda x: td.sum(x), a, rtol='1')", TRACING, "rtol is a number", ""),
     ("td.vjp(A, A)", TRACING, "vjp needs a function, got an Array. | td.vjp(f, x)", ""),
