@@ -76,7 +76,7 @@ def _stopped(x: Array) -> Array:
     return Array(node.leaves, x.structure, x._shape)
 
 
-def _numbers(argnums: Any, operation: str) -> list[int]:
+def _numbers(argnums: object, operation: str) -> list[int]:
     given = argnums if isinstance(argnums, tuple | list) else (argnums,)
     numbers = [k for k in map(integer, given) if k is not None]
     if not numbers or len(numbers) < len(given):

@@ -363,10 +363,11 @@ def histogram(
         step = (high_s - low_s) / float(count)
         if values.types[0].is_float and range is None:
 
-            def ordered() -> Any:
+            def ordered() -> Scalar:
                 first, last = cast(low_s + step, real), cast(high_s - step, real)
                 apart = (first > cast(low_s, real)) & (last < cast(high_s, real))
-                return cast(isfinite(step) & apart, types.int64)
+                number: Scalar = cast(isfinite(step) & apart, types.int64)
+                return number
 
             checks = require(  # (Of an array: native code, which repeats calls, checks integers.)
                 lift(the(generate((), ordered))), constant(1),
