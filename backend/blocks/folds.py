@@ -36,7 +36,7 @@ class Folds(Scans):
         self.partial: dict[Fold, tuple[Leaf, tuple[int, ...]]] = {}
 
     def _fold(self, node: Fold) -> None:
-        """Any fold."""
+        """Any fold: the planner's rule, which chooses among those of this class."""
         raise NotImplementedError
 
     def _partials(self, node: Fold, cut_axes: Sequence[int]) -> None:

@@ -30,7 +30,7 @@ Queue = Callable[[int], int]
 
 class Captures:
     """The stream of a device from which calls are captured, and the workspaces of the streams that
-    launch what they were captured for."""
+    launch what they were captured for: one for each stream of the process, kept until its end."""
 
     def __init__(self, device: DriverDevice) -> None:
         self.device, self.library = device, cublas.library()
@@ -67,7 +67,7 @@ class Captures:
 
 
 class Capture:
-    """Adds calls to graphs that are launched on one stream; `memory` lives as long as these."""
+    """Adds calls to graphs that are launched on one stream, whose workspace is `memory`."""
 
     def __init__(self, captures: Captures, memory: DeviceArray) -> None:
         self.captures, self.memory = captures, memory
