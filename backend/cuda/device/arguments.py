@@ -24,8 +24,8 @@ class Arguments:
     `address` is the address of the array of slot addresses that cuLaunchKernel takes.
     """
 
-    __slots__ = ("_array", "_pack_pointers", "_pack_scalars", "_plain", "_scalars", "_space",
-                 "_types", "address")  # fmt: skip
+    __slots__ = ("_array", "_end", "_pack_pointers", "_pack_scalars", "_plain", "_scalars",
+                 "_space", "_types", "address")  # fmt: skip
 
     def __init__(self, pointers: int, types: Sequence[ScalarType]) -> None:
         self._types = tuple(types)
@@ -45,7 +45,7 @@ class Arguments:
         self.address = ctypes.addressof(self._array)
         self._pack_pointers = struct.Struct(f"={pointers}Q").pack_into
         self._pack_scalars = struct.Struct(layout).pack_into
-        self._scalars = start
+        self._scalars, self._end = start, at
 
     def point(self, addresses: Sequence[int]) -> None:
         """Set the addresses."""
@@ -67,6 +67,10 @@ class Arguments:
             else:
                 flat.append(_fit(value, t))
         self._pack_scalars(self._space, self._scalars, *flat)
+
+    def bits(self) -> bytes:
+        """The scalars as they are packed: equal only if kernels get the same."""
+        return self._space[self._scalars : self._end]
 
 
 def _fit(value: Any, t: ScalarType) -> Any:

@@ -24,7 +24,8 @@ class Step(Protocol):
 
 
 class LaunchStep:
-    """`values`: the scalar arguments last computed from parameters, if they depend on these."""
+    """`values`: the bits of the scalar arguments last computed from parameters, if they depend on
+    these."""
 
     __slots__ = (
         "arguments",
@@ -41,7 +42,7 @@ class LaunchStep:
         loaded = op.code.function
         self.handle, self.threads, self.shared = loaded.handle, loaded.threads, loaded.shared
         self.tasks, self.varying = op.tasks, op.varying
-        self.values: tuple[Any, ...] = ()
+        self.values = b""
         self.indices = tuple(indices[b] for b in op.blocks)
         self.arguments = arguments_of(op.code)
         self.arguments.scalars(op.scalars)
@@ -52,8 +53,8 @@ class LaunchStep:
     def compute(self, params: Sequence[Any]) -> None:
         """Compute the scalar arguments from the program's parameters."""
         assert self.varying is not None
-        self.values = self.varying(params)
-        self.arguments.scalars(self.values)
+        self.arguments.scalars(self.varying(params))
+        self.values = self.arguments.bits()
 
     def run(self, stream: int) -> None:
         launchKernel(self.handle, self.tasks, 1, 1, self.threads, 1, 1, self.shared, stream,

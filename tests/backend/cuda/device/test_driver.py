@@ -184,6 +184,23 @@ def test_graphs_of_loops_follow_numbers(gpu):
         np.testing.assert_allclose(ended(A, k), state)
 
 
+def test_graphs_know_numbers_by_their_bits(gpu):
+    """0.0 and -0.0 are equal, and a NaN differs from itself."""
+    program = td.jit(lambda x, k: (1 / td.compute(x * k), td.sum(x)), backend="cuda")
+    looped = td.jit(lambda x, k: 1 / td.iterate(301, lambda s: k * s, x), backend="cuda")
+    for _ in range(2):
+        for k in (0.0, 0.0, 0.0, -0.0, -0.0, -0.0):
+            np.testing.assert_array_equal(program(A, k)[0], np.full(10, np.copysign(np.inf, k)))
+            np.testing.assert_array_equal(looped(A, k), np.full(10, np.copysign(np.inf, k)))
+    made = []
+    for text in ("0.5", "nan"):
+        before = gpu[1].graphs
+        for _ in range(6):
+            program(A, float(text))
+        made.append(gpu[1].graphs - before)
+    assert made[0] == made[1]
+
+
 def test_loops_that_test_themselves(gpu):
     same(gpu, lambda x: td.while_loop(lambda s: td.the(td.sum(s)) < 999, lambda s: s * 1.5, x), A)
     same(
