@@ -98,9 +98,9 @@ def sharing_of_loop(n: int, d: int, one: float, model: Model, columns: int = 0) 
         return one
     rows = n // d
     host = engine(settings(), d, 1 << 36)
-    steps = iterations(ITERATIONS, rows, rows * (columns or n) * ELEMENT, 6 / rows, host)
+    steps = iterations(ITERATIONS, rows, rows * (columns or n) * ELEMENT, 2 / rows, host)
     windows = lengths(ITERATIONS, steps, rows, host.iterations)
-    work = one / d * (1 + 6 * max(windows) / rows)
+    work = one / d * (1 + 2 * max(windows) / rows)
     return max(work + len(windows) * EXCHANGE, len(windows) * d * QUEUE) + model.at(model.call, d)
 
 

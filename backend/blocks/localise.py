@@ -144,6 +144,8 @@ class Blocks:
     copied: list[Buffer] = field(default_factory=list)
     #: Blocks that read results of others need those behind them, not those before them.
     backwards: bool = False
+    #: Buffers have their halos around the chunk, where this is.
+    around: bool = False
 
     @property
     def grid(self) -> tuple[int, ...]:

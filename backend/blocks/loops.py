@@ -188,8 +188,7 @@ class LoopLocaliser:
         wide = [a for a in cut if sum(self.reach[a])]
         if wide:
             work = prod(max(s) for s in self.sizes) * self.engine.element
-            # What is computed more than once is the halo, or the blocks beside a chunk's.
-            more = 3 if self.engine.split_boundary else 0.5
+            more = 1 if self.engine.split_boundary else 0.5
             overlap = sum(more * sum(self.reach[a]) / max(self.sizes[a]) for a in wide)
             most = min(max(self.sizes[a]) // max(self.reach[a]) for a in wide)
             steps = iterations(self.count, most, work, overlap, self.engine)
@@ -198,7 +197,7 @@ class LoopLocaliser:
             found = [self.count]
         return [Window(a, b - a) for a, b in pairwise(edges(found)) if a < b]
 
-    def axes(self, steps: int) -> list[Axis]:
+    def axes(self, steps: int, split: bool) -> list[Axis]:
         cut = [a for a, s in enumerate(self.sizes) if len(s) > 1]
         return [
             Axis(
@@ -209,16 +208,18 @@ class LoopLocaliser:
                 self.reach[a][1] * steps,
                 a in self.periodic,
                 len(cut),
-                self.engine.split_boundary,
+                split,
             )
             for a, n in enumerate(self.extents)
         ]
 
     def blocks(
-        self, window: Window, state: Sequence[Leaf], params: Sequence[Param], model: Blocks | None
-    ) -> Blocks:
-        """One window over `state`; `model`: another window, whose program is the same."""
-        axes = self.axes(window.steps)
+        self, window: Window, state: Sequence[Leaf], params: Sequence[Param],
+        model: Blocks | None, given: bool,
+    ) -> Blocks:  # fmt: skip
+        """One window over `state`; `model`: another window, whose program is the same.  If no state
+        is `given`, engines whose parts stay where they are have room for halos around them."""
+        axes = self.axes(window.steps, self.engine.split_boundary and given)
         sources = [*zip(state, self.node.init, strict=True), *((o, o) for o in self.outer())]
         if model is None:
             program, extents = self._program([s for s, _ in sources], params)
@@ -237,7 +238,8 @@ class LoopLocaliser:
             for leaf in self.node.init
         ]
         notes = [f"{window.steps} iterations per task"]
-        return Blocks(self.node, program, buffers, results, axes, numbers, notes, extents)
+        return Blocks(self.node, program, buffers, results, axes, numbers, notes, extents,
+                      around=self.engine.split_boundary and not given)  # fmt: skip
 
     def outer(self) -> list[Leaf]:
         """The arrays outside of the loop that its body reads, or that are its next state."""

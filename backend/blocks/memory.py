@@ -37,7 +37,7 @@ def projected(blocks: Blocks) -> int:
     together from, and its results with their halos."""
     read = sum(elements(b) * b.leaf.type.numpy.itemsize for b in blocks.buffers)
     copied = sum(elements(b) * b.leaf.type.numpy.itemsize for b in blocks.copied)
-    whole = all(a.before == a.after == 0 or a.split_boundary for a in blocks.axes)
+    whole = blocks.around or all(a.before == a.after == 0 or a.split_boundary for a in blocks.axes)
     written = 0
     for result in blocks.results:
         sizes = [

@@ -264,7 +264,8 @@ class Planner(Folds):
             for leaf, first in zip(node.leaves, node.init, strict=True):
                 self._same(leaf, first)
         for k, window in enumerate(windows):
-            made = local.blocks(window, state, self.program.params, made)
+            given = any(leaf in self.plan.given for leaf in state)
+            made = local.blocks(window, state, self.program.params, made, given)
             last = k == len(windows) - 1
             state = (
                 list(node.leaves) if last

@@ -18,7 +18,7 @@ from treadle.skeletons.lower.pieces import NotDivisible, pieces_of
 from ..runtime.executor import Executor
 from ..runtime.run import Params, Unrecordable
 from ..runtime.types import DeviceArray, HostArray
-from .device.device import Block, Code, Copy, Device
+from .device.device import Block, Code, Copy, Device, Replay
 from .graphs.tape import DeferredChecks, Direct, Recorder, Tape
 from .pieces import PiecewiseCalls
 from .running import DeviceRun
@@ -39,7 +39,7 @@ class Recording(NamedTuple):
 
     used: list[int]
     constants: list[DeviceArray]
-    replay: Callable[[Sequence[DeviceArray], Params], list[DeviceArray]]
+    replay: Replay
     checks: DeferredChecks | None
 
 
@@ -56,23 +56,22 @@ class RecordedCalls:
         self.others: dict[Device, CudaExecutor] = {}
         self.dispatcher: Any = None
 
-    def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
-        """Run the program; the results are on the device if any input is."""
+    def __call__(
+        self, data: Sequence[Any], params: Params, into: Sequence[DeviceArray] | None = None
+    ) -> list[Any]:
+        """Run the program; the results are on the device if any input is, and in the arrays `into`
+        where that is possible."""
         try:
             if self.device.is_current():
-                return self._call(data, params)
-            return self._elsewhere()(data, params)
+                return self._call(data, params, into)
+            calls = self._elsewhere().calls
+            assert isinstance(calls, RecordedCalls)
+            return calls(data, params, into)
         except Exception as error:
             made = self.device.error(error)
             if made is None:
                 raise
             raise made from None
-
-    def here(self) -> RecordedCalls:
-        """The calls of the same program on the current GPU."""
-        found = self if self.device.is_current() else self._elsewhere().calls
-        assert isinstance(found, RecordedCalls)
-        return found
 
     def _elsewhere(self) -> CudaExecutor:
         """The executor of the same program for the current GPU."""
@@ -83,7 +82,9 @@ class RecordedCalls:
                 found = self.others[device] = Executor(self.owner.program, device)
         return found
 
-    def _call(self, data: Sequence[Any], params: Params) -> list[Any]:
+    def _call(
+        self, data: Sequence[Any], params: Params, into: Sequence[DeviceArray] | None
+    ) -> list[Any]:
         arrays: list[DeviceArray] = []
         key: list[Any] = []
         on_device = self.owner.program.stays
@@ -104,7 +105,7 @@ class RecordedCalls:
                     if made is not None:
                         return made
                 recorded = self.recording(arrays, params, key)
-                return self._replay(recorded, arrays, params, on_device)
+                return self._replay(recorded, arrays, params, on_device, into)
             except GuardFailure:
                 pass
             except Unrecordable:
@@ -152,12 +153,13 @@ class RecordedCalls:
         return dispatcher
 
     def _replay(
-        self, recorded: Recording, arrays: list[DeviceArray], params: Params, on_device: bool
-    ) -> list[Any]:
+        self, recorded: Recording, arrays: list[DeviceArray], params: Params, on_device: bool,
+        into: Sequence[DeviceArray] | None,
+    ) -> list[Any]:  # fmt: skip
         device = self.device
         used, constants, run, checks = recorded
         given = [device.upload(a) if type(a) is _ndarray else a for a in [arrays[k] for k in used]]
-        found = run(given + constants, params)
+        found = run(given + constants, params, into)
         if checks is not None:
             found = checks(found, params)
         if on_device:

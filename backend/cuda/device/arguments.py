@@ -70,7 +70,7 @@ class Arguments:
 
     def bits(self) -> bytes:
         """The scalars as they are packed: equal only if kernels get the same."""
-        return self._space[self._scalars : self._end]
+        return self._space.raw[self._scalars : self._end]
 
 
 def _fit(value: Any, t: ScalarType) -> Any:

@@ -305,6 +305,16 @@ class Lanes(Protocol):
         ...
 
 
+class Replay(Protocol):
+    """The arrays of a tape's inputs and parameters → arrays of its results, and what its numbers
+    are.  The results are new arrays, or `into`, if all of these are dense and aligned."""
+
+    def __call__(
+        self, arrays: Sequence[DeviceArray], params: Numbers,
+        into: Sequence[DeviceArray] | None = None,
+    ) -> list[DeviceArray]: ...  # fmt: skip
+
+
 class Device(device.Device, Protocol):
     """One GPU, as the calling thread sees it: work goes to its current stream, in order.
 
@@ -385,7 +395,6 @@ class Device(device.Device, Protocol):
         (`dispatch.py`), None where the device has nothing better than `prepare`."""
         ...
 
-    def prepare(self, tape: Any) -> Callable[[Sequence[DeviceArray], Numbers], list[DeviceArray]]:
-        """A function (arrays of the tape's inputs, parameters) → arrays of its results (new ones),
-        and what its numbers are, that replays a tape."""
+    def prepare(self, tape: Any) -> Replay:
+        """What replays a tape."""
         ...

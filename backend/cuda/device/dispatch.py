@@ -44,8 +44,7 @@ class Dispatcher:
         while len(self.known) > _KNOWN:
             self.known.popitem(last=False)
 
-    def __call__(self, *args: Any, into: Sequence[Any] | None = None) -> Any:
-        """`into`: arrays for the results, used if all are dense and aligned."""
+    def __call__(self, *args: Any) -> Any:
         if len(args) != len(self.kinds):
             return None
         shapes, addresses, params = [], [], []
@@ -70,7 +69,7 @@ class Dispatcher:
         try:
             if used is not None:
                 addresses = [addresses[k] for k in used] + constants
-            found = replay.run(addresses, params, into)
+            found = replay.run(addresses, params)
             if checks is not None:
                 found = checks(found, params)
         except self.unrepeatable:

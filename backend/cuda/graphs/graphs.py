@@ -57,9 +57,13 @@ class ExecutableGraph:
 
     __slots__ = ("__weakref__", "_handle", "_held")
 
-    def __init__(self, graph: Handle, held: Capture | None = None) -> None:
+    def __init__(self, graph: Handle, held: Capture | None = None, priorities: bool = False
+                 ) -> None:  # fmt: skip
+        """`priorities`: kernels have those of the streams from which they were captured."""
         self._held = held
-        self._handle = checked(cu.cuGraphInstantiate(graph, 0), "making a CUDA graph")
+        flags = cu.CUgraphInstantiate_flags.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
+        flag = flags.value if priorities else 0
+        self._handle = checked(cu.cuGraphInstantiate(graph, flag), "making a CUDA graph")
         checked(cu.cuGraphDestroy(graph), "making a CUDA graph")
         weakref.finalize(self, cu.cuGraphExecDestroy, self._handle).atexit = False
 

@@ -12,13 +12,23 @@ import numpy as np
 from treadle.dsl.process import locks
 
 from ...runtime.types import DeviceArray, Numbers
+from ..device.calls import DriverError
 from ..device.device import Block, Call, Copy, Fill, Launch, Operation, Repeat
 from ..device.driver import DriverDevice, enter, explained, stream_here
 from ..device.optional import runtime
 from ..gpu import Gpu
 from . import captured, graphs
 from .captured import Captures
-from .queued import AddressStep, ArrayStep, CopyStep, FillStep, LaunchStep, Step, copy_array
+from .queued import (
+    AddressStep,
+    ArrayStep,
+    CopyStep,
+    FillStep,
+    LaunchStep,
+    Step,
+    capturing,
+    copy_array,
+)
 from .tape import Tape, flattened, plan_memory, sharing
 
 #: Programs with more bytes of intermediate arrays than this reuse their memory, as far as graphs do
@@ -30,6 +40,8 @@ GRAPHS = 4
 LONG = 8
 #: The fewest operations between library calls and loops that are launched as a graph.
 LEAST = 4
+#: Operations of a loop that may be part of a graph that somebody captures.
+LARGEST = 1 << 13
 _SEEN = 16
 _DEVICE_TO_HOST = 2
 
@@ -84,7 +96,10 @@ class RepeatStep:
             return
         assert self.op.trips is not None
         left, key = self.op.trips, self._key(stream)
-        if self.chunk and left >= 2 * self.chunk and self._worth_a_graph(left, key):
+        if capturing.here:
+            if left * len(self.parts) > LARGEST:
+                raise DriverError("CUDA_ERROR_NOT_SUPPORTED", "a graph of a long loop")
+        elif self.chunk and left >= 2 * self.chunk and self._worth_a_graph(left, key):
             capture = None if self.captures is None else self.captures.on(stream)
             graph = self._graph(key, lambda: graphs.iterations_graph(self, self.chunk, capture))
             while left >= self.chunk:
@@ -231,8 +246,11 @@ class Replay:
         self.seen: OrderedDict[Hashable, None] = OrderedDict()
         self.lock = locks.lock()
 
-    def __call__(self, arrays: Sequence[DeviceArray], params: Numbers) -> list[DeviceArray]:
-        return self.run([a.data.ptr for a in arrays], params)
+    def __call__(
+        self, arrays: Sequence[DeviceArray], params: Numbers,
+        into: Sequence[DeviceArray] | None = None,
+    ) -> list[DeviceArray]:  # fmt: skip
+        return self.run([a.data.ptr for a in arrays], params, into)
 
     def run(
         self, addresses: list[int], params: Numbers, into: Sequence[DeviceArray] | None = None
@@ -262,7 +280,9 @@ class Replay:
             for launch in self.varying:
                 launch.compute(params)
             numbers = [launch.values for launch in self.varying]
-            ready = self._graphs((*addresses, *numbers), stream) if self.parts else {}
+            ready = {}
+            if self.parts and not capturing.here:
+                ready = self._graphs((*addresses, *numbers), stream)
             if ready and self.whole:
                 ready[0].launch(stream)
             else:
@@ -353,8 +373,7 @@ class CudaDevice(Gpu, DriverDevice):
     def repeat(self, operation: Repeat) -> None:
         repeat(self, operation)
 
-    def prepare(self, tape: Tape) -> Callable[[Sequence[DeviceArray], Numbers], list[DeviceArray]]:
-        """A function that replays the operations of a tape on other arrays and parameters."""
+    def prepare(self, tape: Tape) -> Replay:
         return Replay(self, tape)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -10,6 +11,15 @@ from ..device.driver import DriverDevice, arguments_of, fill
 from ..device.optional import cupy, launchKernel, runtime
 
 _DEVICE_TO_DEVICE = 3
+
+
+class Capturing(threading.local):
+    """Whether what this thread queues becomes part of a graph, which can have no other graphs."""
+
+    here = False
+
+
+capturing = Capturing()
 
 
 class Step(Protocol):

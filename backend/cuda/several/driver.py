@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
-from treadle.dsl.errors import BackendUnavailable
+from cuda.bindings import driver as cu
 
-from ...runtime.types import DeviceArray, DType, HostArray
+from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TreadleError
+from treadle.dsl.process import locks
+
+from ...runtime.types import DeviceArray, DType, Handle, HostArray
+from ..device.calls import DriverError, checked
 from ..device.copies import LARGE
 from ..device.driver import borrowed
 from ..device.optional import cupy, runtime
+from ..graphs.graphs import ExecutableGraph
 from ..graphs.launch import CudaDevice
-from .peers import MAIN
+from ..graphs.queued import capturing
+from .peers import MAIN, SIDE
 
 _ANY_TO_ANY = 4
+#: The share of a GPU's memory that arrays of graphs may take.
+SHARE = 1 / 8
 
 
 class Queue:
@@ -51,12 +61,26 @@ class CudaPeers:
         self._gpus: list[CudaDevice] = []
         self._queues: list[tuple[Queue, Queue]] = []
         self._users: list[Queue] = []
+        #: The queues from which graphs are captured, and the thread that does so.
+        self._recorded: list[tuple[Queue, Queue]] = []
+        self._thread, self._capturing = threading.local(), locks.lock()
+        #: What launches graphs: the main queues, and events of all GPUs.
+        self._main: list[int] = []
+        self._events: list[DeviceArray] = []
+        self._launching = locks.lock()
+        #: The memory of graphs, which run one after the other: free for the next one that is
+        #: captured, but not for anything else as long as there are any.
+        self._pool = cupy.cuda.MemoryPool()
+        self._graphs: weakref.WeakSet[ExecutableGraph] = weakref.WeakSet()
         for device in devices:
             with device:
                 self._gpus.append(CudaDevice.current())
-                main = cupy.cuda.Stream(non_blocking=True)
-                side = cupy.cuda.Stream(non_blocking=True, priority=-1)
-                self._queues.append((Queue(device, main), Queue(device, side)))
+                for queues in (self._recorded, self._queues):
+                    main = cupy.cuda.Stream(non_blocking=True)
+                    side = cupy.cuda.Stream(non_blocking=True, priority=-1)
+                    queues.append((Queue(device, main), Queue(device, side)))
+                self._main.append(main.ptr)
+                self._events.append(cupy.cuda.Event(disable_timing=True))
                 self._users.append(Queue(device))
                 for other in ordinals:
                     if other != device.id and runtime.deviceCanAccessPeer(device.id, other):
@@ -70,7 +94,8 @@ class CudaPeers:
         return CudaPeers(ordinals)
 
     def on(self, device: int, lane: int = MAIN) -> Queue:
-        return self._queues[device][lane]
+        queues: list[tuple[Queue, Queue]] = getattr(self._thread, "queues", self._queues)
+        return queues[device][lane]
 
     def enter(self, device: int) -> None:
         with self._users[device]:
@@ -126,8 +151,7 @@ class CudaPeers:
             size, axes = dense_rows(target.shape, target.itemsize, target.strides, source.strides)
         stream = cupy.cuda.get_current_stream().ptr
         if not axes:
-            runtime.memcpyPeerAsync(to, target.data.device_id, of, source.data.device_id, size,
-                                    stream)  # fmt: skip
+            runtime.memcpyAsync(to, of, size, _ANY_TO_ANY, stream)
             return
         *outer, (rows, pitch, other) = axes
         for a, b in offsets(outer):
@@ -137,6 +161,95 @@ class CudaPeers:
                                         stream)  # fmt: skip
                 continue
             runtime.memcpy2DAsync(to + a, pitch, of + b, other, size, rows, _ANY_TO_ANY, stream)
+
+    def place(self, array: DeviceArray) -> Hashable:
+        return array.data.ptr, array.strides
+
+    def captured(self, work: Callable[[], object]) -> Callable[[], None] | None:
+        places = [(d, lane) for d in range(len(self.ordinals)) for lane in (MAIN, SIDE)]
+        with self._capturing:
+            if not self._graphs:
+                self._empty_pool()
+            graph = self._captured(places, work)
+            if graph is None:
+                return None
+            made = ExecutableGraph(graph, priorities=True)
+            self._graphs.add(made)
+
+        return partial(self._launch, made)
+
+    def _launch(self, graph: ExecutableGraph) -> None:
+        """On the main queue of the first GPU, after the users' streams, and before these."""
+        record, wait = runtime.eventRecord, runtime.streamWaitEvent
+        here, current = self._main[0], runtime.getDevice()
+        users = [cupy.cuda.get_current_stream(gpu).ptr for gpu in self.ordinals]
+        streams = list(zip(self.ordinals, self._events, self._main, users, strict=True))
+        with self._launching:  # the events are those of all threads
+            try:
+                for gpu, event, main, user in reversed(streams):
+                    runtime.setDevice(gpu)  # the null stream is that of the current GPU
+                    for stream in (user, main) if main != here else (user,):
+                        record(event.ptr, stream)
+                        wait(here, event.ptr)
+                graph.launch(here)
+                done = self._events[0].ptr
+                record(done, here)
+                for gpu, _, main, user in streams:
+                    runtime.setDevice(gpu)
+                    for stream in (main, user):
+                        wait(stream, done)
+            finally:
+                runtime.setDevice(current)
+
+    def _captured(
+        self, places: Sequence[tuple[int, int]], work: Callable[[], object]
+    ) -> Handle | None:
+        """The graph of some work on queues of this thread alone, which others do not use."""
+        mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        done = False
+        self._thread.queues, capturing.here = self._recorded, True
+        try:
+            with self.on(0):
+                stream = cupy.cuda.get_current_stream().ptr
+                checked(cu.cuStreamBeginCapture(stream, mode), "a graph over several GPUs")
+            try:
+                with cupy.cuda.using_allocator(self._allocate):
+                    self._join(places[:1], places[1:])
+                    work()
+                    self._join(places[1:], places[:1])
+                done = True
+            except (DriverError, TreadleError, runtime.CUDARuntimeError):
+                pass  # what is queued for a graph has not run
+            finally:
+                status, graph = cu.cuStreamEndCapture(stream)
+                if not done and not status:
+                    cu.cuGraphDestroy(graph)
+        finally:
+            del self._thread.queues
+            capturing.here = False
+        return graph if done and not status else None
+
+    def _allocate(self, size: int) -> DeviceArray:
+        """Memory for a graph."""
+        if self._pool.total_bytes() + size > SHARE * self.memory:
+            raise DeviceOutOfMemory("the graphs of programs on several GPUs have their share.")
+        return self._pool.malloc(size)
+
+    def _empty_pool(self) -> None:
+        for gpu in self.ordinals:
+            with cupy.cuda.Device(gpu):
+                self._pool.free_all_blocks()
+
+    def _join(self, before: Sequence[tuple[int, int]], after: Sequence[tuple[int, int]]) -> None:
+        """Some queues follow others."""
+        marks = []
+        for place in before:
+            with self.on(*place):
+                marks.append(self.mark())
+        for place in after:
+            with self.on(*place):
+                for mark in marks:
+                    self.follow(mark)
 
     def where(self, value: DeviceArray) -> int | None:
         found = value if type(value) is cupy.ndarray else borrowed(value)

@@ -21,7 +21,7 @@ from ...blocks.engine import Engine
 #: Bytes of an array that no other array determines, from which it is cut.
 SMALL = 1 << 20
 #: Seconds to queue the blocks of one GPU for a window of a loop, and to exchange their halos.
-QUEUE, EXCHANGE = 250e-6, 60e-6
+QUEUE, EXCHANGE = 100e-6, 60e-6
 #: Bytes that a block gets of other GPUs from which it is computed in pieces, and how many.
 PIPELINED, PIECES = 64 << 20, 4
 #: Seconds that a GPU needs for an iteration of an element: 100 iterations of the heat equation on

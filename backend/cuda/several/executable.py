@@ -52,10 +52,7 @@ class SeveralExecutable:
             leaf: Parts(given[k].chunks, given[k].owners, list(given[k].parts), given[k].dtype)
             for leaf, k in schedule.plan.given.items()
         }
-        for leaf, value in schedule.plan.constants.items():
-            with peers.on(0):
-                array = peers.upload(np.asarray(value, leaf.type.numpy))
-            captured[leaf] = Parts(schedule.plan.chunks[leaf], (0,), [array], leaf.type.numpy)
+        captured.update(schedule.constants)
         found = schedule.run(peers, captured, params)
         results = [
             Sharded(peers, parts.arrays, parts.owners, parts.chunks, leaf.type.numpy)
@@ -88,6 +85,10 @@ class SeveralExecutable:
             where: dict[Leaf, Sequence[int]] = {x: owners[k] for x, k in plan.given.items()}
             where.update((leaf, (0,)) for leaf in plan.constants)
             found = self.schedules[key] = Schedule(plan, len(ordinals), where, self.given)
+            for leaf, value in plan.constants.items():
+                with self.peers.on(0):
+                    array = self.peers.upload(np.asarray(value, leaf.type.numpy))
+                found.constants[leaf] = Parts(plan.chunks[leaf], (0,), [array], leaf.type.numpy)
             while len(self.schedules) > SCHEDULES:
                 self.schedules.popitem(last=False)
         return found

@@ -6,7 +6,7 @@ in any order that the marks allow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -70,6 +70,18 @@ class Peers(Protocol):
     def download(self, target: HostArray, source: DeviceArray) -> None:
         """Copy to a host array, after all earlier work on the current queue; it is there on
         return."""
+        ...
+
+    def place(self, array: DeviceArray) -> Hashable:
+        """The address and the layout of an array on a GPU."""
+        ...
+
+    def captured(self, work: Callable[[], object]) -> Callable[[], None] | None:
+        """What `work` queues as a graph over all GPUs: a function that queues it again, after what
+        the users' streams and the main queues have, and before what they get later.
+
+        The graph keeps the memory that `work` allocates, and knows other arrays by their addresses.
+        None if something that `work` does cannot be part of a graph."""
         ...
 
     def where(self, value: DeviceArray) -> int | None:

@@ -7,6 +7,9 @@ between parts, work on a side queue of higher priority:
               ones near its cuts
     side      copies of the halo from the neighbours, the block at the cut
 
+Parts that this call made have room for a halo around them, if a later stage needs one.  Then the
+halo is copied to there, and the chunk is computed with it, by one block.
+
 The main queues follow the user's streams before the first stage, and these the main queues after
 the last.  Before a stage, the main queues of the GPUs that others copy from have a mark.  Work
 follows the marks of the GPUs whose parts it copies, and a main queue follows the copies of its
@@ -20,15 +23,18 @@ the other, in the order in which they are queued.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from treadle.dsl.errors import DeviceOutOfMemory
 from treadle.dsl.expr import Param
-from treadle.dsl.graph import Leaf
+from treadle.dsl.graph import ArrayLoop, Leaf
 from treadle.dsl.process.locks import cached
 
 from ...blocks.domain import Axis, Chunks, edges
@@ -44,6 +50,9 @@ if TYPE_CHECKING:
 #: Bytes that take longer to copy within a GPU than another queue takes to follow.
 LARGE = 1 << 22
 
+#: Graphs kept for a schedule, and calls remembered that may recur.
+GRAPHS, SEEN = 4, 16
+
 Box = tuple[slice, ...]
 #: A box, with None for more axes of one element.
 Index = tuple[slice | None, ...]
@@ -51,12 +60,22 @@ Index = tuple[slice | None, ...]
 
 @dataclass
 class Parts:
-    """An array in parts: in row-major order of its chunks, each on the GPU of that position."""
+    """An array in parts: in row-major order of its chunks, each on the GPU of that position.
+
+    `rooms`: the arrays of which parts are, if there is room around them (`Margins`)."""
 
     chunks: Chunks
     owners: Sequence[int]
     arrays: list[DeviceArray]
     dtype: DType
+    rooms: list[DeviceArray] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rooms = self.rooms or [None] * len(self.arrays)
+
+
+#: Rows before and after a part, along the axis that is cut.
+Margins = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -74,7 +93,7 @@ class Fetch:
     """How a buffer is made: a view of one part on the same GPU, or a new array of pieces.
 
     `flat`: the elements in row-major order that the program gets; `shared`: whether all work on a
-    GPU gets the same buffer.
+    GPU gets the same buffer; `halo`: that around the complete part of the GPU, the piece `own`.
     """
 
     leaf: Leaf
@@ -84,16 +103,20 @@ class Fetch:
     view: bool
     flat: slice | None
     shared: bool
+    halo: Margins | None = None
+    own: Piece | None = None
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Where a result goes: it becomes a part (`box` None), or a box of a part of this shape."""
+    """Where a result goes: it becomes a part (`box` None), or a box of a part of this shape; what
+    is `kept` of it lies between `halo`."""
 
     part: int
     box: Box | None
     shape: tuple[int, ...]
     kept: Index | None
+    halo: Margins | None
 
 
 @dataclass(frozen=True)
@@ -167,22 +190,14 @@ class Prepared:
         self.ends = {k: position for position, (k, *_) in enumerate(self.copies)}
         split_boundary = {w.device for w in self.works if w.lane == SIDE}
         self.marked = sorted(split_boundary.union(*(w.sources for w in self.works)))
-        self.replays: dict[int, Callable[..., DeviceArray]] = {}
 
     def run(
-        self, device: int, buffers: Sequence[DeviceArray], numbers: Sequence[object],
+        self, buffers: Sequence[DeviceArray], numbers: Sequence[object],
         into: Sequence[DeviceArray] | None = None,
     ) -> Sequence[DeviceArray]:  # fmt: skip
-        """Queue the program on the current GPU, the `device`-th; its results, in the arrays `into`
-        where that is possible."""
-        replay = self.replays.get(device)
-        found = None if replay is None else replay(*buffers, *numbers, into=into)
-        if found is not None:
-            return found if isinstance(found, tuple) else (found,)
-        made: Sequence[DeviceArray] = self.program.execute(buffers, numbers)
-        again = self.program.executable.calls.here().replay([*buffers, *numbers], buffers, numbers)
-        if again is not None:
-            self.replays[device] = again
+        """Queue the program on the current GPU; its results, in the arrays `into` where that is
+        possible."""
+        made: Sequence[DeviceArray] = self.program.executable.calls(buffers, numbers, into)
         return made
 
 
@@ -197,7 +212,17 @@ class Schedule:
         numbers that each call gives anew, with their positions."""
         self.plan, self.devices, self.given = plan, devices, given
         self.owners: dict[Leaf, Sequence[int]] = dict(owners)
+        #: The room that parts have around them.
+        self.margins: dict[Leaf, Margins] = {}
         self.stages = [self._stage(stage) for stage in plan.stages]
+        self.constants: dict[Leaf, Parts] = {}
+        #: The results that are computed; graphs by the addresses of arguments and results.
+        self.made = [x for x in dict.fromkeys(plan.roots) if x not in owners]
+        self.graphs: OrderedDict[Hashable, Callable[[], None]] = OrderedDict()
+        self.seen: OrderedDict[Hashable, None] = OrderedDict()
+        # A loop in several windows keeps GPUs busy for longer than the host needs to queue them.
+        loops = Counter(s.blocks.node for s in plan.stages if isinstance(s.blocks.node, ArrayLoop))
+        self.capturable = max(loops.values(), default=1) == 1
         last: dict[Leaf, int] = {}
         for k, prepared in enumerate(self.stages):
             last.update((fetch.leaf, k) for w in prepared.works for fetch in w.fetches)
@@ -231,7 +256,12 @@ class Schedule:
                 if not at_boundary:
                     owners[k][part] = device
                 shape = _part_shape(part, self.plan.chunks[leaf])
-                stored.append(Stored(part, box, shape, _plain(task.block.kept[k])))
+                kept = _plain(task.block.kept[k])
+                halo = None
+                if kept is not None and box is None:
+                    halo = _halo_of(result.axes, block, shape, leaf.type.numpy)
+                self._widen(leaf, halo)
+                stored.append(Stored(part, box, shape, kept, halo))
             fetches = tuple(
                 self._fetch(stage, task, k, device, chunks[k]) for k in range(len(blocks.buffers))
             )
@@ -303,37 +333,142 @@ class Schedule:
         view = len(pieces) == 1 and pieces[0].owner == device
         everything = shape == tuple(map(sum, grid)) and bool(pieces) and pieces[0].part == 0
         everything = everything and all(s.start == 0 for s in pieces[0].source)
-        return Fetch(buffer.leaf, shape, dtype, tuple(pieces), view, flat, everything)
+        halo, own = None, None
+        if not view and flat is None and buffer.leaf not in self.plan.given:
+            halo, own = _around(pieces, shape, grid, device, dtype)
+            self._widen(buffer.leaf, halo)
+        return Fetch(buffer.leaf, shape, dtype, tuple(pieces), view, flat, everything, halo, own)
+
+    def _widen(self, leaf: Leaf, halo: Margins | None) -> None:
+        """Parts of an array need room for a halo."""
+        if halo is not None:
+            had = self.margins.get(leaf, (0, 0))
+            self.margins[leaf] = max(had[0], halo[0]), max(had[1], halo[1])
 
     # --- running ---
 
     def run(self, peers: Peers, given: Mapping[Leaf, Parts], params: Params) -> list[Parts]:
         """Queue all stages on arguments in parts; the results in parts."""
-        arrays = dict(given)
+        arrays = self._by_graph(peers, given, params) if self.capturable else None
+        if arrays is None:
+            arrays = self._queued(peers, given, params, {})
+        return [arrays[leaf] for leaf in self.plan.roots]
+
+    def _by_graph(
+        self, peers: Peers, given: Mapping[Leaf, Parts], params: Params
+    ) -> dict[Leaf, Parts] | None:
+        """All results, if there is memory for them beside what computes them: by the graph for
+        these addresses and numbers, which is built when they recur."""
+        try:
+            made = {leaf: self._empty(leaf, peers) for leaf in self.made}
+            arrays = [a for x in (given, made) for parts in x.values() for a in parts.arrays]
+            numbers = (np.asarray(params[k]).tobytes() for k in self.given.values())
+            key = (*map(peers.place, arrays), *numbers)
+            graph = self.graphs.get(key)
+            if graph is None and key not in self.seen:
+                self.seen[key] = None
+                if len(self.seen) > SEEN:
+                    self.seen.popitem(last=False)
+                return self._queued(peers, given, params, made)
+            if graph is None:
+                graph = peers.captured(lambda: self._stages(peers, given, params, made, fixed=True))
+                if graph is None:
+                    self.capturable = False
+                    return self._queued(peers, given, params, made)
+                self.graphs[key] = graph
+                if len(self.graphs) > GRAPHS:
+                    self.graphs.popitem(last=False)
+        except DeviceOutOfMemory:
+            self.capturable = False
+            self.graphs.clear()
+            return None
+        graph()
+        return {**given, **made}
+
+    def _empty(self, leaf: Leaf, peers: Peers) -> Parts:
+        """Memory for a result."""
+        chunks, owners = self.plan.chunks[leaf], self.owners[leaf]
+        made = Parts(chunks, owners, [None] * len(owners), leaf.type.numpy)
+        for part, device in enumerate(owners):
+            with peers.on(device):
+                self._part(leaf, made, part, _part_shape(part, chunks), peers)
+        return made
+
+    def _part(
+        self, leaf: Leaf, parts: Parts, part: int, shape: tuple[int, ...], peers: Peers
+    ) -> DeviceArray:
+        """A part, for which there is memory from now on, with room around it if that is needed."""
+        if parts.arrays[part] is None:
+            margins = self.margins.get(leaf)
+            if margins is None:
+                parts.arrays[part] = peers.empty(shape, parts.dtype)
+            else:
+                axis = _axis(parts.chunks)
+                parts.rooms[part] = peers.empty(_longer(shape, axis, margins), parts.dtype)
+                inner = slice(margins[0], margins[0] + shape[axis])
+                parts.arrays[part] = _along(parts.rooms[part], axis, inner)
+        return parts.arrays[part]
+
+    def _roomy(
+        self, leaf: Leaf, parts: Parts, part: int, halo: Margins | None
+    ) -> DeviceArray | None:
+        """A part with a halo around it, if there is room for it."""
+        if halo is None or parts.rooms[part] is None:
+            return None
+        axis, first = _axis(parts.chunks), self.margins[leaf][0]
+        inner = slice(first - halo[0], first + parts.arrays[part].shape[axis] + halo[1])
+        return _along(parts.rooms[part], axis, inner)
+
+    def _target(self, leaf: Leaf, parts: Parts, stored: Stored, peers: Peers) -> DeviceArray:
+        """Where the result of a block may go."""
+        part = self._part(leaf, parts, stored.part, stored.shape, peers)
+        if stored.box is not None:
+            return part[stored.box]
+        return part if stored.halo is None else self._roomy(leaf, parts, stored.part, stored.halo)
+
+    def _queued(
+        self, peers: Peers, given: Mapping[Leaf, Parts], params: Params,
+        made: Mapping[Leaf, Parts],
+    ) -> dict[Leaf, Parts]:  # fmt: skip
+        """Queue all stages after the users' streams, and these after all stages."""
         for device in range(self.devices):
             peers.enter(device)
+        arrays = self._stages(peers, given, params, made, fixed=False)
+        for device in range(self.devices):
+            peers.leave(device)
+        return arrays
+
+    def _stages(
+        self, peers: Peers, given: Mapping[Leaf, Parts], params: Params,
+        made: Mapping[Leaf, Parts], *, fixed: bool,
+    ) -> dict[Leaf, Parts]:  # fmt: skip
+        """Queue all stages; `made`: memory for some of the results, which other arrays may replace
+        unless it is `fixed`."""
+        arrays = dict(given)
         copies: dict[tuple[Leaf, int], DeviceArray] = {}
         for stage in self.stages:
-            self._queue(stage, peers, arrays, copies, params)
+            self._queue(stage, peers, arrays, copies, params, made, fixed)
             for leaf in stage.last:
                 del arrays[leaf]
                 for device in range(self.devices):
                     copies.pop((leaf, device), None)
-        for device in range(self.devices):
-            peers.leave(device)
-        return [arrays[leaf] for leaf in self.plan.roots]
+        return arrays
 
     def _queue(self, stage: Prepared, peers: Peers, arrays: dict[Leaf, Parts],
-               copies: dict[tuple[Leaf, int], DeviceArray], params: Params) -> None:  # fmt: skip
+               copies: dict[tuple[Leaf, int], DeviceArray], params: Params,
+               results: Mapping[Leaf, Parts], fixed: bool) -> None:  # fmt: skip
         """Queue a stage."""
         marks: dict[int, DeviceArray] = {}
         for device in stage.marked:
             with peers.on(device):
                 marks[device] = peers.mark()
         made = [
-            Parts(self.plan.chunks[x], self.owners[x], [None] * len(self.owners[x]), x.type.numpy)
+            results[x] if x in results
+            else Parts(self.plan.chunks[x], self.owners[x], [None] * len(self.owners[x]),
+                       x.type.numpy)
             for x in stage.leaves
-        ]
+        ]  # fmt: skip
+        placed = any(x in results or x in self.margins for x in stage.leaves)
         copied: dict[tuple[int, int], DeviceArray] = {}
         arrived: dict[int, DeviceArray] = {}
         split_boundary: list[tuple[Work, Sequence[DeviceArray], DeviceArray]] = []
@@ -353,22 +488,29 @@ class Schedule:
                 for n, position in stage.given:
                     numbers[n] = params[position]
                 if work.lane == SIDE:
-                    split_boundary.append(
-                        (work, stage.run(work.device, buffers, numbers), peers.mark())
-                    )
+                    split_boundary.append((work, stage.run(buffers, numbers), peers.mark()))
                     continue
                 into = None
-                if any(s.box is not None for s in work.stored):
-                    into = [_box_of(p, s, peers) for p, s in zip(made, work.stored, strict=True)]
-                found = stage.run(work.device, buffers, numbers, into)
+                if (placed or any(s.box is not None for s in work.stored)) and all(
+                    s.kept is None or s.halo is not None for s in work.stored
+                ):
+                    into = [
+                        self._target(leaf, parts, stored, peers)
+                        for leaf, parts, stored in zip(stage.leaves, made, work.stored, strict=True)
+                    ]
+                found = stage.run(buffers, numbers, into)
                 for n, (parts, array, stored) in enumerate(
                     zip(made, found, work.stored, strict=True)
                 ):
+                    if into is not None and array is into[n]:
+                        continue
                     part = array if stored.kept is None else array[stored.kept]
-                    if into is None:
-                        parts.arrays[stored.part] = part
-                    elif array is not into[n]:
-                        peers.copy(into[n], part)
+                    leaf = stage.leaves[n]
+                    if stored.box is None and not (fixed and leaf in results):
+                        parts.arrays[stored.part], parts.rooms[stored.part] = part, None
+                    else:
+                        whole = self._part(leaf, parts, stored.part, stored.shape, peers)
+                        peers.copy(whole if stored.box is None else whole[stored.box], part)
         for work, found, mark in split_boundary:
             with peers.on(work.device):
                 peers.follow(mark)
@@ -383,9 +525,8 @@ class Schedule:
                         peers.follow(mark)
         arrays.update(zip(stage.leaves, made, strict=True))
 
-    @staticmethod
     def _copied(
-        stage: Prepared, peers: Peers, arrays: Mapping[Leaf, Parts],
+        self, stage: Prepared, peers: Peers, arrays: Mapping[Leaf, Parts],
         shared: dict[tuple[Leaf, int], DeviceArray], marks: Mapping[int, DeviceArray],
     ) -> tuple[dict[tuple[int, int], DeviceArray], dict[int, DeviceArray]]:  # fmt: skip
         """Queue the copies of a stage: the buffers, by the positions of their work and fetch, and
@@ -395,6 +536,7 @@ class Schedule:
         """
         made: dict[tuple[int, int], DeviceArray] = {}
         new: set[tuple[int, int]] = set()
+        around: set[tuple[int, int]] = set()  # what gets its halo where the part is
         followed: set[tuple[int, int, int]] = set()  # a GPU, its queue, and the GPU of the mark
         large: dict[int, None] = {}
         for k, work in enumerate(stage.works[stage.alone :], stage.alone):
@@ -406,6 +548,11 @@ class Schedule:
                     fetch, key = work.fetches[n], (work.fetches[n].leaf, work.device)
                     all_get = fetch.shared and work.lane == MAIN
                     array = shared.get(key) if all_get else None
+                    if array is None and fetch.own is not None:
+                        parts = arrays[fetch.leaf]
+                        array = self._roomy(fetch.leaf, parts, fetch.own.part, fetch.halo)
+                        if array is not None:
+                            around.add((k, n))
                     if array is None:
                         array = peers.empty(fetch.shape, fetch.dtype)
                         new.add((k, n))
@@ -424,7 +571,7 @@ class Schedule:
             work = stage.works[k]
             last = k_copy == stage.ends[k] and bool(work.sources)
             lane = work.lane if piece.owner == work.device else work.lane_of_copies
-            if (k, n) in new:
+            if (k, n) in new or ((k, n) in around and piece is not work.fetches[n].own):
                 target, source = made[k, n], arrays[work.fetches[n].leaf].arrays[piece.part]
                 follows = work.device, lane, piece.owner
                 with peers.on(work.device, lane):
@@ -452,13 +599,6 @@ class Schedule:
         return made if fetch.flat is None else made.reshape(-1)[fetch.flat]
 
 
-def _box_of(parts: Parts, stored: Stored, peers: Peers) -> DeviceArray:
-    """The box of a part that a block computes; the first one to do so makes the part."""
-    if parts.arrays[stored.part] is None:
-        parts.arrays[stored.part] = peers.empty(stored.shape, parts.dtype)
-    return parts.arrays[stored.part][stored.box]
-
-
 def _part_shape(part: int, grid: Chunks) -> tuple[int, ...]:
     """The extents of a part."""
     shape = []
@@ -466,6 +606,55 @@ def _part_shape(part: int, grid: Chunks) -> tuple[int, ...]:
         part, k = divmod(part, len(sizes))
         shape.append(sizes[k])
     return tuple(reversed(shape))
+
+
+def _axis(grid: Chunks) -> int:
+    """The axis that is cut, or the first one."""
+    return next((k for k, sizes in enumerate(grid) if len(sizes) > 1), 0)
+
+
+def _along(array: DeviceArray, axis: int, inner: slice) -> DeviceArray:
+    return array[(*[slice(None)] * axis, inner)]
+
+
+def _longer(shape: tuple[int, ...], axis: int, by: Margins) -> tuple[int, ...]:
+    return (*shape[:axis], by[0] + shape[axis] + by[1], *shape[axis + 1 :])
+
+
+def _is_dense(shape: Sequence[int], axis: int, dtype: DType) -> bool:
+    """Whether some rows along an axis are dense, and aligned as vectors are."""
+    return prod(shape[:axis]) == 1 and prod(shape[axis + 1 :]) * dtype.itemsize % 16 == 0
+
+
+def _halo_of(axes: Sequence[Axis | None], block: int, shape: Sequence[int], dtype: DType
+             ) -> Margins | None:  # fmt: skip
+    """What a block computes before and after what it keeps along the only axis where there is
+    more."""
+    wide = [k for k, a in enumerate(axes) if a is not None and a.count > 1]
+    if len(wide) != 1 or len(axes) != len(shape) or not _is_dense(shape, wide[0], dtype):
+        return None
+    axis = axes[wide[0]]
+    assert axis is not None
+    low, start, stop, high = (
+        int(x.reshape(-1)[block]) for x in (axis.low, axis.start, axis.stop, axis.high)
+    )
+    return start - low, high - stop
+
+
+def _around(pieces: Sequence[Piece], shape: Sequence[int], grid: Chunks, device: int, dtype: DType
+            ) -> tuple[Margins | None, Piece | None]:  # fmt: skip
+    """The halo, if pieces are a whole part on this GPU and less than that before and after it."""
+    axis = _axis(grid)
+    if not _is_dense(shape, axis, dtype):
+        return None, None
+    for piece in pieces:
+        size = _part_shape(piece.part, grid)
+        if piece.owner == device and size == tuple(s.stop - s.start for s in piece.source):
+            target = piece.target[axis]
+            others = (*shape[:axis], *shape[axis + 1 :])
+            if others == (*size[:axis], *size[axis + 1 :]) and shape[axis] <= 2 * size[axis]:
+                return (target.start, shape[axis] - target.stop), piece
+    return None, None
 
 
 def _number(chunk: Sequence[int], grid: Chunks) -> int:

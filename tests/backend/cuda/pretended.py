@@ -1,23 +1,28 @@
 """A machine with several GPUs made of NumPy, whose queues run in any order that marks allow.
 
 Nothing runs before somebody waits for it; then queues take turns at random.  So work that should
-follow a copy of another GPU, and does not say so, reads what has not arrived.
+follow a copy of another GPU, and does not say so, reads what has not arrived.  Memory that arrays
+gave back is that of the next ones, so addresses recur; graphs keep addresses, and run in any order
+that their marks allow.
 """
 
 from __future__ import annotations
 
 import random
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
 
 from tests.backend.cuda.emulated import DeviceArray, EmulatedDevice, on_device
-from treadle.backend.cuda.device.device import Operation
+from treadle.backend.cuda.device.calls import DriverError
+from treadle.backend.cuda.device.device import Block, Operation
+from treadle.backend.cuda.graphs.tape import bound
 from treadle.backend.cuda.several.peers import MAIN
-from treadle.dsl.errors import BackendUnavailable
+from treadle.dsl.errors import BackendUnavailable, TreadleError
 
 
 class Mark:
@@ -26,7 +31,9 @@ class Mark:
     reached = False
 
 
-Step = Callable[[], bool]
+Act = Callable[[], None]
+#: Something to do, a mark to set, or one to wait for.
+Step = tuple[str, Any]
 Place = tuple[int, int]
 
 
@@ -47,7 +54,18 @@ class PretendedDevice(EmulatedDevice):
         self.machine.drain(self.machine.now)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
-        return self._own(super().empty(shape, dtype))
+        size = (self.number, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+        free = self.machine.free[size]
+        if self.machine.graph is not None or not free:
+            made = super().empty(shape, dtype)
+            memory = made.base
+        else:
+            memory, first = free.pop()
+            made = np.ndarray.__new__(DeviceArray, shape, dtype, memory, first)
+        if self.machine.graph is None:
+            first = made.ctypes.data - memory.ctypes.data
+            weakref.finalize(made, free.append, (memory, first))
+        return self._own(made)
 
     def upload(self, value: np.ndarray) -> DeviceArray:
         return self._own(super().upload(value))
@@ -71,13 +89,32 @@ class PretendedDevice(EmulatedDevice):
             super().run(operation)
             return
         assert self.is_current()
-        for block in (*operation.reads, *operation.writes):
+        blocks = {*operation.reads, *operation.writes}
+        for block in blocks:
             assert block.array.gpu == self.number, f"{block} is on GPU {block.array.gpu}"
+        if self.machine.graph is not None:
+            operation = bound(operation, {b: _addressed(b) for b in blocks}, ())
         self.machine.put(lambda: self._now(operation))
 
     def _now(self, operation: Operation) -> None:
         self.machine.ran.append(self.number)
         super().run(operation)
+
+
+def _at(array: DeviceArray) -> DeviceArray:
+    """What is at the address of an array, even when this does not exist any more."""
+    memory = array
+    while isinstance(memory, DeviceArray):
+        memory = memory.base
+    first = array.ctypes.data - memory.ctypes.data
+    made = np.ndarray.__new__(DeviceArray, array.shape, array.dtype, memory, first, array.strides)
+    made.gpu = array.gpu
+    return made
+
+
+def _addressed(block: Block) -> Block:
+    return Block(block.shape, block.dtype, _at(block.array), kind=block.kind,
+                 strides=block.strides, dense=block.dense, aligned=block.aligned)  # fmt: skip
 
 
 class Machine:
@@ -88,11 +125,16 @@ class Machine:
     def __init__(self, count: int, seed: int = 0) -> None:
         self.devices = [PretendedDevice(self, k) for k in range(count)]
         self.now: Place = (0, MAIN)
-        self.queues: dict[Place, deque[Step]] = {}
+        self.queues: dict[Place, deque[Step]] = defaultdict(deque)
+        #: The queues of a graph that is captured; how many ran.
+        self.graph: dict[Place, deque[Step]] | None = None
+        self.launched = 0
+        #: Memory that was given back, with the offset of its first byte, by GPU and size.
+        self.free: dict[tuple[int, int], list[tuple[Any, int]]] = defaultdict(list)
         self.random = random.Random(seed)
         self.running = False
-        #: Bytes that were copied from one GPU to another.
-        self.moved = 0
+        #: Bytes that were copied from one GPU to another, and within one.
+        self.moved = self.copied = 0
         #: The GPU of every operation, in the order in which they ran.
         self.ran: list[int] = []
 
@@ -109,41 +151,91 @@ class Machine:
 
     leave = enter
 
-    def put(self, act: Callable[[], None]) -> None:
-        def step() -> bool:
-            self.running = True
-            try:
-                act()
-            finally:
-                self.running = False
-            return True
+    def put(self, act: Act) -> None:
+        self._add("do", act)
 
-        self._queue(self.now).append(step)
-
-    def _queue(self, place: Place) -> deque[Step]:
-        return self.queues.setdefault(place, deque())
+    def _add(self, kind: str, what: Any) -> None:
+        (self.queues if self.graph is None else self.graph)[self.now].append((kind, what))
 
     def drain(self, place: Place, first: bool = False) -> None:
         """Run until nothing is left in a queue; `first`: others only while it waits for them."""
-        while self._queue(place):
-            ready = [q for q in self.queues.values() if q]
+        if self.graph is not None:
+            raise DriverError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "a queue")
+        self._run(self.queues, self.queues[place], first)
+
+    def _run(
+        self, queues: dict[Place, deque[Step]], until: deque[Step] | None, first: bool = False
+    ) -> None:
+        """Run steps until a queue is empty, or all are."""
+        while until or (until is None and any(queues.values())):
+            ready = [q for q in queues.values() if q]
             self.random.shuffle(ready)
             if first:
-                ready.sort(key=lambda q: q is not self._queue(place))
+                ready.sort(key=lambda q: q is not until)
             for queue in ready:
-                if queue[0]():
-                    queue.popleft()
-                    break
+                kind, what = queue[0]
+                if kind == "follow" and not what.reached:
+                    continue
+                queue.popleft()
+                if kind == "mark":
+                    what.reached = True
+                if kind == "do":
+                    before, self.running = self.running, True
+                    try:
+                        what()
+                    finally:
+                        self.running = before
+                break
             else:
                 raise AssertionError("every queue waits for another")
 
     def mark(self) -> Mark:
         made = Mark()
-        self.put(lambda: setattr(made, "reached", True))
+        self._add("mark", made)
         return made
 
     def follow(self, mark: Mark) -> None:
-        self._queue(self.now).append(lambda: mark.reached)
+        self._add("follow", mark)
+
+    def place(self, array: DeviceArray) -> Hashable:
+        return array.ctypes.data, array.strides
+
+    def captured(self, work: Callable[[], object]) -> Callable[[], None] | None:
+        assert self.graph is None
+        graph = self.graph = defaultdict(deque)
+        try:
+            work()
+        except (DriverError, TreadleError):
+            return None
+        finally:
+            self.graph = None
+        used = [k for k, queue in graph.items() if queue]
+        main = sorted({(device, MAIN) for device, _ in used} | {(0, MAIN)})
+
+        def act() -> None:
+            marks: dict[Any, Mark] = defaultdict(Mark)
+            self.launched += 1
+            self._run({place: deque((kind, what if kind == "do" else marks[what])
+                                    for kind, what in queue)
+                       for place, queue in graph.items()}, None)  # fmt: skip
+
+        def launch() -> None:
+            self._join(main, main[:1])
+            with self.on(*main[0]):
+                self.put(act)
+            self._join(main[:1], main)
+
+        return launch
+
+    def _join(self, before: Sequence[Place], after: Sequence[Place]) -> None:
+        marks = []
+        for place in before:
+            with self.on(*place):
+                marks.append(self.mark())
+        for place in after:
+            with self.on(*place):
+                for mark in marks:
+                    self.follow(mark)
 
     def wait(self) -> None:
         self.drain(self.now)
@@ -160,8 +252,10 @@ class Machine:
     def copy(self, target: DeviceArray, source: DeviceArray) -> None:
         assert target.shape == source.shape and target.dtype == source.dtype
         assert isinstance(target, DeviceArray) and isinstance(source, DeviceArray)
-        if target.gpu != source.gpu:
-            self.moved += target.nbytes
+        count = ["copied", "moved"][target.gpu != source.gpu]
+        setattr(self, count, getattr(self, count) + target.nbytes)
+        if self.graph is not None:
+            target, source = _at(target), _at(source)
 
         def act() -> None:
             target[...] = source

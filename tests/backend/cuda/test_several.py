@@ -70,11 +70,11 @@ def check(f: F, devices: int, *args: Any, seed: int = 0) -> None:
     with pretended(devices, seed):
         compiled = td.jit(f, backend="cuda", devices=devices)
         sharded = [td.shard(a, devices) if isinstance(a, np.ndarray) else a for a in args]
-        for found in (flat(compiled(*sharded)), flat(compiled(*args))):
-            for g, w in zip(found, wanted, strict=True):
+        for given in (*[sharded] * 4, args):  # the last one of these by a graph
+            for g, w in zip(flat(compiled(*given)), wanted, strict=True):
                 assert (g.shape, g.dtype) == (w.shape, w.dtype)
-                given = np.asarray(g)
-                assert given.tobytes() == w.tobytes(), np.argwhere(given != w)[:4]
+                found = np.asarray(g)
+                assert found.tobytes() == w.tobytes(), np.argwhere(found != w)[:4]
 
 
 @pytest.mark.sample(1)
@@ -251,6 +251,46 @@ def test_only_halos_are_moved() -> None:
         assert machine.moved - before == 2 * 4 * 16 * 4
 
 
+def waves(u: Any) -> Any:
+    """Two states, at a periodic boundary, read from both sides by different numbers of rows."""
+
+    def step(state: Any) -> Any:
+        a, b = state
+        return (
+            td.stencil(lambda a, b: a[-2, 0] * 0.5 + b[1, 0] * 0.25, a, b, boundary=td.wrap),
+            td.stencil(lambda b: b[0, -1] * 0.5 + b[3, 0] * 0.25, b, boundary=td.wrap),
+        )
+
+    return td.iterate(24, step, (u, u + 1))
+
+
+@pytest.mark.parametrize("devices", [2, 3])
+@pytest.mark.parametrize("name", ["heat", "waves"])
+def test_windows_of_a_loop(name: str, devices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of arrays that the call made get their halo around them: only that is copied."""
+    f = {"heat": lambda u: heat(u, 24), "waves": waves}[name]
+    monkeypatch.setattr(engine, "ELEMENT", 1.0)
+    a = matrix((64 * devices, 4))
+    check(f, devices, a, seed=devices)
+    with pretended(devices) as machine:
+        u, compiled = td.shard(a, devices), td.jit(f, backend="cuda", devices=devices)
+        text = compiled.lower(u).explain()
+        assert ("to 3. iterate" if name == "heat" else "to 4. iterate") in text, text
+        moved = []
+        for _ in range(2):
+            before = machine.moved, machine.copied
+            flat(compiled(u))[0].wait()
+            moved.append((machine.moved - before[0], machine.copied - before[1]))
+        # Arguments have no room for a halo: the blocks at their cuts are computed apart (of heat),
+        # which needs 16 rows of the part beside the 8 of its neighbour, or all is copied.
+        cuts, row = 2 * (devices - 1), a.shape[1] * 4
+        if name == "heat":
+            assert moved == [(24 * cuts * row, (16 + 8) * cuts * row)] * 2
+        else:
+            assert moved == [(24 * (2 + 3) * 2 * devices * row, a.nbytes)] * 2
+        assert machine.launched == 0  # many windows do not wait for the host
+
+
 @pytest.mark.parametrize("name", ["product", "transposition", "sums of rows"])
 def test_gpus_wait_only_for_what_they_copy(name: str) -> None:
     """The second one does all that it has to do before the first one has begun to compute."""
@@ -265,6 +305,62 @@ def test_gpus_wait_only_for_what_they_copy(name: str) -> None:
         machine.drain((1, MAIN), first=True)
         assert set(machine.ran) == {1}
         assert np.asarray(found).shape[0] == 32
+
+
+def test_calls_that_recur_are_graphs() -> None:
+    """Of the same arguments, and of results that become arguments; results live on."""
+
+    def program(u: Any, k: Any) -> Any:
+        return td.iterate(9, lambda v: heat(v, 1) * k, u)
+
+    a = matrix((64, 16))
+    with emulation():
+        one = td.jit(program, backend="cuda")
+        wanted = [(k, one(a, k)) for k in map(np.float32, (0.5, 0.0, -0.0))]
+        chain = [a]
+        for _ in range(12):
+            chain.append(one(chain[-1], np.float32(0.5)))
+    with pretended(2, 5) as machine:
+        f, u = td.jit(program, backend="cuda", devices=2), td.shard(a, 2)
+        kept = [(f(u, k), want) for k, want in wanted * 5]
+        assert machine.launched == 0  # every result is somewhere else
+        for found, want in kept:
+            assert np.asarray(found).tobytes() == want.tobytes()
+        del kept, found
+        for k, want in wanted * 5:
+            assert np.asarray(f(u, k)).tobytes() == want.tobytes()
+        before = machine.launched
+        assert before >= 3
+        for want in chain[1:]:
+            u = f(u, np.float32(0.5))
+            assert np.asarray(u).tobytes() == want.tobytes()
+        assert machine.launched > before
+
+
+def test_what_cannot_be_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where CUDA refuses it, and where there is no memory for results beside intermediate arrays,
+    calls are queued as before."""
+    a = matrix((40, 8))
+
+    def refused(*_: Any) -> Any:
+        tried.append(1)
+        raise td.DeviceOutOfMemory("no memory")
+
+    tried: list[int] = []
+    with pretended(2) as machine:
+        u, want, copy = td.shard(a, 2), on_one(lambda u: heat(u, 2), a)[0], machine.copy
+        patches = (
+            (machine, "copy", lambda *args: (copy if machine.graph is None else refused)(*args)),
+            (running.Schedule, "_empty", refused),
+        )
+        for where, name, instead in patches:
+            step = td.jit(lambda u: heat(u, 2), backend="cuda", devices=2)
+            tried.clear()
+            with monkeypatch.context() as patched:
+                patched.setattr(where, name, instead)
+                for _ in range(5):
+                    assert np.asarray(step(u)).tobytes() == want.tobytes()
+            assert machine.launched == 0 and len(tried) == 1
 
 
 def test_a_plan_is_explained() -> None:
