@@ -50,7 +50,7 @@ from ..expr import Param, Read
 from ..graph import Input, known, topological
 from ..node import Node
 from ..process import locks
-from ..process.configuration import Settings, refresh_settings, settings
+from ..process.configuration import refresh_settings, settings, under
 from ..scalar import Scalar
 from ..types import DEFAULT_OF_KIND, ScalarType, as_type, kind_of_literal
 from . import functions, held
@@ -124,19 +124,18 @@ def _busy() -> Iterator[None]:
 class CallProgram(Protocol):
     """A program that computes the results of a call from its data."""
 
-    settings: Settings
-
     def __call__(self, data: Sequence[HostArray], numbers: Sequence[Number]
                  ) -> Sequence[object]: ...  # fmt: skip
 
 
 class CachedCall:
-    """What calls of one signature return: `count` arrays, in a `kind` of tuple or alone, of these
-    shapes if they are constant.  From the second call on also the program that computes them."""
+    """What calls of one signature under the same settings return: `count` arrays, in a `kind` of
+    tuple or alone, of these shapes if they are constant.  From the second call on also the program
+    that computes them."""
 
     def __init__(self, function: Callable[..., object], numbers: Numbers, result: object,
                  arrays: Sequence[Array]) -> None:  # fmt: skip
-        self.function, self.numbers = function, numbers
+        self.function, self.numbers, self.settings = function, numbers, settings()
         self.kind, self.count = type(result), len(arrays)
         self.shapes = [_known_shape(a) for a in arrays]
         self.types: list[ScalarType] = [a._leaves[0].type for a in arrays]
@@ -153,11 +152,11 @@ class CachedCall:
 
     def trace(self, args: Sequence[object], kwargs: Mapping[str, object],
               change: Callable[[object], object]) -> list[Array]:  # fmt: skip
-        """The arrays that the operation returns for changed arguments."""
+        """The arrays that the operation returns for changed arguments, wherever it is traced."""
         changed = [_changed(a, change) for a in args]
-        found = _arrays(
-            self.function(*changed, **{k: _changed(a, change) for k, a in kwargs.items()})
-        )
+        named = {k: _changed(a, change) for k, a in kwargs.items()}
+        with under(self.settings):
+            found = _arrays(self.function(*changed, **named))
         if found is None or len(found) != self.count:
             raise AssertionError(f"{self.function!r} returned another kind of result")
         return found
@@ -285,7 +284,7 @@ class CallCache:
     def __init__(self, function: Callable[..., object], numbers: Numbers = "none") -> None:
         self.function, self.numbers = function, numbers
         self.literals = Literals()
-        #: False if calls of a signature are not cached.
+        #: By settings and signature; False if calls of a signature are not cached.
         self.known: dict[Hashable, CachedCall | Literal[False]] = {}
 
     def __call__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -300,18 +299,16 @@ class CallCache:
             key = _signature(args, kwargs, read, self.numbers)
         if key is None:
             return compute(*self._with_data(args), **kwargs)
-        cached, numbers = self.known.get(key), self.numbers
+        now = settings()
+        cached, numbers = self.known.get((now, key)), self.numbers
         if cached is None and read.literals:
             varying = _Read()
             family = _signature(args, kwargs, varying, "all")
             if varying.fit() and self.literals.vary(family, key):
                 key, read, numbers = family, varying, "all"
-                cached = self.known.get(key)
-        now = settings()
+                cached = self.known.get((now, key))
         if isinstance(cached, CachedCall) and cached.program is not None:
-            if cached.program.settings is now:
-                return cached.deferred(args, kwargs, read)
-            cached.program = None
+            return cached.deferred(args, kwargs, read)
         with _busy():
             before = _state.read
             result = compute(*(_data_for(args) if numbers == "all" else args), **kwargs)
@@ -325,7 +322,7 @@ class CallCache:
                 found = self._second(cached, key, args, kwargs)
             if cached is None and len(self.known) >= CALLS:
                 _drop_one(self.known)
-            self.known[key] = found or False
+            self.known[now, key] = found or False
         if found:
             call = DeferredCall(found, args, kwargs, read)
             call.traced = True
@@ -728,7 +725,7 @@ _together = CallCache(_handles)
 def _values(call: DeferredCall) -> Sequence[object] | None:
     refresh_settings()
     program = call.cached.program
-    if program is None or program.settings is not settings():
+    if program is None or call.cached.settings is not settings():
         return None
     again = _note_computed(call)
     if again and call.depth > MOST_AGAIN:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from contextlib import AbstractContextManager, ContextDecorator
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ContextDecorator, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,6 +59,17 @@ _local = _Local()
 def settings() -> Settings:
     """The current settings of this thread."""
     return _local.settings
+
+
+@contextmanager
+def under(wanted: Settings) -> Iterator[None]:
+    """Settings of an earlier moment, as they were."""
+    _local.outside.append(_local.settings)
+    _local.settings = wanted
+    try:
+        yield
+    finally:
+        _local.settings = _local.outside.pop()
 
 
 def refresh_settings() -> None:

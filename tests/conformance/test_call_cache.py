@@ -20,6 +20,7 @@ from treadle.driver.program import Program
 from treadle.dsl.array import Array
 from treadle.dsl.frontend.call_cache import CallCache
 from treadle.dsl.frontend.functions import key_of
+from treadle.dsl.graph import Matmul, topological
 
 from .test_numpy_words import EXACT
 
@@ -199,6 +200,31 @@ def test_settings_of_the_moment() -> None:
     with td.config(backend="reference"):
         np.testing.assert_array_equal(np.asarray(a), np.sort(x))
         assert not is_deferred(td.sort(x)) or td.run(td.sort(x)).shape == (5,)
+
+
+def test_a_call_has_the_settings_of_its_moment_wherever_it_is_traced() -> None:
+    """Permission to be fast is part of a product, also of one that a chain reads."""
+    x, y = RNG.random((2, 5, 6)).astype(np.float32), RNG.random((2, 6, 5)).astype(np.float32)
+    a, b = td.use(x), td.use(y)
+
+    def product(fast: bool) -> Array:
+        with td.precision(fast=fast):
+            return a @ b
+
+    def permitted(found: Array) -> list[bool]:
+        nodes = topological(found._leaves)
+        return [node.options.fast for node in nodes if isinstance(node, Matmul)]
+
+    for fast in (True, False, True):
+        warmed(product, fast)
+        assert is_deferred(product(fast))
+        assert permitted(product(fast)) == [fast]
+        warmed(lambda fast: product(fast) + product(not fast) * 2, fast)
+        chain = product(fast) + product(not fast) * 2
+        assert is_deferred(chain)
+        with td.precision(fast=True):
+            assert sorted(permitted(chain)) == [False, True]
+        np.testing.assert_allclose(chain, x @ y * 3, rtol=1e-5)
 
 
 def test_chains_have_one_program() -> None:
