@@ -349,13 +349,14 @@ _define("popcount", 1, _count_bits, _popcount, cost=2)
 _define("clz", 1, _count_bits, _clz, cost=2)
 _define("ctz", 1, _count_bits, _ctz, cost=2)
 
-_ELEMENTARY = {
+#: Elementary functions, with their costs.
+ELEMENTARY = {
     "sqrt": 10, "exp": 20, "log": 20, "sin": 25, "cos": 25, "tan": 40, "arcsin": 30,
     "arccos": 30, "arctan": 30, "sinh": 30, "cosh": 30, "tanh": 30, "arcsinh": 40,
     "arccosh": 40, "arctanh": 40, "exp2": 20, "expm1": 25, "log2": 20, "log10": 20,
     "log1p": 25,
 }  # fmt: skip
-for _name, _cost in _ELEMENTARY.items():
+for _name, _cost in ELEMENTARY.items():
     _define(_name, 1, _float, _OWN.get(_name) or getattr(np, _name), cost=_cost)
 _define("cbrt", 1, _real_float, np.cbrt, cost=30)
 _define("erf", 1, _real_float, _erf, cost=30)
@@ -406,7 +407,7 @@ def _log_size(x: Values, y: Values) -> Values:
 
 
 #: Functions of floats whose last bits depend on the backend; and those of complex numbers.
-_ROUNDED = frozenset(_ELEMENTARY) - {"sqrt"} | {"cbrt", "erf", "erfc", "arctan2", "hypot", "power"}
+_ROUNDED = frozenset(ELEMENTARY) - {"sqrt"} | {"cbrt", "erf", "erfc", "arctan2", "hypot", "power"}
 _COMPLEX_ROUNDED = _ROUNDED | {"sqrt", "multiply", "true_divide", "absolute"}
 
 
@@ -469,7 +470,7 @@ def value_of(
         for k, t in enumerate(types):
             if t.is_float and t.bits == 16 and op.name != "nextafter":
                 given[k] = given[k].astype(np.float32)
-            elif t == complex64 and (op.name in _ELEMENTARY or op.name == "power"):
+            elif t == complex64 and (op.name in ELEMENTARY or op.name == "power"):
                 given[k] = given[k].astype(np.complex128)
         return convert(op.numpy(*given), result)
 

@@ -19,7 +19,7 @@ def unavailable() -> str | None:
 
 def source(program: TracedProgram, arch: str | None = None) -> str:
     """The program's own graph."""
-    return show_graph(program.source_roots)
+    return show_graph(program.roots)
 
 
 def executable(program: TracedProgram) -> Interpreter:
@@ -37,7 +37,7 @@ class Interpreter:
         """`data` for `program.inputs`, `params` for `program.params`; one array per root."""
         program = self.program
         return run(
-            program.source_roots,
+            program.roots,
             dict(zip(program.inputs, map(host_array, data), strict=True)),
             dict(zip(program.params, params, strict=True)),
             program.settings.check,

@@ -130,18 +130,8 @@ def add(a: Expr, b: Expr) -> Expr:
 
 
 def sum_type(t: ScalarType) -> ScalarType:
-    """The type in which cotangents of a type are summed over axes and iterations."""
+    """The type in which cotangents of a type are summed over the iterations of a loop."""
     return float32 if t.is_narrow else t
-
-
-def widened(e: Expr) -> Expr:
-    """A cotangent in the type of its sums; as it was before it was rounded, if it is such a sum."""
-    wide = sum_type(e.type)
-    if e.type == wide:
-        return e
-    if isinstance(e, Apply) and e.op.name == "cast" and e.args[0].type == wide:
-        return e.args[0]
-    return simplify.cast(e, wide)
 
 
 def guarded(p: Expr, value: Expr, other: Expr) -> Expr:

@@ -41,7 +41,6 @@ from .expressions import (
     negated,
     optional,
     shifted,
-    widened,
     zero,
 )
 from .forward import Forward, forward_rule, tangent_of
@@ -517,9 +516,8 @@ class _Scanned:
         e = self.node.elements[self.group[0]]
         if g is None:
             return []
-        wide = widened(g)
-        made = self.scan((wide,), simple_combine("add", wide.type), not self.node.reverse)
-        return [(e, simplify.cast(own(made.leaf(), self.rank), g.type))]
+        made = self.scan((g,), simple_combine("add", g.type), not self.node.reverse)
+        return [(e, own(made.leaf(), self.rank))]
 
     def start(self, r: Reverse) -> None:
         """The initial value of a sum is in every result."""

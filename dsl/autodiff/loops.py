@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
-from ..analysis.combines import ways
+from ..analysis.combines import simple_combine, ways
 from ..errors import Location, TreadleError
 from ..expr import TRUE, Cond, Const, Expr, Proj, Read, constant
 from ..graph import (
@@ -39,7 +39,7 @@ from ..simplify import cast, select
 from ..types import ScalarType, int64
 from .arguments import Substitution, constant_leaf
 from .contractions import contracted
-from .expressions import add, guarded, sum_type, widened, zero
+from .expressions import add, guarded, sum_type, zero
 from .forward import Forward, forward_rule, tangent_of
 from .reads import stored, summed
 from .reverse import Bars, Reverse, adjoint, moving, own, reverse_rule
@@ -195,16 +195,17 @@ def _increased(total: Leaf, parts: Sequence[Expr], label: Label, where: Location
     rank = len(total.shape)
     dense: Expr = own(total, rank)
     scattered: list[Permute] = []
-    for e in map(widened, parts):
+    for e in parts:
         by = e.node if isinstance(e, Read) and is_identity_read(e, rank) else None
         if isinstance(by, Permute) and by.combine is not None and _adds_to_zeros(by):
             scattered.append(by)
         else:
-            dense = add(dense, e)
+            dense = add(dense, cast(e, total.type))
     if not is_identity_read(dense, rank):
         total = Generate(total.shape, (dense,), label=label, where=where).leaf()
     for by in scattered:
-        total = by.with_(defaults=(total,)).leaf()
+        total = by.with_(values=(cast(by.values[0], total.type),), defaults=(total,),
+                         combine=simple_combine("add", total.type)).leaf()  # fmt: skip
     return total
 
 
@@ -327,9 +328,10 @@ class _Adjoint:
                 condition, total = _guarded_sum(part)
                 if total is None or (like := shapes.get(inner.unified(total.inner))) is None:
                     continue
-                key = leaf, condition, like, total.elements[0].type
+                wide = sum_type(total.elements[0].type)
+                key = leaf, condition, like, wide
                 if key in found or len(found) < len(self.active):
-                    found.setdefault(key, []).append(total.elements[0])
+                    found.setdefault(key, []).append(cast(total.elements[0], wide))
                     taken.append((leaf, part))
         for leaf, part in taken:
             inner.parts[leaf].remove(part)

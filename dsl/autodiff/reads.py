@@ -25,18 +25,7 @@ from ..operations.stencils import in_range, resolve_index
 from ..primitives import TABLE
 from ..scalar import apply_primitive
 from ..types import int64
-from .expressions import (
-    Cotangent,
-    _under,
-    add,
-    both,
-    guarded,
-    index_map,
-    settled,
-    shifted,
-    widened,
-    zero,
-)
+from .expressions import Cotangent, _under, add, both, guarded, index_map, settled, shifted, zero
 
 #: Borders of stencils with greater offsets are scattered.
 _WIDEST_BORDER = 4
@@ -213,10 +202,6 @@ def summed(shape: Shape, inner: Shape, element: Expr, label: Label, where: Locat
         inner = tuple(several)
         if not inner:
             return stored(shape, element, label, where)
-    if element.type.is_narrow:
-        total = summed(shape, inner, widened(element), label, where)
-        return stored(shape, simplify.cast(total.at(*indices(len(shape))), element.type), label,
-                      where)  # fmt: skip
     domain = (*shape, *inner)
     combine = simple_combine("add", element.type)
     if not is_identity_read(element, len(domain)):
@@ -382,7 +367,6 @@ class Scatterer:
         value = cotangent.value
         if value.reads and any(c.guarding for c in cotangent.mask):
             value = settled(cotangent)
-        narrow, value = value.type, widened(value)
         default = Generate(shape, (zero(value.type),), label=self.label, where=self.where)
         made = Permute(
             self.domain,
@@ -394,7 +378,7 @@ class Scatterer:
             label=self.label,
             where=self.where,
         )
-        return simplify.cast(made.leaf().at(*indices(len(shape))), narrow)
+        return made.leaf().at(*indices(len(shape)))
 
     def _offsets(self, read: Read) -> list[int] | None:
         """The offsets of a stencil's read; None if it is another."""

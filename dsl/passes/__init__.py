@@ -27,6 +27,7 @@ from .extents import unify_extents
 from .flattened import split_flattened
 from .fma import form_fma
 from .guard import guard_reads
+from .halves import widen_halves
 from .horizontal import fuse_arguments, fuse_horizontal, fuse_shared
 from .in_place import fuse_in_place
 from .neighbours import recognise_neighbours
@@ -53,6 +54,7 @@ Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
 
 
 PASSES: tuple[tuple[str, Pass], ...] = (
+    ("widen_halves", widen_halves),  # sums of 16-bit floats are float32's, rounded once
     ("unify_extents", unify_extents),  # equal extents become one
     ("drop_marks", drop_marks),  # stop(x) → x; also(0, x[i]) → 0, unless indices are tested
     ("sort_partitions", sort_partitions),  # where no library selects
@@ -105,12 +107,11 @@ class History:
 
 
 def run_passes(roots: Sequence[Leaf], settings: Settings, backend: str) -> History:
-    """Apply the passes in order; the reference interprets the graph as written."""
+    """Apply the passes in order; the reference interprets the graph as written, but for the first
+    pass, which is a part of its meaning."""
     context = Context(settings, backend)
     history = History(list(roots), context=context)
-    if not target_of(backend).kernels:
-        return history
-    for name, run in PASSES:
+    for name, run in PASSES if target_of(backend).kernels else PASSES[:1]:
         history.roots = run(history.roots, context)
         history.stages.append((name, history.roots))
     return history

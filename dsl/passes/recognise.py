@@ -17,9 +17,20 @@ from typing import Any
 
 from ..analysis.short_extents import SHORT_AXIS
 from ..expr import Apply, Const, Expr, Index, Read, substitute, walk
-from ..graph import Combine, Fold, Leaf, Matmul, Node, Permute, topological
-from ..graphs.rebuild import rewrite_graph
+from ..graph import (
+    Combine,
+    Fold,
+    Generate,
+    Leaf,
+    Matmul,
+    Node,
+    Permute,
+    is_identity_read,
+    topological,
+)
+from ..graphs.rebuild import Rebuilder
 from ..operations.algebra.products import MatmulOptions
+from ..types import ScalarType
 from .base import Context
 from .tested import may_be_outside
 
@@ -31,17 +42,22 @@ def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Replace folds that are matrix products by `Matmul`."""
     if not context.settings.recognise:
         return list(roots)
-
-    def change(node: Node) -> Node:
-        made = _as_matmul(node)
-        if made is not None and context.settings.check and _may_be_outside(node):
-            return node  # a product reads its operands by strides
-        if made is None:
-            return node
-        context.notes.append(f"{node.label}: a sum of products over rows and columns is a matmul")
-        return made
-
-    return rewrite_graph(roots, change, context.kept)
+    rounded = _rounded_to_halves(roots)
+    builder = Rebuilder()
+    for node in topological(roots):
+        same = builder.node(node)
+        made = _as_matmul(same, node in rounded)
+        if made is not None and context.settings.check and _may_be_outside(same):
+            made = None  # a product reads its operands by strides
+        if made is not None:
+            said = f"{node.label}: a sum of products over rows and columns is a matmul"
+            context.notes.append(said)
+        as_it_is = _converting_nothing(same) if same is not node else None
+        if as_it_is is not None:
+            builder.leaves[node.leaf()] = as_it_is
+        else:
+            builder.replace(node, same if made is None else made, context.kept)
+    return [builder.leaf(r) for r in roots]
 
 
 def recognise_histogram(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -74,14 +90,50 @@ def counts_in_bytes(node: Permute) -> bool:
     )  # fmt: skip
 
 
-def _as_matmul(node: Node) -> Matmul | None:
+def _rounded_to_halves(roots: Sequence[Leaf]) -> dict[Node, ScalarType]:
+    """The folds of converted 16-bit floats whose results are all rounded to that type: as a product
+    of 16-bit matrices, which is summed in float32, has that type, nothing is left to convert."""
+    found: dict[Node, ScalarType] = {}
+    order = list(topological(roots))
+    for node in order:
+        if isinstance(node, Fold) and len(node.elements) == 1:
+            e = node.elements[0]
+            if isinstance(e, Apply) and e.op.name == "cast" and e.args[0].type.is_narrow:
+                found[node] = e.args[0].type
+    if not found:
+        return found
+    for leaf in (*roots, *(x for node in order for x in (*node.operands(), *node.inside()))):
+        found.pop(leaf.node, None)
+    for node in order:
+        own = [*node.expressions(), *(e for c in node.checks for e in (c.left, c.right))]
+        used: list[tuple[Expr | None, Expr]] = [(None, e) for e in own]
+        used += [(e, x) for e in walk(own) for x in (*e.args, *e.scoped)]
+        for by, e in used:
+            if not isinstance(e, Read) or e.node not in found:
+                continue
+            if not (isinstance(by, Apply) and by.op.name == "cast" and by.type == found[e.node]):
+                del found[e.node]
+    return found
+
+
+def _converting_nothing(node: Node) -> Leaf | None:
+    """The array that a conversion of all of it is now; None for other nodes."""
+    if isinstance(node, Generate) and len(node.elements) == 1 and not node.checks:
+        e = node.elements[0]
+        if is_identity_read(e, len(node.shape)) and isinstance(e, Read):
+            source = Leaf(e.node, e.component)
+            return source if source.shape == node.shape and not node.label.ordered else None
+    return None
+
+
+def _as_matmul(node: Node, rounded: bool) -> Matmul | None:
     if not isinstance(node, Fold) or len(node.inner) != 1 or len(node.outer) < 2:
         return None
     if node.label.ordered or len(node.elements) != 1 or node.label.deterministic:
         return None
     if node.epilogue != node.results or not _is_zero(node.init) or not _is_sum(node.combine):
         return None
-    value = node.elements[0]
+    value = node.elements[0].args[0] if rounded else node.elements[0]
     if not (isinstance(value, Apply) and value.op.name == "multiply"):
         return None
     if all(

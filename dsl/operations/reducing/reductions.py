@@ -105,16 +105,6 @@ def summed_type(t: ScalarType) -> ScalarType:
     return uint64 if t.family == "uint" else t
 
 
-def wide_type(t: ScalarType) -> ScalarType:
-    """The type in which sums are accumulated: float32 for half precision."""
-    wide = summed_type(t)
-    return float32 if wide.is_float and wide.bits == 16 else wide
-
-
-def _narrow(target: ScalarType, wide: ScalarType) -> Callable[[Expr], Expr] | None:
-    return None if target == wide else (lambda e: simplify.cast(e, target))
-
-
 def _mask(array: Array, where: ArrayLike, operation: str) -> Array:
     """The elements of an array that `where=` chooses."""
     require_scalars(array, operation, ", or use td.fold")
@@ -127,16 +117,14 @@ def _mask(array: Array, where: ArrayLike, operation: str) -> Array:
     return broadcast_to(given, array.shape)
 
 
-def _in_wide(a: ArrayLike, axis: AxisLike | None, keepdims: bool, dtype: DTypeLike | None,
-             operation: str, combine: str, init: int, initial: ScalarLike | None,
-             where: ArrayLike | None) -> Array:  # fmt: skip
+def _total(a: ArrayLike, axis: AxisLike | None, keepdims: bool, dtype: DTypeLike | None,
+           operation: str, combine: str, init: int, initial: ScalarLike | None,
+           where: ArrayLike | None) -> Array:  # fmt: skip
     array = as_array(a, operation)
     t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
-    wide = wide_type(t)
     if where is not None:
         array = choose(_mask(array, where, operation), array, cast(init, array.types[0]))
-    found = reduce(array, axis, keepdims, operation, lambda e: simplify.cast(e, wide), combine,
-                   init, _narrow(t, wide))  # fmt: skip
+    found = reduce(array, axis, keepdims, operation, lambda e: simplify.cast(e, t), combine, init)
     if initial is None:
         return found
     start = fit_to(initial, LEAF, (t,), "the initial value", operation)
@@ -161,7 +149,7 @@ def sum(
     >>> td.sum(np.arange(6).reshape(2, 3), axis=0)
     Array([3, 5, 7])
     """
-    return _in_wide(a, axis, keepdims, dtype, "sum", "add", 0, initial, where)
+    return _total(a, axis, keepdims, dtype, "sum", "add", 0, initial, where)
 
 
 @combining
@@ -182,7 +170,7 @@ def prod(
     >>> td.prod(np.array([3, 1, 2]))
     Array(6)
     """
-    return _in_wide(a, axis, keepdims, dtype, "prod", "multiply", 1, initial, where)
+    return _total(a, axis, keepdims, dtype, "prod", "multiply", 1, initial, where)
 
 
 @operation

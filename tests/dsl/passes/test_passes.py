@@ -56,7 +56,7 @@ def test_every_stage_means_the_same(name, backend):
     wanted = run(program.source_roots, inputs, params, check=True)
     history = passes.run_passes(program.source_roots, Settings(), backend)
     assert history.stages
-    inputs = dict(zip(history.inputs(program.source_inputs), inputs.values(), strict=True))
+    inputs |= zip(history.inputs(program.source_inputs), list(inputs.values()), strict=True)
     for stage, roots in history.stages:
         verify(roots)
         try:
