@@ -1,13 +1,16 @@
 """Products by cuBLAS in CUDA graphs: what a call of the library queues is captured from a stream.
 
 cuBLAS then needs memory that belongs to the caller.  The graphs of one stream run one after the
-other, and so do the products of a graph: they share a workspace.
+other, and so do the products of a graph: they share a workspace, which lives as long as a graph
+that uses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
+from weakref import WeakValueDictionary
 
 import numpy as np
 from cuda.bindings import driver as cu
@@ -29,8 +32,8 @@ Queue = Callable[[int], int]
 
 
 class Captures:
-    """The stream of a device from which calls are captured, and the workspaces of the streams that
-    launch what they were captured for: one for each stream of the process, kept until its end."""
+    """The stream of a device from which calls are captured, and for each stream that launches what
+    they were captured for its workspace, while graphs use it."""
 
     def __init__(self, device: DriverDevice) -> None:
         self.device, self.library = device, cublas.library()
@@ -39,16 +42,17 @@ class Captures:
         self.stream = checked(cu.cuStreamCreate(flags), WHAT)
         arch = int("".join(filter(str.isdigit, device.arch)))
         self.size = next(size for least, size in WORKSPACES if arch >= least)
-        self.workspaces: dict[int, DeviceArray] = {}
+        self.known: WeakValueDictionary[int, Capture] = WeakValueDictionary()
         self.lock = locks.lock()
 
     def on(self, stream: int) -> Capture:
-        """For graphs that are launched on a stream."""
+        """For graphs that are launched on a stream, the current one: its memory is that stream's,
+        and can be given back before the graphs are done."""
         with self.lock:
-            memory = self.workspaces.get(stream)
-            if memory is None:
-                memory = self.workspaces[stream] = self.device.allocate(self.size)
-        return Capture(self, memory)
+            found = self.known.get(stream)
+            if found is None:
+                found = self.known[stream] = Capture(self, self.device.allocate(self.size))
+        return found
 
     def graph(self, queue: Queue, workspace: int) -> Handle:
         """The graph of one call."""
@@ -58,12 +62,15 @@ class Captures:
             _passed(self.library.cublasSetWorkspace_v2(self.handle, workspace, self.size))
             mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
             checked(cu.cuStreamBeginCapture(self.stream, mode), WHAT)
+            status = None
             try:
                 status = queue(self.handle)
-            finally:
-                made = checked(cu.cuStreamEndCapture(self.stream), WHAT)
+            finally:  # the capture ends in any case, also if it has become invalid
+                ended = cu.cuStreamEndCapture(self.stream)
+                if status != 0 and not int(ended[0]):
+                    cu.cuGraphDestroy(ended[1])
         _passed(status)
-        return made
+        return checked(ended, WHAT)
 
 
 class Capture:
@@ -74,10 +81,18 @@ class Capture:
 
     def add(self, graph: Handle, after: Sequence[Handle], queue: Queue) -> Handle:
         """The node of a call."""
-        made = self.captures.graph(queue, self.memory.ptr)
-        node = cu.cuGraphAddChildGraphNode(graph, list(after), len(after), made)
-        checked(cu.cuGraphDestroy(made), WHAT)
-        return checked(node, WHAT)
+        with destroyed(self.captures.graph(queue, self.memory.ptr)) as made:
+            node = cu.cuGraphAddChildGraphNode(graph, list(after), len(after), made)
+            return checked(node, WHAT)
+
+
+@contextmanager
+def destroyed(graph: Handle) -> Iterator[Handle]:
+    """A graph from which another one, or an executable one, is made."""
+    try:
+        yield graph
+    finally:
+        cu.cuGraphDestroy(graph)
 
 
 def _passed(status: int) -> None:
@@ -103,16 +118,17 @@ def _right(found: Captures) -> bool:
     product = cublas.prepared("float64", "float64", layout, layout, layout)
     assert product is not None
     stream = stream_here()
-    capture, graph = found.on(stream), checked(cu.cuGraphCreate(0), WHAT)
+    capture = found.on(stream)
 
     def product_of(a: DeviceArray, to: DeviceArray) -> Queue:
         return lambda handle: product.queue(handle, to.data.ptr, a.data.ptr, x.data.ptr)
 
-    first = capture.add(graph, [], product_of(x, y))
-    capture.add(graph, [first], product_of(y, z))
-    made = checked(cu.cuGraphInstantiate(graph, 0), WHAT)
-    checked(cu.cuGraphLaunch(made, stream), WHAT)
-    same = bool((found.device.download(z) == numbers @ numbers @ numbers).all())
-    checked(cu.cuGraphExecDestroy(made), WHAT)
-    checked(cu.cuGraphDestroy(graph), WHAT)
-    return same
+    with destroyed(checked(cu.cuGraphCreate(0), WHAT)) as graph:
+        first = capture.add(graph, [], product_of(x, y))
+        capture.add(graph, [first], product_of(y, z))
+        made = checked(cu.cuGraphInstantiate(graph, 0), WHAT)
+    try:
+        checked(cu.cuGraphLaunch(made, stream), WHAT)
+        return bool((found.device.download(z) == numbers @ numbers @ numbers).all())
+    finally:
+        cu.cuGraphExecDestroy(made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from ..device.arguments import Arguments
 from ..device.calls import DriverError, checked
 from ..device.device import Block, Operation, Repeat
 from ..device.driver import DriverDevice, Loaded, Mailbox, patterns
-from .captured import Capture
+from .captured import Capture, destroyed
 from .queued import AddressStep, CopyStep, FillStep, LaunchStep, Step
 from .tape import dependencies, flattened, rounds_of
 
@@ -53,7 +54,8 @@ _COPY_THREADS, _COPY_BLOCKS = 256, 2048
 
 
 class ExecutableGraph:
-    """An instantiated graph; launches of the same graph are serialised.  `held` lives as long."""
+    """An instantiated graph; launches of the same graph are serialised.  `held` lives as long, the
+    graph need not."""
 
     __slots__ = ("__weakref__", "_handle", "_held")
 
@@ -64,7 +66,6 @@ class ExecutableGraph:
         flags = cu.CUgraphInstantiate_flags.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
         flag = flags.value if priorities else 0
         self._handle = checked(cu.cuGraphInstantiate(graph, flag), "making a CUDA graph")
-        checked(cu.cuGraphDestroy(graph), "making a CUDA graph")
         weakref.finalize(self, cu.cuGraphExecDestroy, self._handle).atexit = False
 
     def launch(self, stream: int) -> None:
@@ -187,20 +188,24 @@ def program_graph(
 ) -> ExecutableGraph:  # fmt: skip
     """The graph of a complete program, whose steps are bound.  With `post`, it also copies scalars
     to the mailbox; no other node waits for these copies.  `shared`, `capture`: see `Builder`."""
-    graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
-    builder = Builder(graph, shared, capture)
-    made: dict[Block, list[Handle]] = {}
-    builder.all(operations, steps, made=made)
-    if post is not None:
-        box, addresses, blocks = post
-        sent = [
-            builder.copy(made[b], word, address, b.nbytes, to_host=True)
-            for word, address, b in zip(box.words, addresses, blocks, strict=True)
-        ]
-        event = cu.CUevent(box.event.ptr)
-        checked(cu.cuGraphAddEventRecordNode(graph, sent, len(sent), event),
-                "an event of a CUDA graph")  # fmt: skip
-    return ExecutableGraph(graph, capture)
+    with _new_graph() as graph:
+        builder = Builder(graph, shared, capture)
+        made: dict[Block, list[Handle]] = {}
+        builder.all(operations, steps, made=made)
+        if post is not None:
+            box, addresses, blocks = post
+            sent = [
+                builder.copy(made[b], word, address, b.nbytes, to_host=True)
+                for word, address, b in zip(box.words, addresses, blocks, strict=True)
+            ]
+            event = cu.CUevent(box.event.ptr)
+            checked(cu.cuGraphAddEventRecordNode(graph, sent, len(sent), event),
+                    "an event of a CUDA graph")  # fmt: skip
+        return ExecutableGraph(graph, capture)
+
+
+def _new_graph() -> AbstractContextManager[Handle]:
+    return destroyed(checked(cu.cuGraphCreate(0), "making a CUDA graph"))
 
 
 def chunk_of(op: Repeat) -> int:
@@ -211,11 +216,11 @@ def chunk_of(op: Repeat) -> int:
 
 def iterations_graph(step: RepeatStep, count: int, capture: Capture | None) -> ExecutableGraph:
     """The graph of an even number of iterations."""
-    graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
     operations = [*step.op.even, *step.op.odd] * (count // 2)
-    builder = Builder(graph, step.shared(), capture)
-    builder.all(operations, [*step.even, *step.odd] * (count // 2))
-    return ExecutableGraph(graph, capture)
+    with _new_graph() as graph:
+        builder = Builder(graph, step.shared(), capture)
+        builder.all(operations, [*step.even, *step.odd] * (count // 2))
+        return ExecutableGraph(graph, capture)
 
 
 # --- loops with a test on the device -------------------------------------------------------------
@@ -243,11 +248,16 @@ def go_on(device: DriverDevice) -> tuple[Loaded, Loaded]:
 
 def while_graph(step: RepeatStep) -> ExecutableGraph:
     """Evaluate the test; while it holds, run rounds of iterations (`tape.rounds_of`)."""
+    with _new_graph() as graph:
+        _add_loop(graph, step)
+        return ExecutableGraph(graph)
+
+
+def _add_loop(graph: Handle, step: RepeatStep) -> None:
     op = step.op
     assert step.test is not None and op.test is not None
     go, unless = go_on(step.device)
     tests = [step.addresses[k] for k in step.test]
-    graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
     flag = cu.CU_GRAPH_COND_ASSIGN_DEFAULT
     handle = checked(cu.cuGraphConditionalHandleCreate(graph, _context(), 0, flag),
                      "a loop of a CUDA graph")  # fmt: skip
@@ -296,7 +306,6 @@ def while_graph(step: RepeatStep) -> ExecutableGraph:
         nodes = inside.all([*op.even, *op.testing[1]], [*step.even, *step.testing[1]])
         back(inside, nodes, 0)
         ask(inside, nodes, tests[1], tests[1])
-    return ExecutableGraph(graph)
 
 
 def _add_node(graph: Handle, after: list[Handle], params: Handle) -> tuple[Handle, ...]:

@@ -19,6 +19,7 @@ from ..device.calls import DriverError, checked
 from ..device.copies import LARGE
 from ..device.driver import borrowed
 from ..device.optional import cupy, runtime
+from ..graphs.captured import destroyed
 from ..graphs.graphs import ExecutableGraph
 from ..graphs.launch import CudaDevice
 from ..graphs.queued import capturing
@@ -173,7 +174,8 @@ class CudaPeers:
             graph = self._captured(places, work)
             if graph is None:
                 return None
-            made = ExecutableGraph(graph, priorities=True)
+            with destroyed(graph):
+                made = ExecutableGraph(graph, priorities=True)
             self._graphs.add(made)
 
         return partial(self._launch, made)

@@ -199,11 +199,15 @@ class PretendedDriver:
                      "CUevent", "CUstream_flags", "CUstreamCaptureMode"):  # fmt: skip
             setattr(self, name, getattr(real, name))
         self.captured: Graph | None = None
+        #: Graphs that have not been destroyed, executable ones apart.
+        self.alive: list[Graph] = []
 
     def cuGraphCreate(self, flags: int) -> Any:
-        return 0, Graph()
+        self.alive.append(Graph())
+        return 0, self.alive[-1]
 
     def cuGraphDestroy(self, graph: Any) -> Any:
+        self.alive.remove(graph)
         return (0,)
 
     def cuGraphInstantiate(self, graph: Any, flags: int) -> Any:
@@ -299,6 +303,8 @@ class PretendedDriver:
 
     def cuStreamEndCapture(self, stream: int) -> Any:
         made, self.captured = self.captured, None
+        assert made is not None
+        self.alive.append(made)
         return 0, made
 
     def cuGraphAddChildGraphNode(self, graph: Any, after: Any, count: int, child: Any) -> Any:

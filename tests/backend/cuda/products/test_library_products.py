@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cProfile
 import ctypes
+import gc
 import pstats
 import sys
 from contextlib import nullcontext
@@ -24,6 +25,7 @@ libs = pytest.importorskip("cupy_backends.cuda.libs", reason="CuPy is not instal
 pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
 
 from tests.backend.cuda.device.pretended import CAPTURED, pretend  # noqa: E402
+from treadle.backend.cuda.device.calls import DriverError  # noqa: E402
 from treadle.backend.cuda.device.device import Block, Call  # noqa: E402
 from treadle.backend.cuda.graphs import captured, graphs, launch, queued  # noqa: E402
 
@@ -293,6 +295,68 @@ def test_products_of_a_graph_follow_each_other(gpu):
         step.bind([v.data.ptr for v in (x, *outs)])
     graphs.Builder(graph, capture=capture).all(ops, steps)
     assert [needs for _, needs in graph.nodes] == [[], [0], [1]]
+
+
+def failing(*given):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("failed", ["an interrupt", "the library", "the capture", "the graph"])
+def test_a_capture_that_fails_ends_and_leaves_no_graph(gpu, blas, monkeypatch, failed):
+    captures, driver = captured.captures(gpu), gpu.driver
+    capture, graph = captures.on(0), driver.cuGraphCreate(0)[1]
+    alive = list(driver.alive)
+    end = type(driver).cuStreamEndCapture
+
+    def invalid(stream):
+        driver.alive.remove(end(driver, stream)[1])
+        return 901, None
+
+    with monkeypatch.context() as patch:
+        if failed == "the capture":
+            patch.setattr(driver, "cuStreamEndCapture", invalid)
+        if failed == "the graph":
+            patch.setattr(driver, "cuGraphAddChildGraphNode", lambda *given: (1, None))
+        queue = {"an interrupt": failing, "the library": lambda handle: 15}
+        with pytest.raises(KeyboardInterrupt if failed == "an interrupt" else DriverError):
+            capture.add(graph, [], queue.get(failed, lambda handle: 0))
+    assert driver.captured is None and driver.alive == alive and not graph.nodes
+    capture.add(graph, [], lambda handle: 0)
+    assert driver.alive == alive and len(graph.nodes) == 1
+
+
+def test_a_graph_that_cannot_be_made_is_destroyed(gpu, blas, monkeypatch):
+    """Of a program, of the iterations of a loop, and of a loop that tests."""
+    a = data("float64", 20, 20)
+    programs = (
+        lambda x: td.sum(td.compute(x + 1) @ x) + x,
+        lambda x: td.iterate(300, lambda s: td.tanh(s[::-1]) + x, x),
+        lambda x: td.while_loop(lambda s: td.sum(s) < 9, lambda s: td.abs(s[::-1]) + 1, x),
+    )
+    for program in programs:
+        with monkeypatch.context() as patch:
+            assert captured.captures(gpu) is not None
+            patch.setattr(gpu.driver, "cuGraphInstantiate", lambda *given: (2, None))
+            with pytest.raises(td.BackendUnavailable, match="making a CUDA graph"):
+                called(gpu, program, a)
+        assert not gpu.driver.alive
+        called(gpu, program, a)
+        assert not gpu.driver.alive
+
+
+def test_a_workspace_lives_as_long_as_graphs_that_use_it(gpu, blas):
+    captures = captured.captures(gpu)
+    idle = gpu.memory.idle[captures.size]
+    assert len(idle) == 1 and not captures.known  # that of the products that were tried
+    a = data("float64", 20, 20)
+    kept = [called(gpu, lambda x, k=k: td.compute(x[::-1] + k) @ x * 2, a) for k in range(2)]
+    assert not idle and [*captures.known] == [0]
+    kept.pop()
+    gc.collect()
+    assert [*captures.known] == [0]
+    kept.clear()
+    gc.collect()
+    assert len(idle) == 1 and not captures.known
 
 
 def test_a_library_that_cannot_be_captured(gpu, blas, monkeypatch):
