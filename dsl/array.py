@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         ScheduleLike,
         ShapeLike,
     )
-    from .frontend.call_cache import DeferredCall
+    from .frontend.call_cache import Result
     from .operations.indexing.updating import At
 
 #: The hint where an array of tuples is taken for several values.
@@ -64,8 +64,8 @@ class Array(Operators["Array"]):
 
     __slots__ = ("__weakref__", "_leaves", "_pending", "_shape", "structure")
     structure: Structure
-    #: Of a result of a cached call: the call, and its number.  It may have no nodes yet.
-    _pending: tuple[DeferredCall, int] | None
+    #: Of a result of a cached call: that.  It may have no nodes yet.
+    _pending: Result | None
 
     def __init__(
         self, leaves: Sequence[Leaf], structure: Structure = LEAF, shape: Shape | None = None
@@ -92,10 +92,10 @@ class Array(Operators["Array"]):
             )
 
     @classmethod
-    def _deferred(cls, call: DeferredCall, number: int) -> Array:
+    def _deferred(cls, result: Result) -> Array:
         """A result of a deferred call, of scalars: its nodes are made when they are read."""
         made = cls.__new__(cls)
-        made._pending, made.structure = (call, number), LEAF
+        made._pending, made.structure = result, LEAF
         return made
 
     @classmethod
@@ -105,9 +105,14 @@ class Array(Operators["Array"]):
         made._pending, made.structure, made._leaves = None, structure, node.leaves
         return made
 
-    def _become(
-        self, leaves: Sequence[Leaf], pending: tuple[DeferredCall, int] | None = None
-    ) -> None:
+    def _is_made(self) -> bool:
+        """Whether the array has nodes."""
+        try:
+            return bool(object.__getattribute__(self, "_leaves"))
+        except AttributeError:
+            return False
+
+    def _become(self, leaves: Sequence[Leaf], pending: Result | None = None) -> None:
         """Let the array be these leaves."""
         self._shape, self._leaves = leaves[0].shape, tuple(leaves)
         self._pending = pending

@@ -257,7 +257,9 @@ def user_location() -> Location | None:
     library: FrameType | None = None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        owner = _owner(frame)
+        owner = _owners.get(frame.f_code.co_filename)
+        if owner is None:
+            owner = _owner(frame)
         if owner != _TREADLE and not _is_generated(frame.f_code):
             if owner == _USER:
                 return Location(frame.f_code, frame.f_lasti, frame.f_lineno or 0)

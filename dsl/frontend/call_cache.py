@@ -14,9 +14,10 @@ well as the positions of `a[k]`, `a[k : k + n]` and `a.at[k]`.  Whatever else re
 has the call traced.  Where calls are traced, numbers that vary are data: the iterations of a loop,
 `a = a.at[k].set(x) * k`, run the same programs.
 
-In a Python loop, the chain of deferred operations on its state would grow with every iteration.
-When the chain reaches the line of an earlier operation again, the state is computed, so that all
-iterations run the same few programs, whether or not their results are looked at.
+In a Python loop, the chain of operations on its state would grow with every iteration.  When the
+chain reaches the line of an earlier operation again, or the line where a chain was too long before,
+it is cut: one program computes the arrays that are alive and belong to it, so that all iterations
+run the same few programs, whether or not their results are looked at.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
+from collections import deque
 from collections.abc import (
     Callable,
     Hashable,
@@ -36,8 +38,8 @@ from collections.abc import (
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import EllipsisType, FunctionType
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard, TypeVar, cast
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, cast
+from weakref import WeakSet, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +49,7 @@ from ..array import Array
 from ..errors import TreadleError, standing_at, user_location
 from ..evaluator import evaluator
 from ..expr import Param, Read
-from ..graph import Input, known, topological
+from ..graph import Input, Leaf, known, topological
 from ..node import Node
 from ..process import locks
 from ..process.configuration import refresh_settings, settings, under
@@ -71,11 +73,13 @@ Numbers: TypeAlias = Literal["none", "inexact", "all"]
 CALLS = 128
 #: The most calls of a chain, each of which reads the one before it, and the most data of it.
 MOST_DEEP, MOST_DATA = 32, 24
+#: The most places where chains are cut, and the most arrays among which those of a chain are found.
+MOST_CUTS, MOST_RECENT = 1024, 1024
 #: The most calls of a chain of which parts are computed again.
 MOST_AGAIN = 12
 #: The calls that differ in their integers only before these are run-time numbers.
 MOST_LITERALS = 3
-#: The least calls of a chain that is computed because a loop has come round.
+#: The least calls of a chain that is cut.
 LEAST_ROUND = 8
 #: The most entries of a list or a tuple.
 MOST_ENTRIES = 64
@@ -87,10 +91,14 @@ _LETTERS = frozenset("?bBhHiIlLqQefdFD")
 
 
 class _State(threading.local):
-    """Whether an operation is being carried out, and how often values of data have been read."""
+    """Whether an operation is being carried out, how often values of data have been read, and the
+    arrays returned by the last calls."""
 
     busy = False
     read = 0
+
+    def __init__(self) -> None:
+        self.recent: deque[ref[Array]] = deque(maxlen=MOST_RECENT)
 
 
 _state = _State()
@@ -134,8 +142,10 @@ class CachedCall:
     that computes them."""
 
     def __init__(self, function: Callable[..., object], numbers: Numbers, result: object,
-                 arrays: Sequence[Array]) -> None:  # fmt: skip
+                 arrays: Sequence[Array], alone: bool = False) -> None:  # fmt: skip
         self.function, self.numbers, self.settings = function, numbers, settings()
+        #: Whether this is one call, which is not cached.
+        self.alone = alone
         self.kind, self.count = type(result), len(arrays)
         self.shapes = [_known_shape(a) for a in arrays]
         self.types: list[ScalarType] = [a._leaves[0].type for a in arrays]
@@ -145,9 +155,13 @@ class CachedCall:
 
     def deferred(self, args: Sequence[object], kwargs: Mapping[str, object], read: _Read) -> object:
         call = DeferredCall(self, args, kwargs, read)
-        results = [Array._deferred(call, k) for k in range(self.count)]
+        recent = _state.recent
         if self.kind is Array:
-            return results[0]
+            result = Array._deferred(Result(call, 0))
+            recent.append(ref(result))
+            return result
+        results = [Array._deferred(Result(call, k)) for k in range(self.count)]
+        recent.extend(map(ref, results))
         return self.kind(results) if self.kind is tuple else self.kind(*results)
 
     def trace(self, args: Sequence[object], kwargs: Mapping[str, object],
@@ -162,65 +176,82 @@ class CachedCall:
         return found
 
 
+class Result(NamedTuple):
+    """A result of a deferred call: what arrays are, and what other calls read."""
+
+    call: DeferredCall
+    number: int
+
+
 class DeferredCall:
     """A call that need not have been traced, with its data and that of the calls that it reads."""
 
     __slots__ = ("_places", "args", "cached", "computed", "data", "depth", "kwargs", "numbers",
-                 "results", "sources", "traced", "values", "where")  # fmt: skip
+                 "results", "sources", "values", "views", "where")  # fmt: skip
 
     def __init__(self, cached: CachedCall, args: Sequence[object], kwargs: Mapping[str, object],
                  read: _Read) -> None:  # fmt: skip
-        self.cached, self.args, self.kwargs = cached, args, kwargs
+        self.cached = cached
+        self.args = [_read_by_calls(a) for a in args]
+        self.kwargs = {k: _read_by_calls(a) for k, a in kwargs.items()} if kwargs else kwargs
         #: The data, and views of it: their shapes are those of now.
         self.sources: Sequence[HostArray] = read.sources
         self.data: Sequence[HostArray] = read.data
+        self.views: Iterable[Hashable] = read.views
         self.numbers: Sequence[Number] = read.numbers
         self.depth = read.depth + 1
         self.where = user_location()
-        self.results: list[Array] | None = None
+        #: The components of its results, once it has been traced.
+        self.results: list[tuple[Leaf, ...]] | None = None
         self.values: Sequence[object] | None = None
-        #: Whether the arrays have been given their nodes, and whether an evaluation has computed
-        #: them on its way.
-        self.traced = self.computed = False
+        #: Whether an evaluation has computed the results on its way.
+        self.computed = False
         self._places: frozenset[Hashable] | None = None
 
     def places(self) -> frozenset[Hashable]:
         """Where this call and those that it reads are in the user's code (as deep as a chain)."""
         if self._places is None:
-            inside = [call.places() for call, _ in _pending_in((*self.args, *self.kwargs.values()))]
+            inside = [call.places() for call in self.calls()]
             self._places = frozenset([self.where and self.where.place()]).union(*inside)
         return self._places
 
-    def release(self) -> None:
-        """Release what the call has read, once there are values."""
-        self.args, self.kwargs, self._places = (), {}, frozenset()
-        self.sources = self.data = self.numbers = ()
+    def calls(self) -> Iterator[DeferredCall]:
+        """The calls that this one reads, and that have no values yet."""
+        return _calls_in((*self.args, *self.kwargs.values()))
+
+    def keep(self, values: Sequence[object]) -> None:
+        """Keep the values, and release what the call has read."""
+        self.values = values
+        self.args, self.kwargs, self._places, self.results = [], {}, frozenset(), None
+        self.sources = self.data = self.views = self.numbers = ()
 
 
 class _Read:
     """What a call reads: the data, without its repetitions, and the run-time numbers."""
 
-    __slots__ = ("data", "depth", "literals", "numbers", "sources", "types")
+    __slots__ = ("data", "depth", "literals", "numbers", "sources", "types", "views")
 
     def __init__(self) -> None:
         self.sources: list[HostArray] = []
         self.data: list[HostArray] = []
+        #: Where the data is, in the order of its positions.
+        self.views: dict[Hashable, int] = {}
         self.numbers: list[Number] = []
         #: The types of the arrays, and whether there are integers that could have been numbers.
-        self.types: list[ScalarType] = []
+        self.types: list[ScalarType | np.dtype[np.generic]] = []
         self.literals = False
         self.depth = 0
 
     def position(self, source: HostArray, view: HostArray) -> int:
         """The position of data, which is added if it is new."""
-        for k, other in enumerate(self.sources):
-            if other is source or _same_memory(other, source):
-                seen = self.data[k]
-                if (seen.shape, seen.strides, seen.dtype) == (view.shape, view.strides, view.dtype):
-                    return k
-        self.sources.append(source)
-        self.data.append(view)
-        return len(self.data) - 1
+        return self._position(_view_key(source, view), source, view)
+
+    def _position(self, key: Hashable, source: HostArray, view: HostArray) -> int:
+        k = self.views.setdefault(key, len(self.data))
+        if k == len(self.data):
+            self.sources.append(source)
+            self.data.append(view)
+        return k
 
     def number(self, value: Number) -> int:
         """The position of a number; equal ones of one type are one (zeros have signs)."""
@@ -234,17 +265,20 @@ class _Read:
         """Whether the integers fit the types that they meet: others are errors, or compare."""
         return _fit(self.numbers, [self.types])
 
-    def of_call(self, call: DeferredCall, k: int) -> Hashable:
+    def of_call(self, call: DeferredCall, k: int) -> Hashable | None:
         """The signature of a result of a deferred call."""
         self.types.append(call.cached.types[k])
         self.depth = max(self.depth, call.depth)
-        data = map(self.position, call.sources, call.data)
+        if call.cached.alone:
+            return None
+        data = map(self._position, call.views, call.sources, call.data)
         return (call.cached, k, *data, *map(self.number, call.numbers))
 
 
 def _fit(numbers: Sequence[Number], types: Sequence[object]) -> bool:
     """Whether Python's integers fit the types, of arrays, that they meet."""
-    met = [t for found in types if isinstance(found, list | tuple) for t in found if t.is_integer]
+    found = [as_type(t) for some in types if isinstance(some, list | tuple) for t in some]
+    met = [t for t in found if t.is_integer]
     return all(t.lowest <= n <= t.highest for n in numbers if type(n) is int for t in met)
 
 
@@ -294,11 +328,11 @@ class CallCache:
             return compute(*args, **kwargs)
         read = _Read()
         key = _signature(args, kwargs, read, self.numbers)
-        if read.depth >= LEAST_ROUND and _come_round((*args, *kwargs.values())):
+        if read.depth >= LEAST_ROUND and _cut((*args, *kwargs.values()), read.depth):
             read = _Read()
             key = _signature(args, kwargs, read, self.numbers)
         if key is None:
-            return compute(*self._with_data(args), **kwargs)
+            return self._alone(compute(*self._with_data(args), **kwargs), args, kwargs, read)
         now = settings()
         cached, numbers = self.known.get((now, key)), self.numbers
         if cached is None and read.literals:
@@ -312,8 +346,10 @@ class CallCache:
         with _busy():
             before = _state.read
             result = compute(*(_data_for(args) if numbers == "all" else args), **kwargs)
-            if cached is False or now.check:
+            if now.check:
                 return result
+            if cached is False:
+                return self._alone(result, args, kwargs, read)
             if _state.read != before:
                 found = None
             elif cached is None:  # for the first time
@@ -324,10 +360,16 @@ class CallCache:
                 _drop_one(self.known)
             self.known[now, key] = found or False
         if found:
-            call = DeferredCall(found, args, kwargs, read)
-            call.traced = True
-            for k, a in enumerate(_arrays(result) or ()):
-                a._pending = call, k
+            _defer(found, _arrays(result) or (), args, kwargs, read)
+        return result
+
+    def _alone(self, result: object, args: Sequence[object], kwargs: Mapping[str, object],
+               read: _Read) -> object:  # fmt: skip
+        """The result of a call that is not cached, but part of a chain."""
+        arrays = _arrays(result)
+        if arrays is not None and _is_new(arrays, args, kwargs):
+            cached = CachedCall(self.function, self.numbers, result, arrays, alone=True)
+            _defer(cached, arrays, args, kwargs, read)
         return result
 
     def _with_data(self, args: tuple[object, ...]) -> tuple[object, ...]:
@@ -347,11 +389,7 @@ class CallCache:
     def _first(self, numbers: Numbers, result: object, args: Sequence[object],
                kwargs: Mapping[str, object]) -> CachedCall | None:  # fmt: skip
         arrays = _arrays(result)
-        given = {id(a) for a in (*args, *kwargs.values())}
-        if arrays is None or any(
-            a._pending is not None or isinstance(a._leaves[0].node, Input) or id(a) in given
-            for a in arrays
-        ):
+        if arrays is None or not _is_new(arrays, args, kwargs):
             return None
         return CachedCall(self.function, numbers, result, arrays)
 
@@ -365,23 +403,48 @@ class CallCache:
             read = _Read()
             if _signature(args, kwargs, read, cached.numbers) != key:
                 return cached  # an argument has been computed in the meantime
-            others = [np.empty(d.shape, d.dtype) for d in read.data]
-            numbers = [Scalar(_nth_number(k, *_type_of(v))) for k, v in enumerate(read.numbers)]
-            before = _state.read
-            try:
-                found = _Substituted(read, read.data, numbers).call(cached, args, kwargs, read)
-                other = _Substituted(read, others, numbers).call(cached, args, kwargs, read)
-            except TreadleError:
-                return None
-            except _ComputedMeanwhileError:
-                return cached
-            if _state.read != before:
-                return None
-        cached.program = evaluator().call_program(
-            [a._leaves[0] for a in found], read.data, [a._leaves[0] for a in other], others,
-            [_nth_number(k, *_type_of(v)) for k, v in enumerate(read.numbers)],
-        )  # fmt: skip
-        return None if cached.program is None else cached
+            return cached if _find_program(cached, args, kwargs, read) else None
+
+
+def _find_program(cached: CachedCall, args: Sequence[object], kwargs: Mapping[str, object],
+                  read: _Read) -> bool:  # fmt: skip
+    """Find the program of a cached call; false if there can be none."""
+    others = [np.empty(d.shape, d.dtype) for d in read.data]
+    numbers = [Scalar(_nth_number(k, *_type_of(v))) for k, v in enumerate(read.numbers)]
+    before = _state.read
+    try:
+        found = _Substituted(read, read.data, numbers).call(cached, args, kwargs, read)
+        other = _Substituted(read, others, numbers).call(cached, args, kwargs, read)
+    except TreadleError:
+        return False
+    except _ComputedMeanwhileError:
+        return True
+    if _state.read != before:
+        return False
+    cached.program = evaluator().call_program(
+        [a._leaves[0] for a in found], read.data, [a._leaves[0] for a in other], others,
+        [_nth_number(k, *_type_of(v)) for k, v in enumerate(read.numbers)],
+    )  # fmt: skip
+    return cached.program is not None
+
+
+def _is_new(arrays: Sequence[Array], args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
+    """Whether the arrays that a call returned are expressions of its own."""
+    given = {id(a) for a in (*args, *kwargs.values())}
+    return not any(
+        a._pending is not None or isinstance(a._leaves[0].node, Input) or id(a) in given
+        for a in arrays
+    )
+
+
+def _defer(cached: CachedCall, arrays: Sequence[Array], args: Sequence[object],
+           kwargs: Mapping[str, object], read: _Read) -> None:  # fmt: skip
+    """Let arrays be the results of a call that has been traced."""
+    call = DeferredCall(cached, args, kwargs, read)
+    call.results = [a._leaves for a in arrays]
+    for k, a in enumerate(arrays):
+        a._pending = Result(call, k)
+        _state.recent.append(ref(a))
 
 
 @lru_cache(maxsize=256)
@@ -543,8 +606,9 @@ class _Substituted:
         def other(a: object) -> object:
             if _is_number(a, cached.numbers):
                 return self.numbers[self.read.number(a)] if self.numbers else a
-            if type(a) is Array and a._pending is not None and a._pending[0].values is None:
-                call, k = a._pending
+            result = _result(a)
+            if result is not None and result.call.values is None:
+                call, k = result
                 if id(call) not in self.results:
                     with standing_at(call.where):
                         made = self.call(call.cached, call.args, call.kwargs, call)
@@ -557,6 +621,18 @@ class _Substituted:
             return use(data)
 
         return cached.trace(args, kwargs, other)
+
+
+def _view_key(source: HostArray, view: HostArray) -> Hashable:
+    """Equal for views of the same elements of an array that is alive."""
+    owner = source.base
+    kind = view.shape, view.strides, view.dtype.num
+    if owner is None:
+        return id(source), kind
+    if type(owner) is np.ndarray and owner.base is None and owner.shape == source.shape:
+        if owner.strides == source.strides:  # all of it: finding an address takes microseconds
+            return id(owner), kind
+    return id(owner), kind, source.ctypes.data
 
 
 def _same_memory(a: HostArray, b: HostArray) -> bool:
@@ -599,13 +675,14 @@ def _data_of(array: object) -> HostArray | None:
     """The data of an array of NumPy's, or of treadle's if it has data: of a type that needs no
     conversion."""
     if type(array) is Array:
-        pending = array._pending
-        if pending is not None:
-            array = None if pending[0].values is None else pending[0].values[pending[1]]
+        if array._pending is not None:
+            array = array._pending
         else:
             array = (
                 getattr(array._leaves[0].node, "source", None) if array.structure.is_leaf else None
             )
+    if type(array) is Result:
+        array = None if array.call.values is None else array.call.values[array.number]
     if type(array) is np.ndarray and array.dtype.char in _LETTERS and array.dtype.isnative:
         return array
     return None
@@ -626,14 +703,9 @@ def _signature(args: Sequence[object], kwargs: Mapping[str, object], read: _Read
                ) -> Hashable | None:  # fmt: skip
     """The types, shapes and other arguments of a call, without what it reads; None if such a call
     is not cached."""
-    parts: list[Hashable] = [len(args), *kwargs]
-    for a in (*args, *kwargs.values()):
-        part = _part(a, read, numbers)
-        if part is None:
-            return None
-        parts.append(part)
+    parts = [_part(a, read, numbers) for a in (*args, *kwargs.values())]
     few = len(read.data) <= MOST_DATA and read.depth < MOST_DEEP
-    return tuple(parts) if few else None
+    return (len(args), *kwargs, *parts) if few and None not in parts else None
 
 
 def _part(a: object, read: _Read, numbers: Numbers) -> Hashable | None:
@@ -647,12 +719,13 @@ def _part(a: object, read: _Read, numbers: Numbers) -> Hashable | None:
         return kind, a
     if type(a) is Array and a._pending is not None:
         call, k = a._pending
-        if call.values is None and not (_is_kept(call) and value(a) is not None):
+        if call.values is None and not (call.computed and _is_small(call)
+                                        and value(a) is not None):  # fmt: skip
             return read.of_call(call, k)
     if (source := _data_of(a)) is not None:
         count = len(read.data)
         position = read.position(source, source.view())
-        read.types.append(as_type(source.dtype))
+        read.types.append(source.dtype)
         return (kind, position) if position < count else (kind, source.dtype, source.shape)
     if _is_number(a, numbers):
         return kind, read.number(a)
@@ -670,10 +743,10 @@ def _part(a: object, read: _Read, numbers: Numbers) -> Hashable | None:
     return None
 
 
-def _is_kept(call: DeferredCall) -> bool:
-    """Whether arrays that are read again are computed, and kept."""
+def _is_small(call: DeferredCall) -> bool:
+    """Whether the results of a call may be kept where nobody has asked for them."""
     most = max(held.MOST_KEPT, sum(d.nbytes for d in call.data))
-    return call.computed and all(n is not None and n <= most for n in call.cached.bytes)
+    return all(n is not None and n <= most for n in call.cached.bytes)
 
 
 def value(array: Array) -> object:
@@ -683,16 +756,16 @@ def value(array: Array) -> object:
     if pending is None:
         return None
     call, k = pending
-    if call.values is None:
+    values = call.values
+    if values is None:
         with _making:
-            if call.values is None:
-                call.values = _values(call)
-                if call.values is None:
-                    return None
-                call.release()
-    if call.traced:
-        array._become(use(call.values[k])._leaves)
-    return call.values[k]
+            values = _values(call) if call.values is None else call.values
+            if values is None:
+                return None
+            call.keep(values)
+    if array._is_made():
+        array._become(use(values[k])._leaves)
+    return values[k]
 
 
 def fresh(array: Array) -> object:
@@ -736,37 +809,130 @@ def _values(call: DeferredCall) -> Sequence[object] | None:
         return None  # the operation itself knows the line
 
 
-def _pending_in(args: Sequence[object]) -> Iterator[tuple[DeferredCall, Array]]:
-    """The deferred arrays among arguments, with their calls."""
+def _read_by_calls(a: object) -> object:
+    """An argument as a call keeps it: arrays of the user's that are results, as these; lists as
+    they are now."""
+    if type(a) is Array and a._pending is not None:
+        return a._pending
+    if type(a) is list or type(a) is tuple:
+        return type(a)([_read_by_calls(x) for x in a])
+    return a
+
+
+def _result(a: object) -> Result | None:
+    """The result of a call that an argument is."""
+    if type(a) is Array:
+        return a._pending
+    return a if type(a) is Result else None
+
+
+def _calls_in(args: Sequence[object]) -> Iterator[DeferredCall]:
+    """The calls without values whose results are among arguments."""
     for a in args:
         for x in a if type(a) is list or type(a) is tuple else (a,):
-            if type(x) is Array and x._pending is not None:
-                yield x._pending[0], x
-
-
-def _come_round(args: Sequence[object]) -> bool:
-    """Compute the arguments whose chains have a call at the place of this one: the state of a
-    loop.  Whether there were any."""
-    where = user_location()
-    place = where and where.place()
-    state = [a for call, a in _pending_in(args) if call.values is None and place in call.places()]
-    for a in state:
-        with suppress(TreadleError):  # raised where the array is looked at
-            later.computed.values_of(a, "a loop")
-    return bool(state)
+            result = _result(x)
+            if result is not None and result.call.values is None:
+                yield result.call
 
 
 def _note_computed(call: DeferredCall) -> bool:
     """Note in the calls that a call reads that they have been computed; whether some had been.
     Those of arrays that are read again are computed once more, and kept."""
     again = False
-    for read, _ in _pending_in((*call.args, *call.kwargs.values())):
+    for read in call.calls():
         if read.computed:
             again = True
         else:
             read.computed = True
             again |= _note_computed(read)
     return again
+
+
+#: The places where chains are cut.
+_cuts: dict[Hashable, None] = {}
+#: What has been computed there together, by its signature.
+_parts: dict[Hashable, CachedCall] = {}
+
+
+def _cut(args: Sequence[object], depth: int) -> bool:
+    """Compute the calls that the arguments read if a loop has come round, or where chains are cut
+    because they were too long before.  Whether any have been computed."""
+    where = user_location()
+    place = where and where.place()
+    calls = list(dict.fromkeys(_calls_in(args)))
+    state = [call for call in calls if place in call.places()]
+    if not state and (depth >= MOST_DEEP - 1 or place in _cuts):
+        state = [call for call in calls if call.depth >= LEAST_ROUND and _is_small(call)]
+        if state and place not in _cuts:
+            if len(_cuts) >= MOST_CUTS:
+                _drop_one(_cuts)
+            _cuts[place] = None
+    if not state:
+        return False
+    for together in (_belonging(state), state):  # an error of another array is not that of these
+        with _making, suppress(TreadleError):  # raised where the array is looked at
+            _compute([call for call in together if call.values is None])
+            return True
+    return False
+
+
+def _belonging(state: Sequence[DeferredCall]) -> list[DeferredCall]:
+    """The calls, and those of arrays that are alive and whose chains share calls with theirs."""
+    alive = [a for r in _state.recent if (a := r()) is not None]
+    others = dict.fromkeys(_calls_in(alive))
+    chains = {call: _chain(call) for call in (*state, *others)}
+    inside = set[DeferredCall]().union(*[chains[call] for call in state])
+    while more := [call for call in others if not inside.isdisjoint(chains[call])]:
+        for call in more:
+            del others[call]
+            inside |= chains[call]
+    found = dict.fromkeys(state)
+    room: float = max(held.MOST_KEPT, sum(d.nbytes for call in state for d in call.data))
+    for call in chains:
+        size = sum(math.inf if n is None else n for n in call.cached.bytes)
+        if call not in others and call not in found and size <= room:
+            found[call] = None
+            room -= size
+    _state.recent.clear()
+    _state.recent.extend(ref(a) for a in alive if a._pending and a._pending.call in others)
+    return list(found)
+
+
+def _chain(call: DeferredCall) -> set[DeferredCall]:
+    """A call and those that it needs."""
+    found, left = {call}, [call]
+    while left:
+        new = [c for c in left.pop().calls() if c not in found]
+        found.update(new)
+        left += new
+    return found
+
+
+def _compute(calls: Sequence[DeferredCall]) -> None:
+    """Compute calls by one program, which serves all those of the same signature."""
+    refresh_settings()
+    results = [Result(call, k) for call in calls for k in range(call.cached.count)]
+    read = _Read()
+    key = tuple([read.of_call(*r) for r in results])
+    values: Sequence[object] | None = None
+    if None not in key and not settings().check:
+        cached = _parts.get(key)
+        if cached is None or cached.program is None or cached.settings is not settings():
+            arrays = tuple(map(Array._deferred, results))
+            cached = CachedCall(_handles, "none", arrays, arrays)
+            _find_program(cached, arrays, {}, read)
+            if len(_parts) >= CALLS:
+                _drop_one(_parts)
+            _parts[key] = cached
+        if cached.program is not None:
+            values = cached.program(read.data, read.numbers)
+    if values is None:
+        nodes = [Array(Array._deferred(r)._leaves) for r in results]
+        if all(map(later.computed.is_closed, nodes)):
+            values = evaluator().values([a._leaves[0] for a in nodes])
+    left = iter(values or ())
+    for call in calls if values else ():
+        call.keep([next(left) for _ in range(call.cached.count)])
 
 
 def _known_shape(array: Array) -> tuple[int, ...] | None:
@@ -793,8 +959,8 @@ def make(array: Array) -> None:
             array._become(use(call.values[k])._leaves)
         else:
             if call.results is None:
-                call.results, call.traced = _results(call), True
-            array._become(call.results[k]._leaves, pending)
+                call.results = _results(call)
+            array._become(call.results[k], pending)
 
 
 def forget(array: Array) -> None:
@@ -804,8 +970,9 @@ def forget(array: Array) -> None:
         array._pending = None
 
 
-def _results(call: DeferredCall) -> list[Array]:
-    """What the operation returns.  (A view is given instead of an array whose shape was set.)"""
+def _results(call: DeferredCall) -> list[tuple[Leaf, ...]]:
+    """The components of what the operation returns.  (A view is given instead of an array whose
+    shape was set.)"""
 
     own = tuple([a for a in call.args if _is_number(a, call.cached.numbers)])
     vary = own and (call.cached.numbers == "all" or _traced.vary(call.cached, own))
@@ -813,6 +980,8 @@ def _results(call: DeferredCall) -> list[Array]:
     def given(a: object) -> object:
         if vary and _is_number(a, call.cached.numbers):
             return _data_number(a)
+        if type(a) is Result:
+            a = Array._deferred(a)
         data = _data_of(a)
         if data is None or not any(data is s or _same_memory(data, s) for s in call.sources):
             return a
@@ -822,7 +991,7 @@ def _results(call: DeferredCall) -> list[Array]:
         return use(view) if type(a) is Array else view
 
     with _busy(), outside(), standing_at(call.where):
-        return call.cached.trace(call.args, call.kwargs, given)
+        return [a._leaves for a in call.cached.trace(call.args, call.kwargs, given)]
 
 
 later.offer(call_cache=sys.modules[__name__])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from .held import kept_beside
 from .refusals import given_to_numpy
 from .sources import PLAIN_ARRAYS, computed, host_array, is_lazy, use
 from .tracing import is_tracing
+
+if TYPE_CHECKING:
+    from .call_cache import Result
 
 _keeping = locks.lock()
 
@@ -73,7 +76,8 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
     A value belongs to the handle: it lives as long as the array and what was built from it.
     """
     later.call_cache.values_are_read()
-    if array._pending is not None and not is_tracing():
+    result = array._pending
+    if result is not None and not is_tracing():
         value = later.call_cache.value(array)
         if value is not None:
             return [value]
@@ -97,7 +101,7 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
         data = known_values(array)  # another thread may have been faster
         for one, its in zip(together, made, strict=True):
             if known_values(one) is None:
-                _keep(one, its)
+                _keep(one, its, result if one is array else one._pending)
     return made[0] if data is None else data
 
 
@@ -117,9 +121,12 @@ def _computed(arrays: Sequence[Array]) -> list[list[object]]:
     return [[next(values) for _ in a._leaves] for a in arrays]
 
 
-def _keep(array: Array, values: Sequence[Any]) -> None:
-    """Let the array be these values, instead of the expression that computed them."""
+def _keep(array: Array, values: Sequence[Any], result: Result | None) -> None:
+    """Let the array, and the only result of a call that it was, be these values, instead of the
+    expression that computed them."""
     array._become(known_array(values)._leaves)
+    if result is not None and result.call.cached.count == 1 and result.call.values is None:
+        result.call.keep(values)
 
 
 def known_values(array: Array) -> list[Any] | None:
@@ -150,7 +157,7 @@ def host_value(array: Array, what: str, hint: str | None = None) -> Any:
     found = [on_host(v) for v in values]
     if any(map(is_lazy, values)):
         with _keeping:
-            _keep(array, found)
+            _keep(array, found, array._pending)
     return array.structure.build(found)
 
 

@@ -18,6 +18,7 @@ import pytest
 import treadle as td
 from treadle.driver.program import Program
 from treadle.dsl.array import Array
+from treadle.dsl.frontend import call_cache
 from treadle.dsl.frontend.call_cache import CallCache
 from treadle.dsl.frontend.functions import key_of
 from treadle.dsl.graph import Matmul, topological
@@ -28,7 +29,7 @@ RNG = np.random.default_rng(3)
 
 
 def is_deferred(a: Any) -> bool:
-    return isinstance(a, Array) and a._pending is not None
+    return isinstance(a, Array) and a._pending is not None and not a._pending.call.cached.alone
 
 
 def other(x: Any) -> Any:
@@ -465,6 +466,70 @@ def test_a_loop_of_pythons_runs_the_same_programs_again(
             assert u._pending is not None and u._pending[0].depth < 20
     assert len({id(program) for program in made}) == programs
     np.testing.assert_allclose(np.asarray(u), p, rtol=1e-12)
+
+
+LONG_BODY = "def step(m, u, v):\n" + "".join(
+    f"    w = m.sin(u) * {k + 1}.5 + v\n"
+    f"    v = (v - w) * 0.25 + m.{'roll(u, 1, axis=0)' if k % 3 else 'flip(u, axis=0)'}\n"
+    "    u = u * 0.75 + w * 0.125\n"
+    for k in range(7)
+) + "    return u, v\n"  # fmt: skip
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_body_of_a_loop_may_be_long(alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chains longer than the longest that has a program are cut at the same lines in each
+    iteration, with all arrays that belong to them; calls that are not cached are parts of them."""
+    made = []
+    execute, compute = Program.execute, call_cache._compute
+    monkeypatch.setattr(Program, "execute", lambda p, *a: made.append(p) or execute(p, *a))
+    cuts: list[int] = []
+    monkeypatch.setattr(call_cache, "_compute", lambda c: cuts.append(len(c)) or compute(c))
+    named: dict[str, Any] = {}
+    exec(compile(LONG_BODY, "a long body", "exec"), named)
+    p, q = RNG.random((2, 40))
+    u, v, table = td.use(p), td.use(q), [1.0]
+    for k in range(30):
+        u, v = named["step"](td, u, v)
+        p, q = named["step"](np, p, q)
+        if alone:  # a function of what can change
+            u = td.map(lambda x: x * table[0], u)
+        if k == 14:
+            programs = len({id(program) for program in made})
+            cuts.clear()
+        assert u._pending is None or u._pending.call.depth <= call_cache.MOST_DEEP
+    assert 15 <= len(cuts) <= 15 * 8 and max(cuts) > 1
+    assert len({id(program) for program in made}) <= programs + 1
+    np.testing.assert_allclose(np.asarray(u), p, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(v), q, rtol=1e-12)
+
+
+def test_arrays_that_nobody_needs_are_not_computed_at_cuts() -> None:
+    x = td.use(RNG.random(5))
+    other = td.use(RNG.random(5))
+    for _ in range(3):
+        a = x * 3
+        apart, wide = other * 2, td.replicate(a, 1 << 30, axis=0)
+        for _ in range(40):
+            a = a * 0.5 + 1
+        apart_call, wide_call = apart._pending, wide._pending
+        assert apart_call is not None and apart_call.call.values is None
+        assert wide_call is not None and wide_call.call.values is None  # (40 GB)
+        assert a._pending is not None and a._pending.call.depth < 20
+
+
+def test_what_calls_read_is_that_of_then() -> None:
+    """A list may be changed, and an index read, before the value is needed."""
+    for _ in range(5):
+        parts = [td.use(np.arange(3.0)) * 2, td.use(np.ones(3)) * 2]
+        both = td.stack(parts)
+        parts[0] = parts[1]
+        np.testing.assert_array_equal(np.asarray(both), [[0, 2, 4], [2, 2, 2]])
+    for _ in range(5):
+        plain = [np.arange(3.0), np.ones(3)]
+        both = td.stack(plain)
+        plain[0] = plain[1]
+        np.testing.assert_array_equal(np.asarray(both), [[0, 1, 2], [1, 1, 1]])
 
 
 def test_a_chain_without_a_loop_is_one_program() -> None:
