@@ -583,7 +583,7 @@ def _tangent(v: Variable, given: Any, name: str) -> list[Leaf]:
 
 
 @user_facing_maker
-def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
+def check_grad(f: Function, *args: Any, rtol: float = 1e-5, eps: float = 1e-4) -> None:
     """Compare the derivatives of `f` at `args` with central differences, along a random direction.
 
     Both derivatives are checked: the gradient, and the forward one of `jvp`.  At a kink, as that of
@@ -594,6 +594,8 @@ def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
         *args: its arguments, in float64 or complex128, as differences need the precision.
         rtol: the difference that is allowed, relative to the sum of what the elements contribute;
             default 1e-5.
+        eps: how far apart the differences are along a direction of elements of about 1; default
+            1e-4.  Arguments that are far from 1 need another: 1e-7 for some of about 1e-3.
 
     Result: None if they agree.
 
@@ -636,14 +638,16 @@ def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
     if not (isinstance(rtol, float | int | np.number) and rtol >= 0):
         raise TracingError(f"check_grad: rtol is a number, 0 or more, got {rtol!r}.",
                            hint="Write rtol=1e-5, or leave it out.")  # fmt: skip
-    h = 1e-4
+    if not (isinstance(eps, float | int | np.number) and 0 < eps < np.inf):
+        raise TracingError(f"check_grad: eps is a positive number, got {eps!r}.",
+                           hint="Write eps=1e-4, or leave it out.")  # fmt: skip
+    h = float(eps)
     beside = [at(k * h) for k in (-2, -1, 1, 2)]
     if not np.all(np.isfinite(beside)):
         raise GradientError(
             f"check_grad: central differences need f within {2 * h:g} of its arguments, where it "
             f"is {next(v for v in beside if not np.isfinite(v))}.",
-            hint="Choose other arguments, or scale small ones: "
-            "td.check_grad(lambda x: f(1e-3 * x), x / 1e-3).",
+            hint=f"Choose other arguments, or differences nearby: eps={h / 100:g}.",
         )
     before, left, right, after = beside
     difference = (8 * (right - left) - after + before) / (12 * h)

@@ -46,19 +46,21 @@ def sort(x: Values, axis: int) -> Values:
 def partition(x: Values, at: Values, axis: int) -> Values:
     """The elements along an axis in an order in which those at some positions are where sorting
     puts them, with none before them that is larger and none after them that is smaller."""
-    places = np.unique(at)
-    if x.itemsize == 1 or len(places) > MANY or not x.size:
+    if x.itemsize == 1 or not x.size or (len(at) > MANY and len(np.unique(at)) > MANY):
         return sort(x, axis)
     made = np.array(_ordered(x))
-    _place(np.moveaxis(made, axis, -1), places)
+    if len(at) == 1:
+        made.partition(int(at[0]), axis)
+    else:
+        _place(np.moveaxis(made, axis, -1), np.unique(at))
     return made.astype(x.dtype, copy=False)
 
 
 def argpartition(x: Values, at: Values, axis: int) -> Values:
-    """The indices of the elements in the order of a partition at one position."""
-    if x.itemsize == 1 or not x.size:
+    """The indices of the elements in the order of a partition."""
+    if x.itemsize == 1 or not x.size or len(at) > MANY:
         return argsort(x, axis)
-    return np.argpartition(_ordered(x), int(at[0]), axis=axis)
+    return np.argpartition(_ordered(x), int(at[0]) if len(at) == 1 else np.unique(at), axis)
 
 
 def _place(rows: Values, places: Values) -> None:

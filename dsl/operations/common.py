@@ -103,6 +103,15 @@ def checked(array: Array, checks: tuple[Check, ...]) -> Array:
     return Array(node.leaves)
 
 
+def require_real(array: Array, operation: str) -> None:
+    """Refuse complex numbers where an operation needs an order."""
+    if any(t.is_complex for t in array.types):
+        raise DTypeError(
+            f"{operation} needs real numbers: complex ones have no order.",
+            hint="Take a part or the size: td.real(a), td.imag(a), td.abs(a).",
+        )
+
+
 def alike(array: Array, other: Array, operation: str) -> Array:
     """The same array, which must have the shape of another."""
     checks = same_shape(other._shape, array._shape, operation)

@@ -31,10 +31,11 @@ def run(suite: Path, backend: str, examples: int, more: list[str]) -> int:
         TREADLE_BACKEND=backend,
     )
     skips = Path(__file__).resolve().with_name("skips.txt")
-    # (Without --rootdir pytest takes one that has skips.txt in it, and names of tests change.)
+    # (Without --rootdir, or with skips.txt as an argument of its own, pytest finds this folder's
+    # root and conftest.py, and names of tests change.)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "array_api_tests",
                "--rootdir", f"{suite.resolve()}", "-c", f"{suite.resolve() / 'pytest.ini'}",
-               "--disable-deadline", "--max-examples", f"{examples}", "--skips-file", f"{skips}",
+               "--disable-deadline", "--max-examples", f"{examples}", f"--skips-file={skips}",
                *more]  # fmt: skip
     print(f"== {backend}: {examples} examples of each test", flush=True)
     return subprocess.run(command, cwd=suite, env=environment, check=False).returncode

@@ -127,12 +127,21 @@ MISTAKES = [
     ("td.check_grad(lambda x: td.fold(lambda s, y: s * 0.5 + y, 0.0, x), a)", td.GradientError,
      "the function of a td.fold is not associative", ""),
     ("td.check_grad(lambda x: td.sum(td.log(x)), 1e-5 * (a + 1))", td.GradientError,
-     "need f within 0.0002 of its arguments, where it is nan. | scale small ones",
-     "td.check_grad(lambda x: td.sum(td.log(1e-5 * x)), a + 1)"),
+     "need f within 0.0002 of its arguments, where it is nan. | differences nearby: eps=1e-06",
+     "td.check_grad(lambda x: td.sum(td.log(x)), 1e-5 * (a + 1), eps=1e-6)"),
     ("td.grad(td.sum, a)", TRACING, "got an ndarray. | td.grad(f)(x)", "td.grad(td.sum)(a)"),
     ("td.value_and_grad(td.sum, A)", TRACING, "got an Array. | td.value_and_grad(f)(x)", ""),
     ("td.check_grad(lambda x: td.sum(x), a, rtol=-1)", TRACING, "rtol is a number, 0 or more", ""),
     ("td.check_grad(lambda x: td.sum(x), a, rtol='1')", TRACING, "rtol is a number", ""),
+    ("td.check_grad(lambda x: td.sum(x), a, eps=0)", TRACING, "eps is a positive number", ""),
+    # Complex numbers have no order.
+    *((f"td.{call}", DTYPE, f"{call.partition('(')[0]} needs real numbers: complex ones have no "
+       "order. | td.real(a)", "") for call in
+      ("median(a * 1j)", "quantile(a * 1j, 0.5)", "nanpercentile(a * 1j, 50)", "max(a * 1j)",
+       "argmin(a * 1j)", "searchsorted(a * 1j, 0.5)", "searchsorted(a, 1j)", "digitize(a, [1j])",
+       "digitize(a * 1j, a)", "histogram(a * 1j, 3)")),
+    ("td.map(lambda x: td.foreign(abs), a)", TRACING,
+     "and their arguments: td.foreign(f, x).", "td.map(lambda x: td.foreign(abs, x), a)"),
     ("td.vjp(A, A)", TRACING, "vjp needs a function, got an Array. | td.vjp(f, x)", ""),
     ("td.jvp(a, (a,), (a,))", TRACING, "jvp needs a function, got an ndarray.", ""),
     ("td.check_grad(A, A)", TRACING, "check_grad needs a function", ""),

@@ -547,6 +547,18 @@ def test_ldexp_of_any_bits(run, dtype, exponents):
     assert_same(whole[known], np.frexp(x)[1][known])
 
 
+def test_numbers_beside_scalars_in_kernels(run):
+    """Operands that are Python's numbers, in functions that look at types."""
+    x, n = np.array([1.5, -2.0, 0.0]), np.array([1, 2, -3])
+    assert_same(run(td.map(lambda a: td.ldexp(a, 3), x)), np.ldexp(x, 3))
+    assert_same(run(td.map(lambda k: td.ldexp(1.5, k), n)), np.ldexp(1.5, n))
+    assert_same(run(td.generate((3,), lambda i: td.ldexp(1.0, i - 1))), np.array([0.5, 1, 2]))
+    turned = run(td.map(lambda k: td.rotate_left(k, 62), n.astype(np.uint64)))
+    assert_same(turned, run(td.rotate_left(n.astype(np.uint64), 62)))
+    with pytest.raises(td.DTypeError, match="ldexp needs integer exponents, got float64"):
+        td.map(lambda a: td.ldexp(a, 0.5), x)
+
+
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("dtype", ["?", "u1", "i2", "u4", "i8", "f2", "f4", "f8", "c8"])
 def test_order_statistics_of_every_type(run, dtype):
@@ -576,6 +588,25 @@ def test_order_statistics_of_every_type(run, dtype):
                 got = run(td.quantile(x, q, axis))
                 np.testing.assert_allclose(got, np.quantile(exact, q, axis), rtol=4e-3, atol=0.02)
                 assert np.isnan(run(td.quantile(with_nan[-1], q, axis))).any() == (kind == "f")
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i1"])
+def test_partitions_at_several_positions(run, dtype):
+    x = np.random.default_rng(5).integers(-50, 50, (20, 30)).astype(dtype)
+    for kth in [3, 10], (0, -1, 7), np.array([5, 5, 2]), list(range(20)), []:
+        for axis in (-1, 0, None):
+            ordered, last = np.sort(x, axis), 0 if axis is None else axis
+            found, at = run(td.partition(x, kth, axis)), run(td.argpartition(x, kth, axis))
+            source = x.ravel() if axis is None else x
+            taken = np.take_along_axis(source, at, last)
+            for got in found, taken:
+                assert_same(np.sort(got, last), ordered if len(kth) else np.sort(source, last))
+                for k in kth:
+                    assert_same(np.array(got.take(k, last)), np.array(ordered.take(k, last)))
+                    before = got.take(range(k % got.shape[last]), last)
+                    assert (before <= np.expand_dims(got.take(k, last), last)).all()
+    with pytest.raises(td.ShapeError, match=r"partition: there is no element 99 of 30\."):
+        td.partition(x, [3, 99])
 
 
 def test_a_position_that_is_not_there():

@@ -159,7 +159,8 @@ def _compiled(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
         raise errors.TracingError(
             f"Numba could not compile '{getattr(f, '__name__', f)}' for "
             f"({', '.join(map(str, types))}): {error}",
-            hint="foreign takes scalar functions of numbers that numba.njit accepts.",
+            hint="foreign takes scalar functions of numbers that numba.njit accepts"
+            + ("." if types else ", and their arguments: td.foreign(f, x)."),
         ) from error
     result = str(signature.return_type)
     try:

@@ -12,7 +12,7 @@ from ...annotations import Operand, Value
 from ...array import Array
 from ...errors import DTypeError, TracingError
 from ...expr import Expr
-from ...frontend.sources import as_array
+from ...frontend.sources import as_array, is_arraylike
 from ...primitives import floating
 from ...scalar import Scalar, as_strong, lift, unify
 from ...types import ScalarType, bool_, float32, float64, int32, int64
@@ -40,9 +40,9 @@ def _of_scalars(f: Callable[..., Any], name: str, *operands: Operand) -> Any:
 
 def _type(x: Operand, name: str) -> ScalarType:
     """The type of an operand."""
-    if isinstance(x, Scalar):
-        return x.dtype
-    return as_array(x, name).types[0]
+    if is_arraylike(x) or isinstance(x, Array):
+        return as_array(x, name).types[0]
+    return as_strong(lift(x, name)).type
 
 
 @unary

@@ -20,7 +20,16 @@ from ...frontend.tracing import call_scalar_function, check_result, forbid_nesti
 from ...graph import Check, Generate, Label, Permute, indices, known
 from ...scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
 from ...shapes import as_shape, require, same_shape
-from ..common import alike, combining, integer, label_of, operation, rounded_product, trace_combine
+from ..common import (
+    alike,
+    combining,
+    integer,
+    label_of,
+    operation,
+    require_real,
+    rounded_product,
+    trace_combine,
+)
 from ..control import while_loop
 from ..elements.choosing import MaybeIndex, as_maybe_index, ignore
 from ..elements.foreign import compute
@@ -323,11 +332,7 @@ def histogram(
     if count is not None:
         if count < 1:
             raise ShapeError("histogram needs at least one bin.", hint="Write bins=10.")
-        if values.types[0].is_complex:
-            raise DTypeError(
-                "histogram needs real numbers.",
-                hint="Take a part or the size: td.real(a), td.abs(a).",
-            )
+        require_real(values, "histogram")
         if range is None:
             low_x, high_x = (cast(the(x), wide) for x in _extremes(values))
             empty = values.shape[0] == 0  # as in NumPy, it has the range 0 … 1

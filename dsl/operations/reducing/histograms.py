@@ -14,7 +14,7 @@ from ...frontend.sources import as_array
 from ...graph import known
 from ...scalar import Scalar
 from ...types import float64, promote
-from ..common import alike, combining, integer, operation
+from ..common import alike, combining, integer, operation, require_real
 from ..elements import functions as fn
 from ..elements.choosing import ignore
 from ..indexing.making import full, zeros
@@ -87,12 +87,9 @@ def histogramdd(
             hint="Give one number of bins for all axes, or one for each.",
         )
     columns = [alike(column, columns[0], "histogramdd") for column in columns]
+    for column in columns:
+        require_real(column, "histogramdd")
     kinds = [column.types[0] for column in columns]
-    if any(kind.is_complex for kind in kinds):
-        raise DTypeError(
-            "histogramdd needs real numbers.",
-            hint="Take a part or the size: td.real(a), td.abs(a).",
-        )
     kind = functools.reduce(lambda s, t: promote(s, False, t, False)[0], kinds)
     edges = [
         histogram_bin_edges(

@@ -17,7 +17,7 @@ from ...frontend.sources import as_array
 from ...scalar import Scalar
 from ...shapes import require
 from ...types import bfloat16, float16, float32, float64, int8, int64, uint8
-from ..common import alike, checked, normalise_axes, operation
+from ..common import alike, checked, normalise_axes, operation, require_real
 from ..control import cond
 from ..elements.functions import cast, clip, floor, isfinite, isnan, maximum, minimum, rint, where
 from ..elements.mapping import map as map_
@@ -175,6 +175,7 @@ def _quantile(a: ArrayLike, q: ArrayLike | Sequence[float], axis: AxisLike | Non
     ):
         raise _no_share(operation, whole, q)
     array, parts = as_array(a, operation), as_array(list(numbers) if q is numbers else q, operation)
+    require_real(array, operation)
     given = host_data(parts) if isinstance(q, Array) else None
     if given is not None and np.any(np.less(given, 0) | np.greater(given, whole)):
         raise _no_share(operation, whole, given)

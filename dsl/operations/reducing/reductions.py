@@ -20,7 +20,7 @@ from ...graph import Fold, Generate, Label
 from ...primitives import real_part
 from ...scalar import Scalar, apply_primitive, as_truth, refuse_traced
 from ...types import LEAF, ScalarType, as_type, float32, float64, int64, uint64
-from ..common import combining, fit_to, normalise_axes, normalise_axis, operation
+from ..common import combining, fit_to, normalise_axes, normalise_axis, operation, require_real
 from ..elements.functions import (
     absolute,
     cast,
@@ -219,6 +219,7 @@ _BETTER = {"min": less, "argmin": less, "max": greater, "argmax": greater}
 def _extreme(a: ArrayLike, axis: AxisLike | None, keepdims: bool, operation: str,
              initial: ScalarLike | None, where: ArrayLike | None) -> Array:  # fmt: skip
     array = as_array(a, operation)
+    require_real(array, operation)
     if where is not None and initial is None:
         beyond = "np.inf" if operation == "min" else "-np.inf"
         raise TracingError(
@@ -499,6 +500,7 @@ def _argument(
 ) -> Array:
     forbid_nesting(operation)
     array = as_array(a, operation)
+    require_real(array, operation)
     axes = (
         tuple(range(array.ndim)) if axis is None else (normalise_axis(axis, array.ndim, operation),)
     )

@@ -12,17 +12,18 @@ from ...annotations import ArrayLike
 from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...expr import constant
-from ...frontend.call_cache import host_data
+from ...frontend.call_cache import host_data, values_are_read
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
 from ...scalar import apply_primitive
 from ...shapes import require
 from ...types import int64
-from ..common import alike, checked, normalise_axis, operation, whole_number
+from ..common import alike, checked, normalise_axis, operation, require_real, whole_number
 from ..control import while_loop
 from ..elements.functions import quot, where
 from ..elements.mapping import map as map_
 from ..indexing.index_space import flatten, take
+from ..indexing.joining import stack
 from ..indexing.making import generate
 from .irregular import argsort, order_by, placed, sort as sort_
 
@@ -59,6 +60,8 @@ def searchsorted(
             hint='"left": before equal elements; "right": after them.',
         )
     table, values = as_array(a, "searchsorted"), as_array(v, "searchsorted")
+    require_real(table, "searchsorted")
+    require_real(values, "searchsorted")
     if table.ndim != 1:
         raise ShapeError(
             f"searchsorted needs a sorted array of rank 1, got rank {table.ndim}.",
@@ -105,6 +108,8 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     Array([2, 1, 1])
     """
     edges = as_array(bins, "digitize")
+    require_real(edges, "digitize")
+    require_real(as_array(x, "digitize"), "digitize")
     given = host_data(edges) if edges.ndim == 1 else None
     side: Literal["left", "right"] = "left" if right else "right"
     if given is None or not np.any(np.less(given[1:], given[:-1])):
@@ -116,13 +121,13 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
 
 
 @operation
-def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
+def partition(a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1) -> Array:
     """The elements in an order in which the `kth` one is where sorting would put it, none before it
     is larger, and none after it smaller; the order on either side may differ between backends.
 
     Parameters
-        kth: the position, in sorted order, of the element that separates the two sides; negative
-            ones count from the end.
+        kth: the position, in sorted order, of the element that separates the two sides, or several
+            positions; negative ones count from the end.
 
     >>> td.partition(np.array([3, 1, 2]), 1)
     Array([1, 2, 3])
@@ -131,12 +136,12 @@ def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
 
 
 @operation
-def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
+def argpartition(a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1) -> Array:
     """The indices of the elements in an order as that of `partition`.
 
     Parameters
-        kth: the position, in sorted order, of the element that separates the two sides; negative
-            ones count from the end.
+        kth: the position, in sorted order, of the element that separates the two sides, or several
+            positions; negative ones count from the end.
 
     Result: an array of int64 of the shape of `a`.
 
@@ -146,23 +151,32 @@ def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
     return _parted("argpartition", a, kth, axis)
 
 
-def _parted(operation: str, a: ArrayLike, kth: int, axis: int | None) -> Array:
+def _parted(operation: str, a: ArrayLike, kth: int | Sequence[int], axis: int | None) -> Array:
     forbid_nesting(operation)
-    kth = whole_number(kth, operation, "kth", "Write kth=1, a position along the axis.")
+    if isinstance(kth, np.ndarray):
+        values_are_read()
+        kth = kth.tolist()
+    places = [
+        whole_number(k, operation, "kth", "Write kth=1, a position along the axis.")
+        for k in (kth if isinstance(kth, list | tuple) else [kth])
+    ]
     array = as_array(a, operation)
     if axis is None:
         array, axis = flatten(array), 0
     if not array.structure.is_leaf or not array.ndim:
         return (argsort if operation == "argpartition" else sort_)(array, axis)
     axis = normalise_axis(axis, array.ndim, operation)
-    extent, needed = array._shape[axis], constant(kth + 1 if kth >= 0 else -kth)
+    if not places:
+        return generate(array.shape, lambda *i: i[axis]) if operation == "argpartition" else array
+    extent, farthest = array._shape[axis], max(places, key=lambda k: k + 1 if k >= 0 else -k)
     empty = apply_primitive("equal", [extent, constant(0)])  # as in NumPy, any position is right
+    needed = constant(farthest + 1 if farthest >= 0 else -farthest)
     checks = require(
         extent, simplify.select(empty, constant(0), needed),
-        f"{operation}: there is no element {kth} of {{left}}.", relation=">=",
+        f"{operation}: there is no element {farthest} of {{left}}.", relation=">=",
         hint="kth is a position along the axis, from 0, or from −1 backwards.",
     )  # fmt: skip
-    at = generate((1,), lambda i: int64(kth) if kth >= 0 else array.shape[axis] + kth)
+    at = stack([int64(k) if k >= 0 else array.shape[axis] + int64(k) for k in places])
     return placed(checked(array, checks) if checks else array, at, axis, operation)
 
 
