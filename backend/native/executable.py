@@ -20,7 +20,6 @@ from ..runtime.executor import Executor
 from ..runtime.plan import Step
 from ..runtime.steps import Action, LibraryStep
 from .calls import ReplayedCalls
-from .codegen import divergence
 from .codegen.target import Target as CpuTarget
 from .forms import forms_of
 from .loops import LoopStep
@@ -74,6 +73,8 @@ def source(program: TracedProgram, arch: str | None = None) -> str:
 def vectors(node: Node, context: LoweringContext) -> list[str]:
     """How the loops of a node's kernels use SIMD lanes, for `explain`, if it is not as usual."""
     from treadle.skeletons.lower.lower import lower
+
+    from .codegen import divergence
 
     found = (divergence.remarks(k, CpuTarget.host()) for k in lower(node, context).kernels)
     return list(dict.fromkeys(line for lines in found for line in lines))

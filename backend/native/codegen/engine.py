@@ -1,4 +1,4 @@
-"""LLVM: text to an object file, object file to addresses.
+"""LLVM: text to an object file, and its linker, for where `runtime/objects.py` is none.
 
 Objects of llvmlite are created and freed by another thread than the main one: a KeyboardInterrupt
 between freeing an object and recording that it is freed would free it twice.
@@ -10,7 +10,7 @@ import ctypes
 import functools
 import itertools
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,7 +21,8 @@ from treadle.dsl.process.limits import LLVM_AT_LEAST, LLVM_PER_BYTE, require_mem
 from treadle.dsl.process.workers import on_other_thread
 
 from .libraries import address_of
-from .target import Target, llvm, lock as _lock
+from .llvm import llvm, lock as _lock
+from .target import Target
 
 _names = itertools.count()
 
@@ -230,7 +231,6 @@ class Linked:
 
     addresses: Mapping[str, int]
     tracker: Any
-    functions: Sequence[Any] = ()  # that it calls
 
     def __del__(
         self,
@@ -251,7 +251,7 @@ class Linked:
 
 @on_other_thread
 def link(image: bytes, exports: Iterable[str], symbols: Iterable[str],
-         foreign: Mapping[str, int], functions: Sequence[Any] = ()) -> Linked:  # fmt: skip
+         foreign: Mapping[str, int]) -> Linked:  # fmt: skip
     """Load an object file whose undefined symbols are `symbols` (of libm) and `foreign`."""
     require_stack()
     with _lock:
@@ -271,4 +271,4 @@ def link(image: bytes, exports: Iterable[str], symbols: Iterable[str],
             tracker = library.link(_linker.next(), f"treadle.{next(_names)}")
         except RuntimeError as error:
             raise CompilationError(f"LLVM could not load compiled code: {error}") from error
-        return Linked({name: tracker[name] for name in wanted}, tracker, functions)
+        return Linked({name: tracker[name] for name in wanted}, tracker)

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import platform
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from treadle.dsl.errors import BackendUnavailable
 from treadle.dsl.process import locks
 from treadle.dsl.process.environment import variable, warn_of
-from treadle.dsl.process.limits import require_llvm
-from treadle.dsl.process.workers import on_other_thread
 
-# --- LLVM's library, loaded; or why it is not -----------------------------------------------------
-
-require_llvm()
-try:
-    import llvmlite.binding as llvm
-except (ImportError, OSError) as error:
-    raise BackendUnavailable(
-        f"the backend 'native' does not work here: LLVM cannot be loaded ({error}).",
-        hint="pip install --force-reinstall llvmlite",
-    ) from error
-
-
-__all__ = ["llvm"]
-
-
-#: llvmlite's lock, which it takes for each call of LLVM, also when Python frees LLVM objects.
-lock = locks.held_across_fork(llvm.ffi.lib._lock._lock)
-
+from ...runtime.disk_cache import DiskCache
+from ..runtime import machine
 
 #: CPUs with AVX2 whose gathers LLVM takes to be slower than loads, and does not use.
 SLOW_GATHERS = ("x86-64", "haswell", "broadwell", "bdver", "znver")
@@ -90,27 +72,46 @@ class Target:
 
     @staticmethod
     @functools.lru_cache(maxsize=1)
-    @on_other_thread
     def host() -> Target:
         """This machine; `TREADLE_VECTOR_BYTES` (16, 32) selects shorter vectors."""
-        features = llvm.get_host_cpu_features()
+        cpu, features = _described()
+        names = features.split(",")
         size = 16
-        if all(features.get(f"avx512{k}") for k in ("f", "vl", "bw", "dq")):
+        if all(f"+avx512{k}" in names for k in ("f", "vl", "bw", "dq")):
             size = 64
-        elif features.get("avx2") and features.get("fma"):
+        elif "+avx2" in names and "+fma" in names:
             size = 32
-        found = Target(llvm.get_host_cpu_name(), features.flatten(), size)
+        found = Target(cpu, features, size)
         if found.is_x86:
-            found = Target(found.cpu, found.features, size, _last_cache() * 3 // 4)
+            found = Target(cpu, features, size, _last_cache() * 3 // 4)
         asked: int | None = variable("TREADLE_VECTOR_BYTES")
         if asked is not None and asked > size:
             longest = f"has no effect: the vectors of this CPU have {size} bytes."
             warn_of("TREADLE_VECTOR_BYTES", str(asked), longest)
         elif asked is not None and asked < size:
             return found.with_vectors_of(asked)
-        if size < 64 and features.get("avx512f"):
+        if size < 64 and "+avx512f" in names:
             return found.with_vectors_of(size)
         return found
+
+
+#: What LLVM says about this machine, kept on disk: LLVM is loaded to compile only.
+_disk = DiskCache(folder="machines")
+
+
+def _described() -> tuple[str, str]:
+    """LLVM's name of this CPU, and its features."""
+    key = hashlib.sha256(f"host\n{machine.llvm()}\n{machine.processor()}".encode()).hexdigest()
+    stored = _disk.get(key)
+    if stored is not None:
+        cpu, features = stored[1].get("cpu"), stored[1].get("features")
+        if isinstance(cpu, str) and isinstance(features, str):
+            return cpu, features
+    from .llvm import host
+
+    cpu, features = host()
+    _disk.put(key, b"", {"cpu": cpu, "features": features})
+    return cpu, features
 
 
 def _last_cache() -> int:

@@ -1,6 +1,6 @@
 """Machine code of kernels: found in memory or on disk, and launched.
 
-LLVM is loaded when there is something to load, the modules that emit its language are not.
+Neither LLVM nor the modules that emit its language are loaded for it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from treadle.dsl.process import locks
 from treadle.dsl.types import ScalarType
 
 from ...runtime.disk_cache import DiskCache
-from ..codegen import engine
 from ..codegen.target import Target
-from . import threads
+from . import objects, threads
+from .objects import Linked
 
 if TYPE_CHECKING:
     from treadle.dsl.operations.elements.foreign import CompiledScalarFunction
     from treadle.skeletons.ir.kernel import Kernel
 
-    from ..codegen.engine import Linked
-    from ..codegen.target import Target
     from .tape import Number
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -184,7 +182,7 @@ def keep(digest: str, image: bytes, symbols: Sequence[str],
          ) -> Linked:  # fmt: skip
     """Load an object file, and hold it in memory."""
     foreign = {f"foreign.{k}": int(f.address) for k, f in enumerate(functions)}
-    linked = engine.link(image, ["entry"], symbols, foreign, functions)
+    linked = objects.load(image, ["entry"], symbols, foreign, functions)
     key = (digest, tuple(id(f) for f in functions), cache)
     with _memory_lock:
         if functions:

@@ -24,13 +24,15 @@ def sources() -> str:
     root = Path(__file__).parents[3]
     about = [VERSION]
     for package in _PACKAGES:
-        for folder, folders, files in os.walk(root / package):
-            folders[:] = sorted(f for f in folders if f not in _OTHERS)
-            about += [
-                f"{name} {_stamp(os.stat(os.path.join(folder, name)))}"
-                for name in sorted(files)
-                if name.endswith((".py", ".ll"))
-            ]
+        folders = [str(root / package)]
+        while folders:
+            with os.scandir(folders.pop()) as entries:
+                found = sorted((entry.name, entry) for entry in entries)
+            for name, entry in found:
+                if name.endswith((".py", ".ll")):
+                    about.append(f"{name} {_stamp(entry.stat())}")
+                elif name not in _OTHERS and entry.is_dir():
+                    folders.append(entry.path)
     return "\n".join(about)
 
 

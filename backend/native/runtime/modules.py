@@ -17,16 +17,18 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from treadle.dsl.errors import BackendUnavailable
 from treadle.dsl.process.environment import cache_directory
 from treadle.dsl.process.workers import later
 
 from ...runtime.disk_cache import DiskCache
-from ..codegen import engine
-from ..codegen.engine import Effort
 from ..codegen.target import Target
-from . import machine
+from . import machine, objects
+
+if TYPE_CHECKING:
+    from ..codegen.engine import Effort
 
 _HERE = Path(__file__).parent
 _PROCESSORS = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
@@ -54,7 +56,7 @@ def linked(path: Path, exports: tuple[str, ...],
             hint="Close files, or raise the limit (ulimit -n), if there are too many open ones; "
             "else install treadle again.",
         ) from None
-    made = engine.link(_image(text), exports, (), foreign or {})
+    made = objects.load(_image(text), exports, (), foreign or {})
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
     return dict(made.addresses)
 
@@ -67,6 +69,8 @@ def _image(text: str) -> bytes:
         return hashlib.sha256(f"{machine.machine_key()}|{effort}|{text}".encode()).hexdigest()
 
     def make(effort: Effort) -> bytes:
+        from ..codegen import engine
+
         host = Target.host()
         image = engine.to_object(engine.header(host) + text, host, effort)
         disk.put(key(effort), image, {})

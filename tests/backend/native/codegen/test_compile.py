@@ -308,7 +308,7 @@ def test_two_processes_share_a_directory(tmp_path: Path) -> None:
         out, err = process.communicate(timeout=120)
         assert out.strip() == "fine", err
     assert not list(tmp_path.rglob("*.tmp"))
-    assert len(list(tmp_path.rglob("*.o"))) == 6
+    assert len(list((tmp_path / "native").rglob("*.o"))) == 6
 
 
 # --- threads ----------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ import pytest
 
 from treadle.backend.native.codegen import engine
 from treadle.backend.native.codegen.compile import llvm_ir
-from treadle.backend.native.codegen.target import Target, llvm
+from treadle.backend.native.codegen.llvm import llvm
+from treadle.backend.native.codegen.target import Target
 from treadle.backend.runtime.memory import address
 from treadle.dsl.expr import Expr, Var
 from treadle.dsl.types import (

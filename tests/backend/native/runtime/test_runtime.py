@@ -16,7 +16,8 @@ import pytest
 
 import treadle as td
 from treadle.backend.native.codegen import engine
-from treadle.backend.native.codegen.target import Target, llvm
+from treadle.backend.native.codegen.llvm import llvm
+from treadle.backend.native.codegen.target import Target
 from treadle.backend.native.runtime import build, modules, replay, structures, threads
 
 MODULES = pytest.mark.parametrize("module", build.MODULES, ids=lambda m: m.output.name)
