@@ -15,13 +15,18 @@ from treadle.dsl.types import bool_, int64
 Int = Expr | int
 
 
-_constants: dict[int, Expr] = {k: constant(k) for k in range(-64, 1025)}
+_constants: dict[int, Expr] = {}  # small ones
 
 
 def integer(value: Int) -> Expr:
-    if isinstance(value, int):
-        return _constants.get(value) or constant(value)
-    return value
+    if not isinstance(value, int):
+        return value
+    found = _constants.get(value)
+    if found is None:
+        found = constant(value)
+        if -64 <= value <= 1024:
+            _constants[value] = found
+    return found
 
 
 def _apply(name: str, a: Int, b: Int) -> Expr:
