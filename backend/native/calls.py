@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -53,16 +53,16 @@ class ReplayedCalls:
     def _prepare(self, run: HostRun) -> None:
         """Compile what the first call launches and is not on disk, several kernels at a time, as
         far as it is known before the call."""
+        compile_together(self._launched(run))
+
+    def _launched(self, run: HostRun) -> Iterator[Job]:
         sizes = {k: a.nbytes for k, a in enumerate(run.slots) if a is not None}
-        wanted: list[Job] = []
         for step in cast("list[KernelStep]", self.owner.kernel_steps):
             # Nothing is compiled ahead where forms depend on the call, for arrays that are not
             # dense, nor for reshaped arrays: dense ones need no kernel.
             if step.forms.several or step.reshaped is not None or step.layouts(run):
                 continue
-            wanted += step.dense.ahead(run, sizes)
-        if len(wanted) > 1:
-            compile_together(wanted)
+            yield from step.dense.ahead(run, sizes)
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[HostArray]:
         began = time.thread_time()

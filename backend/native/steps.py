@@ -429,14 +429,21 @@ Job = tuple[KernelLaunch, bool, bool]
 
 
 def compile_together(wanted: Iterable[Job]) -> None:
-    """Compile those that are in no cache, several at a time: LLVM runs without locks."""
+    """Compile those that are in no cache, several at a time, and while the next ones are lowered:
+    LLVM runs without locks."""
     cores = os.cpu_count() or 1
-    jobs: dict[Any, Callable[[], code.CompiledKernel]] = {}
-    for launch, fast_math, large in wanted if cores > 1 else ():
+    if cores > 1:
+        concurrently(_missing(wanted), min(cores, MOST_COMPILERS))
+
+
+def _missing(wanted: Iterable[Job]) -> Iterator[Callable[[], code.CompiledKernel]]:
+    """What compiles the kernels that are in no cache, each once."""
+    seen: set[Any] = set()
+    for launch, fast_math, large in wanted:
         key = launch.about.digests[large] or (id(launch), large)
-        if key not in jobs and not launch.found(fast_math, large):
-            jobs[key] = partial(launch.compiled, fast_math, large)
-    concurrently(list(jobs.values()), min(cores, MOST_COMPILERS))
+        if key not in seen and not launch.found(fast_math, large):
+            seen.add(key)
+            yield partial(launch.compiled, fast_math, large)
 
 
 def choices(launch: KernelLaunch | Choice, run: HostRun, values: Numbers

@@ -10,13 +10,15 @@ from __future__ import annotations
 import _thread
 import atexit
 import functools
+import itertools
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from ..errors import TreadleError
 from . import locks
@@ -33,15 +35,17 @@ locks.after_fork(_idle.clear)  # the threads of the parent are not here
 POLL = 0.1
 
 
-def concurrently(jobs: Sequence[Callable[[], T]], most: int) -> list[T]:
-    """The results of all jobs, run by up to `most` threads, or by this one if there is
-    one job or no thread can be started.
+def concurrently(jobs: Iterable[Callable[[], T]], most: int) -> list[T]:
+    """The results of all jobs, run by up to `most` threads, or by this one if there is one job or
+    no thread can be started.
 
-    An exception of a job is raised after all have ended, the first job's if there are several.
-    After a KeyboardInterrupt no further job starts, and it is raised when none runs any more.
+    Jobs that are not a sequence are asked for while the earlier ones run.  An exception of a job is
+    raised after all have ended, the first job's if there are several.  After a KeyboardInterrupt no
+    further job starts, and it is raised when none runs any more.
     """
-    helpers = _threads(min(most, len(jobs))) if len(jobs) > 1 else []
-    return _run(jobs, helpers) if helpers else [job() for job in jobs]
+    if isinstance(jobs, Sequence) and len(jobs) <= 1:
+        return [job() for job in jobs]
+    return _Run[T](most).results_of(jobs)
 
 
 def on_other_thread(function: Callable[P, T]) -> Callable[P, T]:
@@ -53,11 +57,9 @@ def on_other_thread(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
-        main = threading.get_ident() == threading.main_thread().ident
-        helpers = _threads(1) if main else []
-        if not helpers:
+        if threading.get_ident() != threading.main_thread().ident:
             return function(*args, **kwargs)
-        return _run([functools.partial(function, *args, **kwargs)], helpers)[0]
+        return _Run[T](1).results_of([functools.partial(function, *args, **kwargs)])[0]
 
     return called
 
@@ -104,51 +106,85 @@ def later(job: Callable[[], object]) -> None:
         inbox.put(work)
 
 
-def _run(jobs: Sequence[Callable[[], T]], helpers: Sequence[Inbox]) -> list[T]:
-    """The results of all jobs, run by the threads `helpers`: see `together`."""
-    todo = deque(enumerate(jobs))
-    results: dict[int, T] = {}
-    failed: dict[int, BaseException] = {}
-    woken: SimpleQueue[None] = SimpleQueue()
-    interrupts: list[KeyboardInterrupt] = []
-    resting: set[int] = set()  # the helpers that have nothing left to do
+class _Run(Generic[T]):
+    """Jobs, run by up to `most` threads."""
 
-    def work(inbox: Inbox) -> None:
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.todo: deque[tuple[int, Callable[[], T]]] = deque()
+        self.results: dict[int, T] = {}
+        self.failed: dict[int, BaseException] = {}
+        self.interrupts: list[KeyboardInterrupt] = []
+        self.active: dict[int, Inbox] = {}  # the threads at work, numbered
+        self.numbers = itertools.count()
+        self.woken: SimpleQueue[None] = SimpleQueue()
+
+    def results_of(self, jobs: Iterable[Callable[[], T]]) -> list[T]:
+        pending = enumerate(jobs)
         while True:
             try:
-                k, job = todo.popleft()
+                # The caller, interrupted, may not have sent the work.
+                for number, inbox in list(self.active.items()):
+                    inbox.put(functools.partial(self._work, number))
+                for one in pending:
+                    self.todo.append(one)
+                    self._send()
+                while self.active or self.todo:
+                    if not self._send() and not self.active and self.todo:
+                        self._do(*self.todo.popleft())
+                    with suppress(Empty):
+                        if self.active:
+                            self.woken.get(timeout=POLL)
+                break
+            except KeyboardInterrupt as error:
+                self.interrupts.append(error)
+            except BaseException as error:  # of the iterator
+                self.failed[sys.maxsize] = error
+                self.todo.clear()
+            pending = enumerate(())
+        failed, interrupts = self.failed, self.interrupts
+        first = interrupts[0] if interrupts else failed[min(failed)] if failed else None
+        if first is None:
+            return [self.results[k] for k in range(len(self.results))]
+        # The traceback refers to this frame: what the frame refers to must not lead back to it.
+        interrupts.clear()
+        failed.clear()
+        try:
+            raise first
+        finally:
+            del first
+
+    def _send(self) -> bool:
+        """Give a further thread work, if there is any for it."""
+        if not self.todo or len(self.active) >= self.most:
+            return False
+        for inbox in _threads(1):
+            number = next(self.numbers)
+            self.active[number] = inbox
+            inbox.put(functools.partial(self._work, number))
+            return True
+        return False
+
+    def _work(self, number: int, inbox: Inbox) -> None:
+        """What a thread does: the jobs that nobody has begun."""
+        while True:
+            try:
+                k, job = self.todo.popleft()
             except IndexError:
                 break
-            try:
-                if not interrupts:
-                    results[k] = job()
-            except BaseException as error:
-                failed[k] = error
-        if id(inbox) not in resting:  # the caller, interrupted, may have sent the work twice
+            self._do(k, job)
+        if self.active.pop(number, None) is not None:  # the work may have been sent twice
             _idle.append(inbox)
-            resting.add(id(inbox))
-            woken.put(None)
+            self.woken.put(None)
 
-    while True:
+    def _do(self, k: int, job: Callable[[], T]) -> None:
         try:
-            for inbox in helpers:
-                inbox.put(work)
-            while len(resting) < len(helpers):
-                with suppress(Empty):
-                    woken.get(timeout=POLL)
-            break
+            if not self.interrupts:
+                self.results[k] = job()
         except KeyboardInterrupt as error:
-            interrupts.append(error)
-    first = interrupts[0] if interrupts else failed[min(failed)] if failed else None
-    if first is None:
-        return [results[k] for k in range(len(jobs))]
-    # The traceback refers to this frame: what the frame refers to must not lead back to it.
-    interrupts.clear()
-    failed.clear()
-    try:
-        raise first
-    finally:
-        del first
+            self.interrupts.append(error)
+        except BaseException as error:
+            self.failed[k] = error
 
 
 def _threads(count: int) -> list[Inbox]:

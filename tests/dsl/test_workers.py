@@ -118,6 +118,62 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
+def test_jobs_are_asked_for_while_earlier_ones_run():
+    begun = threading.Event()
+
+    def jobs():
+        yield begun.set
+        assert begun.wait(20)
+        yield threading.get_ident
+        yield from [int] * 5
+
+    found = concurrently(jobs(), 2)
+    assert found[0] is None and found[1] != threading.get_ident() and found[2:] == [0] * 5
+    assert concurrently(iter(()), 2) == []
+
+
+def test_an_exception_between_jobs_is_raised_when_those_that_run_have_ended():
+    ended = []
+
+    def jobs():
+        yield lambda: (time.sleep(0.1), ended.append(0))
+        raise ValueError("no further job")
+
+    with pytest.raises(ValueError, match="no further job"):
+        concurrently(jobs(), 2)
+    assert ended in ([0], [])
+
+    def failing():
+        yield partial(int, "x")
+        time.sleep(0.05)
+        raise RuntimeError("later")
+
+    with pytest.raises(ValueError, match="invalid literal"):
+        concurrently(failing(), 2)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interruption_between_jobs_waits_for_those_that_run():
+    running = []
+
+    def job():
+        running.append(0)
+        time.sleep(0.2)
+        running.clear()
+
+    def jobs():
+        yield job
+        while not running:
+            time.sleep(0.001)
+        _thread.interrupt_main()
+        time.sleep(5)
+        raise AssertionError
+
+    with pytest.raises(KeyboardInterrupt):
+        concurrently(jobs(), 2)
+    assert not running
+
+
 @pytest.mark.usefixtures("interruptible")
 def test_an_interruption_waits_for_running_jobs_and_starts_no_other():
     running, started = [], []
