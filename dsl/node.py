@@ -373,22 +373,25 @@ def topological(
     they need, are left out.
     """
     seen: set[Node] = set(known)
-    stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in reversed(list(roots))]
+    stack: list[Node | None] = [leaf.node for leaf in roots]
+    stack.reverse()
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
+        node = stack.pop()
+        if node is None:  # what the next entry needs is before it
+            yield stack.pop()  # type: ignore[misc]
             continue
         if node in seen:
             continue
         seen.add(node)
-        stack.append((node, True))
-        needed = list(node.inputs())
+        needed = node.inputs()
         if inside:
             needed += node.inside()
-        for leaf in reversed(needed):
-            if leaf.node not in seen:
-                stack.append((leaf.node, False))
+        waiting = [leaf.node for leaf in needed if leaf.node not in seen]
+        if waiting:
+            waiting.reverse()
+            stack += (node, None, *waiting)
+        else:
+            yield node
 
 
 def is_identity_read(e: Expr, rank: int) -> bool:

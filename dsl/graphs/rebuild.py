@@ -85,6 +85,8 @@ class Rebuilder:
 
     def node(self, node: Node) -> Node:
         """The node over the new leaves, or the node itself if nothing changed."""
+        if not self.nodes and not self.leaves:
+            return node
         if node in self.nodes and isinstance(node, Input):
             return self.nodes[node]
         if not self._changed(node.inputs(), node.inside()):

@@ -28,8 +28,11 @@ def recognise_convolution(roots: Sequence[Leaf], context: Context) -> list[Leaf]
     unchanged = context.target.gpu or settings.check or settings.deterministic
     if unchanged or not settings.recognise:
         return list(roots)
+    nodes = list(topological(roots))
+    if not any(isinstance(node, Matmul) for node in nodes):
+        return list(roots)
     builder, sums = Rebuilder(), dict[Node, Leaf]()
-    for node in topological(roots):
+    for node in nodes:
         made = builder.node(node)
         summed = _as_sum(made) if isinstance(made, Matmul) else None
         if summed is not None:

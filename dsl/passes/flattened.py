@@ -85,9 +85,9 @@ def _divisor(roots: Sequence[Expr], domain: Shape, axis: int) -> Expr | None:
     for e in walk(roots):
         if not isinstance(e, Read) or len(e.args) < 2:
             continue
-        if e.args == delinear(index, e.node.outputs[e.component].shape):
-            continue
         divided = [x for x in walk(e.args) if isinstance(x, Apply) and index in x.args]
+        if not divided or e.args == delinear(index, e.node.outputs[e.component].shape):
+            continue
         parts = {n: {x.op.name for x in divided if x.args == (index, n)}
                  for n in (x.args[-1] for x in divided)}  # fmt: skip
         for n, names in parts.items():

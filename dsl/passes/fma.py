@@ -47,7 +47,6 @@ def contract(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The expressions with fused multiply-adds."""
     inside = walk(roots, no_common_sum)
     uses = Counter([*roots, *(child for e in inside for child in e.args + e.scoped)])
-    products: dict[Expr, Expr] = {}  # rewritten product → original
 
     def change(e: Expr) -> Expr:
         if not isinstance(e, Apply) or e.type.family != "float" or e.type.bits < 32:
@@ -65,16 +64,12 @@ def contract(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
             return apply(TABLE["fma"], (x, b.args[1], a), e.type)
         return e
 
-    single: set[Expr] = set()
-
-    def mark(e: Expr) -> Expr:
-        return change(e)
-
-    # A product is the same object after rewriting unless its operands changed: map both.
+    single: set[Expr] = set()  # products after rewriting, which are others if their operands are
     memo: dict[Expr, Expr] = {}
-    for e in walk(roots, no_common_sum):
+    for e in inside:
         if _is_product(e, uses):
-            (made,) = rewrite((e,), mark, memo, no_common_sum)
+            (made,) = rewrite((e,), change, memo, no_common_sum)
             single.add(made)
-            products[made] = e
-    return rewrite(roots, mark, memo, no_common_sum)
+    if not single:
+        return roots
+    return rewrite(roots, change, memo, no_common_sum)

@@ -25,19 +25,23 @@ Lowering = Callable[[Any, LoweringContext], Lowered]
 
 
 @functools.cache
-def _for_cpu() -> dict[type[graph.Node], Lowering]:
+def _for_cpu(usual: bool) -> dict[type[graph.Node], Lowering]:
+    """The lowerings of the `usual` classes, which most programs have, or of all others: importing
+    them takes as long."""
+    if usual:
+        from .elementwise import cpu as generate
+        from .fold import cpu as fold_cpu
+
+        return {graph.Generate: generate.lower_generate, graph.Fold: fold_cpu.lower_fold}
+
     from ..linalg import cpu as linalg
     from ..products import kernel_cpu as matmul
-    from .elementwise import cpu as generate
-    from .fold import cpu as fold_cpu
     from .scan import cpu as scan, recurrence
     from .scatter import compact, cpu as permute, sequential
     from .segmented import cpu as fold_seg
 
     return {
-        graph.Generate: generate.lower_generate,
         graph.Memory: _unwritten,
-        graph.Fold: fold_cpu.lower_fold,
         graph.FoldSeg: fold_seg.lower_fold_seg,
         graph.Scan: scan.lower_scan,
         graph.Recurrence: recurrence.lower_on_cpu,
@@ -50,19 +54,21 @@ def _for_cpu() -> dict[type[graph.Node], Lowering]:
 
 
 @functools.cache
-def _for_gpu() -> dict[type[graph.Node], Lowering]:
+def _for_gpu(usual: bool) -> dict[type[graph.Node], Lowering]:
+    if usual:
+        from .elementwise import gpu as generate
+        from .fold import gpu as fold
+
+        return {graph.Generate: generate.lower_generate, graph.Fold: fold.lower_fold}
+
     from ..linalg import gpu as linalg
     from ..products import kernel_gpu as matmul
-    from .elementwise import gpu as generate
-    from .fold import gpu as fold
     from .scan import gpu as scan, recurrence
     from .scatter import gpu as permute
     from .segmented import gpu as fold_seg
 
     return {
-        graph.Generate: generate.lower_generate,
         graph.Memory: _unwritten,
-        graph.Fold: fold.lower_fold,
         graph.FoldSeg: fold_seg.lower_fold_seg,
         graph.Scan: scan.lower_scan,
         graph.Recurrence: recurrence.lower_on_gpu,
@@ -111,7 +117,8 @@ def notes_of(lowered: Lowered, node: graph.Node, context: LoweringContext) -> tu
 
 
 def _lowered(node: graph.Node, context: LoweringContext) -> Lowered:
-    lowering = (_for_gpu() if context.gpu else _for_cpu()).get(type(node))
+    table = _for_gpu if context.gpu else _for_cpu
+    lowering = table(True).get(type(node)) or table(False).get(type(node))
     if lowering is None:
         raise TypeError(f"{type(node).__name__} is not lowered to kernels")
     if isinstance(node, graph.Permute) and _is_row_of_stencils(node, context):
