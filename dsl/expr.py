@@ -392,7 +392,9 @@ def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> l
     return found
 
 
-def _walked(roots: Iterable[Expr], into: Callable[[Expr], bool] | None) -> list[Expr]:
+def _walked(
+    roots: Iterable[Expr], into: Callable[[Expr], bool] | None, known: Container[Expr] = ()
+) -> list[Expr]:
     seen: set[Expr] = set()
     found: list[Expr] = []
     stack: list[Expr | None] = list(roots)
@@ -403,7 +405,7 @@ def _walked(roots: Iterable[Expr], into: Callable[[Expr], bool] | None) -> list[
         if node is None:  # the children of the next entry are finished
             append(pop())  # type: ignore[arg-type]
             continue
-        if node in seen:
+        if node in seen or node in known:
             continue
         add(node)
         children = node.args + node.scoped if node.scoped else node.args
@@ -412,7 +414,7 @@ def _walked(roots: Iterable[Expr], into: Callable[[Expr], bool] | None) -> list[
             continue
         waiting: list[Expr | None] = []
         for child in children:
-            if child in seen:
+            if child in seen or child in known:
                 continue
             if waiting or child.args or child.scoped:
                 waiting.append(child)
@@ -432,11 +434,7 @@ def unknown(
     roots: Iterable[Expr], known: Container[Expr], into: Callable[[Expr], bool] | None = None
 ) -> list[Expr]:
     """Like `walk`, without the expressions in `known`, which are not entered either."""
-    roots = [e for e in roots if e not in known]
-    if not roots:
-        return roots
-    found = walk(roots, lambda e: e not in known and (into is None or into(e)))
-    return [e for e in found if e not in known]
+    return _walked(roots, into, known)
 
 
 def varies(e: Expr) -> bool:

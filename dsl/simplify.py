@@ -12,6 +12,7 @@ the index, and whether a program is checked is known only when it runs (passes/t
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -155,8 +156,23 @@ def _overflows(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> bool
     return not int64.lowest <= exact <= int64.highest
 
 
+#: Operations on integers that Python computes as NumPy does, if the result fits its type; divisions
+#: by positive numbers.
+_OF_INTEGERS: dict[str, Callable[..., int]] = {
+    **_EXACTLY, "minimum": min, "maximum": max, "less": operator.lt, "less_equal": operator.le,
+    "equal": operator.eq, "floor_divide": operator.floordiv, "remainder": operator.mod,
+}  # fmt: skip
+
+
 def _fold(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr:
     values = [a.value for a in args]  # type: ignore[attr-defined]
+    simple = _OF_INTEGERS.get(op.name) if args[0].type.is_integer else None
+    if simple is not None and (values[1] > 0 or op.name not in ("floor_divide", "remainder")):
+        found = simple(*map(int, values))
+        if type_ is bool_:
+            return TRUE if found else FALSE
+        if type_.lowest <= found <= type_.highest:
+            return Const(found, type_)
     return Const(value_of(op, [a.type for a in args], values, type_)[()], type_)
 
 

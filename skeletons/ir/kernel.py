@@ -20,7 +20,7 @@ threads of a warp and between blocks.  `show` prints kernels, `verify.py` checks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -451,13 +451,17 @@ class Lowered:
 
 def children(s: Statement) -> tuple[Body, ...]:
     """The nested bodies of a statement."""
-    if isinstance(s, If):
-        return (s.then, s.other)
-    if isinstance(s, For | Reduce):
-        return (s.body,)
-    if isinstance(s, While):
-        return (s.before, s.body)
-    return ()
+    nested = _NESTED.get(type(s))
+    return nested(s) if nested is not None else ()
+
+
+#: The bodies of the statements that have some, by class.
+_NESTED: dict[type[Any], Callable[[Any], tuple[Body, ...]]] = {
+    If: lambda s: (s.then, s.other),
+    For: lambda s: (s.body,),
+    Reduce: lambda s: (s.body,),
+    While: lambda s: (s.before, s.body),
+}
 
 
 def expressions(s: Statement) -> tuple[Expr, ...]:
@@ -539,12 +543,18 @@ def as_loop(s: Reduce) -> For:
     return For(s.var, s.start, s.stop, (*s.body, *steps))
 
 
-def statements(body: Body) -> Iterator[Statement]:
+def statements(body: Body) -> list[Statement]:
     """Every statement, outermost first."""
-    for s in body:
-        yield s
-        for inner in children(s):
-            yield from statements(inner)
+    found: list[Statement] = []
+    waiting = [*reversed(body)]
+    while waiting:
+        s = waiting.pop()
+        found.append(s)
+        nested = _NESTED.get(type(s))
+        if nested is not None:
+            for inner in reversed(nested(s)):
+                waiting += reversed(inner)
+    return found
 
 
 def synchronises(body: Body) -> bool:

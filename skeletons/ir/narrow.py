@@ -65,7 +65,9 @@ def _narrowed(kernel: ir.Kernel, indices: bool) -> ir.Kernel | None:
     if not indices and not _divides_often(kernel.body):
         return None
     ranges = Ranges(kernel)
-    wide: set[Var] = set()
+    # What only the number of blocks depends on has no use in 32 bits.
+    used = set(walk(e for s in ir.statements(kernel.body) for e in ir.evaluated(s)))
+    wide = {v for v in kernel.scalars if v not in used} if indices else set()
     for _ in range(_PASSES):
         attempt = _Pass(kernel, ranges, wide, indices)
         made = attempt.kernel_of()

@@ -27,6 +27,7 @@ from treadle.dsl.expr import (
     conjuncts,
     constant,
     substitute,
+    unknown,
     walk,
 )
 from treadle.dsl.primitives import convert
@@ -70,6 +71,7 @@ class Ranges:
         if kernel.thread is not None:
             self._variables[kernel.thread] = (constant(0), constant(kernel.threads - 1))
         self._memo: dict[Expr, Span] = {}
+        self._computed: dict[Expr, bool] = {}
         bound = Counter(
             s.var for s in ir.statements(kernel.body) if isinstance(s, ir.Let | ir.For | ir.Reduce)
         )
@@ -163,7 +165,11 @@ class Ranges:
 
     def is_host(self, e: Expr) -> bool:
         """Whether the host can compute `e`."""
-        return all(isinstance(x, Const | Apply) or x in self._hosts for x in walk((e,)))
+        known = self._computed
+        for x in unknown((e,), known):
+            known[x] = all(known[a] for a in x.args) and (
+                isinstance(x, Const | Apply) or x in self._hosts)  # fmt: skip
+        return known[e]
 
     def of_scalars(self, e: Expr) -> Expr | None:
         """`e` over the kernel's scalars alone, if the host can compute it."""

@@ -6,6 +6,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, conjuncts, primitive, unknown, walk
 from treadle.dsl.types import ScalarType
@@ -48,6 +49,7 @@ class Writer:
             s.var for s in ir.statements(kernel.body) if isinstance(s, ir.Declare | ir.Assign)
         }
         self.constant_buffers = {b for b in kernel.buffers if b.role == "input"}
+        self._lasting = 0  # how many names in `p.bound`, the first ones, are of fixed values
         self._fixed: dict[Expr, bool] = {}
         self._sizes: dict[Expr, int] = {}
         self._uses = self._count_uses(kernel.body)
@@ -145,21 +147,27 @@ class Writer:
         return name
 
     def forget(self) -> None:
-        """End a statement: drop the names of values that may change now."""
-        self.p.bound = {e: n for e, n in self.p.bound.items() if self.is_fixed(e)}
+        """End a statement: drop the names of values that may change now, which are among those
+        given since the last time."""
+        bound = self.p.bound
+        for e in list(islice(reversed(bound), len(bound) - self._lasting)):
+            if not self.is_fixed(e):
+                del bound[e]
+        self._lasting = len(bound)
 
     # --- blocks ---
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """An indented scope; names introduced inside are dropped at its end."""
-        bound = dict(self.p.bound)
+        bound, lasting = self.p.bound, self._lasting
+        self.p.bound = dict(bound)
         self.forget()
         self.depth += 1
         with self.names.scope():
             yield
         self.depth -= 1
-        self.p.bound = bound
+        self.p.bound, self._lasting = bound, lasting
 
     def block(self, body: ir.Body) -> None:
         """Write statements in a new scope."""
