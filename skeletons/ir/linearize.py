@@ -69,6 +69,9 @@ class Leaves(Protocol):
     def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
         """The element of an array; may append statements to `into` (checks)."""
 
+    def exists(self, read: Read) -> bool:
+        """Whether the element is there wherever an expression with this read is evaluated."""
+
     def iterations(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
         """The iterations from `index` on that one step of a loop does: the known values of each.
 
@@ -225,7 +228,8 @@ class Linearizer:
     def _unconditional(self, roots: Iterable[Expr]) -> set[Expr]:
         """The nodes that are evaluated here for all values of the conditions.
 
-        Reachable through `args`, or on both sides of a Cond that is itself in the set.
+        Reachable through `args`, or on both sides of a Cond that is itself in the set; and the
+        elements of arrays that several of these read on one side, if they exist in any case.
         """
         needed = self._reach(roots, set())
         waiting = [e for e in needed if isinstance(e, Cond)]
@@ -234,7 +238,18 @@ class Linearizer:
             new = self._reach(common, needed)
             needed |= new
             waiting += [e for e in new if isinstance(e, Cond)]
-        return needed
+        conditionals = [e for e in needed if isinstance(e, Cond)]
+        return needed | self._read_by_several(conditionals, needed)
+
+    def _read_by_several(self, conditionals: Sequence[Cond], known: set[Expr]) -> set[Expr]:
+        """The elements that more than one conditional reads and that exist without a condition:
+        loaded once, and without the masks of vectors."""
+        if len(conditionals) < 2:
+            return set()
+        sides = (self._reach((*c.then, *c.other), known) for c in conditionals)
+        uses = Counter(e for side in sides for e in side
+                       if isinstance(e, Read) and self.leaves.exists(e))  # fmt: skip
+        return self._reach([e for e, number in uses.items() if number > 1], known)
 
     def _common(self, cond: Cond, known: set[Expr]) -> set[Expr]:
         """What both sides of `cond` need."""

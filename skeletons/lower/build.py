@@ -37,7 +37,7 @@ from treadle.dsl.expr import (
     is_common_sum,
     walk,
 )
-from treadle.dsl.graph import Input, Leaf, Node, Permute, Sequential
+from treadle.dsl.graph import Fold, Generate, Input, Leaf, Node, Permute, Sequential
 from treadle.dsl.target import NATIVE, Target
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.schedules import Order
@@ -321,6 +321,18 @@ class Builder:
                 into.append(ir.If(ok, (ir.Assign(value, load),)))
                 return value
         return ir.Load(buffer, self.position(leaf, indices))
+
+    def exists(self, read: Read) -> bool:
+        """Whether a read is in range at every index of the domain, which a CPU does not leave;
+        constant indices are tested before the launch."""
+        if self.context.gpu or self.context.check or not isinstance(self.node, Generate | Fold):
+            return False
+        over = self.node.iteration_space()
+        return read.boundary is None and all(
+            isinstance(i, Const)
+            or (isinstance(i, Index) and self.root(over[i.axis]) is self.root(n))
+            for i, n in zip(read.args, Leaf(read.node, read.component).shape, strict=True)
+        )
 
     def iterations(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
         """A serial loop with no known properties."""

@@ -143,11 +143,8 @@ class _Neighbours:
     def __init__(self, builder: Builder, around: Leaves,
                  mates: dict[Expr, tuple[list[Expr], int]]) -> None:  # fmt: skip
         self.builder, self.around, self.mates = builder, around, mates
-        self.leaf, self.host_scalar, self.iterations = (
-            around.leaf,
-            around.host_scalar,
-            around.iterations,
-        )
+        self.leaf, self.host_scalar = around.leaf, around.host_scalar
+        self.exists, self.iterations = around.exists, around.iterations
 
     def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
         found = self.mates.get(read)

@@ -45,6 +45,7 @@ class Unrolled:
     def __init__(self, builder: Builder, roots: Sequence[Expr]) -> None:
         self.builder = builder
         self.leaf, self.host_scalar, self.read = builder.leaf, builder.host_scalar, builder.read
+        self.exists = builder.exists
         self.registers = 0
         requires: list[Expr] = []
         aligned: list[Buffer] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,33 @@ def test_a_read_shared_by_two_guards_is_not_hoisted():
     got = run_array(td.generate((11,), element))
     want = [(A[0, i + 5] if i < 6 else 0) + (A[0, i + 5] * 2 if i < 5 else 1) for i in range(11)]
     assert np.allclose(got, want)
+
+
+def test_an_element_that_several_guards_read_is_loaded_once():
+    x, table = td.use(A[0]), td.use(A[1])
+    sizes = td.use(np.arange(11) % 4)
+
+    def element(i):
+        low = td.cond(sizes[i] < 2, x[i] * table[sizes[i] + 1], 0.0)
+        return low + td.cond(sizes[i] > 0, x[i] * table[sizes[i] - 1], 0.0)
+
+    made = td.generate(x.shape, element)
+    read = Counter(e.buffer.name for s in ir.statements(kernel(made).body)
+                   for e in walk(ir.expressions(s)) if isinstance(e, ir.Load))  # fmt: skip
+    assert sorted(read.values()) == [1, 1, 2]
+    k = np.arange(11) % 4
+    want = A[0] * (np.where(k < 2, A[1, k + 1], 0) + np.where(k > 0, A[1, k - 1], 0))
+    assert np.allclose(run_array(made), want)
+
+
+def test_an_element_that_may_be_missing_stays_guarded():
+    x = td.use(A[0])
+
+    def element(i):
+        return td.cond(i < 6, x[i], 0.0) + td.cond(i < 11, x[i] * 2, 1.0)
+
+    want = [(A[0, i] if i < 6 else 0) + (A[0, i] * 2 if i < 11 else 1) for i in range(20)]
+    assert np.allclose(run_array(td.generate((20,), element)), want)  # every load is checked
 
 
 def test_a_read_needed_anyway_is_done_once():
