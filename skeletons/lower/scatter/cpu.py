@@ -2,9 +2,10 @@
 
     private     small targets, operators with an identity (histograms): each chunk of the source
                 accumulates into private copies; a second kernel adds the copies to the target.
-                Chunks depend only on the extents, so the result does too.  If every update adds
-                the same constant, the copies count in 32 bits, or in 8 bits for large targets, so
-                that a copy stays in the cache; overflows are added to the target
+                Chunks depend only on the extents, so the result does too; where they cannot change
+                a bit, every thread has as many of them.  If every update adds the same constant,
+                the copies count in 32 bits, or in 8 bits for large targets, so that a copy stays
+                in the cache; overflows are added to the target
     ordered     any operator: one task, in the order of the visits.  Used if it is as fast as all
                 threads with the atomic updates below, and for deterministic=True
     atomic      operators on components of up to eight bytes, each by itself: atomic updates
@@ -70,6 +71,8 @@ from ..visits import QUEUES, shown
 PRIVATE_TARGET = 1 << 21
 #: At most this many chunks, of at least so many source elements.
 CHUNKS, CHUNK_ELEMENTS = 64, 1 << 15
+#: Updates for each element of a copy, at least, where there are more chunks for threads to share.
+SHARED_TARGET = 2
 #: Copies per chunk for small targets, used round-robin: consecutive updates of the same element
 #: then do not wait for each other.
 COPIES, COPIED_TARGET = 4, 2048
@@ -287,6 +290,8 @@ class _Permute:
         per_target = at.multiply(sub_host, 4 if self.bytes else 8)
         least = at.maximum(at.multiply(self.size_host, per_target), CHUNK_ELEMENTS)
         chunks_host = at.minimum(at.maximum(at.floor_divide(self.count_host, least), 1), CHUNKS)
+        if not rounds(self.node):
+            chunks_host = self._for_all_threads(chunks_host)
         worth = at.both(
             at.less_equal(self.size_host, PRIVATE_TARGET),
             at.less_equal(at.multiply(self.size_host, 2), at.add(self.count_host, 4096)),
@@ -306,6 +311,15 @@ class _Permute:
         private = self._private(copies, chunks, neutral)
         gather = self._gather(copies, chunks, chunks_host)
         return builder.lowered(private, gather, *self._directly(chunks_host, in_order))
+
+    def _for_all_threads(self, chunks: Expr) -> Expr:
+        """As many chunks for each thread, as far as the copies cost less than their updates; for
+        results that do not depend on the chunks."""
+        threads = max(self.builder.context.threads, 1)
+        least = at.maximum(at.multiply(self.size_host, SHARED_TARGET), CHUNK_ELEMENTS)
+        most = at.minimum(at.floor_divide(self.count_host, least), CHUNKS)
+        even = at.multiply(at.ceil_div(chunks, threads), threads)
+        return at.minimum(even, at.maximum(chunks, most))
 
     def _directly(self, chunks_host: Expr, in_order: Expr) -> list[Kernel]:
         """The strategies that update the target directly, if there are no chunks; `in_order`: the

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -206,6 +208,27 @@ def test_one_copy_alone_is_no_copy():
     for threads in (1, 64):
         lowered = lower(made._leaves[0].node, LoweringContext(threads=threads))
         assert any("ordered" in k.name for k in lowered.kernels)
+
+
+@pytest.mark.parametrize(("type_", "threads", "count", "tasks"), [
+    ("i8", 1, 400_000, [1]),  # in order
+    ("i8", 2, 400_000, [2, 64]),
+    ("i8", 16, 400_000, [3, 64]),  # two updates for each element of a copy
+    ("i8", 2, 4_000_000, [8, 64]),  # not seven
+    ("i8", 2, 100_000, [1]),
+    ("f8", 2, 4_000_000, [7, 64]),  # other chunks would have other bits
+    ("f8", 16, 4_000_000, [7, 64]),
+])  # fmt: skip
+def test_each_thread_has_as_many_chunks(type_, threads, count, tasks):
+    at, weights = np.zeros(count, "i8"), np.ones(count, type_)
+    start = np.zeros(1 << 16, type_)
+    program = td.jit(lambda at, w, start: start.at[at].add(w)).lower(at, weights, start)
+    known = {e: n for leaf, a in zip(program.inputs, (at, weights, start), strict=True)
+             for e, n in zip(leaf.leaf().shape, a.shape, strict=True)}  # fmt: skip
+    launches = lowering_report(
+        program.kernels[-1], LoweringContext(threads=threads), known
+    ).launches
+    assert [int(re.search(r"(\d+) task", text)[1]) for text in launches] == tasks
 
 
 @pytest.mark.usefixtures("small_blocks")
