@@ -48,6 +48,7 @@ from .tested import drop_marks
 from .unread import drop_unread
 from .updates import fuse_updates
 from .vertical import fuse_vertical
+from .walked_updates import fuse_walked_updates
 from .walks import split_walks
 
 Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
@@ -76,6 +77,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("recognise_compaction", recognise_compaction),  # a[mask] without all positions
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
     ("fuse_updates", fuse_updates),  # g[i] += x; g[j] += y
+    ("fuse_walked_updates", fuse_walked_updates),  # s = f(s, x[k]); c[k] = s; h[c[k]] += 1
     ("recognise_histogram", recognise_histogram),  # target[index] += 1
     ("fold_windows", fold_windows),  # max over 2 × 2 elements: loops
     ("fuse_in_place", fuse_in_place),  # results read at the same index

@@ -82,7 +82,7 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     builder = Rebuilder()
     for node in order:
         made = builder.node(node)
-        found = _sequence(made) if isinstance(made, ArrayLoop) else None
+        found = as_sequence(made) if isinstance(made, ArrayLoop) else None
         if found is not None:
             builder.nodes[node] = found
             number = _writes(found)
@@ -100,7 +100,7 @@ def _writes(node: Sequential | ArrayLoop) -> int:
     return len(sequence.written)
 
 
-def _sequence(loop: ArrayLoop) -> Sequential | ArrayLoop | None:
+def as_sequence(loop: ArrayLoop) -> Sequential | ArrayLoop | None:
     """A loop as a sequence, where each iteration writes a few elements, or is a sequence itself;
     one with a predicate as a loop around a sequence."""
     if loop.changing() or any(c.reads for c in loop.checks):
@@ -197,13 +197,13 @@ def _chosen(branch: Branch, then: Leaf, other: Leaf) -> Leaf:
             at = at.node.defaults[0]
         if at == left:
             for update in reversed(updates):
-                valid = _where(condition, update.valid)
+                valid = where_both(condition, update.valid)
                 at = update.with_(defaults=(at,), valid=valid).leaf()
             return at
     raise _OtherLoop
 
 
-def _where(p: Expr, valid: Expr) -> Expr:
+def where_both(p: Expr, valid: Expr) -> Expr:
     """`p and valid`, of which the second is only evaluated where the first holds."""
     if p is TRUE or valid is TRUE:
         return valid if p is TRUE else p
@@ -211,7 +211,7 @@ def _where(p: Expr, valid: Expr) -> Expr:
 
 
 def _conditional(e: Expr) -> tuple[Expr, Expr] | None:
-    """The parts of what `_where` made."""
+    """The parts of what `where_both` made."""
     cond = e.args[0] if isinstance(e, Proj) else None
     if isinstance(cond, Cond) and cond.other == (FALSE,):
         return cond.args[0], cond.then[0]
@@ -389,11 +389,11 @@ class _Iteration(_Loop):
 
         def tested(condition: Expr) -> Expr:
             if (found := _conditional(condition)) is not None:
-                return _where(found[0], tested(found[1]))
+                return where_both(found[0], tested(found[1]))
             return inside(condition, at, shape, (count,), equal)
 
-        valid = _where(self.goes_on, tested(condition))
-        given = _where(self.goes_on, given)
+        valid = where_both(self.goes_on, tested(condition))
+        given = where_both(self.goes_on, given)
         self.writes.append(_Write(component, given, valid, target, value))
         self.began[component].append(len(self.writes))
 
@@ -493,7 +493,7 @@ class _Iteration(_Loop):
         """An expression of which no version of the arrays has all parts."""
         if (found := _conditional(e)) is not None:
             p = part(found[0], guard)
-            return _where(p, part(found[1], _where(guard, p)))
+            return where_both(p, part(found[1], where_both(guard, p)))
         if not isinstance(e, Apply):
             raise _OtherLoop
         if e.op.name != "select":
@@ -501,7 +501,7 @@ class _Iteration(_Loop):
         p, a, b = e.args
         p = part(p, guard)
         sides = (a, p), (b, apply_primitive("logical_not", [p]))
-        made = [part(x, _where(guard, q) if x.reads else guard) for x, q in sides]
+        made = [part(x, where_both(guard, q) if x.reads else guard) for x, q in sides]
         return e.rebuild((p, *made), ())
 
     # --- over the axis of the sequence ---
@@ -533,7 +533,7 @@ def _weaker(guard: Expr) -> Iterator[Expr]:
     yield guard
     if (found := _conditional(guard)) is not None:
         p, valid = found
-        yield from (_where(p, v) for v in _weaker(valid))
+        yield from (where_both(p, v) for v in _weaker(valid))
         yield from _weaker(p)
 
 

@@ -87,7 +87,7 @@ class _Split:
         node, kept = self._without_early(), self.context.kept.get(old)
         late = self._late(node)
         rest = (*node.steps, *(e for k, e in enumerate(node.collected) if k not in late))
-        if not _is_lone(node) and any(_is_costly(e, set()) for e in rest):
+        if not _is_lone(node) and any(is_costly(e, set()) for e in rest):
             node, late, self.moved = self.node, {}, ()  # vectors of walks compute what remains
         if not late:
             node = self._remaining(node)
@@ -149,7 +149,7 @@ class _Split:
         return node.with_(steps=roots[:count], collected=roots[count:])
 
     def _is_early(self, e: Expr) -> bool:
-        if self.free[e] or e.type is None or not _is_costly(e, set()):
+        if self.free[e] or e.type is None or not is_costly(e, set()):
             return False
         if Index(self.node.axis) not in walk((e,)):  # computed once
             return False
@@ -162,7 +162,7 @@ class _Split:
         found: dict[int, list[Expr]] = {}
         for k, e in enumerate(node.collected):
             cuts = [c for c in _parts(e, computed) if free[c]]
-            if e not in computed and _is_costly(e, {*walk(cuts)}):
+            if e not in computed and is_costly(e, {*walk(cuts)}):
                 found[k] = cuts
         return found
 
@@ -177,7 +177,7 @@ def _free(node: Recurrence) -> dict[Expr, frozenset[Var]]:
     return found
 
 
-def _is_costly(e: Expr, computed: set[Expr]) -> bool:
+def is_costly(e: Expr, computed: set[Expr]) -> bool:
     """Whether a step would wait for this expression, apart from those parts that are `computed`
     anyway.  Parts that are the same for all steps are computed once, before the steps."""
     for part in walk((e,)):
