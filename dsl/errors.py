@@ -48,6 +48,8 @@ _INTERNAL = tuple(
 #: Files of Python itself, and of installed packages.
 _PYTHON = os.path.join(os.path.dirname(os.path.realpath(os.__file__)), "")
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+#: Where NumPy is installed, and other packages beside it: another folder after `pip --target`.
+_BESIDE_NUMPY = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(np.__file__))), "")
 #: Files of Cython's, whose compiled functions are frames of a traceback.
 _CYTHON = (".pyx", ".pxd", ".pxi")
 #: Who owns the code of a file: the user, treadle, or a library that the user called and that called
@@ -72,7 +74,7 @@ def _owner(frame: FrameType) -> int:
             )
         ):
             known = _TREADLE
-        elif any(part in real for part in _PACKAGES):
+        elif any(part in real for part in _PACKAGES) or real.startswith(_BESIDE_NUMPY):
             known = _USER if _imports_treadle(frame.f_globals) else _LIBRARY
         elif real.startswith(_PYTHON) or filename.startswith("<frozen ") or real.endswith(_CYTHON):
             known = _LIBRARY

@@ -134,10 +134,18 @@ def content(path: str | os.PathLike[str]) -> tuple[str, str]:
     if found.startswith((b"\x93NUMPY", b"PK")):
         raise StorageError(f"{name} holds arrays of NumPy's, and no program.",
                            hint="td.use(np.load(path)) reads them.")  # fmt: skip
+    if not found.lstrip().startswith(b"{"):
+        raise _no_program(name)
     try:
         return name, found.decode()
     except ValueError:
         raise _damaged(name, "it is not a complete JSON document") from None
+
+
+def _no_program(name: str) -> StorageError:
+    return StorageError(
+        f"{name} is not a stored treadle program.", hint="Write one with program.save(path)."
+    )
 
 
 def unpacked(text: str, make: Callable[..., Made], name: str = "the pickled program") -> Made:
@@ -147,8 +155,7 @@ def unpacked(text: str, make: Callable[..., Made], name: str = "the pickled prog
     except (ValueError, RecursionError):
         raise _damaged(name, "it is not a complete JSON document") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise StorageError(f"{name} is not a stored treadle program.",
-                           hint="Write one with program.save(path).")  # fmt: skip
+        raise _no_program(name)
     if document.get("version") != VERSION:
         raise StorageError(
             f"{name} has format version {document.get('version')!r}, this treadle "

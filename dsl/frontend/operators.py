@@ -288,7 +288,9 @@ class Operators(Generic[V]):
         """np.sin(x) is td.sin(x); NumPy computes what td lacks if the values are known."""
         target = _same_function(ufunc)
         if method == "at" and isinstance(inputs[0], Operators):
-            raise self._changed_by(f"np.{ufunc.__name__}.at", suggestions.UFUNC_METHODS["at"])
+            raise self._changed_by(
+                f"np.{ufunc.__name__}.at", suggestions.at_indices(ufunc.__name__)
+            )
         kwargs = _meaningful(kwargs)
         if (method != "__call__" or kwargs or target is None) and self._is_closed():
             return getattr(ufunc, method)(*of_numpy(inputs), **of_numpy(kwargs))

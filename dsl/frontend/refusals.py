@@ -21,6 +21,7 @@ from ..errors import (
     user_location,
 )
 from ..evaluator import public
+from ..types import ScalarType
 from .suggestions import counterpart
 
 T = TypeVar("T")
@@ -56,6 +57,10 @@ _CONSTRUCTS = re.compile(
 ).match
 _GRIDS = re.compile(r"(?:np|numpy)\.[mo]grid\[").match
 _JOINS = re.compile(r"(?:np|numpy)\.([rc])_\[").match
+#: Conversions of one value, and the types that they make.
+_CONVERTED = re.compile(r"(np\.|numpy\.)?(\w+)\(").match
+_PYTHON_TYPES = {"int": "int64", "float": "float64", "complex": "complex128"}
+_UNPACKS = re.compile(r".*\.(?:item|tolist)\(\)$").match
 _CHANGES = re.compile(r"(\w+)\[.*\]\s*[-+*]=").search
 _CHANGES_BY = {ast.Add: "add", ast.Sub: "add", ast.Mult: "multiply"}
 #: Where an array of NumPy's would hold values of a thread's.
@@ -191,6 +196,23 @@ def _counterpart(where: Location | None, running: Collection[str]) -> str | None
     return counterpart(called[1]) if called and called[1] in running else None
 
 
+def _converted(text: str) -> str | None:
+    """A hint for text of the user's that converts a traced value to a type, `np.float32(x)` or
+    `int(x)`, or takes the value out of an array; None for others."""
+    if _UNPACKS(text):
+        return (
+            "Leave it out: operators and td's functions take the array itself, and the function "
+            "may return it."
+        )
+    found = _CONVERTED(text)
+    if not found:
+        return None
+    name = found[2] if found[1] else _PYTHON_TYPES.get(found[2], "")
+    if not isinstance(public(name), ScalarType):
+        return None
+    return f"Write td.{name}(x), which converts numbers and arrays of the program."
+
+
 def given_to_numpy(scalar: bool) -> str | None:
     """A hint for the user's call that gives a traced scalar, or array, to NumPy or to a library
     that does; None if there is none for it in particular."""
@@ -218,6 +240,8 @@ def given_to_numpy(scalar: bool) -> str | None:
         )
     if not scalar and _CONVERTS(where.text()):
         return "td.asarray(x) takes arrays and lists of them; leave it out where x is an array."
+    if converted := _converted(where.text()):
+        return converted
     if joins := _JOINS(where.text()):
         return (
             "td.concatenate([a, b]) is np.r_[a, b]; a number is td.stack([x])."
@@ -318,7 +342,7 @@ def of_structure(
     for argument in arguments:
         kind = type(argument).__name__
         if not isinstance(argument, list | tuple | dict) or not re.search(
-            rf"\b{kind}\b", f"{error}"
+            rf"\b{kind}\b|multiply sequence", f"{error}"
         ):
             continue
         if not innermost:

@@ -121,8 +121,8 @@ INSTEAD = {
     "uniform": _CAPTURED,
     "softmax": "e = td.exp(a - td.max(a, axis, keepdims=True)), then e / td.sum(e, axis, "
     "keepdims=True)",
-    "logsumexp": "m = td.max(a, axis, keepdims=True), then "
-                 "m + td.log(td.sum(td.exp(a - m), axis, keepdims=True))",
+    **dict.fromkeys(("logsumexp", "log_sum_exp"), "m = td.max(a, axis, keepdims=True), then "
+                    "m + td.log(td.sum(td.exp(a - m), axis, keepdims=True))"),
     "relu": "td.maximum(x, 0)",
     "sigmoid": "1 / (1 + td.exp(-x))",
     "conv1d": _CONVOLUTION,
@@ -313,6 +313,8 @@ INSTEAD = {
     "softplus": "td.logaddexp(x, 0)",
     "log_softmax": "e = a - td.max(a, axis, keepdims=True), then "
     "e - td.log(td.sum(td.exp(e), axis, keepdims=True))",
+    "ndimage": "td.convolve, td.stencil; the functions of scipy.ndimage take arrays of treadle",
+    "explore": "`treadle explore` on the command line opens the page",
     "signal": "td.convolve, td.correlate, td.fft; the functions of scipy.signal take arrays of "
     "treadle",
     "image": "td.generate(shape, lambda i, j: …) reads a[y, x] at any index; interpolate its "
@@ -534,7 +536,8 @@ METHODS = {
     "values": RUN,
     "flat": "td.flatten(a)",
     **dict.fromkeys(("detach", "addressable_data", "persist"), RUN),
-    **dict.fromkeys(("data", "ctypes", "tofile", "byteswap"), RUN + "; it has memory"),
+    **dict.fromkeys(("data", "ctypes", "tofile", "byteswap"), "the memory is that of td.run(a), an "
+                    "array of NumPy's"),
     "to_list": "a.tolist()",
     **dict.fromkeys(("cuda", "is_cuda", "sharding"), "td.config(backend=\"cuda\") says where it "
                     "runs"),
@@ -600,8 +603,23 @@ UFUNC_METHODS = {
     "accumulate": "Write td.scanl1(f, a, axis).",
     "reduceat": "Write td.fold1_seg(f, a, lengths).",
     "outer": "Operators broadcast: write a[:, None] + b.",
-    "at": "Write a.at[indices].add(values); other functions with td.permute.",
 }
+#: Functions of NumPy's whose `np.f.at(a, indices, values)` is a method of `a.at[indices]`.
+_AT_INDICES = {
+    "add": "add(values)",
+    "subtract": "add(-values)",
+    "multiply": "multiply(values)",
+    "minimum": "min(values)",
+    "maximum": "max(values)",
+}
+
+
+def at_indices(function: str) -> str:
+    """What is written instead of `np.function.at(a, indices, values)`."""
+    if function in _AT_INDICES:
+        return f"Write a = a.at[indices].{_AT_INDICES[function]}"
+    combine = "f" if public(function) is None else f"td.{function}"
+    return f"Write td.permute({combine}, a, lambda i: td.use(indices)[i], values)"
 
 
 #: Keyword arguments of other libraries → treadle's name for them.
@@ -672,6 +690,7 @@ _KEYWORDS = {
     "parallel": "Everything is parallel: leave it out",
     "cache": "Compiled code is cached on disk automatically: leave it out",
     "fastmath": "Write fast_math=True",
+    "linspace.retstep": "The distance is x[1] - x[0]",
     "cval": "Write boundary=td.constant(value)",
     "truncate": "The weights say how far a filter reaches",
     "reverse": "td.reverse(a, axis) reverses an array",
@@ -732,7 +751,8 @@ def no_ufunc(
         said = _OF_NUMBERS if instead is None else f"Instead: {instead}."
         return f"{'scipy.special.' if special else 'the ufunc '}{name}", said
     if method != "__call__":
-        return f"np.{name}.{method}", UFUNC_METHODS[method]
+        instead = f"{at_indices(name)}." if method == "at" else UFUNC_METHODS[method]
+        return f"np.{name}.{method}", instead
     word = next(iter(given), None)
     if word == "out":
         return f"np.{name} into an array of NumPy's", (

@@ -285,9 +285,11 @@ def call_scalar_function(
 ) -> Any:
     """Trace a user's scalar function, and check that its result is usable."""
     if not callable(function):
+        gathers = operation in ("permute", "backpermute") and hasattr(function, "dtype")
         raise TracingError(
             f"{operation} needs a function, got {type(function).__name__}.",
-            hint=form_of(operation),
+            hint="An array k of indices is the function lambda i: td.use(k)[i].  " * gathers
+            + form_of(operation),
             where=where,
         )
     outer = current_scope()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from .. import errors, late_binding as later, simplify
 from ..analysis.short_extents import short_extent
@@ -336,6 +336,8 @@ class Neighbourhood(Scoped):
             "For run-time offsets index the array: a[i + k, j] in td.generate; for run-time "
             "weights use td.correlate(a, weights)."
         )
+        if any(isinstance(o, slice) for o in offsets):
+            raise errors.TracingError("a neighbourhood has no slices.", hint=_EACH)
         for o in offsets:
             refuse_argument(o, "the offset of a neighbour", of_the_run)
         numbers = [None if isinstance(o, Scalar) else integer(o) for o in offsets]
@@ -353,6 +355,13 @@ class Neighbourhood(Scoped):
 
     def __iter__(self) -> Any:
         raise errors.TracingError("a neighbourhood cannot be iterated.", hint=_EACH)
+
+    if not TYPE_CHECKING:  # a misspelled attribute is an error there
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):  # what libraries ask for
+                raise AttributeError(name)
+            raise AttributeError(f"a neighbourhood is not an array, and has no {name!r}: {_EACH}")
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise errors.TracingError("NumPy's functions cannot take a neighbourhood.", hint=_EACH)
@@ -550,7 +559,9 @@ def _correlate(
     if array.ndim != kernel.ndim or array.ndim == 0:
         raise errors.ShapeError(
             f"{operation}: weights of rank {kernel.ndim} for an array of rank {array.ndim}.",
-            hint="Both need the same rank: weights[:, :, None] are those of a colour image, each "
+            hint="Numbers are multiplied: a * w."
+            if array.ndim == kernel.ndim
+            else "Both need the same rank: weights[:, :, None] are those of a colour image, each "
             "channel by itself; weights[None, :] those of each row.",
         )
     for side in (array, kernel):

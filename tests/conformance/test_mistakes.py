@@ -7,13 +7,16 @@ Python itself refuses something its own error stays.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import linecache
+import os
 
 import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl import errors
 
 PREAMBLE = '''
 import array, bisect, collections, copy, dataclasses, datetime, functools, itertools, json, math
@@ -477,6 +480,20 @@ MISTAKES = [
     ("def f(x):\n    x.real = 0\n    return x\ntd.map(f, a)", TRACING, "real cannot be set", ""),
     ("A.foo = 3", AttributeError, "no attribute 'foo'", ""),
     ("run(lambda x: operator.iadd(a, x), a)", TRACING, "write w = w + v", "a += A"),
+    ("np.subtract.at(A, k, b)", TRACING, "a = a.at[indices].add(-values)", "A.at[k[:4]].add(-b)"),
+    ("np.maximum.at(A, k, a)", TRACING, "a = a.at[indices].max(values)", "A.at[k].max(a)"),
+    ("run(lambda x: np.add.at(np.zeros(5), k, x), a)", TRACING, "a.at[indices].add(values)",
+     "run(lambda x: td.zeros(5).at[k].add(x), a)"),
+    ("np.bitwise_or.at(K, k, k)", TRACING,
+     "td.permute(td.bitwise_or, a, lambda i: td.use(indices)[i], values)",
+     "td.permute(td.bitwise_or, K, lambda i: td.use(k)[i], k)"),
+    ("td.permute(td.maximum, A, k, a)", TRACING, "lambda i: td.use(k)[i]. | permute(combine, ",
+     "td.permute(td.maximum, A, lambda i: td.use(k)[i], a)"),
+    # Neighbourhoods.
+    ("td.stencil(lambda w: w.mean(), a)", AttributeError, "no 'mean' | Write the offsets",
+     "td.stencil(lambda w: (w[-1] + w[0] + w[1]) / 3, a)"),
+    ("td.stencil(lambda w: td.sum(w[-1:2]), a)", TRACING, "no slices | Write the offsets", ""),
+    ("td.convolve(2, 3)", SHAPE, "Numbers are multiplied: a * w", ""),
     # Hashes and members.
     ("td.map(lambda i: i in {3, 1}, k)", TRACING, "a hash, for a dict | td.isin | td.where",
      "td.map(lambda i: td.isin(i, (3, 1)), k)"),
@@ -508,10 +525,22 @@ MISTAKES = [
     ("td.map(lambda x: max(x, 0), a)", TRACING, "td.maximum",
      "td.map(lambda x: td.maximum(x, 0), a)"),
     ("td.map(lambda x: len(x), a)", TRACING, "a scalar has no length", ""),
-    ("run(lambda x: float(x.sum()), a)", TRACING,
-     "Arrays have no values while a program is traced", ""),
-    ("run(lambda x: float(td.sum(x)), a)", TRACING,
-     "no values while a program is traced", "float(S)"),
+    ("run(lambda x: float(x.sum()), a)", TRACING, "Write td.float64(x)",
+     "run(lambda x: td.float64(x.sum()), a)"),
+    ("run(lambda x: int(x[1]), a)", TRACING, "int() needs the value | Write td.int64(x)",
+     "run(lambda x: x[td.int64(x[1])], a)"),
+    ("run(lambda x: complex(x[1]), a)", TRACING, "Write td.complex128(x)", "complex(A[1])"),
+    ("run(lambda x: np.float32(x), a)", TRACING, "Write td.float32(x)",
+     "run(lambda x: td.float32(x), a)"),
+    ("run(lambda n: np.float32(2.5 * n), 3)", TRACING, "Write td.float32(x)",
+     "run(lambda n: td.float32(2.5 * n), 3)"),
+    ("td.map(lambda x: np.int8(x), a)", TRACING, "Write td.int8(x)",
+     "td.map(lambda x: td.int8(x), a)"),
+    ("run(lambda x: x[1].item(), a)", TRACING, "item() needs the value | Leave it out",
+     "A[1].item()"),
+    ("run(lambda x: x.tolist(), a)", TRACING, "Leave it out", "A.tolist()"),
+    ("run(lambda p: p * 0.5, [1.0, 2.0])", TRACING, "an argument that is a list | f(np.array(x))",
+     "run(lambda p: p * 0.5, np.array([1.0, 2.0]))"),
     ("run(lambda x: math.sin(td.sum(x)), a)", TRACING,
      "no values while a program is traced", "math.sin(S)"),
     ("run(lambda x: '%.2f' % td.sum(x), a)", TRACING,
@@ -605,7 +634,6 @@ MISTAKES = [
      "s = td.linalg.svdvals(M)\ns[..., 0] / s[..., -1]"),
     ("td.map(lambda x: x.sqrt(), a)", AttributeError, "write td.sqrt(x)",
      "td.map(lambda x: td.sqrt(x), a)"),
-    ("run(lambda x: x.tolist(), a)", TRACING, "no values while a program is traced", "A.tolist()"),
     ("A.numpy()", AttributeError, "td.run(x) computes it", "td.run(A)"),
 ]  # fmt: skip
 
@@ -743,3 +771,15 @@ def test_every_function_refuses_an_unknown_argument_itself(space):
         except TypeError as error:
             raw.append(f"{name}: {error}")
     assert not raw
+
+
+def test_libraries_lie_where_numpy_does(tmp_path, monkeypatch):
+    """`pip install --target` makes packages in another folder than site-packages."""
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library/__init__.py").write_text("def call(f, x):\n    return f(x)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(errors, "_BESIDE_NUMPY", str(tmp_path.resolve()) + os.sep)
+    library = importlib.import_module("library")
+    with pytest.raises(td.TracingError) as error:
+        td.map(lambda x: library.call(float, x), np.ones(3))
+    assert error.value.where.file == __file__
