@@ -385,6 +385,9 @@ _define("cast", 1, _same, lambda a: a, cost=1)
 _define("select", 3, _same, _select, cost=1)
 #: The argument, as a constant of derivatives (autodiff/).
 _define("stop", 1, _same, lambda a: a, cost=0, formula=lambda a: a)
+#: `x`, a number drawn from the gamma distribution of parameter `a`: differentiated as the quantile
+#: that it is, and not as the algorithm that found it (autodiff/).
+_define("gamma_draw", 2, _real_float, lambda x, a: x, cost=0, formula=lambda x, a: x)
 #: `value`; `tested`, of any type, is computed for the indices it reads at, which a checked program
 #: tests.  Where an expression is simplified away its reads stay, by this (simplify.py).
 _define("also", 2, lambda t: None, lambda value, tested: value, cost=0)

@@ -13,8 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from ..operations.control import loop
 from ..operations.elements import functions as f
+from ..operations.elements.gamma import digamma
 from ..scalar import Scalar
+from ..types import float64
 
 #: A cotangent, or the condition under which it is not 0 and the cotangent.
 Result = Scalar | tuple[Scalar, Scalar]
@@ -68,6 +71,38 @@ _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
 def _bell(x: Scalar) -> Scalar:
     return _TWO_OVER_ROOT_PI * f.exp(-(x * x))
+
+
+#: The exponents u, from … to, and their number of steps: the integral below has then
+#: a relative error of 10⁻¹³.
+_LEAST, _MOST, _PARTS = -4.0, 4.5, 80
+
+
+def _of_gamma_parameter(g: Scalar, x: Scalar, drawn: Scalar, a: Scalar) -> Scalar:
+    """dx/da = −(∂P/∂a) / p of the distribution P(a, x) and its density p = ∂P/∂x: the quantile x
+    of a given probability moves so (Figurnov and others 2018).
+
+    ∂P/∂a is the integral of p(t) (log t − ψ(a)) up to x, or minus that from x on; of these the
+    one whose integrand has one sign: from x on where log x ≥ ψ(a), with t = x + s, and else up to
+    x, with t = x e⁻ˢ.  Over p(x), it falls exponentially from s = 0, and s = σ exp(u − e⁻ᵘ) makes
+    it an integral to which the trapezoidal rule converges exponentially (Takahasi and Mori)."""
+    kind = a.dtype
+    x, a = f.cast(x, float64), f.cast(a, float64)
+    level = f.log(x) - digamma(a)
+    above = level >= 0
+    width = 1 / (abs(a - x) + f.sqrt(a))
+    step = (_MOST - _LEAST) / _PARTS
+
+    def term(k: Scalar, total: Scalar) -> Scalar:
+        u = _LEAST + k * step
+        faster = f.exp(-u)
+        s = width * f.exp(u - faster)
+        moved = f.where(above, f.log1p(s), -s)
+        weight = f.where(above, (a - 1) * moved - x * s, a * moved - x * f.expm1(moved))
+        signed = f.where(above, level + moved, -level - moved)
+        return total + f.exp(weight) * signed * s * (1 + faster)
+
+    return g * f.cast(x * step * loop(_PARTS + 1, term, 0.0), kind)
 
 
 #: Rules by primitive, one per argument.
@@ -130,6 +165,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "complex": (lambda g, z, a, b: f.real(g), lambda g, z, a, b: f.imag(g)),
     "cast": (lambda g, y, x: g if x.dtype.is_complex else _real(g),),
     "select": (None, lambda g, y, p, a, b: (p, g), lambda g, y, p, a, b: (~p, g)),
+    "gamma_draw": (None, _of_gamma_parameter),
     "also": (lambda g, y, value, tested: g, None),
 }
 

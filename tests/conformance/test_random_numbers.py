@@ -302,6 +302,42 @@ def test_distributions_of_floats(run, dtype):
         agrees(found, stats.beta(a, b))
 
 
+@pytest.mark.parametrize("a", [1.0, 1.4, 6.0, 300.0, 1e5])
+def test_a_number_of_the_gamma_distribution_moves_as_a_quantile(run, a):
+    """At a probability p, by the inverse of the distribution: of a < 1, times a power."""
+    x, slope = run(td.jvp(lambda a: r.gamma(r.key(5), 40, a), (a,), (1.0,)))
+    p, h = special.gammainc(a, x), 1e-4 * math.sqrt(a)
+    want = (special.gammaincinv(a + h, p) - special.gammaincinv(a - h, p)) / (2 * h)
+    np.testing.assert_allclose(slope, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_means_of_derivatives_are_derivatives_of_means(run, dtype):
+    """Of E log x = ψ(a), E x² = a (a + 1) and E x = a / (a + b): to five standard errors."""
+    n = 4000
+
+    def mean_and_derivative(f, at):
+        at = dtype(at)
+        slopes = run(td.jvp(f, (td.full(n, at),), (td.ones(n, dtype),))[1])
+        assert slopes.dtype == dtype
+        return slopes.mean(), 5 * slopes.std() / math.sqrt(n)
+
+    for a in (0.2, 2.0, 30.0):
+        for f, want in ((td.log, special.polygamma(1, a)), (td.square, 2 * a + 1)):
+            found, error = mean_and_derivative(lambda a, f=f: f(r.gamma(KEY, n, a, 1.0, dtype)), a)
+            assert abs(found - want) < error
+    found, error = mean_and_derivative(lambda a: r.beta(KEY, n, a, 2.0, dtype), 3.0)
+    assert abs(found - 2 / 25) < error
+
+
+def test_second_derivatives_of_gamma_numbers(run):
+    slope = td.grad(lambda a: td.mean(td.log(r.gamma(KEY, 4000, a))))
+    assert abs(run(td.grad(slope)(3.0)) - special.polygamma(2, 3.0)) < 0.02
+    slopes = td.map(td.grad(lambda a: r.gamma(KEY, (), a)), np.array([0.5, 2.0]))
+    whole = [td.grad(lambda a: r.gamma(KEY, (), a))(a) for a in (0.5, 2.0)]
+    np.testing.assert_allclose(run(slopes), [float(w) for w in whole], rtol=1e-12)
+
+
 def test_exponential_is_a_function_of_uniform(run):
     u = (u64(500) >> np.uint64(11)) * 2.0**-53
     np.testing.assert_allclose(run(r.exponential(KEY, 500, scale=3.0)), -3 * np.log1p(-u), 4e-15)

@@ -25,7 +25,8 @@ POINTS = {
 UNARY = [(0.3,), (-0.6,), (0.9,)]
 BINARY = [(0.3, 0.8), (-1.7, 0.6), (2.5, -0.7)]
 #: Their arguments are no real floats, or their value is not one.
-OTHER = {"select", "also", "complex", "real", "imag", "conjugate", "cast", "nextafter"}
+OTHER = {"select", "also", "complex", "real", "imag", "conjugate", "cast", "nextafter",
+         "gamma_draw"}  # fmt: skip
 REAL = sorted(set(RULES) - OTHER)
 
 
