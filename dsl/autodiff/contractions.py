@@ -48,7 +48,7 @@ def contracted(found: Sequence[Leaf], also: Iterable[Leaf], given: Iterable[Node
     any other way than to be summed."""
     nodes = list(topological([*found, *also]))
     fixed = set(given)
-    products = {n for n in nodes if n not in fixed and isinstance(n, Matmul) and _is_plain(n)}
+    products = {n for n in nodes if n not in fixed and isinstance(n, Matmul) and is_plain(n)}
     if not products:
         return list(found)
     # What is inside of loops and branches is computed more often, or not at all.
@@ -61,7 +61,7 @@ def contracted(found: Sequence[Leaf], also: Iterable[Leaf], given: Iterable[Node
     return Substitution((), swap).leaves(found) if swap else list(found)
 
 
-def _is_plain(node: Matmul) -> bool:
+def is_plain(node: Matmul) -> bool:
     return node.epilogue == (node.result,) and node.options.open and not node.result.type.is_narrow
 
 

@@ -35,6 +35,7 @@ from ..shapes import same_shape
 from ..simplify import cast
 from ..text import byte_count
 from .arguments import Substitution, Variable, flatten, is_value, names_of, parts_in_order, paths
+from .diagonals import with_diagonals
 from .expressions import Active, expr_vjp, settled, shifted
 from .forward import Forward
 from .reads import stored
@@ -184,6 +185,8 @@ def _differentiated(
             f"{operation}: memory is an amount of memory, got {memory!r}.",
             hint='Write "2 GB", "300 MB" or a positive number of bytes.',
         )
+    joined = Substitution((), with_diagonals([root], targets))
+    (root,), aux = joined.leaves([root]), joined.value(aux)
     bars, replaced = pulled([root], [Const(1, root.type)], targets, limit)
     put = Substitution(variables, list(replaced.items()))
     for v in variables:
@@ -439,7 +442,12 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
     for v in variables:
         v.close()
     results, _ = flatten(result)
-    arrays = [as_array(v, "vjp") for v in results]
+    joined = with_diagonals(
+        [leaf for v in results for leaf in as_array(v, "vjp")._leaves],
+        [leaf for v in variables for leaf in v.leaves],
+    )
+    result = Substitution((), joined).value(result)
+    arrays = [as_array(v, "vjp") for v in flatten(result)[0]]
     roots = [leaf for a in arrays for leaf in a._leaves]
 
     def back(ybar: Any) -> Any:

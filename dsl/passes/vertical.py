@@ -135,7 +135,22 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
             use.by_stencil |= e.boundary is not None
             use.by_other_region |= not changes_with(e.node, node, region, inside)
     _join_readers(roots, uses)
+    _look_through_views(roots, uses)
     return uses
+
+
+def _look_through_views(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
+    """A product reads an array through its views: what else reads it reads what is stored for the
+    product, rather than that each view is stored."""
+    for node in reversed(list(topological(roots))):
+        use = uses.get(node)
+        if use is None or not isinstance(node, Generate):
+            continue
+        readers = {reader for reader, _ in use.reads}
+        use.by_matmul |= len(readers) > 1 and any(
+            isinstance(r, Generate) and uses[r].by_matmul and cost.is_view(r.elements)
+            for r in readers if r in uses
+        )  # fmt: skip
 
 
 def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:

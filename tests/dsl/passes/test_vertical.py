@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.graph import topological
+from treadle.dsl.expr import Apply, walk
+from treadle.dsl.graph import Matmul, topological
 
 MODES = ("reflect", "symmetric", "wrap", "edge")
 
@@ -103,3 +104,20 @@ def test_a_view_with_affine_indices_is_not_stored():
 
     x = np.random.default_rng(1).random((9, 5))
     assert stored(f, x, "native").count("slice") <= 1
+
+
+def test_an_array_that_products_read_through_views_is_stored_once():
+    def f(x, w):
+        g = x * 2 + 1
+        return td.matrix_transpose(g) @ w, td.reshape(g, (-1, 2)) @ w[:2], td.sum(g, axis=0)
+
+    x, w = np.random.default_rng(2).random((6, 4)), np.random.default_rng(3).random((6, 3))
+    program = td.jit(f, backend="native").lower(x, w)
+    computed = [n for n in topological(program.roots)
+                if any(isinstance(e, Apply) and e.type.is_float for e in walk(n.per_element()))
+                and not isinstance(n, Matmul)]  # fmt: skip
+    assert len(computed) == 1  # (the sum reads it, too)
+    g = x * 2 + 1
+    for found, wanted in zip(program(x, w), (g.T @ w, g.reshape(-1, 2) @ w[:2], g.sum(0)),
+                             strict=True):  # fmt: skip
+        np.testing.assert_allclose(found, wanted, rtol=1e-13)
