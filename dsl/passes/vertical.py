@@ -79,6 +79,7 @@ class Uses:
     whole: str | None = None
     reads: dict[tuple[Node, Read], float] = field(default_factory=dict)
     by_matmul: bool = False
+    by_view: bool = False  # by a matrix product through a view, and by others
     by_stencil: bool = False
     by_other_region: bool = False
     times: float = 0.0  # evaluations of an element, were it inlined
@@ -140,17 +141,14 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
 
 
 def _look_through_views(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
-    """A product reads an array through its views: what else reads it reads what is stored for the
-    product, rather than that each view is stored."""
+    """Find what products read through views, and others read, too: these read what is stored for
+    the product, rather than that each view is stored."""
     for node in reversed(list(topological(roots))):
         use = uses.get(node)
-        if use is None or not isinstance(node, Generate):
-            continue
-        readers = {reader for reader, _ in use.reads}
-        use.by_matmul |= len(readers) > 1 and any(
-            isinstance(r, Generate) and uses[r].by_matmul and cost.is_view(r.elements)
-            for r in readers if r in uses
-        )  # fmt: skip
+        readers = {reader for reader, _ in use.reads} if use is not None else set()
+        if use is not None and isinstance(node, Generate) and len(readers) > 1:
+            views = (r for r in readers if isinstance(r, Generate) and cost.is_view(r.elements))
+            use.by_view = any(r in uses and (uses[r].by_matmul or uses[r].by_view) for r in views)
 
 
 def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
@@ -293,6 +291,8 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
         return None
     if cost.is_formula(body):
         return None
+    if use.by_view:
+        return "a matrix product reads it through a view, which would be stored in its place"
     if use.by_other_region:
         return "it does not change in the loop that reads it"
     if full is not None:
