@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from .errors import Location
-from .expr import Const, Expr, Extent, Read, Var, constant, primitive
+from .expr import Const, Expr, Extent, Index, Read, Var, constant, primitive, substitute
 from .node import (
     Check,
     Combine,
@@ -43,9 +43,9 @@ from .types import ScalarType
 
 __all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Compact", "Fold", "FoldSeg",
            "Generate", "Input", "Label", "Leaf", "Library", "Matmul", "Memory", "Node", "Output",
-           "Permute", "Recurrence", "Scan", "Scope", "Sequential", "Shape", "canonical_combine",
-           "indices", "inner_inputs", "is_identity_read", "known", "latest_held",
-           "result_variables", "topological"]  # fmt: skip
+           "Permute", "Recurrence", "Scan", "Scope", "Sequential", "Shape", "StoringFold",
+           "canonical_combine", "indices", "inner_inputs", "is_identity_read", "known",
+           "latest_held", "result_variables", "topological"]  # fmt: skip
 
 
 class Input(Node):
@@ -202,6 +202,82 @@ class Fold(Node):
             *self.combine.results,
             *self.epilogue,
         )
+
+
+class StoringFold(Node):
+    """A fold that also stores arrays over its domain, as passes make it of a `Fold` and a
+    `Generate`: `kept` over Index(outer axes…, inner axes…), of which axis k of the arrays is number
+    `order[k]`.  `elements` may read the values that are kept, as the variables `names`.
+
+    The components are those of the fold, then the arrays.
+    """
+
+    outer: Shape
+    inner: Shape
+    elements: tuple[Expr, ...]
+    combine: Combine
+    init: tuple[Expr, ...] | None
+    kept: tuple[Expr, ...]
+    names: tuple[Var, ...]
+    order: tuple[int, ...]
+    results: tuple[Var, ...] = field(factory=lambda values: result_variables(values["elements"]))
+    epilogue: tuple[Expr, ...] = field(factory=lambda values: values["results"])
+
+    computed = ("elements", "kept", "epilogue")
+
+    @property
+    def stored_shape(self) -> Shape:
+        """The shape of the arrays."""
+        return tuple(self.iteration_space()[k] for k in self.order)
+
+    def _outputs(self) -> tuple[Output, ...]:
+        made = [Output(self.outer, e.type) for e in self.epilogue]
+        return (*made, *(Output(self.stored_shape, e.type) for e in self.kept))
+
+    def iteration_space(self) -> Shape:
+        return (*self.outer, *self.inner)
+
+    def per_element(self) -> tuple[Expr, ...]:
+        return (*self.kept, *self.elements, *self.epilogue)
+
+    def schedule_axes(self) -> int:
+        return 0
+
+    def scopes(self) -> Iterator[Scope]:
+        rank = len(self.outer) + len(self.inner)
+        yield Scope("what is stored", self.kept, rank)
+        yield Scope("the elements", self.elements, rank, self.names)
+        yield Scope("the epilogue", self.epilogue, len(self.outer), self.results)
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return (*self.outer, *self.inner, *(self.init or ()))
+
+    def bodies(self) -> tuple[Expr, ...]:
+        return (
+            *self.inner,
+            *self.kept,
+            *self.elements,
+            *(self.init or ()),
+            *self.combine.results,
+            *self.epilogue,
+        )
+
+    def apart(self) -> tuple[Generate, Fold]:
+        """The two nodes that compute the same."""
+        made = Generate(
+            self.stored_shape,
+            substitute(self.kept, {Index(a): Index(k) for k, a in enumerate(self.order)}),
+            label=self.label,
+            where=self.where,
+        )
+        at = tuple(Index(a) for a in self.order)
+        read: dict[Expr, Expr] = {v: Read(made, k, at) for k, v in enumerate(self.names)}
+        return made, self.fold(substitute(self.elements, read))
+
+    def fold(self, elements: tuple[Expr, ...]) -> Fold:
+        """The fold of these elements alone."""
+        return Fold(self.outer, self.inner, elements, self.combine, self.init, self.results,
+                    self.epilogue, label=self.label, where=self.where)  # fmt: skip
 
 
 class FoldSeg(Node):

@@ -135,6 +135,9 @@ class Evaluator:
                 return tuple(self.over(self.extents(node.shape), node.elements))
             case graph.Fold():
                 return self.fold(node)
+            case graph.StoringFold():
+                array, fold = node.apart()
+                return (*self.node(fold), *self.node(array))
             case graph.FoldSeg():
                 return self.fold_seg(node)
             case graph.Scan():

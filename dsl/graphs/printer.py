@@ -101,12 +101,16 @@ def show_node(node: graph.Node) -> str:
             return head
         case graph.Generate():
             return f"{head} {many(node.elements)}"
-        case graph.Fold():
+        case graph.Fold() | graph.StoringFold():
             inner = ", ".join(show(e) for e in node.inner)
             start = "" if node.init is None else f" from {many(node.init)}"
+            stored = ""
+            if isinstance(node, graph.StoringFold):
+                at = many([Index(k) for k in node.order])
+                stored = f" storing {many(node.kept)} at {at}"
             return (
                 f"{head} over ({inner}) of {many(node.elements)} by "
-                f"{many(node.combine.results)}{start}{_epilogue(node)}"
+                f"{many(node.combine.results)}{start}{_epilogue(node)}{stored}"
             )
         case graph.FoldSeg():
             return (

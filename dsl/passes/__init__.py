@@ -44,6 +44,7 @@ from .short_folds import fold_windows
 from .small_products import unroll_small_products
 from .stacked import unroll_stacked
 from .store_first import store_first
+from .stored_folds import store_in_folds
 from .tested import drop_marks
 from .unread import drop_unread
 from .updates import fuse_updates
@@ -91,6 +92,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("recognise_sequence", recognise_sequence),  # loops that write one element
     ("guard_reads", guard_reads),  # where(p, a[i - 1], x) reads only where p
     ("pin_order", pin_order),  # deterministic=True where it has an effect
+    ("store_in_folds", store_in_folds),  # g = f(x) and Σ g in one pass
 )
 
 
@@ -108,10 +110,13 @@ class History:
         return tuple(others.get(node, node) for node in written)
 
 
-def run_passes(roots: Sequence[Leaf], settings: Settings, backend: str) -> History:
+def run_passes(
+    roots: Sequence[Leaf], settings: Settings, backend: str, in_parts: bool = False
+) -> History:
     """Apply the passes in order; the reference interprets the graph as written, but for the first
-    pass, which is a part of its meaning."""
-    context = Context(settings, backend)
+    pass, which is a part of its meaning.  `in_parts`: arrays are computed in parts, on several
+    devices."""
+    context = Context(settings, backend, in_parts)
     history = History(list(roots), context=context)
     for name, run in PASSES if target_of(backend).kernels else PASSES[:1]:
         history.roots = run(history.roots, context)

@@ -21,6 +21,8 @@ class Context:
 
     settings: Settings
     backend: str
+    #: Whether arrays are computed in parts, on several devices.
+    in_parts: bool = False
     kept: dict[Node, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     inputs: dict[Input, Input] = field(default_factory=dict)

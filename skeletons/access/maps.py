@@ -46,7 +46,17 @@ from treadle.dsl.expr import (
     substitute,
     walk,
 )
-from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Recurrence, Scan
+from treadle.dsl.graph import (
+    Fold,
+    Generate,
+    Leaf,
+    Matmul,
+    Node,
+    Permute,
+    Recurrence,
+    Scan,
+    StoringFold,
+)
 from treadle.dsl.graphs.names import evaluate
 from treadle.dsl.passes.cost import UNKNOWN_TRIP_COUNT, operations
 from treadle.dsl.process.locks import cached
@@ -93,7 +103,9 @@ class Access:
 
 def outer_axes(node: Node) -> int:
     """The number of axes of the domain with a thread or a task per element."""
-    return len(node.outer) if isinstance(node, Fold) and node.outer else len(node.iteration_space())
+    if isinstance(node, Fold | StoringFold) and node.outer:
+        return len(node.outer)
+    return len(node.iteration_space())
 
 
 def read_bodies(node: Node) -> tuple[Expr, ...]:
@@ -557,7 +569,7 @@ def _axes(node: Node) -> tuple[Sequence[Expr], Sequence[Expr]] | None:
     match node:
         case Generate() | Scan() | Recurrence():
             return node.shape, ()
-        case Fold():
+        case Fold() | StoringFold():
             return node.outer, node.inner
         case Permute():
             return node.domain, ()

@@ -63,12 +63,14 @@ def _for_gpu(usual: bool) -> dict[type[graph.Node], Lowering]:
 
     from ..linalg import gpu as linalg
     from ..products import kernel_gpu as matmul
+    from .fold import gpu as fold
     from .scan import gpu as scan, recurrence
     from .scatter import gpu as permute
     from .segmented import gpu as fold_seg
 
     return {
         graph.Memory: _unwritten,
+        graph.StoringFold: fold.lower_storing_fold,
         graph.FoldSeg: fold_seg.lower_fold_seg,
         graph.Scan: scan.lower_scan,
         graph.Recurrence: recurrence.lower_on_gpu,

@@ -375,14 +375,16 @@ def _writes(node: graph.Node, names: Names, words: dict[str, str]) -> list[str]:
         counts = Counter(node.written)
         return [f"{t}  {counts[k]} written in each iteration, in place"
                 for k, t in enumerate(types)]  # fmt: skip
-    if isinstance(node, graph.Fold) and node.inner:
+    if isinstance(node, graph.Fold | graph.StoringFold) and node.inner:
         inner = names.shape(node.inner)
+        folded = len(node.epilogue)
         by_component = node.epilogue == node.results and called(node.combine) not in (
             "argmin",
             "argmax",
         )
-        each = ways(node.combine) if by_component else [called(node.combine)] * len(types)
-        return [f"{t}  each from {inner} elements by {w}" for t, w in zip(types, each, strict=True)]
+        each = ways(node.combine) if by_component else [called(node.combine)] * folded
+        found = zip(types[:folded], each, strict=True)
+        return [*(f"{t}  each from {inner} elements by {w}" for t, w in found), *types[folded:]]
     if isinstance(node, graph.FoldSeg):
         return [f"{t}  one per segment, by {called(node.combine)}" for t in types]
     if isinstance(node, graph.Scan):
@@ -492,7 +494,7 @@ def _limit(program: Program, work: float, moved: float, whole: bool) -> str:
 
 def _epilogue(node: graph.Node) -> tuple[Expr, ...]:
     """The expressions computed once per result of a reduction, not once per element."""
-    reduces = isinstance(node, graph.Fold | graph.FoldSeg | graph.Matmul)
+    reduces = isinstance(node, graph.Fold | graph.StoringFold | graph.FoldSeg | graph.Matmul)
     return tuple(getattr(node, "epilogue", ())) if reduces else ()
 
 
@@ -516,7 +518,7 @@ def _work(node: graph.Node, names: Names) -> tuple[float, int | None, float, int
     if combine is not None:
         each += cost.arithmetic(combine.results, names.value)
     shape: Any = getattr(node, "shape", None)
-    if isinstance(node, graph.Fold):
+    if isinstance(node, graph.Fold | graph.StoringFold):
         shape = (*node.outer, *node.inner)
     elif isinstance(node, graph.FoldSeg):
         shape = (*node.outer, node.extent)

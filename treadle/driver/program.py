@@ -82,7 +82,8 @@ class Program(TracedProgram):
         self.params = tuple(params)
         self.source_inputs = inputs_of(self.source_roots, arguments, self.params)
         self.source_arguments = tuple(arguments)
-        self.history = passes.run_passes(self.source_roots, settings, backend)
+        parts = devices is not None
+        self.history = passes.run_passes(self.source_roots, settings, backend, parts)
         self.roots = self.history.roots
         self.inputs = self.history.inputs(self.source_inputs)
         self.arguments = self.inputs[: len(self.source_arguments)]

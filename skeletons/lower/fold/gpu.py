@@ -11,7 +11,7 @@ axis 0) in `gpu_columns.py`, segments in `../segmented/gpu.py`.
 from __future__ import annotations
 
 from treadle.dsl.expr import Expr, constant
-from treadle.dsl.graph import Fold, Shape
+from treadle.dsl.graph import Fold, Shape, StoringFold
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Lowered
@@ -22,12 +22,22 @@ from .gpu_jam import JammedFold
 from .gpu_row_folder import run_of, vector_of
 from .gpu_rows import THREADS, RowsFold, part_of
 from .memory_order import Visited, rows_in_order
-from .rows import is_pinned, runs_across
+from .rows import Kept, is_pinned, runs_across
 
 
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
     """One or two kernels, each perhaps with a fallback (module docstring)."""
     return _fold(node, context).lower()
+
+
+def lower_storing_fold(node: StoringFold, context: LoweringContext) -> Lowered:
+    """The kernels of the fold alone, which also store."""
+    _, alone = node.apart()
+    kept = Kept(node)
+    fold, builder = node.fold(kept.elements()[: kept.count]), Builder(node, context)
+    if runs_across(alone):
+        return ColumnFold(builder, fold, kept).lower()
+    return RowsFold(builder, fold, kept).lower()
 
 
 def blocks(node: Fold, context: LoweringContext) -> Expr:

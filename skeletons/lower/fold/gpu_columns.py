@@ -17,18 +17,18 @@ from treadle.dsl.graph import Combine, Fold, Shape
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Barrier, Kernel, Load, Lowered
+from ...ir.kernel import Barrier, Buffer, Kernel, Load, Lowered
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder, element_cost
 from ..combining import Values, accumulate, assign, declare, zeros
 from ..gpu.collectives import STEPS, get, neutral_of, put
-from ..gpu.common import Group, Threads, multiples
+from ..gpu.common import Group, Threads, multiples, store_group
 from ..gpu.orders import BlockVisits, Visits
 from .gpu_row_folder import UNROLL, unrolling, vector_of
 from .gpu_rows import how
 from .gpu_short import sequential
-from .rows import LEAVES, PARTIALS, RowFold
+from .rows import LEAVES, PARTIALS, Kept, RowFold
 
 #: Threads of a block; of one that combines partial results.
 THREADS, COMBINE_THREADS = 256, 1024
@@ -115,10 +115,11 @@ Columns = Callable[[Linearizer, Sequence[Expr]], "list[list[Values]]"]
 class ColumnFold(RowFold):
     """Folds of adjacent columns."""
 
-    def __init__(self, builder: Builder, node: Fold) -> None:
+    def __init__(self, builder: Builder, node: Fold, kept: Kept | None = None) -> None:
         super().__init__(builder, node, node.outer)
-        self.inner = node.inner
-        self.roots = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
+        self.inner, self.kept = node.inner, kept
+        elements = node.elements if kept is None else kept.elements()
+        self.roots = transform.resolve(elements, builder, (*node.outer, *node.inner))
         self.column = Index(len(node.outer) - 1)
         self.vector = vector_of(node)
         self.neutral, self.short = neutral_of(node.combine), sequential(node)
@@ -190,9 +191,14 @@ class ColumnFold(RowFold):
                        (x, none), at_plane, TRUE)  # fmt: skip
         # One column per thread if there are few columns.
         requires = (*group.requires, at.less(FEW_UNITS, n_units)) if vector > 1 else ()
-        gpu = grid.launch(requires, group.aligned if vector > 1 else (), fallback)
+        gpu = grid.launch(requires, self._aligned(group), fallback)
         return self.kernel("short", n_tasks, grid.task, into, "short columns, each from the top",
                            **gpu)  # fmt: skip
+
+    def _aligned(self, group: Group) -> tuple[Buffer, ...]:
+        """The buffers of wide accesses."""
+        stored = () if self.kept is None else self.kept.buffers(self.builder)
+        return (*group.aligned, *stored) if group.count > 1 else ()
 
     def _inner(self, inside: Linearizer, k: Expr) -> dict[Expr, Expr]:
         found = tiling.coordinates(self.builder, inside, k, self.inner, "k")
@@ -220,7 +226,7 @@ class ColumnFold(RowFold):
                            at_plane, own)  # fmt: skip
             tasks = self.builder.scalar(iterations.tasks, "visit_blocks")
         wide = group.count > 1
-        gpu = grid.launch(group.requires if wide else (), group.aligned if wide else (), fallback)
+        gpu = grid.launch(group.requires if wide else (), self._aligned(group), fallback)
         return self.kernel("blocks", tasks, grid.task, into,
                            f"columns side by side, {how(self.combine)}", **gpu)  # fmt: skip
 
@@ -338,12 +344,28 @@ class ColumnFold(RowFold):
                     loaded.append([{} for _ in own])
         found = []
         for bindings, reads in zip(positions, loaded, strict=True):
-            row = []
+            row, where = [], None
             for column, values_read in zip(own, reads, strict=True):
                 with into.when_always({**bindings, self.column: column, **values_read}):
                     row.append(into.emit(group.roots, named=True))
+                    if self.kept is None or group.roots is not self.roots:
+                        continue
+                    if where is None or group.count == 1:
+                        where = self.kept.where(into, self.builder)
+                    if group.count == 1:
+                        row[-1] = self._keep(into, where, row[-1:])[0]
+            if where is not None and group.count > 1:
+                row = self._keep(into, where, row)
             found.append(row)
         return found
+
+    def _keep(self, into: Linearizer, where: Expr, values: Sequence[Values]) -> list[Values]:
+        """Store what is kept of neighbouring elements; returns what is folded."""
+        assert self.kept is not None
+        count = self.kept.count
+        buffers = self.kept.buffers(self.builder)
+        store_group(into, buffers, where, [v[count:] for v in values])
+        return [v[:count] for v in values]
 
     def _strided(self, into: Linearizer, neutral: Sequence[Expr], sides: _Sides, y: Expr,
                  start: Expr, stop: Expr, rows: Columns, vector: int, cost: float

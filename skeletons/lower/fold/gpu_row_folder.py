@@ -26,7 +26,8 @@ from ...ir.linearize import Linearizer
 from ..build import Builder, element_cost
 from ..combining import Values, accumulate, assign, declare, zeros
 from ..gpu import collectives
-from ..gpu.common import WARP, Group, Threads, has_loops, multiples, vector_count
+from ..gpu.common import WARP, Group, Threads, has_loops, multiples, store_group, vector_count
+from .rows import Kept
 
 #: Vectors, or rows across, loaded before the first is used.
 UNROLL = 4
@@ -57,8 +58,11 @@ class RowElements:
     """
 
     def __init__(self, builder: Builder, roots: Sequence[Expr], variable: Expr, count: int,
-                 lead: Shape = (), run: Expr | None = None, first: int = 0) -> None:  # fmt: skip
+                 lead: Shape = (), run: Expr | None = None, first: int = 0,
+                 kept: Kept | None = None) -> None:  # fmt: skip
+        """`kept`: what of the roots is stored when they are computed."""
         self.builder, self.roots, self.variable = builder, tuple(roots), variable
+        self.kept = kept
         self.lead, self.run, self.first, self.count = lead, run, first, count
         self.group = Group(builder, roots, variable, count)
         requires = list(self.group.requires)
@@ -76,6 +80,24 @@ class RowElements:
         made.__dict__.update(self.__dict__)
         made.wide = False
         return made
+
+    @property
+    def aligned(self) -> tuple[Buffer, ...]:
+        """The buffers of wide accesses."""
+        stored = () if self.kept is None else self.kept.buffers(self.builder)
+        return (*self.group.aligned, *stored) if self.wide else ()
+
+    def _folded(self, into: Linearizer, values: list[Values]) -> list[Values]:
+        """Of neighbouring elements, at the first of which this scope is, what is folded; the rest
+        is stored."""
+        if self.kept is None:
+            return values
+        count, along = self.kept.count, isinstance(self.variable, Index)
+        position = None if along else into.value(self.variable)
+        where = self.kept.where(into, self.builder, position)
+        buffers = self.kept.buffers(self.builder)
+        store_group(into, buffers, where, [v[count:] for v in values])
+        return [v[:count] for v in values]
 
     def component(self, k: int) -> RowElements:
         """One component of the elements alone, wide only where all of them are."""
@@ -105,7 +127,7 @@ class RowElements:
         if self.run is not None:
             self.builder.stays_below(k, self.run)
         with into.when_always({**bindings, self.variable: k}):
-            return into.emit(self.roots, named=True)
+            return self._folded(into, [into.emit(self.roots, named=True)])[0]
 
     def vectors(self, into: Linearizer, starts: Sequence[Expr]) -> list[list[Values]]:
         """`count` elements from each of `positions` (multiples of `count`) on, all loads first."""
@@ -123,7 +145,8 @@ class RowElements:
                 for n, values in enumerate(reads):
                     with into.when_always({self.variable: at.add(k, n), **values}):
                         one.append(into.emit(self.roots, named=True))
-                found.append(one)
+                with into.when_always({self.variable: k}):
+                    found.append(self._folded(into, one))
         return found
 
 

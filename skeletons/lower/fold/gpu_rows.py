@@ -29,7 +29,7 @@ from ..gpu.orders import BlockVisits, Visits, leaf
 from .gpu_jam import JammedFold
 from .gpu_row_folder import RowElements, RowFolder, vector_of
 from .gpu_short import FEW_LANES, ShortRows, sequential
-from .rows import LEAVES, PARTIALS, RowFold
+from .rows import LEAVES, PARTIALS, Kept, RowFold
 
 #: Threads of a block; of one that combines partial results, and the vectors it loads at once.
 THREADS, COMBINE_THREADS, COMBINE_UNROLL = 256, 512, 8
@@ -108,23 +108,26 @@ class _RowSplit:
 class RowsFold(RowFold):
     """Rows along the inner axes."""
 
-    def __init__(self, builder: Builder, node: Fold) -> None:
+    def __init__(self, builder: Builder, node: Fold, kept: Kept | None = None) -> None:
         super().__init__(builder, node, node.outer)
-        self.jammed, self.sequential = JammedFold.of(builder, node), sequential(node)
-        roots = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
+        self.jammed = JammedFold.of(builder, node) if kept is None else None
+        self.sequential = sequential(node)
+        elements = node.elements if kept is None else kept.elements()
+        roots = transform.resolve(elements, builder, (*node.outer, *node.inner))
         rank, inner = len(node.outer), node.inner
         vector = 1 if node.label.operation == PARTIALS else vector_of(node)
         self.rows, self.count = at.product(node.outer), at.product(inner)
         position = Var("p", int64)
         linear = None
-        if len(inner) > 1:
+        if len(inner) > 1 and (kept is None or kept.in_order):
             domain = (*node.outer, *inner)
             linear = transform.collapse(roots, domain, builder, position, rank)
         if linear is not None or not inner:
-            self.elements = RowElements(builder, linear or roots, position, vector)
+            self.elements = RowElements(builder, linear or roots, position, vector, kept=kept)
         else:
             last = Index(rank + len(inner) - 1)
-            self.elements = RowElements(builder, roots, last, vector, inner[:-1], inner[-1], rank)
+            self.elements = RowElements(builder, roots, last, vector, inner[:-1], inner[-1], rank,
+                                        kept)  # fmt: skip
         types = [r.type for r in node.combine.results]
         if self.outer and self.elements.wide:
             whole = multiples(self.count, vector, builder)
@@ -214,7 +217,7 @@ class RowsFold(RowFold):
         else:
             tasks = self._emit_visits(self.visits, into, grid, split, folder, end)
         gpu = grid.launch(elements.requires if elements.wide else (),
-                          elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
+                          elements.aligned, fallback)  # fmt: skip
         return self.kernel("blocks", tasks, grid.task, into, how(self.combine), **gpu)
 
     def _emit_visits(self, visits: Visits, into: Linearizer, grid: Threads, split: _RowSplit,
@@ -303,7 +306,7 @@ class RowsFold(RowFold):
                 with into.when(at.both(mine, exists)):
                     self.finish(into, found[1:], total, split.count)
         gpu = grid.launch(elements.requires if elements.wide else (),
-                          elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
+                          elements.aligned, fallback)  # fmt: skip
         return self.kernel(
             "short", tasks, grid.task, into, f"{ROWS_PER_THREAD} short rows a thread", **gpu
         )

@@ -108,7 +108,7 @@ class ShortRows:
         with into.loop("line", grid.thread, self.each, step=self.threads) as line:
             self._row(into, base, line)
         gpu = grid.launch(elements.requires if elements.wide else (),
-                          elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
+                          elements.aligned, fallback)  # fmt: skip
         return self.fold.kernel("short", self.tasks, grid.task, into,
                                 "short rows, each from the left", **gpu)  # fmt: skip
 

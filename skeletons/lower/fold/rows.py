@@ -21,12 +21,13 @@ A schedule numbers the parts that the tasks of the first kernel compute (`../vis
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.analysis.combines import argument_of, identities, independent_parts, is_commutative
 from treadle.dsl.analysis.polynomial import affine_forms
-from treadle.dsl.expr import Apply, Expr, Index, Read, Var, walk
-from treadle.dsl.graph import Combine, Fold, FoldSeg, Leaf
+from treadle.dsl.expr import Apply, Expr, Index, Read, Var, substitute, walk
+from treadle.dsl.graph import Combine, Fold, FoldSeg, Leaf, StoringFold
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Buffer, Kernel, Store
@@ -126,6 +127,42 @@ def _is_exact(combine: Combine) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Kept:
+    """The arrays that a fold stores beside its results: `values` over the axes of its domain."""
+
+    node: StoringFold
+
+    @property
+    def count(self) -> int:
+        """The number of values of an element that are folded, which come before those kept."""
+        return len(self.node.elements)
+
+    def elements(self) -> tuple[Expr, ...]:
+        """What is folded, then what is stored."""
+        values: dict[Expr, Expr] = dict(zip(self.node.names, self.node.kept, strict=False))
+        return (*substitute(self.node.elements, values), *self.node.kept)
+
+    def buffers(self, builder: Builder) -> tuple[Buffer, ...]:
+        return builder.outputs()[len(self.node.epilogue) :]
+
+    def where(self, into: Linearizer, builder: Builder, position: Expr | None = None) -> Expr:
+        """Where the element at the indices of this scope is stored; with `position`, its number
+        along all folded axes stands for theirs."""
+        node = self.node
+        if position is not None:
+            outer = [into.value(Index(k)) for k in range(len(node.outer))]
+            extents = builder.shape((*node.outer, at.product(node.inner)))
+            return into.let(at.linear((*outer, position), extents), "there")
+        index = [into.value(Index(k)) for k in node.order]
+        return into.let(at.linear(index, builder.shape(node.stored_shape)), "there")
+
+    @property
+    def in_order(self) -> bool:
+        """Whether elements of a row are stored in their order."""
+        return self.node.order == tuple(range(len(self.node.order)))
+
+
 class RowFold:
     """The base of all fold strategies: the outer coordinates and the end of a row."""
 
@@ -137,7 +174,7 @@ class RowFold:
     def __init__(self, builder: Builder, node: Fold | FoldSeg, outer: tuple[Expr, ...]) -> None:
         self.builder, self.node = builder, node
         self.combine, self.outer = node.combine, outer
-        self.outs = builder.outputs()
+        self.outs = builder.outputs()[: len(node.epilogue)]
         self.epilogue = transform.resolve(node.epilogue, builder, outer)
         self.extents = builder.shape(outer)
 

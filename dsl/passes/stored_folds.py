@@ -1,0 +1,170 @@
+"""store_in_folds: an array and a sum of it, or of what it is computed from, in one kernel.
+
+    g = f(x);  s = Σ h(g)       →   one pass that computes g, stores it and sums
+    g = f(x);  s = Σ h(x)       →   one pass that reads x, stores g and sums
+
+The second if everything is summed.  Gradients consist of such pairs: the sum of squares and twice
+the numbers, a cotangent that products read, and its sum over the rows.  On a GPU that has arrays as
+a whole; reads are of the element's own index, along rows, as wide as those of the sum alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..analysis.combines import ways
+from ..expr import Expr, Foreign, Index, Read, Var, rewrite, substitute, walk
+from ..graph import Fold, Generate, Input, Leaf, Node, StoringFold, indices, topological
+from ..graphs.rebuild import Rebuilder
+from .base import Context
+from .rows import row_axes
+from .vertical import checked_by_data
+
+
+def store_in_folds(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Merge pairs of a `Generate` and a `Fold` outside of loops, one after the other."""
+    found = list(roots)
+    if not context.target.gpu or context.settings.check or context.in_parts:
+        return found
+    while (pair := _pair(found)) is not None:
+        found = _merged(found, *pair, context)
+    return found
+
+
+def _pair(roots: Sequence[Leaf]) -> tuple[Generate, Fold, StoringFold] | None:
+    """The first array and sum that become one, and what they become."""
+    outside = set(topological(roots, inside=False))
+    nodes = [n for n in topological(roots) if n in outside]
+    arrays = [n for n in nodes if _is_stored(n)]
+    folds = [n for n in nodes if _is_sum(n)] if arrays else []
+    for fold in folds:
+        assert isinstance(fold, Fold)
+        for array in arrays:
+            assert isinstance(array, Generate)
+            made = _together(array, fold)
+            if made is not None and not _between(array, fold):
+                return array, fold, made
+    return None
+
+
+def _is_stored(node: Node) -> bool:
+    return (
+        type(node) is Generate
+        and not node.label.ordered
+        and not checked_by_data(node)
+        and bool(node.shape)
+        and row_axes(node.elements, node.shape) is None
+        and _is_plain(node.elements, len(node.shape) - 1)
+    )
+
+
+def _is_sum(node: Node) -> bool:
+    return (
+        isinstance(node, Fold)
+        and not node.label.ordered
+        and not node.label.deterministic
+        and not checked_by_data(node)
+        and bool(node.inner)
+        and set(ways(node.combine)) == {"add"}
+        and all(r.type.is_inexact for r in node.combine.results)
+        and _is_plain(node.elements, len(node.outer or node.inner) - 1)
+    )
+
+
+def _is_plain(elements: Sequence[Expr], last: int) -> bool:
+    """Whether elements are operations on what is read at their own index, or at a part of it, and
+    at the last index of the array along axis `last` alone."""
+    for e in walk(elements):
+        if e.vars or isinstance(e, Foreign):
+            return False
+        if not isinstance(e, Read):
+            continue
+        axes = [a.axis for a in e.args if isinstance(a, Index)]
+        others = walk(a for a in e.args if not isinstance(a, Index))
+        if e.boundary is not None or any(isinstance(x, Index) for x in others):
+            return False
+        if len(set(axes)) < len(axes) or (last in axes and e.args[-1] is not Index(last)):
+            return False
+    return True
+
+
+def _together(array: Generate, fold: Fold) -> StoringFold | None:
+    """The two as one node; None if they have different domains, or share nothing."""
+    domain = fold.iteration_space()
+    reads = [e for e in walk(fold.elements) if isinstance(e, Read) and e.node is array]
+    if any(isinstance(e, Read) and e.node is array for e in walk(fold.epilogue)):
+        return None
+    order = tuple(range(len(domain)))
+    if reads:
+        at = {e.args for e in reads}
+        axes = [a.axis for a in reads[0].args if isinstance(a, Index)]
+        if len(at) > 1 or sorted(axes) != list(order):
+            return None
+        order = tuple(axes)
+    elif fold.outer or not _shared(array, fold):
+        return None
+    last = len(fold.outer or fold.inner) - 1
+    if order[-1] != last or tuple(domain[k] for k in order) != array.shape:
+        return None
+    if not fold.outer and order != tuple(sorted(order)):
+        return None
+    moved: dict[Expr, Expr] = {Index(k): Index(a) for k, a in enumerate(order)}
+    kept = substitute(array.elements, moved)
+    names = tuple(Var(f"kept{k}", e.type) for k, e in enumerate(kept)) if reads else ()
+
+    def value(e: Expr) -> Expr:
+        return names[e.component] if isinstance(e, Read) and e.node is array else e
+
+    return StoringFold(
+        fold.outer, fold.inner, rewrite(fold.elements, value), fold.combine, fold.init, kept, names,
+        order, fold.results, fold.epilogue, label=fold.label, where=fold.where,
+        checks=tuple(dict.fromkeys((*array.checks, *fold.checks))),
+        fused=(*fold.fused, (array.label, array.where), *array.fused),
+    )  # fmt: skip
+
+
+def _shared(array: Generate, fold: Fold) -> bool:
+    """Whether both read the element of an array that is as large as their domain."""
+    own = indices(len(array.shape))
+    found = ({e for e in walk(es) if isinstance(e, Read) and e.args == own}
+             for es in (array.elements, fold.elements))  # fmt: skip
+    return bool(set.intersection(*found))
+
+
+def _between(array: Node, fold: Node) -> bool:
+    """Whether one needs the other, apart from elements of the array that the sum reads."""
+    before = {n for leaf in _used(fold) if leaf.node is not array for n in topological((leaf,))}
+    return array in before or fold in set(topological(array.leaves))
+
+
+def _used(node: Node) -> Iterator[Leaf]:
+    yield from node.inputs()
+    yield from node.inside()
+
+
+def _merged(roots: Sequence[Leaf], array: Generate, fold: Fold, made: StoringFold, context: Context
+            ) -> list[Leaf]:  # fmt: skip
+    """The graph with both nodes as one, which comes before everything that needs either."""
+    order = list(topological(roots))
+    late: set[Node] = {array, fold}
+    for node in order:
+        if any(leaf.node in late for leaf in _used(node)):
+            late.add(node)
+    builder = Rebuilder()
+
+    def rebuild(node: Node) -> None:
+        if isinstance(node, Input):
+            builder.take(node)
+        else:
+            builder.replace(node, builder.node(node), context.kept)
+
+    for node in order:
+        if node not in late:
+            rebuild(node)
+    new = builder.node(made)
+    for k, leaf in enumerate((*fold.leaves, *array.leaves)):
+        builder.leaves[leaf] = Leaf(new, k)
+    for node in order:
+        if node in late and node is not array and node is not fold:
+            rebuild(node)
+    return [builder.leaf(r) for r in roots]
