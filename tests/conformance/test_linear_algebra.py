@@ -242,6 +242,26 @@ def test_operands_broadcast(backend):
         np.testing.assert_allclose(x, np.linalg.solve(a, vector), rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("n", [3, 12, 33])
+@pytest.mark.parametrize(
+    "part", [slice(1), slice(-1, None), slice(2, 3)], ids=["a[:1]", "a[-1:]", "a[2:3]"]
+)
+def test_one_of_many_broadcasts(backend, n, part):
+    """Its extent, 0 if there are none, is not known to be 1 when a compiled function is traced."""
+    a, b = random("float64", 5, n, n) + 4 * n * np.eye(n), random("float64", 5, n, 3)
+    programs = (
+        (lambda a, b: a[part] @ b, np.matmul(a[part], b)),
+        (lambda a, b: a @ b[part], np.matmul(a, b[part])),
+        (lambda a, b: a[part] @ b[:, :, 0, None], np.matmul(a[part], b[:, :, :1])),
+        (lambda a, b: td.linalg.solve(a[part], b), np.linalg.solve(a[part], b)),
+        (lambda a, b: td.linalg.solve(a, b[part]), np.linalg.solve(a, b[part])),
+    )
+    for function, wanted in programs:
+        program = td.jit(function, backend=backend)
+        np.testing.assert_allclose(program(a, b), wanted, rtol=1e-9, atol=1e-12)
+        assert program(a[:0], b[:0]).shape == (0, *wanted.shape[1:])
+
+
 def test_views(backend):
     """Transposed, strided, reversed and fused operands."""
     for n in (2, 4, 6):

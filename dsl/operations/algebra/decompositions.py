@@ -17,12 +17,12 @@ import numpy as np
 from ... import simplify
 from ...analysis.short_extents import fixed, short_extent, short_extents
 from ...annotations import ArrayLike, AxisLike
-from ...array import Array, require_scalars
+from ...array import Array, map_over, require_scalars
 from ...errors import DTypeError, ShapeError, TracingError, user_location
 from ...expr import Const, Expr, Index, constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
-from ...graph import Barrier, Check, Generate, Label, Library, Output, Shape, indices
+from ...graph import Barrier, Check, Generate, Label, Library, Output, Shape, indices, known
 from ...libraries.linalg import library_operation
 from ...scalar import Scalar, apply_primitive, refuse_traced
 from ...shapes import broadcast_shapes, require, same_shape, show_shape
@@ -137,6 +137,17 @@ def _entries(array: Array, t: ScalarType, batch: Shape, m: int, n: int) -> Matri
     lead = products.batch_index(array, batch)
     return [[Scalar(simplify.cast(array._element((*lead, constant(i), constant(j)))[0], t))
              for j in range(n)] for i in range(m)]  # fmt: skip
+
+
+def _with_all(array: Array, batch: Shape) -> Array:
+    """The matrices with all leading axes of a batch, if an extent is 1 or 0, as of `a[:1]`: what
+    has no elements is not read."""
+    lead, rank = products.batch_index(array, batch), len(batch)
+    if all(isinstance(i, Index) or known(e) == 1
+           for i, e in zip(lead, array._shape, strict=False)):  # fmt: skip
+        return array
+    index = (*lead, Index(rank), Index(rank + 1))
+    return map_over(array, index, (*batch, *array._shape[-2:]), Label("broadcast_to"))
 
 
 class _Group(NamedTuple):
@@ -396,7 +407,8 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
             more, k = (*more, *fixed(k, columns, "linalg.solve")), constant(columns)
         outs = [((*batch, rows, k), t), (batch, bool_)]
         checks += more
-        return _by_library("solve", (), [array, right], t, outs, checks, _SINGULAR)[0]
+        given = [_with_all(x, batch) for x in (array, right)]
+        return _by_library("solve", (), given, t, outs, checks, _SINGULAR)[0]
     size, _, more = small
     checks += (*more, *fixed(n, size, "linalg.solve"), *fixed(k, columns, "linalg.solve"))
     x, singular = small_matrices.solve(_entries(array, t, batch, size, size),

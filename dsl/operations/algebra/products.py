@@ -19,7 +19,7 @@ from ...frontend.tracing import forbid_nesting, in_iteration
 from ...graph import Check, Fold, Label, Matmul, known
 from ...process.configuration import settings
 from ...scalar import apply_primitive, as_strong, fit_weak, refuse_argument, refuse_traced
-from ...shapes import broadcast_shapes, require, show_shape
+from ...shapes import broadcast_shapes, require, show_shape, stretched
 from ...types import LEAF, ScalarType, float32, promote
 from ..common import combining, integer, label_of, normalise_axes, operation, whole_number
 from ..elements.functions import conj, multiply
@@ -422,14 +422,7 @@ def no_fast_tf32(what: str, algorithm: object, standard: str) -> TracingError:
 
 def batch_index(array: Array, batch: Sequence[Expr]) -> list[Expr]:
     """The leading indices at which an operand of rank 2 or more is read; they broadcast."""
-    index: list[Expr] = []
-    own = array.ndim - 2
-    for k in range(own):
-        position = len(batch) - own + k
-        one = known(array._shape[k])
-        stretch = batch[position] is not array._shape[k] and one is not None and int(one) == 1
-        index.append(constant(0) if stretch else Index(position))
-    return index
+    return list(stretched(array._shape[:-2], tuple(batch)))
 
 
 def _has_all(matrices: Array, batch: Sequence[Expr]) -> bool:
