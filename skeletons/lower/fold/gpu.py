@@ -21,7 +21,6 @@ from .gpu_columns import WIDTH, ColumnFold, parts_of, sides_across
 from .gpu_jam import JammedFold
 from .gpu_row_folder import run_of, vector_of
 from .gpu_rows import THREADS, RowsFold, part_of
-from .memory_order import Visited, rows_in_order
 from .rows import Kept, is_pinned, runs_across
 
 
@@ -49,16 +48,9 @@ def blocks(node: Fold, context: LoweringContext) -> Expr:
 def _fold(node: Fold, context: LoweringContext) -> ColumnFold | RowsFold:
     builder = Builder(node, context)
     columns = runs_across(node) and not is_pinned(node)
-    jammed = JammedFold.of(builder, node) is not None
-    if columns and not jammed:
+    if columns and JammedFold.of(builder, node) is None:
         return ColumnFold(builder, node)
-    scheduled = context.schedule is not None or node.label.schedule is not None
-    if jammed or scheduled or context.check or context.strided:
-        return RowsFold(builder, node)
-    made, groups = rows_in_order(node)
-    rows = RowsFold(builder, made)
-    rows.place = Visited(made, context, groups).place(builder, node)
-    return rows
+    return RowsFold(builder, node)
 
 
 def grouping(node: Fold) -> Expr | None:

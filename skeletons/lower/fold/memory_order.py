@@ -110,15 +110,8 @@ def _as_views(node: Fold, context: LoweringContext) -> tuple[Fold, LoweringConte
     return (_with_roots(node, rewrite(_roots(node), change)), context) if views else (node, context)
 
 
-def rows_in_order(node: Fold) -> tuple[Fold, tuple[tuple[int, ...], ...]]:
-    """The fold with the axes of its results in the order of most reads of most axes; and, for each
-    of them, those of the fold as written (`Visited.groups`)."""
-    return _in_order(node, False)
-
-
-def _in_order(node: Fold, both: bool = True) -> tuple[Fold, tuple[tuple[int, ...], ...]]:
-    """The fold with its axes in the order of most reads of most axes; `both`: also those that are
-    folded, if their order is free."""
+def _in_order(node: Fold) -> tuple[Fold, tuple[tuple[int, ...], ...]]:
+    """The fold with its axes in the order of most reads of most axes."""
     outer, inner = len(node.outer), len(node.inner)
     votes: Counter[tuple[int, ...]] = Counter()
     for e in walk(node.elements):
@@ -128,7 +121,7 @@ def _in_order(node: Fold, both: bool = True) -> tuple[Fold, tuple[tuple[int, ...
                 votes[axes] += 1
     best = max(votes, key=lambda axes: (len(axes), votes[axes]), default=())
     wanted = list(range(outer + inner))
-    free = both and is_commutative(node.combine) and argument_of(node.combine) is None
+    free = is_commutative(node.combine) and argument_of(node.combine) is None
     for first, last in ((0, outer), (outer, outer + inner if free else outer)):
         own = [a for a in best if first <= a < last]
         for place, axis in zip(sorted(own), own, strict=True):

@@ -18,11 +18,7 @@ from treadle.dsl.scalar import Scalar
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.kernel import LoadVector, statements
 from treadle.skeletons.lower.build import LoweringContext
-from treadle.skeletons.lower.fold import (
-    gpu as fold_gpu,
-    gpu_columns as fold_columns,
-    gpu_rows as fold_rows,
-)
+from treadle.skeletons.lower.fold import gpu_columns as fold_columns, gpu_rows as fold_rows
 from treadle.skeletons.lower.lower import lower
 from treadle.skeletons.lower.segmented import gpu as fold_seg
 
@@ -82,19 +78,6 @@ def test_of_a_transposed_array(shape, axis):
     a = data(shape)
     made = td.fold(plus, 3, td.use(a).T, axis=axis)
     assert np.array_equal(run_array(made), a.T.sum(axis) + 3)
-
-
-@pytest.mark.parametrize("count", [3, 40, 300])
-def test_rows_are_visited_in_the_order_of_memory(count):
-    a = np.random.default_rng(4).random((3, 5, count))
-    turned = td.transpose(td.use(a), (1, 0, 2))
-    made = td.map(lambda s, x: s + x, td.sum(td.square(turned), axis=2), turned[:, :, 0])
-    roots = run_passes(made._leaves, Settings(), "cuda").roots
-    (fold,) = (leaf.node for leaf in roots)
-    assert fold_gpu._fold(fold, LoweringContext(CUDA)).outer == fold.outer[::-1]
-    b = np.ascontiguousarray(a.transpose(1, 0, 2))
-    dense = td.map(lambda s, x: s + x, td.sum(td.square(td.use(b)), axis=2), b[:, :, 0])
-    assert np.array_equal(run_array(made, seed=2), run_array(dense))
 
 
 @pytest.mark.sample(2)
