@@ -79,6 +79,12 @@ def check_workers() -> None:
     if not new:
         return
     answers = client.run(_in_a_thread(), workers=new, on_error="return")
+    silent = [w for w, answer in answers.items() if isinstance(answer, OSError)]
+    if silent:  # a connection that broke: those that are there are asked again
+        there = client.scheduler_info(n_workers=-1)["workers"]
+        again = [w for w in silent if w in there]
+        if again:
+            answers.update(client.run(_in_a_thread(), workers=again, on_error="return"))
     # (A worker that is lost meanwhile does not count: its tasks go to others.)
     own = environment()
     found = {w: _of(answer, own) for w, answer in answers.items()

@@ -102,6 +102,23 @@ def test_another_processor_is_told_once(client: Any, worker: str) -> None:
         doubled()
 
 
+def test_a_worker_whose_connection_broke_is_asked_again(
+    client: Any, worker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(client, worker, "numpy", "0.0.7")
+    run, broken = type(client).run, [worker]
+
+    def breaking(self: Any, f: Any, *args: Any, workers: Any = None, **kwargs: Any) -> Any:
+        answers = run(self, f, *args, workers=workers, **kwargs)
+        lost = [broken.pop() for w in list(broken) if w in answers]
+        return {**answers, **{w: ConnectionResetError() for w in lost}}
+
+    monkeypatch.setattr(type(client), "run", breaking)
+    with pytest.raises(td.DistributionError, match=r"0\.0\.7"):
+        doubled()
+    assert not broken
+
+
 def test_workers_are_asked_once(client: Any, worker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     run = type(client).run
