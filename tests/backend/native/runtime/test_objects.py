@@ -205,3 +205,16 @@ except (DeviceOutOfMemory, MemoryError) as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() in ("DeviceOutOfMemory", "MemoryError")
+
+
+def test_llvm_links_where_this_module_does_not(
+    image: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objects, "_is_ours", lambda: False)
+    given = ctypes.c_int64(100)
+    foreign = {"given": ctypes.addressof(given), "outside": far_function(False)}
+    made = objects.load(image, EXPORTS, ["sin"], foreign)
+    assert isinstance(made.memory, engine.Linked)
+    assert Unary(made.addresses["counted"])(1) == 48
+    assert Unary(made.addresses["calls"])(5) == 106
+    assert Real(made.addresses["sine"])(0.5) == math.sin(0.5) + 0.3
