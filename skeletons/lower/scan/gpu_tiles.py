@@ -155,7 +155,9 @@ class TileScan(Rows):
         step = at.integer(WARP * self.vector)
         whole = into.let(at.equal(at.subtract(stop, start), self.tile), "whole")
         vectors = self.by_vectors(into)
-        self.rolls, self.spreading = wide, "rolled" if wide else "unrolled"
+        # Values of several words are shuffled word by word: much code for each distance.
+        several = sum(t.bytes for t in self.types) > 4
+        self.rolls, self.spreading = wide, "rolled" if wide or several else "unrolled"
 
         def each(do: Callable[[Reach], None]) -> None:
             if wide:
