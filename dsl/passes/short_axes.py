@@ -6,8 +6,9 @@
 
 A fold whose results lie along an axis of few elements becomes a fold of several components, if what
 it reads takes work that does not depend on the axis; the folds along such axes that it reads become
-expressions.  The extents must be constants; `dsl/operations/` asks for those of such folds.  This
-runs before producers are inlined, which then find one reader for each.
+expressions; so do, on a CPU, those of computed elements that only element-wise operations read.
+The extents must be constants; `dsl/operations/` asks for those of such folds.  This runs before
+producers are inlined, which then find one reader for each.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def unroll_short(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         if found is not None:
             axes[node], read = found
             rows |= {n for n in read if isinstance(n, Fold) and is_plain(n)}
-    if not axes:
+    if context.target.cores:
+        rows |= _read_by_elements(order, roots)
+    if not axes and not rows:
         return list(roots)
     builder = Rebuilder()
     for node in order:
@@ -55,6 +58,21 @@ def unroll_short(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             made = _components(made, axes[node])
         builder.replace(node, made)
     return [builder.leaf(r) for r in roots]
+
+
+def _read_by_elements(order: Sequence[Node], roots: Sequence[Leaf]) -> set[Node]:
+    """The folds of computed elements that only element-wise operations read."""
+    found = {n for n in order if isinstance(n, Fold) and is_plain(n) and _is_computed(n)}
+    found -= {leaf.node for leaf in roots}
+    for node in order if found else ():
+        if not isinstance(node, Generate):
+            found -= {leaf.node for leaf in (*node.inputs(), *node.inside())}
+    return found
+
+
+def _is_computed(node: Fold) -> bool:
+    """Whether the elements, or what they read, take work."""
+    return any(isinstance(e, Read) and isinstance(e.node, Generate) for e in walk(node.elements))
 
 
 def is_plain(node: Fold) -> bool:

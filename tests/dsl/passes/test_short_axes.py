@@ -86,6 +86,33 @@ def test_sums_of_one_computed_array_are_one_kernel() -> None:
         np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
+def nearest(image: Any, centres: Any) -> Any:
+    """The nearest of some colours, one after the other."""
+    best, label = td.full(image.shape[:2], np.inf), td.zeros(image.shape[:2], td.int64)
+    for k in range(9):
+        distance = ((image - centres[k]) ** 2).sum(axis=2)
+        label = td.where(distance < best, k, label)
+        best = td.minimum(distance, best)
+    return label
+
+
+def test_folds_that_element_wise_operations_read_are_expressions() -> None:
+    def folds(f: Any, *args: Any, backend: str = "native") -> int:
+        program = td.jit(f, backend="native").lower(*args)
+        roots = run_passes(program.source_roots, Settings(), backend).roots
+        return sum(isinstance(n, Fold) for n in topological(roots))
+
+    image, centres = rng.random((40, 50, 3)), rng.random((9, 3))
+    want = ((image[:, :, None] - centres) ** 2).sum(axis=3).argmin(axis=2)
+    assert np.array_equal(td.jit(nearest, backend="native")(image, centres), want)
+    assert folds(nearest, image, centres) == 0
+    assert folds(nearest, image, centres, backend="cuda") > 0
+    assert folds(lambda a: td.sqrt((a * a).sum(axis=2)), image) == 0
+    assert folds(lambda a: (a * a).sum(axis=2), image) == 1  # a result
+    assert folds(lambda a: (a * a).sum(axis=2).max(axis=0), image) > 0
+    assert folds(lambda a: td.sqrt((a * a).sum(axis=2)), rng.random((40, 50, 5))) == 1
+
+
 def test_a_named_or_checked_fold_stays_as_written() -> None:
     def named(x: Any) -> Any:
         away = x[:, None, :] - x[None, :, :]
