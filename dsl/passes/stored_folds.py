@@ -50,7 +50,7 @@ def _pair(roots: Sequence[Leaf]) -> tuple[Generate, Fold, StoringFold] | None:
 def _is_stored(node: Node) -> bool:
     return (
         type(node) is Generate
-        and not node.label.ordered
+        and node.label.schedule is None
         and not checked_by_data(node)
         and bool(node.shape)
         and row_axes(node.elements, node.shape) is None
@@ -61,7 +61,7 @@ def _is_stored(node: Node) -> bool:
 def _is_sum(node: Node) -> bool:
     return (
         isinstance(node, Fold)
-        and not node.label.ordered
+        and node.label.schedule is None
         and not node.label.deterministic
         and not checked_by_data(node)
         and bool(node.inner)
