@@ -96,7 +96,7 @@ class Engine:
         in_order = is_pinned(node) or not is_commutative(node.combine)
         return LANE_BLOCK if in_order else LEAF
 
-    def leaves(self, node: Fold) -> tuple[Fold, int, bool] | None:
+    def leaves(self, node: Fold, count: int) -> tuple[Fold, int, bool] | None:
         """How the kernel of a fold of everything groups any elements (see `leaves_of`); None if
         that is not known."""
         return leaves_of(node)

@@ -94,7 +94,8 @@ class Folds(Scans):
     def _rows(self, node: Fold) -> None:
         """A sum of floats of everything, of elements that depend on their index or read others than
         their own: the leaves of its kernel, then all of them together."""
-        found = None if node.outer else self.engine.leaves(node)
+        count = prod(extents_of(node.inner, self.known, node))
+        found = None if node.outer else self.engine.leaves(node, count)
         if found is None:
             raise NoRule("how its elements are grouped is not known")
         fold, size, in_order = found

@@ -30,6 +30,7 @@ from treadle.dsl.expr import (
     Index,
     Param,
     Read,
+    constant,
     substitute,
     walk,
 )
@@ -242,19 +243,22 @@ def shape_of(node: Node) -> Shape:
 
 
 def _rows_of(node: Library) -> Shape:
-    """A library's operation computes what has another index along some axes by itself; along the
-    others, every array has extents of its own."""
-    first = node.arguments[0].shape
-    combined = combined_axes(node.operation, len(first))
+    """A library's operation computes what has another index along some axes by itself, for which
+    arrays of fewer axes, or of one element there, are the same; along the others, every array has
+    extents of its own."""
+    rank = max(len(leaf.shape) for leaf in node.arguments)
+    combined = combined_axes(node.operation, rank)
     if combined is None:
         raise NoRule(f"there is no rule for {node.label} on blocks")
-    rows = [k for k in range(len(first)) if k not in combined]
-    extents = [first[k] for k in rows]
+    rows = [k for k in range(rank) if k not in combined]
+    aligned = [dict(enumerate(leaf.shape, rank - len(leaf.shape))) for leaf in node.arguments]
+    one = constant(1)
+    extents = [next((x[k] for x in aligned if x.get(k, one) is not one), one) for k in rows]
 
-    def axes_of(shape: Sequence[Expr], whole: list[Expr]) -> tuple[int, ...]:
+    def axes_of(shape: Mapping[int, Expr], whole: list[Expr]) -> tuple[int, ...]:
         found: list[int] = []
-        for k, e in enumerate(shape):
-            if k in rows:
+        for k, e in shape.items():
+            if k in rows and e is extents[rows.index(k)]:
                 found.append(rows.index(k))
                 continue
             same = [len(rows) + j for j, other in enumerate(whole) if other is e]
@@ -267,13 +271,13 @@ def _rows_of(node: Library) -> Shape:
 
     whole: list[Expr] = []
     scopes = []
-    for leaf in node.arguments:
-        if any(leaf.shape[k] is not first[k] for k in rows):
+    for leaf, shape in zip(node.arguments, aligned, strict=True):
+        if any(shape.get(k, one) not in (e, one) for k, e in zip(rows, extents, strict=True)):
             raise NoRule(f"the arrays of {node.label} have other extents")
         at_all = leaf.at(*indices(len(leaf.shape)))
-        scopes.append(_Scope((at_all,), axes_of(leaf.shape, whole)))
+        scopes.append(_Scope((at_all,), axes_of(shape, whole)))
     read = len(rows) + len(whole)
-    outs = [axes_of(o.shape, whole) for o in node.outs]
+    outs = [axes_of(dict(enumerate(o.shape)), whole) for o in node.outs]
     return Shape(
         (*extents, *whole),
         tuple(range(len(rows))),

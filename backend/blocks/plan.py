@@ -496,7 +496,7 @@ class Planner(Folds):
 
     def _library(self, node: Library) -> None:
         """Rows, or matrices, that are complete in a block; a large row is sorted by samples."""
-        rank = len(node.arguments[0].shape)
+        rank = max(len(leaf.shape) for leaf in node.arguments)
         along = combined_axes(node.operation, rank)
         if sorted_axis(node.operation) is None and along is not None and len(along) == rank:
             raise NoRule(f"{node.label} combines all elements")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from treadle.dsl.analysis.combines import SHORT_ROW, identities
+from treadle.dsl.analysis.combines import SHORT_ROW
 from treadle.dsl.expr import constant
 from treadle.dsl.graph import Fold, Label, Scan
 from treadle.dsl.graphs.names import evaluate
@@ -34,14 +34,13 @@ class GpuEngine(Engine):
     """Blocks on several GPUs."""
 
     def leaf(self, node: Fold, count: int) -> int | None:
-        if node.label.deterministic or identities(node.combine) is None:
-            return None
         found = self.grouping(node, (count,))
         assert isinstance(found, tuple)
         return int(found[0])
 
-    def leaves(self, node: Fold) -> None:
-        """A kernel on a GPU groups them by what it reads."""
+    def leaves(self, node: Fold, count: int) -> tuple[Fold, int, bool] | None:
+        size = self.leaf(node, count)
+        return None if size is None else (node, size, True)
 
     def part(self, node: Fold, extents: Sequence[int]) -> int | None:
         count = extents[-1]

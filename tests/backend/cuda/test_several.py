@@ -176,6 +176,47 @@ def test_rows_of_a_block_are_grouped_as_in_all(
         assert machine.moved == before
 
 
+def numbered(a: Any) -> Any:
+    """The index of each element, in row-major order, as floats."""
+    return td.cast(td.iota(a.size), td.float32).reshape(a.shape)
+
+
+def affine(x: Any, y: Any) -> Any:
+    return x[0] * y[0], x[1] * y[0] + y[1]
+
+
+SUMS: dict[str, F] = {
+    "weights": lambda a: td.sum(a * numbered(a)),
+    "differences": lambda a: td.sum(td.abs(a[1:] - a[:-1])) * 2,
+    "stencil": lambda a: td.sum(td.stencil(lambda w: w[-1, 0] + w[1, 1], a, boundary=td.mirror)),
+    "mask": lambda a: td.mean(td.where(numbered(a) % 3 == 0, a, 0)),
+    "in a fixed order": lambda a: td.sum(a * 2, deterministic=True),
+    "halves": lambda a: td.sum(a.astype(td.float16) * td.cast(numbered(a) % 5, td.float16)),
+    "beside an extreme": lambda a: td.fold(
+        lambda x, y: (x[0] + y[0], td.maximum(x[1], y[1])), (0, 0),
+        td.zip(a * numbered(a), a), axis=None),
+    "affine functions": lambda a: td.fold(affine, (1, 0), td.zip(1 + a * 1e-3, numbered(a)), None),
+}  # fmt: skip
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("shape", [(20011, 1), (137, 153)])
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_any_elements_are_cut(
+    name: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each GPU adds what it has; only totals, and what lies beside cuts, are moved."""
+    monkeypatch.setattr(gpu_rows, "BLOCKS", 16)
+    monkeypatch.setattr(gpu_rows, "LEAST", 1)
+    a = np.random.default_rng(4).random(shape).astype(np.float32)
+    check(SUMS[name], 3, a)
+    with pretended(2) as machine:
+        u = td.shard(a, 2)
+        before = machine.moved
+        td.jit(SUMS[name], backend="cuda", devices=2)(u)
+        assert machine.moved - before < a.nbytes // 4
+
+
 def test_sums_of_columns_move_totals() -> None:
     a = matrix((4096, 16))
     with pretended(2) as machine:

@@ -422,6 +422,8 @@ BY_LIBRARY: dict[str, Callable[..., Any]] = {
     "fft2": lambda a: td.fft.fft2(a),
     "of all axes": lambda a: td.fft.fftn(a),
     "solve": lambda a: td.linalg.solve(a, a[:, :, :3] + 1),
+    "solve for the same sides": lambda a: td.linalg.solve(a, a[0, :, :3] + 1),
+    "solve with the same matrix": lambda a: td.linalg.solve(a[0], a[:, :, :3] + 1),
     "inv": lambda a: td.linalg.inv(a) * 2,
     "slogdet": lambda a: td.linalg.slogdet(a),
     "eigh": lambda a: td.linalg.eigh(a + a.mT),
