@@ -64,7 +64,7 @@ NATIVE = register(Target("native", operations=frozenset((
     "integer absolute", "short atomic operations",
 ))))  # fmt: skip
 #: Blocks of arrays of dask are computed by `native`, whose bits they have.
-DASK = register(replace(NATIVE, name="dask", blocks=True))
+register(replace(NATIVE, name="dask", blocks=True))
 CUDA = register(Target("cuda", gpu=True, several=True, operations=frozenset((
     "classification", "nextafter", "saturating conversion", "float32 to int32 of NaN",
     "float32 to uint32 of NaN", "float64 to float16", "complex conversion", "atomic float addition",

@@ -332,6 +332,36 @@ def test_reverse_and_roll(check):
     check(cases)
 
 
+def test_reads_of_an_axis_without_elements(backend):
+    """At indices that depend on data, none of which is in range, in unchecked programs, too."""
+    i, row, full = np.array([0, 0]), np.zeros((2, 0)), np.ones((4, 3))
+    readers = {
+        "gather": lambda a, i: td.gather(a, i),
+        "take": lambda a, i: td.sum(td.take(a, i, axis=0)),
+        "clipped": lambda a, i: td.take(a, i, axis=0, mode="clip"),
+        "wrapped": lambda a, i: td.take(a, i, axis=0, mode="wrap"),
+        "index": lambda a, i: a[i] + 1,
+        "two": lambda a, i: a[i, i],
+        "backpermute": lambda a, i: td.backpermute(
+            (i.shape[0], a.shape[1]), lambda j, k: (i[j], k), a
+        ),
+    }
+    for name, function in readers.items():
+        program = td.jit(function, backend=backend)
+        with pytest.raises(td.IndexOutOfBounds, match="axis 0 has no elements") as caught:
+            program(full[:0], i)
+        assert "lambda a, i:" in str(caught.value), name
+        assert np.array_equal(program(full, i), td.jit(function, backend="reference")(full, i))
+        program(full[:0], i[:0])
+        if name != "two":
+            program(row[:0], i)
+    guarded = td.jit(lambda a, i: td.cond(a.shape[0] > 0, a[i], td.zeros((2, 3))), backend=backend)
+    for a in (full[:0], full):
+        assert np.array_equal(guarded(a, i), np.ones((2, 3)) * (len(a) > 0))
+    with pytest.raises(td.IndexOutOfBounds, match="axis 0"):
+        td.run(td.gather(full[:0], i), backend=backend)
+
+
 def test_take_and_gather(check):
     a = small("int64", (4, 5, 3), high=1000)
     indices = np.array([3, 0, 0, 2], "i4")

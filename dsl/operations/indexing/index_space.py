@@ -34,7 +34,7 @@ from ...types import int64, uint64
 from ..common import label_of, normalise_axes, normalise_axis, operation, whole_number
 from .parts import index_parts, is_index_array, is_truth, part_of, refuse_no_index, unwrapped
 from .row_major import at_most, delinear, greatest, least, linear, minus, plus, product, size, times
-from .slicing import from_either_end, integer_index, slice_axis, within
+from .slicing import from_either_end, from_some, integer_index, known_before, slice_axis, within
 
 __all__ = ["backpermute", "broadcast_to", "diagonal", "expand_dims", "flatten", "flip", "gather",
            "permute_dims", "ravel", "replicate", "reshape", "reverse", "roll", "squeeze",
@@ -594,6 +594,9 @@ def backpermute(
             hint="Return one index per axis of the array that is read.",
         )
     index = [as_index(Scalar(e), "the index function of backpermute") for e in leaves]
+    for k, (e, n) in enumerate(zip(index, array._shape, strict=True)):
+        if not (isinstance(e, Index) and extents[e.axis] is n):
+            checks += from_some(n, k, extents)
     return map_over(array, index, extents, label_of("backpermute", name, schedule), checks)
 
 
@@ -662,6 +665,8 @@ def _take(
     else:
         at = simplify.cast(chosen._element([Index(k + j) for j in range(r)])[0], int64)
     checks: list[Check] = []
+    if mode != "raise" or not known_before(at):
+        checks += from_some(n, k, shape)
     if mode == "wrap":
         at = apply_primitive("remainder", [at, n])
     elif mode == "clip":

@@ -18,7 +18,7 @@ from ...scalar import apply_primitive, as_count
 from ...shapes import broadcast_shapes, same_shape, stretched
 from ...types import int64
 from .row_major import plus
-from .slicing import from_either_end, slice_axis
+from .slicing import from_either_end, from_some, slice_axis
 
 
 def unwrapped(index: Indexing) -> Indexing:
@@ -116,6 +116,7 @@ def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
 
     shape: list[Expr] = []  # of slices and None
     target: list[Expr] = []
+    picked: list[tuple[Expr, int]] = []
     for k, part in enumerate(parts):
         before = len(shape)
         here = Index(before if before < first else before + len(block))
@@ -135,6 +136,7 @@ def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
             shifted = substitute(own, {Index(j): Index(first + j) for j in range(len(block))})
             (e,) = arrays[k]._element(shifted)
             target.append(_from_end(simplify.cast(e, int64), n))
+            picked.append((n, axis))
         else:
             refuse_no_index(part)
             e = as_count(part, "an index")
@@ -142,6 +144,8 @@ def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
             at = from_either_end(e, n, axis, checks) if strict else _from_end(e, n)
             target.append(at)
     shape[first:first] = block
+    for n, axis in picked if reading else ():
+        checks += from_some(n, axis, tuple(shape))
     return Part(tuple(shape), tuple(target), tuple(checks), bool(arrays))
 
 

@@ -11,7 +11,7 @@ from ...analysis.polynomial import polynomial
 from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...expr import Apply, Const, Expr, Extent, Param, Read, Var, constant, substitute, walk
-from ...graph import Check
+from ...graph import Check, Shape
 from ...scalar import Scalar, apply_primitive, as_count
 from ...shapes import on_host, require
 from ...types import int64
@@ -214,6 +214,22 @@ def within(at: Expr, n: Expr, axis: int) -> tuple[Check, ...]:
             at, zero,
             f"an index is out of range for axis {axis}: {{left}}, counted from its start.",
             relation=">=", error="IndexOutOfBounds", hint=_INDICES),
+    )  # fmt: skip
+
+
+def from_some(n: Expr, axis: int, shape: Shape) -> tuple[Check, ...]:
+    """A check that an axis has elements if anything of `shape` is read along it, at indices that
+    depend on data: there is none in range, and on a GPU a read elsewhere ends the process's use of
+    it.  No check where extents of the result depend on data, too: an index stands for each."""
+    if (isinstance(n, Const) and n.value > 0) or not all(map(known_before, (n, *shape))):
+        return ()
+    some: Expr = constant(1)
+    for e in shape:
+        some = least(some, e)
+    return require(
+        n, some, f"axis {axis} has no elements, so no index is in range.",
+        relation=">=", error="IndexOutOfBounds",
+        hint="Test for it: td.cond(a.shape[0] > 0, a[i], other), or give it an element.",
     )  # fmt: skip
 
 
