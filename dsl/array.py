@@ -303,6 +303,11 @@ class Array(Operators["Array"]):
         found: dict[str, Any] = later.computed.interface(self)
         return found
 
+    @property
+    def __array_struct__(self) -> object:
+        """The same as a structure of C's, which NumPy reads first: in less time."""
+        return later.computed.structure_of(self)
+
     def tobytes(self) -> bytes:
         """The bytes of the elements in row-major order; the array is computed.
 

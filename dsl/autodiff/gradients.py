@@ -24,6 +24,7 @@ from ..errors import (
 )
 from ..evaluator import evaluator
 from ..expr import Const, Expr, Var
+from ..frontend.call_cache import CallCache
 from ..frontend.refusals import called, result_of
 from ..frontend.sources import as_array, use
 from ..frontend.tracing import enclosing_kernel
@@ -312,11 +313,7 @@ def value_and_grad(
 
     @_named_after(f)
     def differentiated(*args: object, **named: object) -> object:
-        inside = enclosing_kernel() is not None
-        value, aux, gradients = _differentiated(
-            *_in_order(f, args, named), argnums, has_aux, memory, "value_and_grad"
-        )
-        return (value, aux) if has_aux else value, _as_requested(gradients, argnums, inside)
+        return _derivatives(*_in_order(f, args, named), argnums, has_aux, memory, "value_and_grad")
 
     return differentiated
 
@@ -367,14 +364,40 @@ def grad(
 
     @_named_after(f)
     def differentiated(*args: object, **named: object) -> object:
-        inside = enclosing_kernel() is not None
-        _, aux, gradients = _differentiated(
-            *_in_order(f, args, named), argnums, has_aux, memory, "grad"
-        )
-        found = _as_requested(gradients, argnums, inside)
-        return (found, aux) if has_aux else found
+        return _derivatives(*_in_order(f, args, named), argnums, has_aux, memory, "grad")
 
     return differentiated
+
+
+def _derivatives(f: Function, args: tuple[object, ...], argnums: int | Sequence[int],
+                 has_aux: bool, memory: float | str | None, operation: str) -> object:  # fmt: skip
+    """What the functions that `grad` and `value_and_grad` make return: a cached call, unless `f`
+    sees arrays of NumPy's, with which it may compute in NumPy."""
+    chosen = _numbers(argnums, operation)
+    seen = [a for k, a in enumerate(args) if k not in chosen and k - len(args) not in chosen]
+    if any(isinstance(a, np.ndarray) for a in flatten(seen)[0]):
+        return _called(f, operation, argnums, has_aux, memory, *args)
+    return _calls_of_derivatives((f, operation, argnums, has_aux, memory, *args), {})
+
+
+def _called(
+    f: Function,
+    operation: str,
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    memory: float | str | None,
+    *args: object,
+) -> object:
+    inside = enclosing_kernel() is not None
+    value, aux, gradients = _differentiated(f, args, argnums, has_aux, memory, operation)
+    found = _as_requested(gradients, argnums, inside)
+    if operation == "grad":
+        return (found, aux) if has_aux else found
+    return (value, aux) if has_aux else value, found
+
+
+#: Outside of functions that are traced.
+_calls_of_derivatives = CallCache(_called)
 
 
 def _in_order(

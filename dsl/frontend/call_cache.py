@@ -365,9 +365,10 @@ class CallCache:
 
     def _alone(self, result: object, args: Sequence[object], kwargs: Mapping[str, object],
                read: _Read) -> object:  # fmt: skip
-        """The result of a call that is not cached, but part of a chain."""
-        arrays = _arrays(result)
-        if arrays is not None and _is_new(arrays, args, kwargs):
+        """The result of a call that is not cached, but part of a chain, if it can be computed: no
+        symbol of a derivative is in it, or in a function that it takes."""
+        arrays = _arrays(result) if all(map(_has_value, (*args, *kwargs.values()))) else None
+        if arrays and _is_new(arrays, args, kwargs) and all(map(later.computed.is_closed, arrays)):
             cached = CachedCall(self.function, self.numbers, result, arrays, alone=True)
             _defer(cached, arrays, args, kwargs, read)
         return result
@@ -435,6 +436,15 @@ def _is_new(arrays: Sequence[Array], args: Sequence[object], kwargs: Mapping[str
         a._pending is not None or isinstance(a._leaves[0].node, Input) or id(a) in given
         for a in arrays
     )
+
+
+def _has_value(a: object) -> bool:
+    """Whether all arrays in an argument are data or results of calls, and so no symbols."""
+    if type(a) is list or type(a) is tuple:
+        return all(map(_has_value, a))
+    if type(a) is not Array or a._pending is not None:
+        return True
+    return all([getattr(leaf.node, "source", None) is not None for leaf in a._leaves])
 
 
 def _defer(cached: CachedCall, arrays: Sequence[Array], args: Sequence[object],
@@ -800,8 +810,7 @@ def _values(call: DeferredCall) -> Sequence[object] | None:
     program = call.cached.program
     if program is None or call.cached.settings is not settings():
         return None
-    again = _note_computed(call)
-    if again and call.depth > MOST_AGAIN:
+    if call.depth > 1 and _note_computed(call) and call.depth > MOST_AGAIN:
         return None  # what is computed on the way is kept by an ordinary evaluation (held.py)
     try:
         return program(call.data, call.numbers)

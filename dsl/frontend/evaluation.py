@@ -215,6 +215,16 @@ def interface(array: Array) -> dict[str, Any]:
             "strides": value.strides, "version": 3}  # fmt: skip
 
 
+def structure_of(array: Array) -> object:
+    """`__array_struct__` of a value that the array keeps on the host; an AttributeError for others:
+    NumPy holds the array, not what it is given here."""
+    if not is_tracing() and array.structure.is_leaf and is_closed(array):
+        (value,) = values_of(array, "NumPy")
+        if type(value) is np.ndarray and value.dtype.isbuiltin == 1:
+            return on_host(value).__array_struct__
+    raise AttributeError("no __array_struct__")  # (Array.__getattr__ says it in its own way)
+
+
 def on_gpu(array: Array) -> Any:
     """`__cuda_array_interface__` of the value; an AttributeError where that is on the host."""
     data = known_values(array)

@@ -362,7 +362,7 @@ class Operators(Generic[V]):
                     "and td's functions; td.foreign(f, x) calls the compiled one from a kernel; "
                     "outside of compiled functions pass td.run(x).",
                 )
-            if name == "__array_struct__":  # NumPy asks each array for it
+            if name == "__array_struct__":  # NumPy asks each scalar for it, and each array
                 raise AttributeError(name)
             raise missing_attribute(self, name)
 

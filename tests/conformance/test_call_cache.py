@@ -729,3 +729,48 @@ def test_small_parts_of_data_are_views(monkeypatch: pytest.MonkeyPatch) -> None:
     assert float(td.sum(row)) == 240.0
     with pytest.raises(td.IndexOutOfBounds, match="40"):
         np.asarray(a[40])
+
+
+def test_derivatives_are_cached_where_functions_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = RNG.random((20, 3)), RNG.random(20)
+    tx, ty = td.use(x), td.use(y)
+
+    def loss(w: Any, x: Any, y: Any) -> Any:
+        return td.sum((x @ w - y) ** 2)
+
+    w, expected = td.use(np.ones(3)), np.ones(3)
+    for _ in range(6):
+        slope = td.grad(loss)(w, tx, ty)
+        value, same = td.value_and_grad(loss)(w, tx, ty)
+        np.testing.assert_allclose(slope, 2 * x.T @ (x @ expected - y))
+        np.testing.assert_array_equal(np.asarray(slope), np.asarray(same))
+        np.testing.assert_allclose(float(value), ((x @ expected - y) ** 2).sum())
+        w, expected = w - 0.01 * slope, expected - 0.01 * np.asarray(slope)
+    assert is_deferred(slope) and is_deferred(value)
+
+    def of_symbols(v: Any) -> Any:
+        """They and what is made of them have no values, however it is called."""
+        table = [2.0]
+        for a in v * 2, td.map(lambda i: v[i] * table[0], td.iota(3)), td.stack([v, v]):
+            assert a._pending is None and not a._is_closed() and repr(a).startswith("<Array (")
+        return td.sum(v * table[0])
+
+    for _ in range(3):
+        np.testing.assert_array_equal(np.asarray(td.grad(of_symbols)(w)), [2.0] * 3)
+
+    factors, scale = [1.0], 1.0
+    for k in range(5):  # never those of an earlier call
+        factors[0] = scale = float(k)
+        for f in lambda a: td.sum(a * factors[0]), lambda a: td.sum(a * scale):
+            np.testing.assert_array_equal(np.asarray(td.grad(f)(w)), [k] * 3)
+
+    seen = []
+
+    def of_numpys(w: Any, x: Any) -> Any:
+        seen.append(type(x))
+        return td.sum(w * (1.0 if x.max() > 1 else 2.0)) + x.astype(int).flatten().sum()
+
+    for k in range(5):
+        host = np.full(2, float(k))
+        assert td.grad(of_numpys)(w, host)[0].item() == (1 if k > 1 else 2)
+    assert set(seen) == {np.ndarray}

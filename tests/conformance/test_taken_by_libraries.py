@@ -67,6 +67,21 @@ DRAWN = {
 }
 
 
+def test_numpy_takes_the_value_itself() -> None:
+    """By a structure of C's: no copy, which cannot be written, and lives as long as it is used."""
+    a = td.iota(5) * 2.5
+    taken, again = np.asarray(a), np.asarray(a)
+    assert np.shares_memory(taken, again) and not taken.flags.writeable
+    assert np.array(a).flags.writeable
+    del a, again
+    gc.collect()
+    np.testing.assert_array_equal(taken, np.arange(5) * 2.5)
+    for kept in td.zip(td.iota(2), td.iota(2)), td.cast(td.iota(2), td.bfloat16):
+        assert not hasattr(kept, "__array_struct__")
+    assert np.asarray(td.cast(td.iota(2), td.bfloat16)).dtype.name == "bfloat16"
+    td.jit(lambda x: x if not hasattr(x, "__array_struct__") else 1 / 0)(np.ones(2))
+
+
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("name", DRAWN)
 def test_matplotlib(name):
