@@ -365,10 +365,13 @@ class CallCache:
 
     def _alone(self, result: object, args: Sequence[object], kwargs: Mapping[str, object],
                read: _Read) -> object:  # fmt: skip
-        """The result of a call that is not cached, but part of a chain, if it can be computed: no
-        symbol of a derivative is in it, or in a function that it takes."""
-        arrays = _arrays(result) if all(map(_has_value, (*args, *kwargs.values()))) else None
-        if arrays and _is_new(arrays, args, kwargs) and all(map(later.computed.is_closed, arrays)):
+        """The result of a call that is not cached, but part of a chain: if its data is in one
+        piece, and no symbol of a derivative is in it or in a function that it takes."""
+        if read.depth >= MOST_DEEP or not all(map(_has_value, (*args, *kwargs.values()))):
+            return result
+        arrays = _arrays(result)
+        if (arrays and _is_new(arrays, args, kwargs) and all(map(reads_whole, arrays))
+                and all(map(later.computed.is_closed, arrays))):  # fmt: skip
             cached = CachedCall(self.function, self.numbers, result, arrays, alone=True)
             _defer(cached, arrays, args, kwargs, read)
         return result

@@ -518,6 +518,24 @@ def test_arrays_that_nobody_needs_are_not_computed_at_cuts() -> None:
         assert a._pending is not None and a._pending.call.depth < 20
 
 
+def test_what_is_too_large_to_keep_is_not_computed_at_cuts(tmp_path: Path) -> None:
+    """Nor data in parts."""
+    a = td.replicate(td.use(RNG.random(5)), 1 << 30, axis=0)  # (40 GB)
+    shown = [2.0]
+    for k in range(1100):  # more than Python's calls inside each other
+        a = a * 0.5 + 1 if k % 50 else td.map(lambda x: x * shown[0], a)
+    assert a._pending is None or a._pending.call.values is None
+    dask = pytest.importorskip("dask.array")
+    computed: list[int] = []
+    parts = dask.ones((6, 4), chunks=(3, 4)).map_blocks(lambda b: computed.append(1) or b)
+    computed.clear()
+    b = td.use(parts)
+    for _ in range(40):
+        b = b * 0.5 + 1
+    assert not computed
+    np.testing.assert_allclose(np.asarray(b), 2.0)
+
+
 def test_what_calls_read_is_that_of_then() -> None:
     """A list may be changed, and an index read, before the value is needed."""
     for _ in range(5):
