@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ from treadle.skeletons.ir.counted import Loops, counted, most
 from treadle.skeletons.ir.failures import raise_failure
 from treadle.skeletons.ir.kernel import Buffer, Kernel, Lowered
 from treadle.skeletons.ir.narrow import narrow
-from treadle.skeletons.lower.lower import LoweringContext, lower
+from treadle.skeletons.ir.tidy import tidied
+from treadle.skeletons.lower.lower import LoweringContext, lower, untidied
 
 from ..runtime import steps
 from ..runtime.run import HostValues, Params, Unrecordable
@@ -74,7 +75,8 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
     ) -> None:
         super().__init__(owner, node, lowered_as, expendable)
         multiprocessors = owner.device.multiprocessors
-        lowered = lower_for(lowered_as, multiprocessors, self.check, strided, schedule)
+        context = context_for(multiprocessors, self.check, strided, schedule)
+        lowered = untidied(lowered_as, context)
         bound: dict[Expr, Expr] = {}
         for kernel in (v for k in lowered.kernels for v in with_fallbacks(k)):
             bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
@@ -85,8 +87,8 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
         self._most: HostValues | None = None
         room = owner.device.shared
         self.launches = [
-            [KernelLaunch(owner, lowered_as, v, lowered.scratch)
-             for v in with_fallbacks(k) if dynamic_shared_bytes(v) <= room]
+            Variants(owner, lowered_as, lowered.scratch,
+                     [v for v in with_fallbacks(k) if dynamic_shared_bytes(v) <= room])
             for k in lowered.kernels
         ]  # fmt: skip
 
@@ -111,7 +113,7 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
                     break
             else:
                 run.refuse_recording("a kernel has no form for every value of a loop's counter")
-                raise AssertionError(f"{variants[0].kernel.name}: no variant fits")
+                raise AssertionError(f"{variants.kernels[0].name}: no variant fits")
             if made.tasks <= 0:
                 continue
             if not made.code.errors:
@@ -121,6 +123,28 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
             run.queue.put(Fill(errors, np.zeros((), _int64)))
             run.queue.put(Launch(made.code, made.blocks, made.scalars, made.tasks, errors))
             raise_failure(made.code.kernel, run.queue.download(errors))
+
+
+class Variants:
+    """The variants of a kernel, in the order of trying; each is prepared when it is tried first,
+    because most are never tried."""
+
+    def __init__(
+        self, owner: CudaExecutor, node: Node, scratch: Sequence[Buffer], kernels: Sequence[Kernel]
+    ) -> None:
+        self.owner, self.node, self.scratch, self.kernels = owner, node, scratch, kernels
+        self._made: dict[int, KernelLaunch] = {}
+
+    def __iter__(self) -> Iterator[KernelLaunch]:
+        return (self[k] for k in range(len(self.kernels)))
+
+    def __getitem__(self, k: int) -> KernelLaunch:
+        found = self._made.get(k)
+        if found is None:
+            kernel = tidied(self.kernels[k])
+            made = KernelLaunch(self.owner, self.node, kernel, self.scratch)
+            found = self._made.setdefault(k, made)
+        return found
 
 
 class KernelLaunch:
@@ -240,7 +264,17 @@ def lower_for(
     schedule: Schedule | None = None,
 ) -> Lowered:
     """The GPU kernels of a node."""
-    context = LoweringContext(
+    return lower(node, context_for(multiprocessors, check, strided, schedule))
+
+
+def context_for(
+    multiprocessors: int,
+    check: bool,
+    strided: frozenset[Leaf] = frozenset(),
+    schedule: Schedule | None = None,
+) -> LoweringContext:
+    """How nodes are lowered for a GPU."""
+    return LoweringContext(
         target=CUDA,
         threads=multiprocessors,
         vector_bytes=16,
@@ -248,4 +282,3 @@ def lower_for(
         strided=strided,
         schedule=schedule,
     )
-    return lower(node, context)

@@ -27,12 +27,17 @@ _REACH = 160
 
 def tidy(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel and its fallbacks, simplified (module docstring)."""
+    fallback = tidy(kernel.fallback) if kernel.fallback is not None else None
+    return replace(tidied(kernel), fallback=fallback)
+
+
+def tidied(kernel: ir.Kernel) -> ir.Kernel:
+    """The kernel, simplified; its fallback is as it was."""
     body, again = kernel.body, True
     while again:  # repeat while conditions are removed
         tidying = _Tidying(body)
         body, again = tidying.body(tidying.living(body), frozenset()), tidying.decided
-    fallback = tidy(kernel.fallback) if kernel.fallback is not None else None
-    return replace(kernel, body=body, fallback=fallback)
+    return replace(kernel, body=body)
 
 
 def _uses(s: ir.Statement) -> list[Expr]:
