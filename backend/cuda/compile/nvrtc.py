@@ -17,7 +17,7 @@ from typing import Any
 from treadle.dsl.errors import BackendUnavailable, CompilationError
 from treadle.dsl.process import locks
 from treadle.dsl.process.workers import concurrently
-from treadle.skeletons.ir.kernel import Kernel
+from treadle.skeletons.ir.kernel import Kernel, statements
 
 from ...runtime.disk_cache import DiskCache
 from ..codegen.text import dynamic_shared_bytes, entry_name, print_kernel
@@ -50,6 +50,9 @@ class Cubin:
 _OPTIONS = ("--ptxas-options=-v", "--fmad=false", "--std=c++17", "--no-display-error-number")
 _memory: OrderedDict[tuple[str, DiskCache | None], Cubin] = OrderedDict()
 _memory_lock = locks.lock()
+#: Kernels are printed one after the other: Python would not print two in less time, and so the
+#: compiler, which needs no Python, begins with the first while the second is printed.
+_printing = locks.lock()
 _MEMORY_LIMIT = 1024
 _disk = DiskCache(folder="cuda")
 
@@ -61,16 +64,19 @@ def compile_kernel(kernel: Kernel, arch: str, fast_math: bool = False, *,
     `arch` is a real architecture, such as "sm_90a".  `CompilationError` carries the CUDA C++ and
     NVRTC's log.
     """
-    source = print_kernel(kernel, fast_math=fast_math)
+    with _printing:
+        source = print_kernel(kernel, fast_math=fast_math)
     return compile_text(source, entry_name(kernel), arch, kernel=kernel,
                         dynamic_shared_bytes=dynamic_shared_bytes(kernel), cache=cache)  # fmt: skip
 
 
 def compile_kernels(kernels: Sequence[Kernel], arch: str, fast_math: bool = False, *,
                     cache: DiskCache | None = None) -> list[Cubin]:  # fmt: skip
-    """Like `compile_kernel` for several kernels, compiled in parallel."""
-    jobs = [partial(compile_kernel, k, arch, fast_math, cache=cache) for k in kernels]
-    return concurrently(jobs, os.cpu_count() or 1)
+    """Like `compile_kernel` for several kernels, compiled in parallel, the largest first."""
+    order = sorted(range(len(kernels)), key=lambda k: -len(statements(kernels[k].body)))
+    jobs = [partial(compile_kernel, kernels[k], arch, fast_math, cache=cache) for k in order]
+    made = dict(zip(order, concurrently(jobs, os.cpu_count() or 1), strict=True))
+    return [made[k] for k in range(len(kernels))]
 
 
 def compile_text(source: str, name: str, arch: str, *, kernel: Kernel | None = None,

@@ -18,9 +18,10 @@ import pytest
 import treadle as td
 from tests.backend.cuda.compile import cubins
 from tests.dsl import zoo
-from treadle.backend.cuda.codegen.text import print_kernel
-from treadle.backend.cuda.compile.nvrtc import compile_kernel, compile_text
+from treadle.backend.cuda.codegen.text import entry_name, print_kernel
+from treadle.backend.cuda.compile.nvrtc import compile_kernel, compile_kernels, compile_text
 from treadle.backend.cuda.source import kernels_of, nodes
+from treadle.skeletons.ir.kernel import statements
 
 BASELINE = Path(__file__).parent / "baseline.json"
 #: Programs that every architecture compiles; the others only for sm_90a.
@@ -149,6 +150,15 @@ KNOWN = {
     "permuted: permute_bins last",
     "sorted_: unique_overwrite first",
 }
+
+
+def test_kernels_that_compile_together_are_in_their_order(nvrtc: None) -> None:
+    """Though the largest is begun first."""
+    kernels = [kernel for _, k, kernel in cubins.variants("sums", "sm_90a") if k == 0]
+    sizes = [len(statements(kernel.body)) for kernel in kernels]
+    assert sizes != sorted(sizes, reverse=True)
+    made = compile_kernels(kernels, "sm_90a")
+    assert [m.name for m in made] == [entry_name(kernel) for kernel in kernels]
 
 
 def test_nothing_spills() -> None:
