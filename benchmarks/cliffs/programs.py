@@ -105,6 +105,145 @@ def local_binary_pattern_of_skimage(small: int) -> Cliff:
     return Cliff({"": natural}, {"numba": peer}, image)
 
 
+@cliff
+def words_of_eight_letters(small: int) -> Cliff:
+    """How often each word of eight letters occurs in DNA, by a code that rolls along."""
+    letters = np.random.default_rng(3).integers(0, 4, 4_000_000 // small).astype(np.uint8)
+    most = 4**8
+
+    def natural(letters: Any) -> Any:
+        def step(code: Any, letter: Any) -> Any:
+            code = (code * 4 + letter) % most
+            return code, code
+
+        codes = td.scan(step, td.int64(0), letters)[1]
+        return td.bincount(codes[7:], minlength=most)
+
+    def by_slices(letters: Any) -> Any:
+        n = letters.shape[0] - 7
+        code = td.zeros(n, td.int64)
+        for k in range(8):
+            code = code * 4 + letters[k : k + n]
+        return td.bincount(code, length=most)
+
+    @compiled
+    def peer(letters: Any) -> Any:
+        counts, code = np.zeros(4**8, np.int64), 0
+        for k in range(letters.size):
+            code = (code * 4 + letters[k]) % 4**8
+            if k >= 7:
+                counts[code] += 1
+        return counts
+
+    return Cliff({"": natural, "slices": by_slices}, {"numba": peer}, letters)
+
+
+@cliff
+def dynamic_time_warping(small: int) -> Cliff:
+    """The cost of the cheapest alignment of two series, row by row."""
+    x, y = floats(2, 1000 // small)
+
+    def natural(x: Any, y: Any) -> Any:
+        def row(before: Any, a: Any) -> Any:
+            beside = td.concatenate([td.full(1, np.inf), before[:-1]])
+
+            def cell(left: Any, given: Any) -> Any:
+                cost, best = given
+                made = cost + td.minimum(left, best)
+                return made, made
+
+            given = td.abs(a - y), td.minimum(before, beside)
+            return td.scan(cell, np.inf, given)[1], None
+
+        return td.scan(row, td.cumsum(td.abs(x[0] - y)), x[1:])[0][-1]
+
+    @compiled
+    def peer(x: Any, y: Any) -> Any:
+        before, row = np.full(y.size + 1, np.inf), np.full(y.size + 1, np.inf)
+        before[0] = 0.0
+        for i in range(x.size):
+            for j in range(y.size):
+                best = min(before[j], before[j + 1], row[j])
+                row[j + 1] = abs(x[i] - y[j]) + best
+            before, row = row, before
+            row[0] = np.inf
+        return before[-1]
+
+    return Cliff({"": natural}, {"numba": peer}, x, y)
+
+
+@cliff
+def superpixels_of_skimage(small: int) -> Cliff:
+    """SLIC: each pixel joins the nearest of the nine centres around, which move to the means."""
+    side, h, w = 16, 240 // min(small, 5), 320 // min(small, 5)
+    ny, nx, ratio = h // side, w // side, (10 / side) ** 2
+    image = 100 * floats(h // 8, w // 8, 3).repeat(8, 0).repeat(8, 1) + 5 * floats(h, w, 3)
+
+    def natural(image: Any) -> Any:
+        y, x = td.meshgrid(td.arange(h), td.arange(w), indexing="ij")
+        places = td.stack([y, x], axis=2).astype(td.float64)
+        features = td.concatenate([image, places], axis=2)
+        first = features[side // 2 :: side, side // 2 :: side].reshape(-1, 5)
+
+        def labels(centres: Any) -> Any:
+            best, label = td.full((h, w), np.inf), td.zeros((h, w), td.int64)
+            for i in (-1, 0, 1):
+                for j in (-1, 0, 1):
+                    row, column = y // side + i, x // side + j
+                    there = (row >= 0) & (row < ny) & (column >= 0) & (column < nx)
+                    k = td.where(there, row * nx + column, 0)
+                    c = centres[k]
+                    colour = ((image - c[:, :, :3]) ** 2).sum(axis=2)
+                    place = (y - c[:, :, 3]) ** 2 + (x - c[:, :, 4]) ** 2
+                    distance = td.where(there, colour + ratio * place, np.inf)
+                    label = td.where(distance < best, k, label)
+                    best = td.minimum(distance, best)
+            return label.reshape(-1)
+
+        def step(_: Any, centres: Any) -> Any:
+            label = labels(centres)
+            count = td.bincount(label, length=ny * nx)[:, None]
+            total = td.zeros((ny * nx, 5)).at[label].add(features.reshape(-1, 5))
+            return td.where(count > 0, total / td.maximum(count, 1), centres)
+
+        return labels(td.loop(9, step, first))
+
+    @compiled
+    def peer(image: Any) -> Any:
+        label, centres = np.zeros(h * w, np.int64), np.empty((ny * nx, 5))
+        total, count = np.empty((ny * nx, 5)), np.empty(ny * nx, np.int64)
+        for k in range(ny * nx):
+            y, x = k // nx * side + side // 2, k % nx * side + side // 2
+            centres[k, :3] = image[y, x]
+            centres[k, 3], centres[k, 4] = y, x
+        for _ in range(10):
+            total[:], count[:] = 0, 0
+            for y in range(h):
+                for x in range(w):
+                    best, nearest = np.inf, 0
+                    for row in range(max(y // side - 1, 0), min(y // side + 2, ny)):
+                        for column in range(max(x // side - 1, 0), min(x // side + 2, nx)):
+                            c = centres[row * nx + column]
+                            place = (y - c[3]) ** 2 + (x - c[4]) ** 2
+                            colour = 0.0
+                            for part in range(3):
+                                colour += (image[y, x, part] - c[part]) ** 2
+                            if colour + ratio * place < best:
+                                best, nearest = colour + ratio * place, row * nx + column
+                    label[y * w + x] = nearest
+                    count[nearest] += 1
+                    for part in range(3):
+                        total[nearest, part] += image[y, x, part]
+                    total[nearest, 3] += y
+                    total[nearest, 4] += x
+            for k in range(ny * nx):
+                if count[k] > 0:
+                    centres[k] = total[k] / count[k]
+        return label
+
+    return Cliff({"": natural}, {"numba": peer}, image)
+
+
 def _walk(ours: Program, scalar: Program, small: int) -> Cliff:
     """A scan of numbers, s / 2 + f(x), and all its states."""
 

@@ -62,7 +62,7 @@ def unroll_short(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 def _read_by_elements(order: Sequence[Node], roots: Sequence[Leaf]) -> set[Node]:
     """The folds of computed elements that only element-wise operations read."""
-    found = {n for n in order if isinstance(n, Fold) and is_plain(n) and _is_computed(n)}
+    found: set[Node] = {n for n in order if isinstance(n, Fold) and is_plain(n) and _is_computed(n)}
     found -= {leaf.node for leaf in roots}
     for node in order if found else ():
         if not isinstance(node, Generate):

@@ -116,9 +116,10 @@ def _ahead(update: Permute, walked: Recurrence) -> int | None:
     found: set[int | None] = set()
     for e in walk(update.bodies()):
         if isinstance(e, Read) and e.node is walked:
-            at = polynomial(e.args[0])
-            own = e.boundary is None and e.component < len(walked.collected) and at is not None
-            found.add((at - Polynomial.atom(Index(0))).value if own else None)
+            at, own = polynomial(e.args[0]), e.component < len(walked.collected)
+            if at is None or not own or e.boundary is not None:
+                return None
+            found.add((at - Polynomial.atom(Index(0))).value)
     (ahead,) = found if len(found) == 1 else (None,)
     return ahead if ahead is not None and ahead >= 0 else None
 
