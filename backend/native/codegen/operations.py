@@ -16,7 +16,7 @@ from . import mathlib
 from .half import from_storage, round_to, to_storage
 from .lanes import INTEGER_OF, Lanes
 from .target import Target
-from .text import Code, Reg, is_number, vector
+from .text import Code, Reg, is_number, literal, vector
 from .values import register_element
 
 _COMPARE = {
@@ -293,23 +293,28 @@ def _extreme(v: Lanes, target: Target, name: str, e: str, a: Reg, b: Reg) -> Reg
     in a row, which doubles the time of a loop whose state goes through it.
     """
     if target.vector_bytes == 64:  # AVX-512's `range` tells zeros apart, but ignores one NaN
-        found = _range(v, 4 + (name == "maximum"), e, a, b)
-        return v.select(e, v.compare("uno", e, a, b), v.lit(e, math.nan), found)
+        return _range(v, target, 4 + (name == "maximum"), e, a, b)
     found = v.select(e, v.compare("olt" if name == "minimum" else "ogt", e, a, b), a, b)
     both = v.op("or" if name == "minimum" else "and", INTEGER_OF[e], v.bits(e, a), v.bits(e, b))
     found = v.select(e, v.compare("oeq", e, a, b), v.from_bits(e, both), found)
     return v.select(e, v.compare("uno", e, a, a), a, found)
 
 
-def _range(v: Lanes, which: int, e: str, a: Reg, b: Reg) -> Reg:
-    """The instruction `vrangesd` or `vrangess`, on the first lanes of vector registers."""
-    word, lanes = ("sd", 2) if e == "double" else ("ss", 4)
+def _range(v: Lanes, target: Target, which: int, e: str, a: Reg, b: Reg) -> Reg:
+    """The instruction `vrangesd` or `vrangess`, on the first lanes of vector registers, or NaN."""
+    word, lanes, sse = ("sd", 2, "sse2") if e == "double" else ("ss", 4, "sse")
     t = vector(e, lanes)
-    wide = [v.code.emit(f"insertelement {t} poison, {e} {x}, i64 0") for x in (a, b)]
-    given = [*((t, x) for x in (*wide, "zeroinitializer")), ("i8", "-1"), ("i32", str(which)),
-             ("i32", "4")]  # fmt: skip
+    wide = [(t, v.code.emit(f"insertelement {t} poison, {e} {x}, i64 0")) for x in (a, b)]
+    given = [*wide, (t, "zeroinitializer"), ("i8", "-1"), ("i32", str(which)), ("i32", "4")]
     found = v.code.intrinsic(f"llvm.x86.avx512.mask.range.{word}", t, given)
-    return v.code.emit(f"extractelement {t} {found}, i64 0")
+    if target.slow_masks:
+        unordered = v.code.intrinsic(f"llvm.x86.{sse}.cmp.{word}", t, [*wide, ("i8", "3")])
+        blend = [(t, found), (t, literal(e, math.nan, lanes)), (t, unordered)]
+        found = v.code.intrinsic(f"llvm.x86.sse41.blendvp{word[1]}", t, blend)
+    found = v.code.emit(f"extractelement {t} {found}, i64 0")
+    if target.slow_masks:
+        return found
+    return v.select(e, v.compare("uno", e, a, b), v.lit(e, math.nan), found)
 
 
 def _float(v: Lanes, target: Target, name: str, t: ScalarType, result: ScalarType,

@@ -53,6 +53,12 @@ class Target:
             return False
         return consecutive or (what == "gather" and not self.cpu.startswith(SLOW_GATHERS))
 
+    @property
+    def slow_masks(self) -> bool:
+        """Whether comparing into a mask register, as LLVM does with AVX-512, and choosing by it
+        takes several times the cycles of the same in vector registers."""
+        return self.cpu.startswith("znver")
+
     @locks.cached
     def _has_avx2(self) -> bool:
         return self.is_x86 and "+avx2" in self.features.split(",")

@@ -117,10 +117,14 @@ def test_primitive(op: Primitive, t: ScalarType) -> None:
         check(op, t, rule[1], args, _natives(t, op.arity, 2)[op.name])
 
 
+@pytest.mark.parametrize("slow_masks", [False, True])
 @pytest.mark.parametrize("t", [float32, float64], ids=str)
 @pytest.mark.parametrize("name", ["minimum", "maximum"])
-def test_extremes_of_zeros_and_nan(name: str, t: ScalarType) -> None:
+def test_extremes_of_zeros_and_nan(
+    name: str, t: ScalarType, slow_masks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In vectors and one after the other, with long vectors and short ones: −0 is below 0."""
+    monkeypatch.setattr(Target, "slow_masks", slow_masks)
     special = np.array([np.nan, -np.inf, -1, -0.0, 0.0, 1, np.inf], t.numpy)
     args = [np.ascontiguousarray(g.ravel()) for g in np.meshgrid(special, special)]
     a, b = args
@@ -135,6 +139,7 @@ def test_extremes_of_zeros_and_nan(name: str, t: ScalarType) -> None:
             np.testing.assert_array_equal(out, want)
             numbers = ~np.isnan(want)
             np.testing.assert_array_equal(np.signbit(out)[numbers], np.signbit(want)[numbers])
+            assert np.unique(out.view(f"u{t.bytes}")[~numbers]).size == 1  # one kind of NaN
 
 
 def check(op: Primitive, t: ScalarType, result: ScalarType, args: list[np.ndarray[Any, Any]],
