@@ -518,6 +518,7 @@ def _is_known_beside(node: Node, use: Uses, body: tuple[Expr, ...], context: Con
         isinstance(node, Generate)
         and use.whole is not None
         and bool(use.reads)
+        and not use.by_matmul  # it reads operands in memory
         and not (node.label.ordered or context.settings.check or checked_by_data(node))
         and not any(isinstance(e, Read) for e in walk(body))
         and cost.is_formula(body)

@@ -121,3 +121,18 @@ def test_an_array_that_products_read_through_views_is_stored_once():
     for found, wanted in zip(program(x, w), (g.T @ w, g.reshape(-1, 2) @ w[:2], g.sum(0)),
                              strict=True):  # fmt: skip
         np.testing.assert_allclose(found, wanted, rtol=1e-13)
+
+
+@pytest.mark.parametrize("backend", ["native", "reference"])
+def test_a_product_reads_ones_that_are_a_result(backend):
+    """Others compute these numbers instead of reading them."""
+
+    def f(a):
+        ones = td.ones((5, 3))
+        return ones, ones @ a, ones[:, :2] + a[0, 0]
+
+    a = np.random.default_rng(0).random((3, 7))
+    found = td.jit(f, backend=backend)(a)
+    ones = np.ones((5, 3))
+    for got, want in zip(found, (ones, ones @ a, ones[:, :2] + a[0, 0]), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-14)
