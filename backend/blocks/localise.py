@@ -449,8 +449,24 @@ class Localiser:
         others = {*axes, *self.shape.written}
         itemsize *= prod(n for k, n in enumerate(self.extents) if k not in others) or 1
         itemsize = max(itemsize, LARGE if large else 0)
+        if isinstance(self.node, Matmul) and not self.engine.single:
+            return self._of_product(len(self.node.batch), axes, itemsize)
         rest = [self.extents[k] for k in axes]
         return dict(zip(axes, self.engine.choose(rest, itemsize), strict=True))
+
+    def _of_product(self, batch: int, axes: Sequence[int], line: int) -> dict[int, tuple[int, ...]]:
+        """The blocks of a product along these axes: whole matrices; else as many rows as columns,
+        which have `line` bytes each, but fewer rows where the result needs more than these."""
+        m, n, k = self.extents[batch:]
+        each, columns = line // max(k, 1), 0
+        matrix = max(line * (m + n) + each * m * n, 1)
+        before = [a for a in axes if a < batch]
+        chosen = self.engine.choose([self.extents[a] for a in before], matrix)
+        found = dict(zip(before, chosen, strict=True))
+        for a in reversed(axes[len(before) :]):
+            (found[a],) = self.engine.choose([self.extents[a]], max(2 * line, each * columns))
+            columns = max(found[a])
+        return found
 
     def _halos(self, free: tuple[int, ...]) -> tuple[int, ...]:
         """Add to each axis the indices that its neighbours need.  The axes that can be cut."""

@@ -50,8 +50,9 @@ SMALLEST, MOST, SENSIBLE = 1 << 9, 10_000, 1 << 20
 #: An array has at least so many blocks, if these are larger than `LARGE`: while the first is read,
 #: and the last is written, nothing else is done.
 OVERLAPPED, LARGE = 16, 64 << 20
-#: Of smaller blocks, in bytes, if there are many, the most time is spent between them.
-SMALL, MANY = 1 << 18, 500
+#: Of smaller blocks, in bytes, if there are many, the most time is spent between them; advice makes
+#: them larger or few.  With `ENOUGH` times the bytes that are read they are as large as they get.
+SMALL, MANY, FEW, ENOUGH = 1 << 18, 500, 32, 64
 #: Modes of memory maps whose pages are those of the file.
 _SHARED = ("r", "r+", "w+")
 #: Bytes per second of files, for the number of iterations of a loop in one pass.
@@ -189,6 +190,15 @@ class _Storage:
             Path(name).unlink()
 
 
+def _blocks(plan: Plan) -> int:
+    return sum(count(stage.blocks) for stage in plan.every())
+
+
+def _are_small(blocks: int, read: int, many: int) -> bool:
+    """Whether so many blocks of `read` bytes, if they are `many`, take their time between them."""
+    return blocks >= many and read // blocks < SMALL
+
+
 class Stream:
     """A call of a program on files."""
 
@@ -204,26 +214,31 @@ class Stream:
         self.sources = [s if isinstance(s, np.ndarray) else Parts(s) for s in sources]
         self.memory, self.asked = memory, chunks is not None
         given = given_chunks(chunks, sources)
+        self._planned = partial(plan_for, program, sources, params, given=given)
         known = [(tuple(map(int, s.shape)), _own_chunks(s)) for s in sources]
         numbers = [(type(p), np.asarray(p).tobytes()) for p in params]
         self.plan = program.executable.planned_once(
             (tuple(known), tuple(numbers), memory, tuple(given)),
             lambda: plan_for(program, sources, params, memory, given),
         )
-        self.total = sum(count(s.blocks) for s in self.plan.every())
+        self.total = _blocks(self.plan)
 
     def too_small(self) -> str | None:
         """What to say if blocks are so small that most of the time is spent between them."""
         read = sum(prod(s.shape) * np.dtype(s.dtype).itemsize for s in self.sources)
-        size = read // max(self.total, 1)
-        if self.total < MANY or size >= SMALL:
+        if not _are_small(self.total, read, MANY):
             return None
-        enough = in_bytes(4 * BLOCKS_IN_MEMORY * SMALL)
-        cause = "chunks=" if self.asked else f"memory={in_bytes(self.memory)}"
-        advice = "larger ones, or leave chunks= out" if self.asked else f"memory={enough!r} or more"
+        cause, advice = "chunks=", "  Write larger ones, or leave chunks= out."
+        if not self.asked:
+            cause = f"memory={in_bytes(self.memory)}"
+            enough, total = self.memory, self.total
+            while (small := _are_small(total, read, FEW)) and enough < ENOUGH * read:
+                enough *= 2
+                total = _blocks(self._planned(enough))
+            advice = "" if small else f"  Write memory={in_bytes(enough)!r} or more."
         return (
-            f"{cause} makes {self.total:,} blocks of {in_bytes(size)}, and most of the time is "
-            f"spent between them.  Write {advice}."
+            f"{cause} makes {self.total:,} blocks of {in_bytes(read // self.total)}, and most of "
+            f"the time is spent between them.{advice}"
         )
 
     def shape(self, leaf: Leaf) -> tuple[int, ...]:

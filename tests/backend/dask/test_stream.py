@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 import weakref
 from pathlib import Path
 from typing import Any
@@ -481,8 +483,37 @@ def test_a_product_along_a_file_reads_it_once(dtype: Any) -> None:
 
 def test_memory_for_tiny_blocks_is_warned_of():
     a = np.zeros((600, 300), np.float32)
-    with pytest.warns(UserWarning, match=r"memory=10 kB makes 600 blocks of 1\.2 kB.*'3\.15 MB'"):
+    with pytest.warns(UserWarning, match=r"memory=10 kB makes 600 blocks of 1\.2 kB.*'160 kB'"):
         td.stream(lambda x: x * 2, a, memory="10 KB")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        td.stream(lambda x: x * 2, a, memory="160 KB")
+
+
+def test_the_memory_for_larger_blocks_is_more_than_what_was_given():
+    """Also where blocks are small for another reason than the bytes of what is read."""
+    a = np.ones((600, 200), np.float32)
+    with pytest.warns(UserWarning, match=r"memory=100 kB makes .* Write memory='(\d+) kB'") as said:
+        td.stream(lambda x: x.T @ x, a, memory="100 KB")
+    (more,) = re.findall(r"Write memory='(\d+) kB'", str(said[0].message))
+    assert int(more) > 100
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (td.stream(lambda x: x.T @ x, a, memory=f"{more} KB") == 600).all()
+
+
+def test_a_product_of_one_chunk_has_square_blocks():
+    """Each reads rows and columns, so that few blocks read little; whole if it fits."""
+
+    def grid(a: np.ndarray, memory: int) -> tuple[int, ...]:
+        program = td.jit(lambda x: x.mT @ x).on("dask").lower(a)
+        (stage,) = stream.Stream(program, [a], (), memory).plan.stages
+        return tuple(stage.blocks.grid)
+
+    one, many = np.ones((1000, 300), np.float32), np.ones((50, 100, 20), np.float32)
+    assert grid(one, 2_000_000) == (4, 4) and grid(one, 9_000_000) == (1, 1)
+    assert grid(many, 300_000) == (10, 1, 1) and grid(many, 50_000_000) == (1, 1, 1)
+    assert grid(np.ones((1, 1000), np.float32), 3_000_000)[1] == 1  # whole rows of the result
 
 
 def test_parts_of_maps_are_read_from_their_files(tmp_path: Path, plate: np.ndarray) -> None:
