@@ -290,6 +290,13 @@ def test_nonsense_below_a_right_checksum_is_found_when_it_is_read(what, of_many_
         unpacked(json.dumps(document))
 
 
+@pytest.mark.parametrize("text", [b"1.0 2.0\n", b"", b"\xff\xfe", b"[1, 2]", b"{}"])
+def test_another_file_is_not_called_damaged(tmp_path, text):
+    (tmp_path / "x").write_bytes(text)
+    with pytest.raises(td.StorageError, match="is not a stored treadle program"):
+        load(tmp_path / "x")
+
+
 def test_pickled_data_are_refused(tmp_path):
     import io
 
