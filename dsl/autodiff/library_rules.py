@@ -18,7 +18,7 @@ from ..graph import Barrier, Generate, Label, Leaf, Library, Node, indices, know
 from ..libraries.base import LibraryOperation
 from ..operations import fourier
 from ..operations.algebra import linear_algebra, matrices as triangles
-from ..operations.algebra.decompositions import conjugate_transpose as _h
+from ..operations.algebra.decompositions import cofactors, conjugate_transpose as _h
 from ..operations.control import cond
 from ..operations.elements import functions
 from ..operations.indexing import index_space, joining, making
@@ -200,6 +200,9 @@ def _det(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Arra
     (g,), (d,), (a,) = bars, results, arguments
     if g is None:
         return [None]
+    small = cofactors(a)
+    if small is not None:
+        return [g[..., None, None] * (functions.conj(small) if a.types[0].is_complex else small)]
     scale = g * functions.conj(d) if d.types[0].is_complex else g * d
     regular = reductions.all(d != 0)
     inverse = linear_algebra.inv(functions.where(d[..., None, None] != 0, a, _unit_like(a)))

@@ -102,7 +102,8 @@ def _of_gamma_parameter(g: Scalar, x: Scalar, drawn: Scalar, a: Scalar) -> Scala
         signed = f.where(above, level + moved, -level - moved)
         return total + f.exp(weight) * signed * s * (1 + faster)
 
-    return g * f.cast(x * step * loop(_PARTS + 1, term, 0.0), kind)
+    integral: Scalar = loop(_PARTS + 1, term, 0.0)
+    return g * f.cast(x * step * integral, kind)
 
 
 #: Rules by primitive, one per argument.

@@ -261,13 +261,11 @@ _DIVERGES = "no convergence"
 
 
 class _Pivots(NamedTuple):
-    """Of LU decompositions: the diagonals of U, whether the number of exchanges is odd, and whether
-    a kernel of their own computes them."""
+    """Of LU decompositions: the diagonals of U, and whether the number of exchanges is odd."""
 
     diagonal: Sequence[Scalar]
     odd: Scalar | None
     checks: tuple[Check, ...]
-    by_kernel: bool
 
 
 def _pivots(array: Array, t: ScalarType, of: str, checks: tuple[Check, ...]) -> _Pivots | None:
@@ -276,7 +274,7 @@ def _pivots(array: Array, t: ScalarType, of: str, checks: tuple[Check, ...]) -> 
     if small := _unrolled(array, of):
         n, _, more = small
         made = small_matrices.lu(_entries(array, t, batch, n, n))
-        return _Pivots(made.diagonal, made.odd, (*checks, *more), False)
+        return _Pivots(made.diagonal, made.odd, (*checks, *more))
     rows, more = _sized(array, of)
     if not isinstance(rows, Const) or not rows.value:
         return None
@@ -289,7 +287,7 @@ def _pivots(array: Array, t: ScalarType, of: str, checks: tuple[Check, ...]) -> 
     for k in range(n - 1):
         moved = Scalar(exchanged._element((*here, constant(k)))[0]) != k
         odd = moved if odd is None else odd ^ moved
-    return _Pivots(diagonal, odd, checks, True)
+    return _Pivots(diagonal, odd, checks)
 
 
 @operation
@@ -311,7 +309,18 @@ def det(a: ArrayLike) -> Array:
         return _by_library("det", (), [array], t, [(batch, t)], checks)[0]
     value = small_matrices.det(factors.diagonal, factors.odd)
     found = _results("det", batch, [_Group((), [value], t)], factors.checks)
-    return _with_rule("det", (), found, [array], t)[0] if factors.by_kernel else found[0]
+    return _with_rule("det", (), found, [array], t)[0]
+
+
+def cofactors(a: Array) -> Array | None:
+    """Of small matrices, the derivatives of the determinant by the elements: polynomials, also of
+    singular matrices.  None for large ones."""
+    small = _unrolled(a, "det")
+    if small is None:
+        return None
+    (n, _, checks), t, batch = small, a.types[0], a._shape[:-2]
+    made = small_matrices.cofactors(_entries(a, t, batch, n, n))
+    return _results("det", batch, [_flat(made, t)], checks)[0]
 
 
 @operation
@@ -337,9 +346,7 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
     sign, logarithm = small_matrices.slogdet(factors.diagonal, factors.odd, _real(t))
     groups = [_Group((), [sign], t), _Group((), [logarithm], _real(t))]
     found = _results("slogdet", batch, groups, factors.checks)
-    if factors.by_kernel:
-        found = _with_rule("slogdet", (), found, [array], t)
-    return SlogdetResult(*found)
+    return SlogdetResult(*_with_rule("slogdet", (), found, [array], t))
 
 
 @operation

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,31 @@ def det(diagonal: Sequence[Scalar], odd: Scalar | None) -> Element:
     for x in diagonal[1:]:
         product = product * x
     return product if odd is None else f.where(odd, -product, product)
+
+
+def cofactors(a: Matrix) -> Matrix:
+    """The determinants without row i and column j, negative where i + j is odd: by expansion along
+    first rows, each determinant of the same rows and columns once."""
+    n = len(a)
+
+    @cache
+    def minor(rows: tuple[int, ...], columns: tuple[int, ...]) -> Any:
+        total: Any = None
+        for k, column in enumerate(columns):
+            others = columns[:k] + columns[k + 1 :]
+            x = a[rows[0]][column]
+            term = x * minor(rows[1:], others) if others else x
+            total = term if total is None else total - term if k % 2 else total + term
+        return total
+
+    def cofactor(i: int, j: int) -> Any:
+        rows, columns = (tuple(k for k in range(n) if k != away) for away in (i, j))
+        value = minor(rows, columns)
+        return -value if (i + j) % 2 else value
+
+    if n == 1:
+        return [[a[0][0].dtype(1)]]
+    return [[cofactor(i, j) for j in range(n)] for i in range(n)]
 
 
 def slogdet(

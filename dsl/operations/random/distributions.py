@@ -167,8 +167,8 @@ def _gamma_parts(key: ScalarKey, i: Scalar, a: Scalar) -> tuple[Scalar, Scalar]:
 
     _, v, _ = while_loop(lambda s: ~s[2], draw, (uint32(0), t(1), ~usable))
     power = log(0.5 * (1 + odd_fraction(pair(0)[0], t))) / a
-    drawn = apply_primitive("stop", [(d * v)._expr])
-    drawn = Scalar(apply_primitive("gamma_draw", [drawn, where(small, a + 1, a)._expr]))
+    found = apply_primitive("stop", [(d * v)._expr])
+    drawn = Scalar(apply_primitive("gamma_draw", [found, where(small, a + 1, a)._expr]))
     value = where(usable, drawn, where((a == 0) | (a == math.inf), a, math.nan))
     return value, where(small & usable, power, 0)
 

@@ -138,6 +138,21 @@ def test_pseudo_inverses_of_matrices_with_equal_singular_values(kind):
     td.check_grad(lambda a: td.sum(td.real(td.linalg.pinv(a)) * V[:4, :7]), a)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_determinants_of_small_matrices_are_polynomials(n):
+    a = 0.2 * np.random.default_rng(n).standard_normal((3, n, n)) + np.eye(n)
+    for f in (td.linalg.det, lambda a: td.linalg.slogdet(a)[1]):
+        slope = td.grad(lambda a, f=f: td.sum(td.sin(f(a))))
+        td.check_grad(lambda a, slope=slope: td.sum(td.cos(slope(a))), a)
+        second = td.jit(td.grad(lambda a, slope=slope: td.sum(slope(a) ** 2)), backend="native")
+        assert len(second.lower(a).kernels) < 10
+    want = np.linalg.det(a)[:, None, None] * np.linalg.inv(a).swapaxes(1, 2)
+    found = td.run(td.grad(lambda a: td.sum(td.linalg.det(a)))(a))
+    np.testing.assert_allclose(found, want, rtol=1e-10, atol=1e-13)
+    z = a + 1j * a.swapaxes(1, 2) ** 2
+    td.check_grad(lambda z: td.sum(td.abs(td.linalg.det(z)) ** 2), z)
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("factor", [0, 1j])
 @pytest.mark.parametrize("n", [3, 4, 6, 9])
