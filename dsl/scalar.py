@@ -212,6 +212,17 @@ class Scalar(Operators["Scalar"], Scoped):
         refuse_grid()
         raise self._no_value("float() (or a function of math)", instead_of_math() or _HINT_FLOAT)
 
+    def item(self) -> bool | int | float | complex:
+        """The value as a Python number.
+
+        Errors: `TracingError` for a value that is not known while a program is traced.
+        """
+        value = self._value()
+        if value is not None:
+            number: bool | int | float | complex = np.asarray(value).item()
+            return number
+        raise self._no_value("item()", _HINT_FLOAT)
+
     def __complex__(self) -> complex:
         value = self._value()
         if value is not None:

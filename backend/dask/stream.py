@@ -82,7 +82,7 @@ def plan_for(
     given = given or [None] * len(shapes)
     free = all(one is None for one in given)
     if free and (half := memory // (2 * BLOCKS_IN_MEMORY)) < least and size < largest:
-        raise _too_many(largest, max(half, SMALLEST), least, memory)
+        raise _too_small(largest, max(half, 1), least, memory)
 
     def planned(allowed: int) -> Plan:
         chunks = [
@@ -126,12 +126,13 @@ def _too_large(error: MemoryLimitExceeded, memory: int) -> MemoryLimitExceeded:
     )
 
 
-def _too_many(largest: int, size: int, least: int, memory: int) -> MemoryLimitExceeded:
+def _too_small(largest: int, size: int, least: int, memory: int) -> MemoryLimitExceeded:
     """The error for blocks that take longer to plan than to compute."""
     enough = -(-2 * BLOCKS_IN_MEMORY * least // 1000)
     return MemoryLimitExceeded(
         f"memory={in_bytes(memory)} cuts an array of {in_bytes(largest)} into "
-        f"{-(-largest // size):,} blocks of {in_bytes(size)}, more than {MOST:,}.",
+        f"{-(-largest // size):,} blocks of {in_bytes(size)}; blocks have {in_bytes(least)} or "
+        "more.",
         hint=f"Write memory='{enough} kB' or more: a block is read, computed and written at the "
         "same time, each with its results.",
     )

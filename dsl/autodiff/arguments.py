@@ -143,7 +143,11 @@ class Variable:
                 raise DTypeError(
                     f"{operation}: the argument {path or name} is {t}, and has no gradient.",
                     hint="Convert it to a float, x.astype(td.float64) or 3.0 for 3; or leave it "
-                    "out of argnums.",
+                    + (
+                        "out of argnums."
+                        if operation in ("grad", "value_and_grad")
+                        else "out: a function of the other arguments, lambda x: f(x, n)."
+                    ),
                 )
         self.scalar, self.given, self.structure = scalar, array._leaves, array.structure
         self.shape = array._shape

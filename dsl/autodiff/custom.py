@@ -8,7 +8,7 @@ and the arguments.  Derivatives ask the rule; programs that are run have the bar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..array import Array
 from ..errors import (
@@ -16,17 +16,29 @@ from ..errors import (
     GradientError,
     ShapeError,
     TracingError,
+    no_attribute,
     user_facing_maker,
     user_location,
 )
 from ..frontend.refusals import called
 from ..frontend.sources import as_array
 from ..frontend.tracing import enclosing_kernel
-from ..graph import ArrayLoop, Barrier, Generate, Input, Label, Leaf, Node, indices, topological
+from ..graph import (
+    ArrayLoop,
+    Barrier,
+    Check,
+    Generate,
+    Input,
+    Label,
+    Leaf,
+    Node,
+    indices,
+    topological,
+)
 from ..graphs.rebuild import Rebuilder
 from ..node import fresh_uid
 from ..scalar import Scalar, as_strong, lift
-from ..shapes import same_shape
+from ..shapes import require
 from ..types import kind_of_literal
 from .arguments import Substitution, constant_leaf, flatten, parts_in_order
 from .forward import Forward, transposed
@@ -74,11 +86,13 @@ class Form:
             return [None] * len(self.leaves)
         flat = parts_in_order(value, self._value, f"the {what} of {self.operation}")
         if len(flat) != len(self._parts):
+            both = what == "tangent" and len(flat) == 2 * len(self._parts)
             raise TracingError(
                 f"the rule of {self.operation} returned {len(flat)} {what}(s) for "
                 f"{len(self._parts)} value(s).",
-                hint=f"Return one {what} for each array or number, None for 0.",
-            )
+                hint="Return the tangent alone, without the value before it." if both
+                else f"Return one {what} for each array or number, None for 0.",
+            )  # fmt: skip
         found: list[Leaf | None] = []
         at = 0
         for v, part in zip(flat, self._parts, strict=True):
@@ -105,7 +119,12 @@ def _fitted(g: Leaf, like: Leaf, what: str) -> Leaf:
     if g.type.is_complex and not like.type.is_complex:
         raise DTypeError(f"a {what} is {g.type}, its value {like.type}.",
                          hint="Return its real part, td.real(g).")  # fmt: skip
-    checks = same_shape(like.shape, g.shape, what)
+    checks: tuple[Check, ...] = ()
+    for axis, (x, y) in enumerate(zip(like.shape, g.shape, strict=True)):
+        checks += require(
+            x, y, f"a {what} has extent {{right}} in axis {axis}, its value {{left}}.",
+            hint=f"A {what} has the shape of its value.",
+        )  # fmt: skip
     value = Array((g,)).astype(like.type) if g.type != like.type else Array((g,))
     (element,) = value._element(indices(len(like.shape)))
     node = Generate(like.shape, (element,), label=Label(what), where=user_location(), checks=checks)
@@ -256,6 +275,18 @@ class Rule:
         """Register `function(args, tangents)`, which returns the tangent of the result."""
         self._jvp = function
         return function
+
+    if not TYPE_CHECKING:  # a misspelled attribute is an error there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            said = f"'Rule' object has no attribute {name!r}"
+            if name == "defvjp":
+                said = (f"a rule has no {name!r}: write @f.vjp before one function (ybar, y, "
+                        "*args), which returns the cotangents of the arguments.")  # fmt: skip
+            elif name in ("defjvp", "defjvps"):
+                said = (f"a rule has no {name!r}: write @f.jvp before one function (args, "
+                        "tangents), which returns the tangent of the result.")  # fmt: skip
+            raise no_attribute(said, name)
 
     @user_facing_maker
     def __call__(self, *args: Any) -> Any:

@@ -173,7 +173,7 @@ def _not_given(value: Any, error: Exception) -> errors.TreadleError:
         )
     reason = str(error).partition("\n")[0].rstrip(".")
     return errors.TracingError(
-        f"a {name} cannot be used: {reason}.", hint="Convert it to a NumPy array, np.asarray(x)."
+        f"a {name} cannot be used: {reason}.", hint="Pass what NumPy converts to numbers."
     )
 
 

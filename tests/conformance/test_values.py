@@ -58,6 +58,13 @@ def test_numbers():
             convert(td.iota(3))
 
 
+def test_a_scalar_that_is_known_has_an_item():
+    slope = td.grad(lambda t: t**3)(2.0)
+    assert isinstance(slope, td.Scalar) and type(slope.item()) is float and slope.item() == 12
+    with pytest.raises(td.TracingError, match=r"item\(\) needs the value of a traced scalar"):
+        td.map(lambda x: x.item(), np.ones(2))
+
+
 def test_how_they_are_shown():
     a = np.arange(6.0).reshape(2, 3)
     assert repr(td.use(a) * 2) == "Array([[ 0.,  2.,  4.],\n       [ 6.,  8., 10.]])"

@@ -178,7 +178,8 @@ def split_arguments(flat: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 
 _ARGUMENTS = (
-    "Pass arrays (np.asarray(x) makes one), numbers, and tuples, lists or dicts of them.  Put "
+    "Pass arrays (np.asarray(x) makes one), numbers, and tuples, named tuples, dataclasses, lists "
+    "or dicts of them.  Put "
     "an object, as the self of a method, into a closure: "
     "self.step = td.jit(lambda a: self.advance(a))."
 )

@@ -116,16 +116,18 @@ def cofactors(a: Matrix) -> Matrix:
     n = len(a)
 
     @cache
-    def minor(rows: tuple[int, ...], columns: tuple[int, ...]) -> Any:
-        total: Any = None
+    def minor(rows: tuple[int, ...], columns: tuple[int, ...]) -> Scalar:
+        terms: list[Scalar] = []
         for k, column in enumerate(columns):
             others = columns[:k] + columns[k + 1 :]
             x = a[rows[0]][column]
-            term = x * minor(rows[1:], others) if others else x
-            total = term if total is None else total - term if k % 2 else total + term
+            terms.append(x * minor(rows[1:], others) if others else x)
+        total = terms[0]
+        for k, term in enumerate(terms[1:]):
+            total = total + term if k % 2 else total - term
         return total
 
-    def cofactor(i: int, j: int) -> Any:
+    def cofactor(i: int, j: int) -> Scalar:
         rows, columns = (tuple(k for k in range(n) if k != away) for away in (i, j))
         value = minor(rows, columns)
         return -value if (i + j) % 2 else value

@@ -221,6 +221,8 @@ def test_memory_for_tiny_blocks_of_a_large_file_is_refused_at_once(
     assert "Write memory='162 kB' or more" in str(raised.value)
     assert stream.Stream(program, [large], (), 162_000).total <= 10_100
     assert td.stream(f, large[:100], memory="10 KB").shape == (100, 16)
+    with pytest.raises(td.MemoryLimitExceeded, match="of 166 B; blocks have 512 B or more"):
+        td.stream(f, large[:1000], memory="1 kB")
 
 
 def test_mistakes(plate: np.ndarray) -> None:

@@ -82,6 +82,18 @@ def test_mistakes_in_rules_are_refused():
     f.vjp(lambda g, y, x: td.sum(g))
     with pytest.raises(td.ShapeError, match="rank 0"):
         td.grad(lambda x: td.sum(f(x)))(A)
+    f.vjp(lambda g, y, x: g[1:])
+    with pytest.raises(td.ShapeError, match="a cotangent has extent 2 in axis 0, its value 3"):
+        td.run(td.grad(lambda x: td.sum(f(x)))(A))
+    both = td.rule(td.sin)
+    both.jvp(lambda args, tangents: (td.sin(args[0]), tangents[0] * td.cos(args[0])))
+    with pytest.raises(td.TracingError, match="Return the tangent alone"):
+        td.jvp(both, (A,), (A,))
+    for name, instead in (("defvjp", "@f.vjp"), ("defjvp", "@f.jvp"), ("other", "no attribute")):
+        with pytest.raises(AttributeError, match=instead):
+            getattr(f, name)
+    with pytest.raises(td.DTypeError, match=r"function of the\s+other arguments"):
+        td.jvp(lambda x, n: x**n, (A, 2), (A, 0))
     f.vjp(lambda g, y, x: g * g)
     with pytest.raises(td.GradientError, match="not linear"):
         td.jvp(f, (A,), (A,))
