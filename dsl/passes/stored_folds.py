@@ -4,8 +4,9 @@
     g = f(x);  s = Σ h(x)       →   one pass that reads x, stores g and sums
 
 The second if everything is summed.  Gradients consist of such pairs: the sum of squares and twice
-the numbers, a cotangent that products read, and its sum over the rows.  On a GPU that has arrays as
-a whole; reads are of the element's own index, along rows, as wide as those of the sum alone.
+the numbers, a cotangent that products read, and its sum over the rows.  Where arrays are whole in
+one memory; reads are of the element's own index, along rows, as wide as those of the sum alone.  On
+a CPU only vectors: it reads matrices in the order of memory for a sum, and in tiles for an array.
 """
 
 from __future__ import annotations
@@ -24,24 +25,28 @@ from .vertical import checked_by_data
 def store_in_folds(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Merge pairs of a `Generate` and a `Fold` outside of loops, one after the other."""
     found = list(roots)
-    if not context.target.gpu or context.settings.check or context.in_parts:
+    gpu = context.target.gpu
+    if not (gpu or context.target.cores) or context.settings.check or context.in_parts:
         return found
-    while (pair := _pair(found)) is not None:
+    while (pair := _pair(found, gpu)) is not None:
         found = _merged(found, *pair, context)
     return found
 
 
-def _pair(roots: Sequence[Leaf]) -> tuple[Generate, Fold, StoringFold] | None:
-    """The first array and sum that become one, and what they become."""
-    outside = set(topological(roots, inside=False))
-    nodes = [n for n in topological(roots) if n in outside]
+def _pair(roots: Sequence[Leaf], columns: bool) -> tuple[Generate, Fold, StoringFold] | None:
+    """The first array and sum that become one, and what they become: of vectors, or (`columns`) of
+    everything and of columns, whatever the rank."""
+    order, outside = list(topological(roots)), set(topological(roots, inside=False))
+    nodes = [n for n in order if n in outside]
     arrays = [n for n in nodes if _is_stored(n)]
-    folds = [n for n in nodes if _is_sum(n)] if arrays else []
+    folds = [n for n in nodes if _is_sum(n, columns)] if arrays else []
     for fold in folds:
         assert isinstance(fold, Fold)
+        needed = _needed(roots, order, fold)
         for array in arrays:
             assert isinstance(array, Generate)
-            made = _together(array, fold)
+            stored = [k for k, leaf in enumerate(array.leaves) if leaf in needed]
+            made = _together(array, fold, stored) if stored else None
             if made is not None and not _between(array, fold):
                 return array, fold, made
     return None
@@ -58,9 +63,10 @@ def _is_stored(node: Node) -> bool:
     )
 
 
-def _is_sum(node: Node) -> bool:
+def _is_sum(node: Node, columns: bool) -> bool:
     return (
         isinstance(node, Fold)
+        and (columns or (not node.outer and len(node.inner) == 1))
         and node.label.schedule is None
         and not node.label.deterministic
         and not checked_by_data(node)
@@ -88,8 +94,9 @@ def _is_plain(elements: Sequence[Expr], last: int) -> bool:
     return True
 
 
-def _together(array: Generate, fold: Fold) -> StoringFold | None:
-    """The two as one node; None if they have different domains, or share nothing."""
+def _together(array: Generate, fold: Fold, stored: Sequence[int]) -> StoringFold | None:
+    """The two as one node, which stores some of the components; None if they have different
+    domains, or share nothing."""
     domain = fold.iteration_space()
     reads = [e for e in walk(fold.elements) if isinstance(e, Read) and e.node is array]
     if any(isinstance(e, Read) and e.node is array for e in walk(fold.epilogue)):
@@ -109,11 +116,14 @@ def _together(array: Generate, fold: Fold) -> StoringFold | None:
     if not fold.outer and order != tuple(sorted(order)):
         return None
     moved: dict[Expr, Expr] = {Index(k): Index(a) for k, a in enumerate(order)}
-    kept = substitute(array.elements, moved)
+    values = list(substitute(array.elements, moved))
+    kept = tuple(values[k] for k in stored)
     names = tuple(Var(f"kept{k}", e.type) for k, e in enumerate(kept)) if reads else ()
+    for k, name in zip(stored, names, strict=False):
+        values[k] = name
 
     def value(e: Expr) -> Expr:
-        return names[e.component] if isinstance(e, Read) and e.node is array else e
+        return values[e.component] if isinstance(e, Read) and e.node is array else e
 
     return StoringFold(
         fold.outer, fold.inner, rewrite(fold.elements, value), fold.combine, fold.init, kept, names,
@@ -137,6 +147,11 @@ def _between(array: Node, fold: Node) -> bool:
     return array in before or fold in set(topological(array.leaves))
 
 
+def _needed(roots: Sequence[Leaf], order: Sequence[Node], fold: Fold) -> set[Leaf]:
+    """What is a result, or what others than the fold use."""
+    return {*roots, *(leaf for n in order if n is not fold for leaf in _used(n))}
+
+
 def _used(node: Node) -> Iterator[Leaf]:
     yield from node.inputs()
     yield from node.inside()
@@ -146,6 +161,7 @@ def _merged(roots: Sequence[Leaf], array: Generate, fold: Fold, made: StoringFol
             ) -> list[Leaf]:  # fmt: skip
     """The graph with both nodes as one, which comes before everything that needs either."""
     order = list(topological(roots))
+    needed = _needed(roots, order, fold)
     late: set[Node] = {array, fold}
     for node in order:
         if any(leaf.node in late for leaf in _used(node)):
@@ -162,8 +178,10 @@ def _merged(roots: Sequence[Leaf], array: Generate, fold: Fold, made: StoringFol
         if node not in late:
             rebuild(node)
     new = builder.node(made)
-    for k, leaf in enumerate((*fold.leaves, *array.leaves)):
-        builder.leaves[leaf] = Leaf(new, k)
+    number = iter(range(len(new.outputs)))
+    for leaf in (*fold.leaves, *array.leaves):
+        if leaf.node is fold or leaf in needed:
+            builder.leaves[leaf] = Leaf(new, next(number))
     for node in order:
         if node in late and node is not array and node is not fold:
             rebuild(node)

@@ -36,12 +36,14 @@ def _for_cpu(usual: bool) -> dict[type[graph.Node], Lowering]:
 
     from ..linalg import cpu as linalg
     from ..products import kernel_cpu as matmul
+    from .fold import cpu as fold_cpu
     from .scan import cpu as scan, recurrence
     from .scatter import compact, cpu as permute, sequential
     from .segmented import cpu as fold_seg
 
     return {
         graph.Memory: _unwritten,
+        graph.StoringFold: fold_cpu.lower_storing_fold,
         graph.FoldSeg: fold_seg.lower_fold_seg,
         graph.Scan: scan.lower_scan,
         graph.Recurrence: recurrence.lower_on_cpu,

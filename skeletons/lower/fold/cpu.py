@@ -28,7 +28,7 @@ from treadle.dsl.expr import (
     substitute,
     walk,
 )
-from treadle.dsl.graph import Combine, Fold, Leaf
+from treadle.dsl.graph import Combine, Fold, Leaf, StoringFold
 from treadle.dsl.operations.indexing.row_major import delinear
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.simplify import select
@@ -53,7 +53,7 @@ from ..combining import (
 )
 from ..visits import Visits, strip_width
 from .memory_order import visited
-from .rows import ACROSS_STEP, LEAVES, PARTIALS, RowFold, goes_across, is_exact, is_pinned
+from .rows import ACROSS_STEP, LEAVES, PARTIALS, Kept, RowFold, goes_across, is_exact, is_pinned
 
 Pick = Callable[[Linearizer, tuple[Expr, ...]], tuple[Expr, ...]]
 
@@ -75,10 +75,11 @@ LANE_UNITS = 64
 Interior = tuple[Expr, Expr, tuple[Expr, ...]]
 
 
-def _in_rows(node: Fold, builder: Builder, axis: int) -> tuple[tuple[Expr, ...], Interior | None]:
+def _in_rows(node: Fold, builder: Builder, axis: int, kept: Kept | None = None
+             ) -> tuple[tuple[Expr, ...], Interior | None]:  # fmt: skip
     """The elements, anywhere and in the interior of an axis if they read neighbours along it."""
     domain = (*node.outer, *node.inner)
-    written = node.elements
+    written = node.elements if kept is None else kept.elements()
     if domain and not builder.context.check:
         written = transform.unresolved(written, domain, builder)
     anywhere = transform.resolve(written, builder, domain)
@@ -92,13 +93,13 @@ def _in_rows(node: Fold, builder: Builder, axis: int) -> tuple[tuple[Expr, ...],
 class Along(RowFold):
     """Blocks of the inner axes, reduced along the last one."""
 
-    def __init__(self, builder: Builder, node: Fold) -> None:
+    def __init__(self, builder: Builder, node: Fold, kept: Kept | None = None) -> None:
         super().__init__(builder, node, node.outer)
-        self.inner = node.inner
-        self.elements, self.interior = _in_rows(node, builder, -1)
+        self.inner, self.kept = node.inner, kept
+        self.elements, self.interior = _in_rows(node, builder, -1, kept)
         self.position = Var("p", int64)
         self.linear: tuple[Expr, ...] | None = None
-        if len(self.inner) > 1:
+        if len(self.inner) > 1 and (kept is None or kept.in_order):
             self.linear = transform.collapse(
                 self.elements, (*node.outer, *node.inner), builder, self.position, len(node.outer)
             )
@@ -329,6 +330,8 @@ class Along(RowFold):
                         found = self._near_the_ends(inner, k)
                     else:
                         found = inner.emit(roots)
+                    if self.kept is not None:
+                        found = self._keep(inner, found, None if self.linear is None else k)
                 return found if pick is None else pick(inner, found)
 
             return emit
@@ -352,6 +355,15 @@ class Along(RowFold):
             return fold_range(inner, combine, start, stop, element(where))
 
         return fold_runs(into, combine, first, end, one_run)
+
+    def _keep(self, into: Linearizer, values: tuple[Expr, ...], position: Expr | None
+              ) -> tuple[Expr, ...]:  # fmt: skip
+        """Store what is kept of an element; returns what is folded."""
+        assert self.kept is not None
+        where, count = self.kept.where(into, self.builder, position), self.kept.count
+        buffers = self.kept.buffers(self.builder)
+        into.append(*(Store(b, where, v) for b, v in zip(buffers, values[count:], strict=True)))
+        return values[:count]
 
     def _near_the_ends(self, into: Linearizer, k: Expr) -> tuple[Expr, ...]:
         """An element, by plain reads where it is in the interior of its row."""
@@ -772,6 +784,13 @@ def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
         strategy = Along(builder, rows_last(made, builder))
     strategy.place = order.place(builder, node)
     return strategy.lower()
+
+
+def lower_storing_fold(node: StoringFold, context: LoweringContext) -> Lowered:
+    """The kernels of the fold of everything alone, which also store."""
+    kept = Kept(node)
+    fold = node.fold(kept.elements()[: kept.count])
+    return Along(Builder(node, context), fold, kept).lower()
 
 
 def leaves_of(node: Fold) -> tuple[Fold, int, bool]:

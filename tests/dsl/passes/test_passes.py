@@ -12,7 +12,7 @@ from treadle.driver.program import Program
 from treadle.dsl import passes
 from treadle.dsl.expr import Cond, Index, Read, Var, walk
 from treadle.dsl.frontend.trees import flatten_results
-from treadle.dsl.graph import Fold, Generate, Input, Matmul, Permute, topological
+from treadle.dsl.graph import Fold, Generate, Input, Matmul, Permute, StoringFold, topological
 from treadle.dsl.graphs.relations import checks_before
 from treadle.dsl.graphs.verify import BrokenGraph, verify
 from treadle.dsl.process.configuration import Settings
@@ -424,7 +424,7 @@ def test_what_reads_two_results_in_place_is_in_one_kernel_with_both():
 
 
 def test_only_what_others_read_counts_as_stored():
-    """Forty numbers of an element are no forty arrays: two sums read two of them."""
+    """Forty numbers of an element are no forty arrays: a sum reads the one that is stored."""
     a = np.arange(1.0, 7.0)
 
     def f(x):
@@ -434,8 +434,7 @@ def test_only_what_others_read_counts_as_stored():
         return found[-1], td.sum(found[-1]) + td.sum(found[-2])
 
     program = td.jit(f).lower(a)
-    shapes = [[o.shape for o in k.outputs] for k in program.kernels]
-    assert [len(found) for found in shapes if found[0]] == [2]
+    assert sum(bool(o.shape) for k in program.kernels for o in k.outputs) == 1
     for found, want in zip(program(a), td.jit(f, backend="reference")(a), strict=True):
         np.testing.assert_allclose(found, want, rtol=1e-13)
 
@@ -455,7 +454,7 @@ def test_a_reader_elsewhere_stays_apart():
         return first, first / total
 
     program = td.jit(around).lower(a)
-    assert len(program.kernels) == 3
+    assert [type(k) for k in program.kernels] == [StoringFold, Generate]
     np.testing.assert_allclose(program(a)[1], np.exp(a) / np.exp(a).sum())
 
 
@@ -617,7 +616,7 @@ def test_an_extreme_and_its_place_are_one_fold(initial):
     x = np.random.default_rng(0).standard_normal((5, 70))
     x[1, 20] = x[1, 60] = 4.0
     both = td.jit(td.value_and_grad(loss), backend="native")
-    folds = [k for k in topological(both.lower(x).roots) if isinstance(k, Fold)]
+    folds = [k for k in topological(both.lower(x).roots) if isinstance(k, Fold | StoringFold)]
     assert sorted(len(f.elements) for f in folds) == [1, 2]
     value, gradient = both(x)
     best = x.max(1) if initial is None else np.maximum(x.max(1), initial)

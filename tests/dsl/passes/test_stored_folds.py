@@ -1,4 +1,4 @@
-"""Arrays and their sums in one kernel, on a GPU."""
+"""Arrays and their sums in one kernel."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ from ...backend.cuda.emulated import emulation
 rng = np.random.default_rng(6)
 
 
-def kinds(f, *args, check=False, in_parts=False):
-    """The classes of the kernels of a program for a GPU."""
+#: Those of vectors, which a CPU merges, too.
+WHOLE = ("squares", "in single precision", "itself", "complex", "several")
+
+
+def kinds(f, *args, check=False, in_parts=False, backend="cuda"):
+    """The classes of the kernels of a program."""
     program = td.jit(f, backend="native").lower(*args)
-    roots = run_passes(program.source_roots, Settings(check=check), "cuda", in_parts).roots
+    roots = run_passes(program.source_roots, Settings(check=check), backend, in_parts).roots
     return [type(n) for n in topological(roots) if n.per_element()]
 
 
@@ -64,8 +68,9 @@ def test_one_kernel_computes_both(name):
     f, make = MERGED[name]
     args = make(80)
     assert StoringFold in kinds(f, *args)
-    for other in ({"check": True}, {"in_parts": True}):
+    for other in ({"check": True}, {"in_parts": True}, {"backend": "dask"}):
         assert StoringFold not in kinds(f, *args, **other)
+    assert (StoringFold in kinds(f, *args, backend="native")) == (name in WHOLE)
 
 
 @pytest.mark.sample(3)
@@ -79,11 +84,33 @@ def test_results_are_those_of_two_kernels(name, monkeypatch):
         with emulation():
             found = td.jit(f, backend="cuda")(*args)
             with monkeypatch.context() as m:
-                m.setattr("treadle.dsl.passes.stored_folds._pair", lambda roots: None)
+                m.setattr("treadle.dsl.passes.stored_folds._pair", lambda roots, gpu: None)
                 wanted = td.jit(lambda *args: f(*args), backend="cuda")(*args)
         for a, b, c in zip(found, wanted, td.jit(f, backend="reference")(*args), strict=True):
             assert np.array_equal(a, b)
             np.testing.assert_allclose(a, c, rtol=1e-5 if a.dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_results_on_a_cpu_are_those_of_two_kernels(name, monkeypatch):
+    f, make = MERGED[name]
+    for n in (0, 1, 2, 70, 20000):
+        args = make(n)
+        found = td.jit(f, backend="native")(*args)
+        with monkeypatch.context() as m:
+            m.setattr("treadle.dsl.passes.stored_folds._pair", lambda roots, gpu: None)
+            wanted = td.jit(lambda *args: f(*args), backend="native")(*args)
+        for a, b, c in zip(found, wanted, td.jit(f, backend="reference")(*args), strict=True):
+            assert np.array_equal(a, b)
+            np.testing.assert_allclose(a, c, rtol=1e-4 if a.dtype == np.float32 else 1e-12)
+
+
+def test_of_strided_arrays():
+    x = rng.random(4000)
+    for a in (x[::2], x[::-1], x[5:700:7], x.reshape(50, 80)[:, 3]):
+        total, twice = td.jit(squares, backend="native")(a)
+        np.testing.assert_allclose(total, (a * a).sum(), rtol=1e-13)
+        assert np.array_equal(twice, 2 * a)
 
 
 def _needs_the_sum(x):
