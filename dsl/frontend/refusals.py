@@ -210,7 +210,10 @@ def _converted(text: str) -> str | None:
     name = found[2] if found[1] else _PYTHON_TYPES.get(found[2], "")
     if not isinstance(public(name), ScalarType):
         return None
-    return f"Write td.{name}(x), which converts numbers and arrays of the program."
+    return (
+        f"Write td.{name}(x), which converts numbers and arrays of the program: there are no "
+        "values while a program is traced."
+    )
 
 
 def given_to_numpy(scalar: bool) -> str | None:
