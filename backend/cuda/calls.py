@@ -180,8 +180,8 @@ class RecordedCalls:
         recorder = Recorder(device)
         recorder.deferred = []
         run = DeviceRun(recorder, owner.slots(blocks), params)
-        tables = []
-        for slot, table in owner.tables:
+        tables, brought = [], list(owner.tables)  # (kernels that the run makes may add others)
+        for slot, table in brought:
             tables.append(Block(table.shape, table.dtype, kind="input"))
             run.slots[slot] = tables[-1]
         owner.work(run)
@@ -196,7 +196,7 @@ class RecordedCalls:
         inputs = (*(blocks[k] for k in used), *tables, *made)
         tape = replace(tape, inputs=inputs)
         device.compile([c for c in tape.codes if c.function is None])
-        constants = [device.upload(t) for _, t in owner.tables]
+        constants = [device.upload(t) for _, t in brought]
         constants += [device.upload(c) for _, c in recorder.constants]
         recorded = Recording(used, constants, device.prepare(tape), checks if checks.deferred
                              else None)  # fmt: skip

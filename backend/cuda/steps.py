@@ -108,6 +108,7 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
         """Launch, for each kernel, the first variant valid for these extents and addresses."""
         for variants in self.launches:
             for variant in variants:
+                self.owner.add_tables(run)  # preparing the variant may have asked for some
                 made = variant.launch(run, outs, scratch)
                 if made is not None:
                     break

@@ -451,17 +451,11 @@ class Lowered:
 
 def children(s: Statement) -> tuple[Body, ...]:
     """The nested bodies of a statement."""
-    nested = _NESTED.get(type(s))
-    return nested(s) if nested is not None else ()
-
-
-#: The bodies of the statements that have some, by class.
-_NESTED: dict[type[Any], Callable[[Any], tuple[Body, ...]]] = {
-    If: lambda s: (s.then, s.other),
-    For: lambda s: (s.body,),
-    Reduce: lambda s: (s.body,),
-    While: lambda s: (s.before, s.body),
-}
+    if not isinstance(s, If | For | Reduce | While):
+        return ()
+    if isinstance(s, If):
+        return (s.then, s.other)
+    return (s.before, s.body) if isinstance(s, While) else (s.body,)
 
 
 def expressions(s: Statement) -> tuple[Expr, ...]:
@@ -550,10 +544,8 @@ def statements(body: Body) -> list[Statement]:
     while waiting:
         s = waiting.pop()
         found.append(s)
-        nested = _NESTED.get(type(s))
-        if nested is not None:
-            for inner in reversed(nested(s)):
-                waiting += reversed(inner)
+        for inner in reversed(children(s)):
+            waiting += reversed(inner)
     return found
 
 

@@ -140,11 +140,11 @@ def _alike(first: Expr, second: Expr, name: str) -> tuple[Check, ...]:
 
 
 def _checked(array: Array, checks: Sequence[Check]) -> Array:
-    """An array that was just made, whose operation makes these checks, too."""
+    """An array that was just made, whose operation makes these checks first."""
     if not checks:
         return array
     node = array._leaves[0].node
-    made = node.with_(checks=(*node.checks, *checks))
+    made = node.with_(checks=(*checks, *node.checks))
     return Array(made.leaves, array.structure, array._shape)
 
 
