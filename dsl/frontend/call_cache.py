@@ -828,6 +828,8 @@ def _read_by_calls(a: object) -> object:
         return a._pending
     if type(a) is list or type(a) is tuple:
         return type(a)([_read_by_calls(x) for x in a])
+    if type(a) is FunctionType and functions.key_of(a) is not None:
+        return functions.frozen(a)
     return a
 
 

@@ -13,8 +13,9 @@ import dis
 import math
 import operator
 from collections.abc import Hashable, Iterator
+from contextlib import suppress
 from functools import lru_cache
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,9 @@ def _part(name: str, value: Any, nested: int) -> Hashable | None:
     if kind is type and (value in _CLASSES or issubclass(value, np.generic)):
         return name, value
     pure = value is getattr(math, name, None) or value is getattr(operator, name, None)
-    return (name, value) if pure or (kind is np.ufunc and not value.signature) else None
+    # (np.frompyfunc makes functions of objects, whose code is Python.)
+    compiled = kind is np.ufunc and not value.signature and len(value.types) > 1
+    return (name, value) if pure or compiled else None
 
 
 @lru_cache(maxsize=1024)
@@ -125,3 +128,37 @@ def _names(code: CodeType) -> tuple[str, ...] | None:
                 return None
             found.update(dict.fromkeys(inner))
     return tuple(found)
+
+
+def frozen(function: FunctionType) -> FunctionType:
+    """A function with a key that computes the same when what it refers to is bound anew."""
+    return _frozen(function, {})
+
+
+def _frozen(function: FunctionType, made: dict[int, FunctionType]) -> FunctionType:
+    """`made`: the copies of functions, which may refer to each other."""
+    known: object = public(function.__name__)
+    if known is function:
+        return function  # an operation of treadle stays as it is
+    if id(function) in made:
+        return made[id(function)]
+    outside = function.__globals__
+    own = {n: v for n, v in outside.items() if n.startswith("__") and n.endswith("__")}
+    closure = tuple(CellType() for _ in function.__closure__ or ())
+    copy = FunctionType(function.__code__, own, function.__name__, function.__defaults__,
+                        closure if function.__closure__ else None)  # fmt: skip
+    copy.__kwdefaults__, copy.__qualname__ = function.__kwdefaults__, function.__qualname__
+    made[id(function)] = copy
+
+    def value(x: Any) -> Any:
+        if type(x) is FunctionType:
+            return _frozen(x, made)
+        return tuple(map(value, x)) if type(x) is tuple else x
+
+    for name in _names(function.__code__) or ():
+        if name in outside:
+            own[name] = value(outside[name])
+    for cell, old in zip(closure, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # it is not bound yet
+            cell.cell_contents = value(old.cell_contents)
+    return copy

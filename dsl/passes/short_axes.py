@@ -91,13 +91,8 @@ def _size(e: Expr) -> int | None:
 
 def _row(node: Fold) -> Generate | None:
     """A fold along one short axis of a computed array as an expression."""
-    size = _size(node.inner[0])
-    if (
-        len(node.outer) < 2
-        or len(node.inner) > 1
-        or size is None
-        or identities(node.combine) is None
-    ):
+    size = _size(node.inner[0]) if len(node.inner) == 1 else None
+    if len(node.outer) < 2 or size is None or identities(node.combine) is None:
         return None
     return unrolled(node, size)
 

@@ -323,13 +323,13 @@ class Builder:
         return ir.Load(buffer, self.position(leaf, indices))
 
     def exists(self, read: Read) -> bool:
-        """Whether a read is in range at every index of the domain, which a CPU does not leave;
-        constant indices are tested before the launch."""
+        """Whether a read is in range at every index of the domain, which a CPU does not leave,
+        whatever the condition under which it stands."""
         if self.context.gpu or self.context.check or not isinstance(self.node, Generate | Fold):
             return False
         over = self.node.iteration_space()
         return read.boundary is None and all(
-            isinstance(i, Const)
+            (isinstance(i, Const) and isinstance(n, Const) and 0 <= i.value < n.value)
             or (isinstance(i, Index) and self.root(over[i.axis]) is self.root(n))
             for i, n in zip(read.args, Leaf(read.node, read.component).shape, strict=True)
         )

@@ -476,6 +476,34 @@ LONG_BODY = "def step(m, u, v):\n" + "".join(
 ) + "    return u, v\n"  # fmt: skip
 
 
+@pytest.mark.parametrize("operation", ["map", "grad"])
+def test_functions_of_deferred_calls_keep_what_they_referred_to(operation):
+    """What is evaluated later, or as a part of a chain, is what was written."""
+    x, want, weight = td.array(np.ones(3)), np.ones(3), 0.0
+    grad = td.grad(lambda x: td.sum(x * x) * weight)
+    for step in range(60):
+        weight = (1.0, 2.0)[step % 2]
+        if operation == "grad":
+            x, want = x - 0.01 * grad(x), want - 0.02 * weight * want
+        else:
+            x = td.map(lambda v: v * (0.8 + 0.1 * weight) + 0.01, x)
+            want = want * (0.8 + 0.1 * weight) + 0.01
+    np.testing.assert_allclose(x, want, rtol=1e-12)
+    numbers = []
+    for weight in (1.0, 2.0) * 3:  # noqa: B007
+        numbers.append(grad(np.ones(3)))
+    weight = 50.0
+    np.testing.assert_allclose(td.map(lambda a: a * 1.0, numbers[-1]), np.full(3, 4.0))
+
+
+def test_functions_of_objects_are_not_known_by_their_names():
+    state = [1.0]
+    times = np.frompyfunc(lambda v: v * state[0], 1, 1)
+    grad = td.grad(lambda x: td.sum(x * float(times(1.0))))
+    for state[0] in (1.0, 1.0, 1.0, 2.0):
+        np.testing.assert_array_equal(grad(np.ones(2)), np.full(2, state[0]))
+
+
 @pytest.mark.parametrize("alone", [False, True])
 def test_the_body_of_a_loop_may_be_long(alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chains longer than the longest that has a program are cut at the same lines in each

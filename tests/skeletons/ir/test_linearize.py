@@ -188,3 +188,17 @@ def test_checks_stay_under_their_guard():
     assert np.allclose(run_array(safe, check=True), [*A[0], *[0] * 9])
     with pytest.raises(Reported):
         run_array(td.generate((20,), lambda i: td.where(i < 11, x[i], 0.0)), check=True)
+
+
+def test_what_exists_only_under_a_condition_is_loaded_under_it():
+    """A constant index that only a condition makes valid, in two of them."""
+
+    def f(a, x, y):
+        def element(k):
+            first = td.cond(x[k] > 50, a[1 << 40] * td.exp(x[k]), 0.0)
+            return first + td.cond(y[k] > 50, a[1 << 40] + td.sin(y[k]), 1.0)
+
+        return td.generate((x.shape[0],), element)
+
+    found = td.jit(f, backend="native")(np.arange(3.0), np.arange(4.0), np.ones(4))
+    np.testing.assert_array_equal(found, np.ones(4))
