@@ -265,10 +265,13 @@ def _drop(target: tuple[Expr, ...], axis: int) -> tuple[Expr, ...]:
 
 def is_unsafe(node: graph.Node) -> bool:
     """Whether computing a node may read outside an array, never end, or call a foreign function."""
+    return any(map(_is_unsafe_alone, (node, *graph.topological(node.inside()))))
+
+
+def _is_unsafe_alone(node: graph.Node) -> bool:
+    """The same, apart from the nodes inside of it."""
     if isinstance(node, graph.ArrayLoop | graph.Branch):
-        inner = graph.topological(node.inside())
-        endless = isinstance(node, graph.ArrayLoop) and node.count is None
-        return endless or any(map(is_unsafe, inner))
+        return isinstance(node, graph.ArrayLoop) and node.count is None
     space = node.iteration_space()
     return any(
         isinstance(e, While | Foreign) or (isinstance(e, Read) and may_be_outside(e, space))

@@ -820,3 +820,17 @@ def test_derivatives_are_cached_where_functions_are_known(monkeypatch: pytest.Mo
         host = np.full(2, float(k))
         assert td.grad(of_numpys)(w, host)[0].item() == (1 if k > 1 else 2)
     assert set(seen) == {np.ndarray}
+
+
+def test_loops_whose_bodies_read_results_of_loops():
+    """A chain of them is looked through once, not once for every way through it."""
+    u0, found, wanted = np.linspace(0, 1, 20), td.use(0.4), 0.4
+    for _ in range(24):
+        step = found
+        v = td.iterate(3, lambda u: u - step * (u - td.roll(u, 1)), u0)  # noqa: B023
+        found = found - 0.1 * td.mean((v - 0.3) ** 2)
+        w = u0
+        for _ in range(3):
+            w = w - wanted * (w - np.roll(w, 1))
+        wanted -= 0.1 * np.mean((w - 0.3) ** 2)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
