@@ -827,7 +827,7 @@ def test_loops_whose_bodies_read_results_of_loops():
     u0, found, wanted = np.linspace(0, 1, 20), td.use(0.4), 0.4
     for _ in range(24):
         step = found
-        v = td.iterate(3, lambda u: u - step * (u - td.roll(u, 1)), u0)  # noqa: B023
+        v = td.iterate(3, lambda u: u - step * (u - td.roll(u, 1)), u0)
         found = found - 0.1 * td.mean((v - 0.3) ** 2)
         w = u0
         for _ in range(3):
