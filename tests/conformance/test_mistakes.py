@@ -776,7 +776,9 @@ def test_every_function_refuses_an_unknown_argument_itself(space):
 def test_libraries_lie_where_numpy_does(tmp_path, monkeypatch):
     """`pip install --target` makes packages in another folder than site-packages."""
     (tmp_path / "library").mkdir()
-    (tmp_path / "library/__init__.py").write_text("def call(f, x):\n    return f(x)\n")
+    (tmp_path / "library/__init__.py").write_text(
+        "def call(f, x):\n    return f(x)\n", encoding="utf-8"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(errors, "_BESIDE_NUMPY", str(tmp_path.resolve()) + os.sep)
     library = importlib.import_module("library")
