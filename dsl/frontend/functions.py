@@ -150,7 +150,7 @@ def _frozen(function: FunctionType, made: dict[int, FunctionType]) -> FunctionTy
     copy.__kwdefaults__, copy.__qualname__ = function.__kwdefaults__, function.__qualname__
     made[id(function)] = copy
 
-    def value(x: Any) -> Any:
+    def value(x: object) -> object:
         if type(x) is FunctionType:
             return _frozen(x, made)
         return tuple(map(value, x)) if type(x) is tuple else x
