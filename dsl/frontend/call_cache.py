@@ -656,13 +656,18 @@ def _same_memory(a: HostArray, b: HostArray) -> bool:
 
 def _view_in(read: _Read | DeferredCall, source: HostArray) -> HostArray:
     """The view of data that a call has."""
-    views = [
-        v for s, v in zip(read.sources, read.data, strict=True)
+    found = [
+        (s, v) for s, v in zip(read.sources, read.data, strict=True)
         if s is source or _same_memory(s, source)
     ]  # fmt: skip
-    if not views:
+    if not found:
         raise _ComputedMeanwhileError
-    return next((v for v in views if v.shape == source.shape), views[0])
+    same = [
+        v for s, v in found
+        if s is source
+        or (s.shape, s.strides, s.dtype) == (source.shape, source.strides, source.dtype)
+    ]  # fmt: skip
+    return next(iter(same), next((v for _, v in found if v.shape == source.shape), found[0][1]))
 
 
 def _changed(value: object, change: Callable[[object], object]) -> object:

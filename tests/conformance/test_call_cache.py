@@ -496,6 +496,21 @@ def test_functions_of_deferred_calls_keep_what_they_referred_to(operation):
     np.testing.assert_allclose(td.map(lambda a: a * 1.0, numbers[-1]), np.full(3, 4.0))
 
 
+def test_views_that_begin_at_the_same_place():
+    """An element, backwards and forwards; a row and a column of one."""
+    a = np.arange(7.0, 8.0)[::1]
+    square = np.arange(4.0).reshape(2, 2)
+    for x, y in (
+        (a, a[::-1]),
+        (square[0], square[:, 0]),
+        (square, square.T),
+        (a, a.view(np.int64)),
+    ):
+        for _ in range(4):
+            np.testing.assert_array_equal(td.where(td.use(x) == x, td.use(x) * 2, y), x * 2)
+            np.testing.assert_array_equal(td.use(x) * 3 - td.use(y), x * 3 - y)
+
+
 def test_functions_of_objects_are_not_known_by_their_names():
     state = [1.0]
     times = np.frompyfunc(lambda v: v * state[0], 1, 1)
