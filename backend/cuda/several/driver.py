@@ -174,8 +174,11 @@ class CudaPeers:
             graph = self._captured(places, work)
             if graph is None:
                 return None
-            with destroyed(graph):
-                made = ExecutableGraph(graph, priorities=True)
+            try:
+                with destroyed(graph):
+                    made = ExecutableGraph(graph, priorities=True)
+            except DriverError:  # no memory for it
+                return None
             self._graphs.add(made)
 
         return partial(self._launch, made)
@@ -213,8 +216,8 @@ class CudaPeers:
         try:
             with self.on(0):
                 stream = cupy.cuda.get_current_stream().ptr
-                checked(cu.cuStreamBeginCapture(stream, mode), "a graph over several GPUs")
             try:
+                checked(cu.cuStreamBeginCapture(stream, mode), "a graph over several GPUs")
                 with cupy.cuda.using_allocator(self._allocate):
                     self._join(places[:1], places[1:])
                     work()

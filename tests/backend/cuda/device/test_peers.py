@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,3 +71,29 @@ def test_a_copy(copied: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     peers = object.__new__(driver.CudaPeers)
     peers.copy(over(target)[to], over(source)[of])
     assert (target == wanted).all() and runtime.calls == calls
+
+
+def test_a_graph_that_cannot_be_made_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the call is queued."""
+    from treadle.backend.cuda.device.calls import DriverError
+    from treadle.backend.cuda.several import driver
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise DriverError("CUDA_ERROR_OUT_OF_MEMORY", "making a CUDA graph")
+
+    destroyed: list[Any] = []
+    monkeypatch.setattr(driver, "ExecutableGraph", refused)
+    monkeypatch.setattr(driver, "destroyed", lambda graph: closing(destroyed, graph))
+    peers = object.__new__(driver.CudaPeers)
+    peers.ordinals, peers._capturing, peers._graphs = (0, 1), threading.Lock(), [None]
+    monkeypatch.setattr(driver.CudaPeers, "_captured", lambda *_: "graph")
+    assert peers.captured(lambda: None) is None and destroyed == ["graph"]
+    assert not peers._capturing.locked()
+
+
+@contextmanager
+def closing(closed: list[Any], graph: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        closed.append(graph)
