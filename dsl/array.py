@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         ScheduleLike,
         ShapeLike,
     )
-    from .frontend.call_cache import Result
+    from .frontend.deferred import Result
     from .operations.indexing.updating import At
 
 #: The hint where an array of tuples is taken for several values.
@@ -124,7 +124,7 @@ class Array(Operators["Array"]):
         def __getattr__(self, name: str) -> object:
             if name in ("_leaves", "_shape"):
                 if self._pending is not None:  # of a deferred call
-                    later.call_cache.make(self)
+                    later.deferred.make(self)
                 elif name == "_shape":  # of an input
                     self._shape = self._leaves[0].shape
                 return object.__getattribute__(self, name)
@@ -134,13 +134,13 @@ class Array(Operators["Array"]):
     @property
     def shape(self) -> tuple[int | Scalar, ...]:
         """The extents: an int where it is known, else a scalar."""
-        found = None if self._pending is None else later.call_cache.shape(self)
+        found = None if self._pending is None else later.deferred.shape(self)
         return extents(self._shape) if found is None else found
 
     @property
     def ndim(self) -> int:
         """The rank: the number of axes."""
-        found = None if self._pending is None else later.call_cache.shape(self)
+        found = None if self._pending is None else later.deferred.shape(self)
         return len(self._shape if found is None else found)
 
     @property

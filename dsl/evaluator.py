@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from .expr import Param
-    from .frontend.call_cache import CallProgram, HostArray
+    from .frontend.deferred import CallProgram, HostArray
     from .frontend.trees import Tree
     from .graph import Input, Leaf
     from .process.configuration import Settings

@@ -18,13 +18,14 @@ from ..process import locks
 from ..process.configuration import settings
 from ..target import target_of
 from ..types import LEAF, Structure, bfloat16
+from . import deferred
 from .held import kept_beside
 from .refusals import given_to_numpy
 from .sources import PLAIN_ARRAYS, computed, host_array, is_lazy, use
 from .tracing import is_tracing
 
 if TYPE_CHECKING:
-    from .call_cache import Result
+    from .deferred import Result
 
 _keeping = locks.lock()
 
@@ -75,13 +76,13 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
 
     A value belongs to the handle: it lives as long as the array and what was built from it.
     """
-    later.call_cache.values_are_read()
+    deferred.values_are_read()
     result = array._pending
     if result is not None and not is_tracing():
-        value = later.call_cache.value(array)
+        value = deferred.value(array)
         if value is not None:
             return [value]
-        later.call_cache.forget(array)
+        deferred.forget(array)
     data = known_values(array)
     if data is not None and not is_tracing():
         return data
@@ -110,8 +111,8 @@ def values_now(array: Array) -> Sequence[Any] | None:
     for others."""
     if array._pending is None:
         return known_values(array)
-    later.call_cache.values_are_read()
-    value = later.call_cache.value(array)
+    deferred.values_are_read()
+    value = deferred.value(array)
     return None if value is None else [value]
 
 

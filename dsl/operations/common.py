@@ -30,7 +30,8 @@ from ..errors import (
     without_frames,
 )
 from ..expr import Const, Expr, Read, Var, walk
-from ..frontend.call_cache import CallCache, Numbers
+from ..frontend.call_cache import CallCache
+from ..frontend.deferred import Numbers
 from ..frontend.refusals import called
 from ..frontend.tracing import call_scalar_function, flatten_result
 from ..graph import (

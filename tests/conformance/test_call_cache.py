@@ -18,7 +18,7 @@ import pytest
 import treadle as td
 from treadle.driver.program import Program
 from treadle.dsl.array import Array
-from treadle.dsl.frontend import call_cache
+from treadle.dsl.frontend import deferred
 from treadle.dsl.frontend.call_cache import CallCache
 from treadle.dsl.frontend.functions import key_of
 from treadle.dsl.graph import Matmul, topological
@@ -524,10 +524,10 @@ def test_the_body_of_a_loop_may_be_long(alone: bool, monkeypatch: pytest.MonkeyP
     """Chains longer than the longest that has a program are cut at the same lines in each
     iteration, with all arrays that belong to them; calls that are not cached are parts of them."""
     made = []
-    execute, compute = Program.execute, call_cache._compute
+    execute, compute = Program.execute, deferred._compute
     monkeypatch.setattr(Program, "execute", lambda p, *a: made.append(p) or execute(p, *a))
     cuts: list[int] = []
-    monkeypatch.setattr(call_cache, "_compute", lambda c: cuts.append(len(c)) or compute(c))
+    monkeypatch.setattr(deferred, "_compute", lambda c: cuts.append(len(c)) or compute(c))
     named: dict[str, Any] = {}
     exec(compile(LONG_BODY, "a long body", "exec"), named)
     p, q = RNG.random((2, 40))
@@ -540,7 +540,7 @@ def test_the_body_of_a_loop_may_be_long(alone: bool, monkeypatch: pytest.MonkeyP
         if k == 14:
             programs = len({id(program) for program in made})
             cuts.clear()
-        assert u._pending is None or u._pending.call.depth <= call_cache.MOST_DEEP
+        assert u._pending is None or u._pending.call.depth <= deferred.MOST_DEEP
     assert 15 <= len(cuts) <= 15 * 8 and max(cuts) > 1
     assert len({id(program) for program in made}) <= programs + 1
     np.testing.assert_allclose(np.asarray(u), p, rtol=1e-12)

@@ -13,7 +13,7 @@ import treadle.dsl.graphs.names
 import treadle.dsl.graphs.printer  # noqa: F401
 from treadle.backend import registry
 from treadle.dsl.expr import Param
-from treadle.dsl.frontend.call_cache import HostArray
+from treadle.dsl.frontend.deferred import HostArray
 from treadle.dsl.frontend.trees import Tree
 from treadle.dsl.graph import Input, Leaf
 from treadle.dsl.process.configuration import Settings, refresh_settings, settings

@@ -16,7 +16,7 @@ import numpy as np
 from treadle.backend.registry import choose
 from treadle.dsl.analysis.short_extents import SpecialisedExtents, specialising
 from treadle.dsl.expr import Param
-from treadle.dsl.frontend.call_cache import HostArray, Number
+from treadle.dsl.frontend.deferred import HostArray, Number
 from treadle.dsl.frontend.sources import is_lazy
 from treadle.dsl.frontend.trees import Tree, array_tree, joined_tree
 from treadle.dsl.graph import Input, Leaf, topological

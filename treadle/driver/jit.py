@@ -28,7 +28,8 @@ from treadle.dsl.analysis.short_extents import specialising
 from treadle.dsl.annotations import Argument, ScheduleLike, Tree
 from treadle.dsl.array import Array
 from treadle.dsl.expr import Param
-from treadle.dsl.frontend.call_cache import fresh, fresh_together
+from treadle.dsl.frontend.call_cache import fresh_together
+from treadle.dsl.frontend.deferred import fresh
 from treadle.dsl.frontend.drawn import warn_of_unrolled, watching
 from treadle.dsl.frontend.refusals import called, of_structure
 from treadle.dsl.frontend.sources import is_lazy

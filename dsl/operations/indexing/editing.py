@@ -11,7 +11,7 @@ from ...annotations import ArrayLike, IntLike, ShapeLike, Value
 from ...array import Array
 from ...errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError
 from ...expr import constant
-from ...frontend.call_cache import values_are_read
+from ...frontend.deferred import values_are_read
 from ...frontend.sources import as_array, use
 from ...graph import known
 from ...scalar import Scalar

@@ -23,7 +23,7 @@ from ...annotations import (
 from ...array import Array, map_over
 from ...errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
 from ...expr import Const, Expr, Extent, Index, Read, constant
-from ...frontend.call_cache import host_data, values_are_read
+from ...frontend.deferred import host_data, values_are_read
 from ...frontend.sources import as_array
 from ...frontend.standard import require_order
 from ...frontend.tracing import call_scalar_function, flatten_result, forbid_nesting

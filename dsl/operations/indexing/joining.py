@@ -12,7 +12,7 @@ from ...annotations import ArrayLike, AxisLike, IntLike, ScalarLike
 from ...array import Array, map_over
 from ...errors import DTypeError, ShapeError, TracingError, user_location
 from ...expr import Cond, Const, Expr, Index, Proj, constant
-from ...frontend.call_cache import values_are_read
+from ...frontend.deferred import values_are_read
 from ...frontend.operators import Operators
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting

@@ -11,7 +11,7 @@ from ...annotations import Indexing
 from ...array import APART, Array
 from ...errors import AxisError, DTypeError, ShapeError, TracingError
 from ...expr import Const, Expr, Index, constant, substitute
-from ...frontend.call_cache import values_are_read
+from ...frontend.deferred import values_are_read
 from ...frontend.sources import as_array, is_arraylike
 from ...graph import Check, Shape, known
 from ...scalar import apply_primitive, as_count

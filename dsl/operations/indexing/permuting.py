@@ -13,7 +13,7 @@ from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike, Sc
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError, user_location
 from ...expr import Const, Index, constant
-from ...frontend.call_cache import host_data
+from ...frontend.deferred import host_data
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
 from ...frontend.tracing import call_scalar_function, check_result, forbid_nesting

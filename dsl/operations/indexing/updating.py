@@ -16,7 +16,8 @@ from ... import errors, late_binding as later, simplify
 from ...annotations import ArrayLike, Element, Function, Indexing
 from ...array import Array, require_scalars
 from ...expr import TRUE, Expr, Read, constant, substitute, walk
-from ...frontend.call_cache import CallCache, Literals, extents_of, type_of
+from ...frontend.call_cache import CallCache, extents_of, type_of
+from ...frontend.deferred import Literals
 from ...frontend.refusals import never_set
 from ...frontend.sources import as_array, is_arraylike
 from ...frontend.suggestions import AT_METHODS

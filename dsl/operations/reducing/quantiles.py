@@ -12,7 +12,7 @@ from ...annotations import ArrayLike, AxisLike, Value
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError
 from ...expr import constant
-from ...frontend.call_cache import host_data, values_are_read
+from ...frontend.deferred import host_data, values_are_read
 from ...frontend.sources import as_array
 from ...scalar import Scalar
 from ...shapes import require

@@ -12,7 +12,7 @@ from ...annotations import ArrayLike
 from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...expr import constant
-from ...frontend.call_cache import host_data, values_are_read
+from ...frontend.deferred import host_data, values_are_read
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
 from ...scalar import apply_primitive

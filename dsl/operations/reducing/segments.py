@@ -12,7 +12,7 @@ from ...annotations import ArrayLike, Element, Function, ScheduleLike
 from ...array import Array
 from ...errors import ShapeError, user_location
 from ...expr import Cond, Const, Expr, Index, Proj, Read, constant, substitute
-from ...frontend.call_cache import host_data
+from ...frontend.deferred import host_data
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
 from ...graph import Check, Combine, Fold, FoldSeg, Generate, Label, Leaf, Permute, known

@@ -21,7 +21,7 @@ from treadle.backend.native.codegen import engine
 from treadle.backend.native.codegen.target import Target
 from treadle.backend.native.runtime import modules, replay
 from treadle.driver.replaying import Replays
-from treadle.dsl.frontend import call_cache
+from treadle.dsl.frontend import deferred
 
 pytestmark = pytest.mark.skipif(not replay.supported(), reason="calls are not repeated here")
 
@@ -381,7 +381,7 @@ def test_deferred_arrays_are_computed_without_tracing(monkeypatch: pytest.Monkey
     def refused(array: Any) -> None:
         raise AssertionError("traced")
 
-    monkeypatch.setattr(call_cache, "make", refused)
+    monkeypatch.setattr(deferred, "make", refused)
     product, total = call(5)
     assert f.ordinary == 0
     assert product.tolist() == [3 * (5 * k + 1) for k in range(1, 6)] and total.item() == 80
