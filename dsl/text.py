@@ -5,6 +5,10 @@ from __future__ import annotations
 import codecs
 import re
 import sys
+from collections.abc import Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
 
 #: ASCII replacements for characters that a stream cannot encode; others are escaped as in Python.
 _PLAIN = {
@@ -29,6 +33,11 @@ def printable(text: str) -> str:
     """The text in characters that standard output can encode."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, PLAIN).decode(encoding)
+
+
+def by_name(table: Mapping[str, T]) -> dict[str, T]:
+    """The values of a table whose keys are several names each, by name."""
+    return {name: value for names, value in table.items() for name in names.split()}
 
 
 class Text(str):

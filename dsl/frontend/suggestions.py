@@ -10,6 +10,7 @@ import numpy as np
 from .. import late_binding as later
 from ..errors import did_you_mean
 from ..evaluator import public
+from ..text import by_name
 
 _USE = "td.use(a) takes an array of NumPy, or of anything with DLPack; operations take them as well"
 _CAPTURED = "td.random has it, of a key: td.random.normal(td.random.key(0), (3, 4))"
@@ -41,68 +42,67 @@ RUN = "td.run(x) computes it: a NumPy array, of rank 0 for one value, whose .ite
 
 #: Names that have another meaning in one of the packages.
 _IN_PACKAGE = {
-    "": {
-        "gamma": "td.random.gamma draws numbers; the function: td.exp(td.lgamma(x)) of x > 0, or "
-        + _BY_NUMBA.format("gamma"),
+    "": by_name({
+        "gamma":
+            "td.random.gamma draws numbers; the function: td.exp(td.lgamma(x)) of x > 0, or "
+            + _BY_NUMBA.format("gamma"),
         "beta": "td.random.beta draws numbers; the function: scipy.special.beta(a, b)",
-    },
-    "random": {
-        **dict.fromkeys(("PRNGKey", "seed", "default_rng", "Generator", "RandomState"),
-                        "key = td.random.key(0); td.random.split(key) makes others"),
-        **dict.fromkeys(("rand", "random", "random_sample", "ranf", "sample"),
-                        "td.random.uniform(key, shape)"),
-        **dict.fromkeys(("randn", "standard_normal"), "td.random.normal(key, shape)"),
-        **dict.fromkeys(("randint", "random_integers"), "td.random.integers(key, shape, low, "
-                    "high)"),
+    }),
+    "random": by_name({
+        "PRNGKey seed default_rng Generator RandomState":
+            "key = td.random.key(0); td.random.split(key) makes others",
+        "rand random random_sample ranf sample": "td.random.uniform(key, shape)",
+        "randn standard_normal": "td.random.normal(key, shape)",
+        "randint random_integers": "td.random.integers(key, shape, low, high)",
         "bernoulli": "td.random.uniform(key, shape) < p",
         "binomial": "td.sum(td.random.uniform(key, (*shape, n)) < p, axis=-1)",
-        **dict.fromkeys(("categorical", "multinomial"), "td.random.choice(key, n, shape, p=p)"),
+        "categorical multinomial": "td.random.choice(key, n, shape, p=p)",
         "rademacher": "2 * td.random.integers(key, shape, 0, 2) - 1",
         "gumbel": "-td.log(td.random.exponential(key, shape))",
         "laplace": "td.random.exponential(k1, shape) - td.random.exponential(k2, shape)",
-        **dict.fromkeys(("cauchy", "standard_cauchy"), "td.tan(td.pi * "
-                        "(td.random.uniform(key, shape) - 0.5))"),
+        "cauchy standard_cauchy": "td.tan(td.pi * (td.random.uniform(key, shape) - 0.5))",
         "logistic": "u = td.random.uniform(key, shape), then td.log(u / (1 - u))",
         "lognormal": "td.exp(td.random.normal(key, shape))",
         "pareto": "td.exp(td.random.exponential(key, shape) / a) - 1",
-        "t": "td.random.normal(k1, shape) / td.sqrt(td.random.gamma(k2, shape, n / 2) * 2 / n)",
+        "t standard_t student_t":
+            "td.random.normal(k1, shape) / td.sqrt(td.random.gamma(k2, shape, n / 2) * 2 / n)",
         "orthogonal": "td.linalg.qr(td.random.normal(key, (n, n)))[0]",
-        "ball": "x = td.random.normal(k1, (*shape, d)), then x / td.linalg.norm(x, axis=-1, "
-        "keepdims=True) * td.random.uniform(k2, (*shape, 1)) ** (1 / d)",
+        "ball":
+            "x = td.random.normal(k1, (*shape, d)), then x / td.linalg.norm(x, axis=-1, "
+            "keepdims=True) * td.random.uniform(k2, (*shape, 1)) ** (1 / d)",
         "maxwell": "td.linalg.norm(td.random.normal(key, (*shape, 3)), axis=-1)",
         "rayleigh": "td.sqrt(2 * td.random.exponential(key, shape))",
-        **dict.fromkeys(("weibull", "weibull_min"), "td.random.exponential(key, shape) ** (1 / a)"),
+        "weibull weibull_min": "td.random.exponential(key, shape) ** (1 / a)",
         "geometric": "td.ceil(td.random.exponential(key, shape) / -td.log1p(-p))",
         "chisquare": "2 * td.random.gamma(key, shape, n / 2)",
         "standard_gamma": "td.random.gamma(key, shape, a)",
         "standard_exponential": "td.random.exponential(key, shape)",
-        **dict.fromkeys(("standard_t", "student_t", "t"), "td.random.normal(k1, shape) / "
-                        "td.sqrt(td.random.gamma(k2, shape, n / 2) * 2 / n)"),
-        "negative_binomial": "td.random.poisson(k1, shape, td.random.gamma(k2, shape, n, "
-        "(1 - p) / p))",
-        "permuted": "rows, each by itself: td.take_along_axis(x, td.argsort(td.random.bits(key, "
-        "x.shape), axis=1), axis=1)",
-        "dirichlet": "g = td.random.gamma(key, shape, alpha), then g / td.sum(g, axis=-1, "
-        "keepdims=True)",
+        "negative_binomial":
+            "td.random.poisson(k1, shape, td.random.gamma(k2, shape, n, (1 - p) / p))",
+        "permuted":
+            "rows, each by itself: td.take_along_axis(x, td.argsort(td.random.bits(key, x.shape), "
+            "axis=1), axis=1)",
+        "dirichlet":
+            "g = td.random.gamma(key, shape, alpha), then g / td.sum(g, axis=-1, keepdims=True)",
         "multivariate_normal": "mean + td.random.normal(key, (n, d)) @ td.linalg.cholesky(cov).T",
-        "truncated_normal": "in a kernel, td.while_loop draws td.random.normal(k, ()) with other "
-        "keys k until a number is inside",
-        **dict.fromkeys(("key_data", "wrap_key_data", "clone"), "a key is an array of two "
-                    "td.uint32"),
-    },
-    "linalg": {
+        "truncated_normal":
+            "in a kernel, td.while_loop draws td.random.normal(k, ()) with other keys k until a "
+            "number is inside",
+        "key_data wrap_key_data clone": "a key is an array of two td.uint32",
+    }),
+    "linalg": by_name({
         "cond": "s = td.linalg.svdvals(a), then s[..., 0] / s[..., -1]",
-    },
+    }),
 }  # fmt: skip
 
 #: Function names of other libraries → the equivalent.
-INSTEAD = {
-    "from_numpy": _USE,
-    "tensor": _USE,
-    "ndarray": "an array is a td.Array; " + _USE,
-    "vmap": "operations accept leading axes; td.map(f, a) applies f to every element, "
-    "td.scan(lambda none, row: (none, f(row)), 0, a)[1] to every row",
-    "vectorize": "td.map(f, a, b) applies a function to every element",
+INSTEAD = by_name({
+    "from_numpy tensor Tensor": _USE,
+    "ndarray Array_ DeviceArray": "an array is a td.Array; " + _USE,
+    "vmap":
+        "operations accept leading axes; td.map(f, a) applies f to every element, td.scan(lambda "
+        "none, row: (none, f(row)), 0, a)[1] to every row",
+    "vectorize frompyfunc ufunc": "td.map(f, a, b) applies a function to every element",
     "fori_loop": "td.loop(n, lambda k, state: …, init), or td.iterate(n, f, init)",
     "switch": "td.cond(p, a, b), one inside another",
     "lax": "its functions are td's: td.loop, td.while_loop, td.cond, td.scan, td.fold, td.scatter",
@@ -110,23 +110,20 @@ INSTEAD = {
     "segment_prod": _SEGMENTS.format("ones(n)", "multiply"),
     "segment_max": _SEGMENTS.format("full(n, low)", "max"),
     "segment_min": _SEGMENTS.format("full(n, high)", "min"),
-    "associative_scan": "td.scanl1(f, a)",
-    "accumulate": "td.scanl1(f, a)",
+    "associative_scan accumulate": "td.scanl1(f, a)",
     "reduce": "td.fold(f, init, a, axis), or td.fold1(f, a, axis)",
     "norm": "td.linalg.norm(a)",
-    "rand": _CAPTURED,
-    "randn": _CAPTURED,
-    "randint": _CAPTURED,
-    "normal": _CAPTURED,
-    "uniform": _CAPTURED,
-    "softmax": "e = td.exp(a - td.max(a, axis, keepdims=True)), then e / td.sum(e, axis, "
-    "keepdims=True)",
-    **dict.fromkeys(("logsumexp", "log_sum_exp"), "m = td.max(a, axis, keepdims=True), then "
-                    "m + td.log(td.sum(td.exp(a - m), axis, keepdims=True))"),
+    "rand randn randint normal uniform seed default_rng Generator RandomState random_sample "
+    "choice shuffle permutation": _CAPTURED,
+    "softmax":
+        "e = td.exp(a - td.max(a, axis, keepdims=True)), then e / td.sum(e, axis, keepdims=True)",
+    "logsumexp log_sum_exp":
+        "m = td.max(a, axis, keepdims=True), then m + td.log(td.sum(td.exp(a - m), axis, "
+        "keepdims=True))",
     "relu": "td.maximum(x, 0)",
-    "sigmoid": "1 / (1 + td.exp(-x))",
-    "conv1d": _CONVOLUTION,
-    "conv2d": _CONVOLUTION,
+    "sigmoid expit logit_inverse": "1 / (1 + td.exp(-x))",
+    "conv1d conv2d convolve2d conv conv_general_dilated conv3d convolve1d fftconvolve correlate2d "
+    "correlate1d": _CONVOLUTION,
     "trapz": "td.trapezoid(y, x)",
     "len": "a.shape[0]",
     "range": "td.arange(n), or td.loop(n, f, init) for a loop",
@@ -134,28 +131,22 @@ INSTEAD = {
     "print": "return the value: there are no values before the program runs",
     "at": "an array has it: a.at[index].set(new), .add(new), .max(new)",
     "double": "td.float64",
-    "block_until_ready": "td.run(x) computes; a program's .wait() returns when it is done",
+    "block_until_ready sync Event synchronize":
+        "td.run(x) computes; a program's .wait() returns when it is done",
     "half": "td.float16",
-    "int": _BUILTIN,
-    "int_": _BUILTIN,
-    "intp": _BUILTIN,
-    "float": _BUILTIN,
-    "complex": _BUILTIN,
-    "eig": "td.linalg.eigh for symmetric matrices; others by np.linalg.eig(a), outside of compiled "
-    "functions",
-    "index_add": "a.at[indices].add(values)",
-    "scatter_add": "a.at[indices].add(values)",
+    "int int_ intp float complex intc uintc long ulong longlong ulonglong short ushort byte ubyte "
+    "uintp float_ bool8": _BUILTIN,
+    "eig":
+        "td.linalg.eigh for symmetric matrices; others by np.linalg.eig(a), outside of compiled "
+        "functions",
+    "index_add scatter_add": "a.at[indices].add(values)",
     "one_hot": "k[:, None] == td.iota(n)",
-    "convolve2d": _CONVOLUTION,
-    "gaussian_filter": _FILTERED,
-    "uniform_filter": _FILTERED,
-    "sobel": _FILTERED,
+    "gaussian_filter uniform_filter sobel gaussian laplace prewitt sobel_h sobel_v "
+    "gaussian_laplace savgol_filter unsharp_mask": _FILTERED,
     "reflect": "td.mirror reads 1 at -1 (np.pad's reflect), td.symmetric 0 (scipy.ndimage's)",
-    "nearest": "td.clamp",
-    "edge": "td.clamp",
+    "nearest edge": "td.clamp",
     "periodic": "td.wrap",
-    "prange": _PARALLEL,
-    "parallel": _PARALLEL,
+    "prange parallel": _PARALLEL,
     "njit": "td.jit",
     "explain": _OF_PROGRAM + ".explain()",
     "source": _OF_PROGRAM + ".source()",
@@ -165,21 +156,22 @@ INSTEAD = {
     "lower": "a compiled function has it: td.jit(f).lower(*args)",
     "set_backend": "with td.config(backend=…):, td.jit(f, backend=…), or TREADLE_BACKEND",
     "set_num_threads": "TREADLE_NUM_THREADS=… in the environment",
-    "apply_along_axis": "operations take axis=; td.map(f, …) of slices, or td.stack([f(a[k]) for k "
-    "in range(n)])",
+    "apply_along_axis":
+        "operations take axis=; td.map(f, …) of slices, or td.stack([f(a[k]) for k in range(n)])",
     "array_repr": "repr(a)",
     "array_str": "str(a), or np.array_str(td.run(a))",
     "c_": "td.stack([a, b], axis=-1), td.concatenate",
     "r_": "td.concatenate([a, b])",
     "s_": "np.s_[…] makes an index",
     "index_exp": "np.index_exp[…] makes an index",
-    "mgrid": "td.indices(shape), or td.meshgrid(x, y, indexing=\"ij\")",
+    "mgrid": 'td.indices(shape), or td.meshgrid(x, y, indexing="ij")',
     "ogrid": "td.indices(shape, sparse=True), or td.ix_",
     "cdouble": "td.complex128",
     "csingle": "td.complex64",
     "single": "td.float32",
     "uint": "td.uint64",
-    "object_": "elements are numbers, or tuples of them: td.zip(a, b)",
+    "object_ str str_ string_ bytes_ object void char rec recarray":
+        "elements are numbers, or tuples of them: td.zip(a, b)",
     "dtype": "types are td.float32 and so on; td.result_type(a) is an array's",
     "einsum_path": "td.einsum chooses the order of its products itself",
     "euler_gamma": "use np.euler_gamma",
@@ -187,57 +179,34 @@ INSTEAD = {
     "fromfile": "td.use(np.fromfile(…)), or np.memmap, which is read when a program runs",
     "fromiter": "td.use(np.fromiter(…))",
     "fromstring": "td.use(np.fromstring(…))",
-    "frompyfunc": "td.map(f, a, b) applies a function to every element",
-    "ufunc": "td.map(f, a, b) applies a function to every element",
-    "printoptions": _PRINTED,
-    "set_printoptions": _PRINTED,
-    "get_printoptions": _PRINTED,
+    "printoptions set_printoptions get_printoptions": _PRINTED,
     "iterable": "np.iterable(a); the elements of an array of the program are td.map's",
     "roots": "np.roots(td.run(p)): there are no eigenvalues of general matrices",
     "savez": "np.savez(path, td.run(a))",
-    **dict.fromkeys(
-        ("character", "complexfloating", "flexible", "floating", "generic", "inexact", "integer",
-         "number", "signedinteger", "unsignedinteger"),
-        _ABSTRACT,
-    ),
-    # NumPy's other names of types, and what has no type here.
-    **dict.fromkeys(("intc", "uintc", "long", "ulong", "longlong", "ulonglong", "short", "ushort",
-                     "byte", "ubyte", "uintp", "float_", "bool8"), _BUILTIN),
-    **dict.fromkeys(("float128", "longdouble", "float96"), "td.float64 is the widest float"),
-    **dict.fromkeys(("complex256", "clongdouble", "longcomplex"),
-                    "td.complex128 is the widest complex type"),
-    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2"), "td.float16 and td.bfloat16 are the smallest "
-                    "floats"),
-    **dict.fromkeys(("int4", "uint4", "int2", "uint2"), "td.int8 and td.uint8 are the smallest "
-                    "integers; td.packbits stores single bits"),
-    **dict.fromkeys(("str", "str_", "string_", "bytes_", "object", "void", "char", "rec",
-                     "recarray"), "elements are numbers, or tuples of them: td.zip(a, b)"),
-    **dict.fromkeys(("datetime64", "timedelta64"), "count units: a.astype(np.int64)"),
-    # NumPy
-    **dict.fromkeys(("numpy", "np", "jnp"), "its functions are td's: td.sum, "
-                    "td.linalg.inv, "
-                    "td.fft.rfft"),
-    **dict.fromkeys(("asanyarray", "ascontiguousarray", "asfortranarray", "require"),
-                    "td.asarray(a): an array has no layout"),
-    **dict.fromkeys(("shares_memory", "may_share_memory"), "arrays never change, so none is a "
-                    "view"),
-    **dict.fromkeys(("nditer", "ndenumerate", "ndindex"), "td.imap(lambda i, j, x: …, a) calls a "
-                    "function with the index and the element"),
-    **dict.fromkeys(("errstate", "seterr", "geterr"), "no warnings are given: td.isfinite(a) "
-                    "tells; "
-                    "td.run(a, check=True) tests indices"),
+    "character complexfloating flexible floating generic inexact integer number signedinteger "
+    "unsignedinteger": _ABSTRACT,
+    "float128 longdouble float96": "td.float64 is the widest float",
+    "complex256 clongdouble longcomplex": "td.complex128 is the widest complex type",
+    "float8_e4m3fn float8_e5m2": "td.float16 and td.bfloat16 are the smallest floats",
+    "int4 uint4 int2 uint2":
+        "td.int8 and td.uint8 are the smallest integers; td.packbits stores single bits",
+    "datetime64 timedelta64": "count units: a.astype(np.int64)",
+    "numpy np jnp": "its functions are td's: td.sum, td.linalg.inv, td.fft.rfft",
+    "asanyarray ascontiguousarray asfortranarray require": "td.asarray(a): an array has no layout",
+    "shares_memory may_share_memory": "arrays never change, so none is a view",
+    "nditer ndenumerate ndindex":
+        "td.imap(lambda i, j, x: …, a) calls a function with the index and the element",
+    "errstate seterr geterr":
+        "no warnings are given: td.isfinite(a) tells; td.run(a, check=True) tests indices",
     "testing": "np.testing takes arrays of td: np.testing.assert_allclose(a, b)",
-    **dict.fromkeys(("seed", "default_rng", "Generator", "RandomState", "random_sample", "choice",
-                     "shuffle", "permutation"), _CAPTURED),
-    **dict.fromkeys(("loadtxt", "genfromtxt", "memmap", "load_npy"), "td.use(np.loadtxt(path)), or "
-                    "td.use(np.memmap(…)): td.use takes what NumPy reads"),
+    "loadtxt genfromtxt memmap load_npy":
+        "td.use(np.loadtxt(path)), or td.use(np.memmap(…)): td.use takes what NumPy reads",
     "savetxt": "np.savetxt(path, td.run(a))",
-    **dict.fromkeys(("matrix", "mat", "bmat"), "td.array(rows), whose @ is the matrix product"),
+    "matrix mat bmat": "td.array(rows), whose @ is the matrix product",
     "ma": "keep a mask beside the array: td.where(mask, a, 0), td.compact(mask, a), td.nansum(a)",
-    **dict.fromkeys(("polynomial", "Polynomial", "poly1d"), "td.polyval(p, x), td.polyfit, "
-                    "td.polyder"),
-    **dict.fromkeys(("Inf", "Infinity", "PINF"), "td.inf"),
-    **dict.fromkeys(("NaN", "NAN"), "td.nan"),
+    "polynomial Polynomial poly1d": "td.polyval(p, x), td.polyfit, td.polyder",
+    "Inf Infinity PINF": "td.inf",
+    "NaN NAN": "td.nan",
     "NINF": "-td.inf",
     "NZERO": "-0.0 is td.float64(-0.0)",
     "in1d": "td.isin(a, values)",
@@ -249,27 +218,27 @@ INSTEAD = {
     "msort": "td.sort(a, axis=0)",
     "asscalar": "a.item()",
     "cumulative_trapezoid": "td.cumsum((y[1:] + y[:-1]) / 2 * dx)",
-    # JAX
-    **dict.fromkeys(("pmap", "pjit", "shard_map"), "td.jit(f, devices=4) runs f on several GPUs, "
-                    "td.jit(f, backend=\"dask\") on several processes or machines"),
-    **dict.fromkeys(("jacobian", "jacfwd", "jacrev"), "a row is td.grad(lambda x: f(x)[k])(x), a "
-                    "column td.jvp(f, (x,), (e,))[1] of a unit vector e"),
-    "hessian": "a column is the derivative of the gradient along a unit vector e: "
-    "td.jvp(td.grad(f), (x,), (e,))[1]",
+    "pmap pjit shard_map":
+        'td.jit(f, devices=4) runs f on several GPUs, td.jit(f, backend="dask") on several '
+        "processes or machines",
+    "jacobian jacfwd jacrev":
+        "a row is td.grad(lambda x: f(x)[k])(x), a column td.jvp(f, (x,), (e,))[1] of a unit "
+        "vector e",
+    "hessian":
+        "a column is the derivative of the gradient along a unit vector e: td.jvp(td.grad(f), "
+        "(x,), (e,))[1]",
     "linearize": "td.jvp(f, args, tangents)",
-    **dict.fromkeys(("hvp", "vhp", "hessian_vector_product"), "td.jvp(td.grad(f), (x,), (v,))[1]"),
+    "hvp vhp hessian_vector_product": "td.jvp(td.grad(f), (x,), (v,))[1]",
     "lax_map": "td.scan(lambda none, row: (none, f(row)), 0, rows)[1]",
     "slice_in_dim": "a[start:stop] along the first axis, a[:, start:stop] along the second",
     "custom_linear_solve": "td.linalg.solve(a, b), or td.fixed_point(f, x0, tol)",
     "clear_caches": "the programs called last are kept, and code on disk, in TREADLE_CACHE_DIR",
-    **dict.fromkeys(("Mesh", "NamedSharding", "PartitionSpec"),
-                    "td.shard(a, devices=4) cuts an array along its first axis"),
-    "device_count": "td.backends() says what works here",
-    **dict.fromkeys(("defvjp", "defjvp"), "f = td.rule(f), then @f.vjp or @f.jvp"),
-    **dict.fromkeys(("autograd", "backward"), "td.grad(f) is the function that computes the "
-                    "gradient of f"),
+    "Mesh NamedSharding PartitionSpec": "td.shard(a, devices=4) cuts an array along its first axis",
+    "device_count devices default_backend local_devices": "td.backends() says what works here",
+    "defvjp defjvp custom_vjp custom_jvp custom_gradient": "f = td.rule(f), then @f.vjp or @f.jvp",
+    "autograd backward": "td.grad(f) is the function that computes the gradient of f",
     "manual_seed": "key = td.random.key(0), which functions of td.random take",
-    "swish": "x / (1 + td.exp(-x))",
+    "swish silu": "x / (1 + td.exp(-x))",
     "elu": "td.where(x > 0, x, td.expm1(x))",
     "leaky_relu": "td.where(x > 0, x, 0.01 * x)",
     "index_select": "td.take(a, indices, axis)",
@@ -279,186 +248,150 @@ INSTEAD = {
     "entr": "-td.where(x == 0, 0, x * td.log(x))",
     "disable_jit": "leave td.jit out: each operation is computed when its value is needed",
     "ops": "its functions are td's: td.permute, td.fold_seg, a.at[index].add",
-    **dict.fromkeys(("special", "lib"), "its functions are td's: td.erf, td.erfc, "
-                    "td.lgamma, td.digamma, td.sinc, td.i0"),
+    "special lib": "its functions are td's: td.erf, td.erfc, td.lgamma, td.digamma, td.sinc, td.i0",
     "linear_transpose": "td.vjp(f, x)[1]",
     "stop_gradient": "td.stop(x)",
-    **dict.fromkeys(("custom_vjp", "custom_jvp", "custom_gradient"), "f = td.rule(f), then @f.vjp "
-                    "or "
-                    "@f.jvp"),
-    **dict.fromkeys(("checkpoint", "remat"), "td.grad(f, memory=\"2 GB\") stores fewer states of "
-                    "loops, and computes the others again"),
-    **dict.fromkeys(("tree", "tree_map", "tree_util", "tree_flatten", "tree_unflatten",
-                     "tree_leaves", "tree_structure", "tree_reduce", "pytree"),
-                    "tuples, dataclasses and dicts of arrays go in and out of td.run, td.jit and "
-                    "td.grad; a comprehension maps over them: {k: w[k] - 0.1 * g[k] for k in w}"),
-    **dict.fromkeys(("make_jaxpr", "eval_shape"), "td.jit(f).lower(*args) has .explain() and "
-                    ".graph(); "
-                    "an array has .shape and .dtype before it is computed"),
+    "checkpoint remat":
+        'td.grad(f, memory="2 GB") stores fewer states of loops, and computes the others again',
+    "tree tree_map tree_util tree_flatten tree_unflatten tree_leaves tree_structure tree_reduce "
+    "pytree":
+        "tuples, dataclasses and dicts of arrays go in and out of td.run, td.jit and td.grad; a "
+        "comprehension maps over them: {k: w[k] - 0.1 * g[k] for k in w}",
+    "make_jaxpr eval_shape":
+        "td.jit(f).lower(*args) has .explain() and .graph(); an array has .shape and .dtype "
+        "before it is computed",
     "ShapeDtypeStruct": "example arrays: td.jit(f).lower(np.empty(shape, dtype))",
-    **dict.fromkeys(("device_put", "to_device"), "td.use(a): data is copied when a program needs "
-                    "it"),
-    "device_get": "td.run(a), or np.asarray(a)",
-    **dict.fromkeys(("devices", "default_backend", "local_devices"), "td.backends() says what "
-                    "works "
-                    "here"),
+    "device_put to_device": "td.use(a): data is copied when a program needs it",
+    "device_get to_numpy": "td.run(a), or np.asarray(a)",
     "debug": "outside of td.jit, print shows values; inside there are none: return them",
-    **dict.fromkeys(("flatten_util", "ravel_pytree"), "td.concatenate([td.flatten(x) for x in "
-                    "arrays]) is one vector of them"),
-    **dict.fromkeys(("pure_callback", "io_callback"), "td.foreign_array calls a function of "
-                    "arrays, td.foreign one of numbers"),
-    **dict.fromkeys(("debug_nans", "debug_infs", "checkify"), "td.any(td.isnan(a)) finds NaN; "
-                    "td.config(check=True) checks indices and matrices"),
-    **dict.fromkeys(("enable_x64", "x64_enabled"), "floats have 64 bits unless an array has 32: "
-                    "x.astype(td.float32)"),
-    **dict.fromkeys(("psum", "pmean", "all_gather", "axis_index"), "axes have numbers, no names: "
-                    "td.sum(a, axis=0)"),
-    **dict.fromkeys(("named_scope", "named_call"), "operations take name=, which explain() shows"),
-    **dict.fromkeys(("cumlogsumexp", "logcumsumexp"), "td.scanl1(td.logaddexp, a)"),
+    "flatten_util ravel_pytree":
+        "td.concatenate([td.flatten(x) for x in arrays]) is one vector of them",
+    "pure_callback io_callback":
+        "td.foreign_array calls a function of arrays, td.foreign one of numbers",
+    "debug_nans debug_infs checkify":
+        "td.any(td.isnan(a)) finds NaN; td.config(check=True) checks indices and matrices",
+    "enable_x64 x64_enabled": "floats have 64 bits unless an array has 32: x.astype(td.float32)",
+    "psum pmean all_gather axis_index": "axes have numbers, no names: td.sum(a, axis=0)",
+    "named_scope named_call": "operations take name=, which explain() shows",
+    "cumlogsumexp logcumsumexp": "td.scanl1(td.logaddexp, a)",
     "custom_root": "td.fixed_point(f, x0, tol)",
     "broadcasted_iota": "td.indices(shape)[axis]",
     "dot_general": "td.einsum, or td.tensordot",
     "sort_key_val": "order = td.argsort(keys), then keys[order], values[order]",
     "population_count": "td.bitwise_count(a)",
-    **dict.fromkeys(("bitcast_convert_type", "view"), "td.bitcast(x, type)"),
+    "bitcast_convert_type view": "td.bitcast(x, type)",
     "putmask": "td.where(mask, values, a), or a.at[mask].set(values)",
     "copyto": "td.where(where, src, dst), a new array",
     "live_arrays": "an array is freed with the last reference to it",
-    "profiler": "f.lower(*args).explain() says what each kernel moves and computes, "
-    "f.tune(*args).tuning has times",
+    "profiler":
+        "f.lower(*args).explain() says what each kernel moves and computes, f.tune(*args).tuning "
+        "has times",
     "experimental": "what there is has its name in td, td.linalg, td.fft, td.random",
     "ndtri": "scipy.special.ndtri(td.run(x))",
     "rev": "td.reverse(a, axis)",
     "softplus": "td.logaddexp(x, 0)",
-    "log_softmax": "e = a - td.max(a, axis, keepdims=True), then "
-    "e - td.log(td.sum(td.exp(e), axis, keepdims=True))",
+    "log_softmax":
+        "e = a - td.max(a, axis, keepdims=True), then e - td.log(td.sum(td.exp(e), axis, "
+        "keepdims=True))",
     "ndimage": "td.convolve, td.stencil; the functions of scipy.ndimage take arrays of treadle",
     "explore": "`treadle explore` on the command line opens the page",
-    "signal": "td.convolve, td.correlate, td.fft; the functions of scipy.signal take arrays of "
-    "treadle",
-    "image": "td.generate(shape, lambda i, j: …) reads a[y, x] at any index; interpolate its "
-    "neighbours",
+    "signal":
+        "td.convolve, td.correlate, td.fft; the functions of scipy.signal take arrays of treadle",
+    "image":
+        "td.generate(shape, lambda i, j: …) reads a[y, x] at any index; interpolate its neighbours",
     "dtypes": "types are td.float32 and so on",
     "select_n": "td.where(p, a, b), or td.select(conditions, choices)",
-    **dict.fromkeys(("dynamic_slice", "dynamic_slice_in_dim", "dynamic_index_in_dim"),
-                    "a[i] and a[i : i + n] take run-time values"),
-    **dict.fromkeys(("dynamic_update_slice", "dynamic_update_index_in_dim"),
-                    "td.update(a, slice(i, i + n), new), or a.at[i : i + n].set(new)"),
+    "dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim":
+        "a[i] and a[i : i + n] take run-time values",
+    "dynamic_update_slice dynamic_update_index_in_dim":
+        "td.update(a, slice(i, i + n), new), or a.at[i : i + n].set(new)",
     "reduce_window": "td.stencil(lambda w: …, a), or td.fold of a reshaped array",
     "nn": "write the functions: td.maximum(x, 0), td.tanh(x), 1 / (1 + td.exp(-x))",
-    **dict.fromkeys(("conv", "conv_general_dilated", "conv3d", "convolve1d", "fftconvolve",
-                     "correlate2d", "correlate1d"), _CONVOLUTION),
-    **dict.fromkeys(("top_k", "topk"), "td.sort(a, descending=True)[..., :k], "
-                    "td.argsort(a, descending=True)[..., :k]"),
+    "top_k topk": "td.sort(a, descending=True)[..., :k], td.argsort(a, descending=True)[..., :k]",
     "rsqrt": "1 / td.sqrt(x)",
-    **dict.fromkeys(("expit", "logit_inverse"), "1 / (1 + td.exp(-x))"),
-    "silu": "x / (1 + td.exp(-x))",
     "gelu": "x / 2 * (1 + td.erf(x / 2**0.5))",
     "ndtr": "(1 + td.erf(x / 2**0.5)) / 2",
     "xlogy": "td.where(x == 0, 0, x * td.log(y))",
     "lerp": "a + t * (b - a)",
     "addcmul": "a + t * b * c",
-    **dict.fromkeys(("gammaln", "loggamma"), "td.lgamma(x)"),
+    "gammaln loggamma": "td.lgamma(x)",
     "betaln": "td.lgamma(a) + td.lgamma(b) - td.lgamma(a + b)",
     "psi": "td.digamma(x)",
     "factorial": "math.factorial(n), or td.cumprod(td.arange(1, n + 1)) for a table",
     "logit": "td.log(p / (1 - p))",
-    **dict.fromkeys(("polygamma", "betainc", "zeta", "erfinv", "erf_inv",
-                     "gammainc", "jv", "j0", "j1"),
-                    "td.foreign(f, x) calls a compiled function of numbers inside a kernel, as "
-                    "one of scipy.special.cython_special by ctypes; td.erf, td.lgamma and "
-                    "td.digamma are here"),
-    # PyTorch
-    "Tensor": _USE,
-    **dict.fromkeys(("Array_", "DeviceArray"), "an array is a td.Array; " + _USE),
+    "polygamma betainc zeta erfinv erf_inv gammainc jv j0 j1":
+        "td.foreign(f, x) calls a compiled function of numbers inside a kernel, as one of "
+        "scipy.special.cython_special by ctypes; td.erf, td.lgamma and td.digamma are here",
     "cat": "td.concat(arrays, axis)",
     "unsqueeze": "td.expand_dims(a, axis)",
-    **dict.fromkeys(("mm", "bmm"), "td.matmul(a, b), or a @ b"),
+    "mm bmm": "td.matmul(a, b), or a @ b",
     "addmm": "td.matmul(a, b, alpha=…, beta=…, c=…)",
     "clamp_min": "td.maximum(x, least)",
     "clamp_max": "td.minimum(x, most)",
     "clip_by_value": "td.clip(x, least, most)",
     "no_grad": "derivatives are only computed by td.grad: leave it out; td.stop(x) is a constant",
-    "cdist": "td.generate((n, m), lambda i, j: …), or td.linalg.norm(a[:, None] - b[None], "
-    "axis=-1)",
-    **dict.fromkeys(("set_device", "get_device", "cuda", "gpu"), "td.config(backend=\"cuda\"), "
-                    "td.jit(f, backend=\"cuda\")"),
+    "cdist":
+        "td.generate((n, m), lambda i, j: …), or td.linalg.norm(a[:, None] - b[None], axis=-1)",
+    "set_device get_device cuda gpu": 'td.config(backend="cuda"), td.jit(f, backend="cuda")',
     "compile": "td.jit(f)",
-    "to_numpy": "td.run(a), or np.asarray(a)",
     "to_dlpack": "an array has __dlpack__: torch.from_dlpack(a)",
-    # Numba, CuPy, Taichi, Warp, CUDA
-    **dict.fromkeys(("guvectorize", "ElementwiseKernel", "RawKernel", "kernel", "func",
-                     "launch", "parallel_for", "RawModule", "real_func", "pyfunc"),
-                    "td.generate(shape, lambda i, j: …), td.map(f, a): "
-                    "functions of one element become kernels"),
+    "guvectorize ElementwiseKernel RawKernel kernel func launch parallel_for RawModule real_func "
+    "pyfunc":
+        "td.generate(shape, lambda i, j: …), td.map(f, a): functions of one element become kernels",
     "ReductionKernel": "td.fold(f, init, a)",
     "jitclass": "a dataclass of arrays and numbers, which compiled functions take and return",
     "typed": "Python's own lists and dicts of arrays and numbers are arguments and results",
-    "objmode": "Python runs before and after a compiled function, or while it is traced; "
-    "td.foreign(f, x) calls a compiled function of numbers inside",
+    "objmode":
+        "Python runs before and after a compiled function, or while it is traced; td.foreign(f, "
+        "x) calls a compiled function of numbers inside",
     "literal_unroll": "a Python for is unrolled while a function is traced",
     "typeof": "a.dtype and a.ndim; td.result_type(a, b)",
-    **dict.fromkeys(("overload", "overload_method", "intrinsic", "extending", "register_jitable"),
-                    "a Python function is traced where it is called: nothing is registered"),
-    **dict.fromkeys(("threading_layer", "get_num_threads"),
-                    "TREADLE_NUM_THREADS=… in the environment, or all cores"),
-    **dict.fromkeys(("fuse", "memoize"), "td.jit(f); operations are fused"),
-    **dict.fromkeys(("Vector", "Matrix", "vec2", "vec3", "vec4", "mat22", "mat33", "Struct"),
-                    "a tuple of scalars inside a kernel, an array with an axis for the components "
-                    "outside"),
-    **dict.fromkeys(("sync", "Event"), "td.run(x) computes; a program's .wait() returns when it is "
-                    "done"),
-    **dict.fromkeys(("Stream", "MemoryPool", "get_default_memory_pool", "memory", "block_local"),
-                    "treadle chooses streams and memory; "
-                    "td.schedule says how blocks are computed"),
-    **dict.fromkeys(("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"),
-                    "td.float32, td.int32, td.uint8, …"),
-    **dict.fromkeys(("template", "grouped"), "leave it out: functions take arrays of any rank and "
-                    "type"),
-    "cpu": "td.config(backend=\"native\"), td.jit(f, backend=\"native\")",
+    "overload overload_method intrinsic extending register_jitable":
+        "a Python function is traced where it is called: nothing is registered",
+    "threading_layer get_num_threads": "TREADLE_NUM_THREADS=… in the environment, or all cores",
+    "fuse memoize": "td.jit(f); operations are fused",
+    "Vector Matrix vec2 vec3 vec4 mat22 mat33 Struct":
+        "a tuple of scalars inside a kernel, an array with an axis for the components outside",
+    "Stream MemoryPool get_default_memory_pool memory block_local":
+        "treadle chooses streams and memory; td.schedule says how blocks are computed",
+    "f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64": "td.float32, td.int32, td.uint8, …",
+    "template grouped": "leave it out: functions take arrays of any rank and type",
+    "cpu": 'td.config(backend="native"), td.jit(f, backend="native")',
     "cupyx": "td.convolve, td.stencil, td.fft, td.linalg, a.at[i].add(x)",
-    **dict.fromkeys(("benchmark", "timeit"), "time.perf_counter() around calls of f = td.jit(f), "
-                    "after the first, which compiles"),
+    "benchmark timeit":
+        "time.perf_counter() around calls of f = td.jit(f), after the first, which compiles",
     "get_array_module": "a.__array_namespace__(); td's functions take arrays of NumPy and CuPy",
-    "synchronize": "td.run(x) computes; a program's .wait() returns when it is done",
-    **dict.fromkeys(("field", "Field"), "td.zeros(shape); what changes is the state of td.iterate "
-                    "or "
-                    "td.loop"),
-    **dict.fromkeys(("init", "ti", "wp"), "nothing to initialise: td.config(backend=…) chooses"),
+    "field Field": "td.zeros(shape); what changes is the state of td.iterate or td.loop",
+    "init ti wp": "nothing to initialise: td.config(backend=…) chooses",
     "static": "Python loops in a traced function are unrolled: leave it out",
-    **dict.fromkeys(("math", "tm"), "its functions are td's: td.sin, td.clip, td.floor"),
-    **dict.fromkeys(("GUI", "ui", "imshow", "imread", "imwrite", "imsave"), _PICTURE),
-    **dict.fromkeys(("Tape", "ad"), "td.grad(f), td.value_and_grad(f)"),
-    **dict.fromkeys(("loop_config", "loop_unroll"), "td.schedule says how loops run: "
-                    "td.schedule.Row() | td.schedule.Block(8, 32)"),
+    "math tm": "its functions are td's: td.sin, td.clip, td.floor",
+    "GUI ui imshow imread imwrite imsave": _PICTURE,
+    "Tape ad": "td.grad(f), td.value_and_grad(f)",
+    "loop_config loop_unroll":
+        "td.schedule says how loops run: td.schedule.Row() | td.schedule.Block(8, 32)",
     "dataclass": "Python's dataclasses and named tuples of arrays or numbers",
     "types": "functions take arrays of any type: td.float32, td.int32 are names of types",
     "root": _SCIPY + " (recipes: SciPy's optimisers); of a tree of fields, td.zeros(shape)",
-    **dict.fromkeys(("arch", "device"), "td.config(backend=…) says where programs run, "
-                    "td.backends() what works here"),
-    **dict.fromkeys(("get", "asnumpy"), "td.run(a) computes an array for NumPy"),
-    **dict.fromkeys(("ndrange", "grid", "idx", "threadIdx", "blockIdx", "thread"),
-                    "td.generate(shape, lambda i, j: …) gives the index"),
-    **dict.fromkeys(("atomic", "atomic_add", "atomic_sub", "atomic_max", "atomic_min",
-                     "scatter_max", "scatter_min"), "td.permute(f, defaults, target, a), or "
-                    "a.at[indices].add(values), .max(values), .min(values)"),
-    # Accelerate
-    **dict.fromkeys(("Acc", "Exp"), "td.Array, td.Scalar"),
+    "arch device": "td.config(backend=…) says where programs run, td.backends() what works here",
+    "get asnumpy": "td.run(a) computes an array for NumPy",
+    "ndrange grid idx threadIdx blockIdx thread":
+        "td.generate(shape, lambda i, j: …) gives the index",
+    "atomic atomic_add atomic_sub atomic_max atomic_min scatter_max scatter_min":
+        "td.permute(f, defaults, target, a), or a.at[indices].add(values), .max(values), "
+        ".min(values)",
+    "Acc Exp": "td.Array, td.Scalar",
     "foldAll": "td.fold(f, init, a, axis=None)",
-    **dict.fromkeys(("T2", "T3", "T4", "lift", "unlift"), "tuples: td.zip(a, b), td.unzip(c)"),
-    **dict.fromkeys(("stencil3x3", "stencil5x5", "stencil3"), "td.stencil(lambda w: …, a): "
-                    "w[-1, 0] is a neighbour"),
-    **dict.fromkeys(("Z", "index1", "index2", "shapeSize"), "shapes and indices are tuples; "
-                    "a.shape, a.size"),
-    # pandas, files
-    **dict.fromkeys(("DataFrame", "Series", "read_csv", "groupby", "pivot_table", "resample"),
-                    _FRAME),
-    **dict.fromkeys(("rolling", "ewm"), "td.convolve(a, td.ones(n) / n, mode=\"valid\") is a "
-                    "rolling mean, td.stencil any other function of a window"),
+    "T2 T3 T4 lift unlift": "tuples: td.zip(a, b), td.unzip(c)",
+    "stencil3x3 stencil5x5 stencil3": "td.stencil(lambda w: …, a): w[-1, 0] is a neighbour",
+    "Z index1 index2 shapeSize": "shapes and indices are tuples; a.shape, a.size",
+    "DataFrame Series read_csv groupby pivot_table resample": _FRAME,
+    "rolling ewm":
+        'td.convolve(a, td.ones(n) / n, mode="valid") is a rolling mean, td.stencil any other '
+        "function of a window",
     "shift": "td.roll(a, n), or td.pad(a[:-n], (n, 0))",
     "nlargest": "td.sort(a, descending=True)[:k]",
     "rank": "td.argsort(td.argsort(a))",
-    **dict.fromkeys(("max_pool", "avg_pool", "pool"), _POOLED),
+    "max_pool avg_pool pool": _POOLED,
     "stride_tricks": "td.stencil(lambda w: …, a), or td.stack of shifted views",
     "simpson": "td.sum(y * weights) of the weights 1, 4, 2, 4, …, 4, 1",
     "for_loop": "td.loop(n, lambda k, state: …, init)",
@@ -466,154 +399,138 @@ INSTEAD = {
     "cfunc": "td.jit(f) for arrays; td.foreign(f, x) calls a numba.cfunc",
     "optim": "write the step, w - 0.1 * td.grad(loss)(w), in td.iterate",
     "array_api": "import treadle.array_api: the Array API standard's namespace",
-    **dict.fromkeys(("binomial", "multinomial", "bernoulli"), "td.random says what is written: "
-                    "td.random.choice, or td.random.uniform(key, shape) < p"),
-    **dict.fromkeys(("shared", "local", "syncthreads", "warp"), "schedules say how blocks are "
-                    "computed: "
-                    "td.schedule.Block(8, 32) | td.schedule.Stage()"),
-    **dict.fromkeys(("ifelse", "if_"), "td.cond(p, a, b), td.where(p, a, b)"),
+    "binomial multinomial bernoulli":
+        "td.random says what is written: td.random.choice, or td.random.uniform(key, shape) < p",
+    "shared local syncthreads":
+        "schedules say how blocks are computed: td.schedule.Block(8, 32) | td.schedule.Stage()",
+    "ifelse if_": "td.cond(p, a, b), td.where(p, a, b)",
     "for_": "td.loop(n, f, init)",
     "enumerate": "td.indexed(a), td.imap(f, a)",
     "vgrad": "td.value_and_grad(f)",
-    **dict.fromkeys(("reduce_sum", "vsum"), "td.sum(a, axis)"),
-    # SciPy and numpy.linalg
+    "reduce_sum vsum": "td.sum(a, axis)",
     "scipy": "td.convolve, td.linalg, td.fft; the other functions of SciPy take arrays of treadle",
-    "eigvals": "td.linalg.eigvalsh for symmetric matrices; others by np.linalg.eigvals(a), outside "
-    "of compiled functions",
-    **dict.fromkeys(("schur", "hessenberg", "expm", "logm", "sqrtm"),
-                    "SciPy computes it, outside of compiled functions: "
-                    "scipy.linalg.expm(np.asarray(a))"),
+    "eigvals":
+        "td.linalg.eigvalsh for symmetric matrices; others by np.linalg.eigvals(a), outside of "
+        "compiled functions",
+    "schur hessenberg expm logm sqrtm":
+        "SciPy computes it, outside of compiled functions: scipy.linalg.expm(np.asarray(a))",
     "lu_factor": "td.linalg.lu(a)",
-    **dict.fromkeys(("lu_solve", "cho_solve", "solve_triangular"), "td.linalg.solve(a, b)"),
+    "lu_solve cho_solve solve_triangular": "td.linalg.solve(a, b)",
     "cho_factor": "td.linalg.cholesky(a)",
     "multi_dot": "a @ b @ c, or td.einsum, which orders the products",
-    **dict.fromkeys(("tensorinv", "tensorsolve"), "td.reshape to matrices, then td.linalg.solve"),
-    **dict.fromkeys(("median_filter", "rank_filter", "percentile_filter"), _MEDIAN),
-    **dict.fromkeys(("maximum_filter", "grey_dilation", "binary_dilation", "dilation"),
-                    "td.stencil(lambda w: …, a) with td.maximum of its neighbours"),
-    **dict.fromkeys(("minimum_filter", "grey_erosion", "binary_erosion", "erosion"),
-                    "td.stencil(lambda w: …, a) with td.minimum of its neighbours"),
-    **dict.fromkeys(("gaussian", "laplace", "prewitt", "sobel_h", "sobel_v", "gaussian_laplace",
-                     "savgol_filter", "unsharp_mask"), _FILTERED),
-    **dict.fromkeys(("zoom", "map_coordinates", "affine_transform", "rescale", "warp", "remap"),
-                    _SAMPLED),
-    **dict.fromkeys(("rotate", "imrotate"), "td.rot90 by right angles; for others "
-                    + _SAMPLED),
-    **dict.fromkeys(("rgb2gray", "rgb2grey"), "rgb @ np.float32([0.2125, 0.7154, 0.0721])"),
+    "tensorinv tensorsolve": "td.reshape to matrices, then td.linalg.solve",
+    "median_filter rank_filter percentile_filter": _MEDIAN,
+    "maximum_filter grey_dilation binary_dilation dilation":
+        "td.stencil(lambda w: …, a) with td.maximum of its neighbours",
+    "minimum_filter grey_erosion binary_erosion erosion":
+        "td.stencil(lambda w: …, a) with td.minimum of its neighbours",
+    "zoom map_coordinates affine_transform rescale warp remap": _SAMPLED,
+    "rotate imrotate": "td.rot90 by right angles; for others " + _SAMPLED,
+    "rgb2gray rgb2grey": "rgb @ np.float32([0.2125, 0.7154, 0.0721])",
     "equalize_hist": "td.cumsum(td.bincount(grey, length=256)), read at the pixels",
     "threshold_otsu": "td.bincount(grey, length=256), and td.cumsum and td.argmax of it",
     "canny": "`treadle example canny` has its source",
-    **dict.fromkeys(("lfilter", "sosfilt", "filtfilt"), "td.scan(f, init, a) for a recurrence; "
-                    "td.convolve for finite weights"),
+    "lfilter sosfilt filtfilt":
+        "td.scan(f, init, a) for a recurrence; td.convolve for finite weights",
     "hilbert": "td.fft.fft, twice the positive frequencies, td.fft.ifft",
-    **dict.fromkeys(("interp1d", "make_interp_spline", "CubicSpline"),
-                    "td.interp(x, xp, fp) is linear"),
-    **dict.fromkeys(("minimize", "least_squares", "curve_fit", "root_scalar", "linprog",
-                     "quad", "solve_ivp", "odeint", "fsolve", "brentq"),
-                    _SCIPY + " (recipes: SciPy's optimisers)"),
-    **dict.fromkeys(("label", "distance_transform_edt", "watershed", "regionprops", "find_peaks",
-                     "griddata", "KDTree", "cKDTree", "pearsonr", "spearmanr"),
-                    _SCIPY.partition(",")[0]),
-    **dict.fromkeys(("csr_matrix", "csr_array", "coo_matrix", "csc_matrix", "spdiags"),
-                    "td.fold_seg of the values of rows, with np.diff(m.indptr) for a CSR matrix m"),
+    "interp1d make_interp_spline CubicSpline": "td.interp(x, xp, fp) is linear",
+    "minimize least_squares curve_fit root_scalar linprog quad solve_ivp odeint fsolve brentq":
+        _SCIPY + " (recipes: SciPy's optimisers)",
+    "label distance_transform_edt watershed regionprops find_peaks griddata KDTree cKDTree "
+    "pearsonr spearmanr": _SCIPY.partition(",")[0],
+    "csr_matrix csr_array coo_matrix csc_matrix spdiags":
+        "td.fold_seg of the values of rows, with np.diff(m.indptr) for a CSR matrix m",
     "zscore": "(a - td.mean(a)) / td.std(a)",
     "circulant": "td.generate((n, n), lambda i, j: c[(i - j) % n])",
-    **dict.fromkeys(("hist", "histc"), "td.histogram(a, bins)"),
+    "hist histc": "td.histogram(a, bins)",
     "inverse": "td.linalg.inv(a)",
-    **dict.fromkeys(("dot_product", "inner_product"), "td.dot(a, b), td.linalg.vecdot(a, b)"),
+    "dot_product inner_product": "td.dot(a, b), td.linalg.vecdot(a, b)",
     "sort_values": "td.sort(a); td.take(a, td.argsort(keys)) sorts by keys",
     "block_diag": "td.block of the blocks and td.zeros",
     "toeplitz": "td.generate((n, n), lambda i, j: c[td.abs(i - j)])",
-    **dict.fromkeys(("dct", "idct", "dst"), "td.fft.rfft of the array and its reflection"),
+    "dct idct dst": "td.fft.rfft of the array and its reflection",
     "next_fast_len": "any extent is fast whose prime factors are 2, 3, 5 and 7: td.fft.rfft(a, n)",
-}  # fmt: skip
+})  # fmt: skip
 
 #: Names of boundaries in other libraries, and treadle's as texts.
 BOUNDARIES = {
     **{name: f"td.{name}" for name in ("clamp", "mirror", "symmetric", "wrap")},
     **{name: INSTEAD[name] for name in ("reflect", "nearest", "edge", "periodic")},
-    **dict.fromkeys(("replicate", "extend", "clamped", "border"), "td.clamp"),
-    **dict.fromkeys(("circular", "grid-wrap", "cyclic"), "td.wrap"),
-    "grid-mirror": "td.symmetric",
-    **dict.fromkeys(("zero", "zeros", "fill", "grid-constant"), "td.constant(0)"),
-    "constant": "td.constant(value)",
-}
+    **by_name({
+        "replicate extend clamped border": "td.clamp",
+        "circular grid-wrap cyclic": "td.wrap",
+        "grid-mirror": "td.symmetric",
+        "zero zeros fill grid-constant": "td.constant(0)",
+        "constant": "td.constant(value)",
+    }),
+}  # fmt: skip
 
 #: Names of array methods.
-METHODS = {
-    "numpy": RUN,
-    "cpu": RUN,
-    "get": RUN,
-    "compute": RUN,
-    "block_until_ready": RUN,
+METHODS = by_name({
+    "numpy cpu get compute block_until_ready values detach addressable_data persist": RUN,
     "clone": "arrays are immutable: use the array itself",
     "fill": "arrays never change: td.full_like(a, value)",
     "view": "td.bitcast(x, type) reads the same bits as another type, x.astype(type) converts",
     "to": "x.astype(type) converts; td.config(backend=…) says where it runs",
     "permute": "td.transpose(a, axes)",
     "unsqueeze": "td.expand_dims(a, axis)",
-    "values": RUN,
     "flat": "td.flatten(a)",
-    **dict.fromkeys(("detach", "addressable_data", "persist"), RUN),
-    **dict.fromkeys(("data", "ctypes", "tofile", "byteswap"), "the memory is that of td.run(a), an "
-                    "array of NumPy's"),
+    "data ctypes tofile byteswap": "the memory is that of td.run(a), an array of NumPy's",
     "to_list": "a.tolist()",
-    **dict.fromkeys(("cuda", "is_cuda", "sharding"), "td.config(backend=\"cuda\") says where it "
-                    "runs"),
-    **dict.fromkeys(("strides", "flags", "contiguous", "setflags", "newbyteorder"), "an array has "
-                    "no "
-                    "layout; td.transpose(a) changes the order of axes"),
-    **dict.fromkeys(("requires_grad", "backward"), "td.grad(f) is the gradient of a function"),
+    "cuda is_cuda sharding": 'td.config(backend="cuda") says where it runs',
+    "strides flags contiguous setflags newbyteorder":
+        "an array has no layout; td.transpose(a) changes the order of axes",
+    "requires_grad backward": "td.grad(f) is the gradient of a function",
     "length": "a.shape[0], a.size",
-    **dict.fromkeys(("apply", "pipe"), "td.map(f, a), or f(a)"),
-    **dict.fromkeys(("iloc", "loc"), "a[index]"),
-    **dict.fromkeys(("set", "sort_", "add_"), "arrays never change: a.at[index].set(new)"),
-    "chunks": "td.jit(f, backend=\"dask\") takes arrays in chunks",
-    **dict.fromkeys(("weak_type", "aval"), "a.dtype, a.shape"),
-}  # fmt: skip
+    "apply pipe": "td.map(f, a), or f(a)",
+    "iloc loc": "a[index]",
+    "set sort_ add_": "arrays never change: a.at[index].set(new)",
+    "chunks": 'td.jit(f, backend="dask") takes arrays in chunks',
+    "weak_type aval": "a.dtype, a.shape",
+})  # fmt: skip
 
 _CODE = (
     'f.lower(*args).source() is the code of its kernels: LLVM IR on "native", CUDA C++ on "cuda"'
 )
 _SAYS = "f.lower(*args).explain() says what became of it, and with which types"
 #: Names of attributes of compiled functions of other libraries.
-COMPILED = {
-    **dict.fromkeys(("inspect_llvm", "inspect_asm", "inspect_ptx", "inspect_sass", "as_text"),
-                    _CODE),
-    **dict.fromkeys(("inspect_types", "parallel_diagnostics", "inspect_cfg", "cost_analysis",
-                     "memory_analysis", "nopython_signatures", "signatures"), _SAYS),
+COMPILED = by_name({
+    "inspect_llvm inspect_asm inspect_ptx inspect_sass as_text": _CODE,
+    "inspect_types parallel_diagnostics inspect_cfg cost_analysis memory_analysis "
+    "nopython_signatures signatures": _SAYS,
     "py_func": "the Python function is f.__wrapped__",
-    **dict.fromkeys(("compile", "recompile", "clear_cache", "eval_shape", "trace"),
-                    "it is compiled when a combination of ranks and types is new; "
-                    "f.lower(*args) is its program"),
-}  # fmt: skip
+    "compile recompile clear_cache eval_shape trace":
+        "it is compiled when a combination of ranks and types is new; f.lower(*args) is its "
+        "program",
+})  # fmt: skip
 
 #: Names of attributes of lowered functions of other libraries.
 PROGRAM = {
     **{name: said.replace("f.lower(*args).", "program.") for name, said in COMPILED.items()},
-    "compile": "it is compiled at its first call, program(*args), or found in the disk cache",
-    **dict.fromkeys(("lower", "trace"), "it is the program for these arguments: call it"),
-    **dict.fromkeys(("cost_analysis", "memory_analysis"), "program.explain() says which bytes "
-                    "each kernel moves, and what it computes"),
-    **dict.fromkeys(("in_tree", "out_tree", "args_info", "out_info", "in_avals", "out_avals"),
-                    _SAYS.replace("f.lower(*args).", "program.")),
-    **dict.fromkeys(("serialize", "export", "compiler_ir", "as_serialized_dot_graph"),
-                    "program.save(path) writes it, td.load(path) reads it, program.source() is its "
-                    "code"),
+    **by_name({
+        "compile": "it is compiled at its first call, program(*args), or found in the disk cache",
+        "lower trace": "it is the program for these arguments: call it",
+        "cost_analysis memory_analysis":
+            "program.explain() says which bytes each kernel moves, and what it computes",
+        "in_tree out_tree args_info out_info in_avals out_avals":
+            _SAYS.replace("f.lower(*args).", "program."),
+        "serialize export compiler_ir as_serialized_dot_graph":
+            "program.save(path) writes it, td.load(path) reads it, program.source() is its code",
+    }),
 }  # fmt: skip
 #: Names of methods of `a.at[index]` of other libraries.
 AT_METHODS = {
-    "get": "read the part: a[index]",
-    "apply": "a.at[index].set(f(a[index]))",
-    "mul": "a.at[index].multiply(new)",
-    "divide": "a.at[index].set(a[index] / new)",
-    "subtract": "a.at[index].add(-new)",
-    "power": "a.at[index].set(a[index] ** new)",
     **{name: f"td.permute(td.{function}, a, lambda i: indices[i], new)"
-       for function in ("bitwise_or", "bitwise_and", "bitwise_xor", "logical_or", "logical_and")
-       for name in (function, function.partition("_")[2]) if name not in ("or", "and")},
-    "or": "td.permute(td.bitwise_or, a, lambda i: indices[i], new)",
-    "and": "td.permute(td.bitwise_and, a, lambda i: indices[i], new)",
+       for function in ("logical_or", "logical_and", "bitwise_or", "bitwise_and", "bitwise_xor")
+       for name in (function, function.partition("_")[2])},
+    **by_name({
+        "get": "read the part: a[index]",
+        "apply": "a.at[index].set(f(a[index]))",
+        "mul": "a.at[index].multiply(new)",
+        "divide": "a.at[index].set(a[index] / new)",
+        "subtract": "a.at[index].add(-new)",
+        "power": "a.at[index].set(a[index] ** new)",
+    }),
 }  # fmt: skip
 
 #: Names of methods of NumPy's ufuncs.
@@ -642,84 +559,66 @@ def at_indices(function: str) -> str:
 
 
 #: Keyword arguments of other libraries → treadle's name for them.
-_SYNONYMS = {
-    "dim": "axis",
-    "axes": "axis",
-    "a_min": "low",
-    "min": "low",
-    "a_max": "high",
-    "max": "high",
-    "device": "backend",
-    "target": "backend",
-    "newshape": "shape",
+_SYNONYMS = by_name({
+    "dim axes": "axis",
+    "a_min min minval": "low",
+    "a_max max maxval": "high",
+    "device target": "backend",
+    "newshape size": "shape",
     "mode": "boundary",
     "fill_value": "value",
-    "minval": "low",
-    "maxval": "high",
     "num": "n",
-    "size": "shape",
-}
+})  # fmt: skip
 #: Keyword arguments of other libraries → the equivalent.
 _KEYWORDS = {
-    "out": "Results are new arrays: write b = f(a)",
-    "where": "Choose the elements before: td.where(p, a, 0)",
-    "dtype": "Convert it: x.astype(dtype)",
-    "casting": "x.astype(dtype) converts",
-    "copy": "Arrays never change: leave it out",
-    "stencil.": "It is called where the array is, td.stencil(f, a), in a function with @td.jit",
-    "where.": "The indices where it holds are td.nonzero(p), the elements a[p] or td.filter(f, a)",
-    "unique.return_inverse": "td.unique_inverse(a) gives values and inverse indices",
-    "unique.return_counts": "td.unique_counts(a) gives values and counts",
-    "unique.return_index": "td.unique_all(a) gives values, indices, inverse indices and counts",
+    **by_name({
+        "out": "Results are new arrays: write b = f(a)",
+        "where": "Choose the elements before: td.where(p, a, 0)",
+        "dtype": "Convert it: x.astype(dtype)",
+        "casting": "x.astype(dtype) converts",
+        "copy": "Arrays never change: leave it out",
+        "stencil.": "It is called where the array is, td.stencil(f, a), in a function with @td.jit",
+        "where.":
+            "The indices where it holds are td.nonzero(p), the elements a[p] or td.filter(f, a)",
+        "unique.return_inverse": "td.unique_inverse(a) gives values and inverse indices",
+        "unique.return_counts": "td.unique_counts(a) gives values and counts",
+        "unique.return_index": "td.unique_all(a) gives values, indices, inverse indices and counts",
+        "cond.*": "The sides are values, of which one is computed: td.cond(p, f(x), g(x))",
+        "kind": "Sorts are stable: leave it out",
+        "sort.order": "Ascending is the only order: td.reverse(td.sort(a), axis) descends",
+        "order": "An array has no layout: leave it out",
+        "optimize": "The order of products is chosen automatically: leave it out",
+        "pad.reflect_type pad.end_values pad.stat_length":
+            "By NumPy, before: np.pad(np.asarray(a), …); or td.concatenate of the parts",
+        "initial": "td.fold(f, init, a) starts with a value",
+        "static_argnums": "Put the value into a closure: td.jit(lambda a: f(a, n))",
+        "static_argnames": "Put the value into a closure: td.jit(lambda a: f(a, n=n))",
+        "donate_argnums donate_argnames": "Memory is reused automatically: leave it out",
+        "debug_nans": "td.any(td.isnan(a)) finds NaN, of an intermediate result that f returns",
+        "enable_x64": "Floats have 64 bits unless an array has 32: leave it out",
+        "unroll": "Steps are run as they are: leave it out",
+        "vjp.has_aux": "Return (y, aux) from f; the cotangent of aux is td.zeros_like(aux)",
+        "nopython": "Everything is compiled: leave it out",
+        "parallel": "Everything is parallel: leave it out",
+        "cache": "Compiled code is cached on disk automatically: leave it out",
+        "fastmath": "Write fast_math=True",
+        "linspace.retstep": "The distance is x[1] - x[0]",
+        "cval": "Write boundary=td.constant(value)",
+        "truncate": "The weights say how far a filter reaches",
+        "reverse": "td.reverse(a, axis) reverses an array",
+        "key": "td.take(a, td.argsort(keys)) sorts by keys",
+    }),
     **dict.fromkeys(
-        (
-            f"{f}.{word}"
-            for f in (
-                "unique",
-                "unique_values",
-                "unique_counts",
-                "unique_inverse",
-                "unique_all",
-                "nonzero",
-                "flatnonzero",
-                "argwhere",
-            )
-            for word in ("size", "fill_value")
-        ),
+        (f"{f}.{word}" for f in ("unique", "unique_values", "unique_counts", "unique_inverse",
+                                 "unique_all", "nonzero", "flatnonzero", "argwhere")
+         for word in ("size", "fill_value")),
         "Extents may depend on what arrays hold, also in compiled functions: leave it out",
     ),
-    "cond.*": "The sides are values, of which one is computed: td.cond(p, f(x), g(x))",
-    "kind": "Sorts are stable: leave it out",
     **dict.fromkeys(
         (f"{f}.mode" for f in ("set", "add", "multiply", "min", "max")),
         "An index that is computed and out of range changes nothing: leave it out",
     ),
-    "sort.order": "Ascending is the only order: td.reverse(td.sort(a), axis) descends",
-    "order": "An array has no layout: leave it out",
-    "optimize": "The order of products is chosen automatically: leave it out",
-    **dict.fromkeys(
-        ("pad.reflect_type", "pad.end_values", "pad.stat_length"),
-        "By NumPy, before: np.pad(np.asarray(a), …); or td.concatenate of the parts",
-    ),
-    "initial": "td.fold(f, init, a) starts with a value",
-    "static_argnums": "Put the value into a closure: td.jit(lambda a: f(a, n))",
-    "static_argnames": "Put the value into a closure: td.jit(lambda a: f(a, n=n))",
-    "donate_argnums": "Memory is reused automatically: leave it out",
-    "donate_argnames": "Memory is reused automatically: leave it out",
-    "debug_nans": "td.any(td.isnan(a)) finds NaN, of an intermediate result that f returns",
-    "enable_x64": "Floats have 64 bits unless an array has 32: leave it out",
-    "unroll": "Steps are run as they are: leave it out",
-    "vjp.has_aux": "Return (y, aux) from f; the cotangent of aux is td.zeros_like(aux)",
-    "nopython": "Everything is compiled: leave it out",
-    "parallel": "Everything is parallel: leave it out",
-    "cache": "Compiled code is cached on disk automatically: leave it out",
-    "fastmath": "Write fast_math=True",
-    "linspace.retstep": "The distance is x[1] - x[0]",
-    "cval": "Write boundary=td.constant(value)",
-    "truncate": "The weights say how far a filter reaches",
-    "reverse": "td.reverse(a, axis) reverses an array",
-    "key": "td.take(a, td.argsort(keys)) sorts by keys",
-}
+}  # fmt: skip
 
 
 def instead_of_keyword(function: str, word: str, known: Iterable[str]) -> str:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..text import by_name
+
 #: Parameters of these names; where it depends on the default value, for each default.
 SHARED: dict[str, str | dict[Any, str]] = {
     "M": "the number of points.",
@@ -80,7 +82,7 @@ RESULTS_ALONE = {
     ("x", "y"): "an array of the shape to which the operands broadcast; a scalar without arrays.",
 }
 #: Results of these functions.
-RESULTS_OF = {name: text for names, text in {
+RESULTS_OF = by_name({
     "allclose array_equal array_equiv": "a boolean, an array of rank 0.",
     "arange expand flatten": "an array of rank 1.",
     "arctan2 choose complex_ heaviside isclose ldexp rotate_left rotate_right":
@@ -106,7 +108,7 @@ RESULTS_OF = {name: text for names, text in {
     "polyadd polyder polyint polymul polysub": "an array of coefficients, highest power first.",
     "setdiff1d setxor1d union1d unique_values":
         "a sorted array of rank 1, whose extent is known when the program runs.",
-}.items() for name in names.split()}  # fmt: skip
+})  # fmt: skip
 NO_AXIS = "Errors: `AxisError` if there is no such axis."
 #: Operations that name each other; of several families, the first counts.
 FAMILIES = tuple(map(str.split, (
