@@ -20,9 +20,10 @@ threads of a warp and between blocks.  `show` prints kernels, `verify.py` checks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, new, substitute, walk
 from treadle.dsl.graph import Combine, Leaf
@@ -449,45 +450,55 @@ class Lowered:
 # --- traversal -------------------------------------------------------------
 
 
+T = TypeVar("T")
+
+
+@functools.cache
+def _fields(of: type[Statement], *types: str) -> tuple[str, ...]:
+    """The names of the fields of a statement that are declared with these types."""
+    return tuple(f.name for f in fields(of) if f.type in types)  # type: ignore[arg-type]
+
+
 def children(s: Statement) -> tuple[Body, ...]:
     """The nested bodies of a statement."""
-    if not isinstance(s, If | For | Reduce | While):
-        return ()
-    if isinstance(s, If):
-        return (s.then, s.other)
-    return (s.before, s.body) if isinstance(s, While) else (s.body,)
+    return tuple([getattr(s, name) for name in _fields(type(s), "Body")])
 
 
 def expressions(s: Statement) -> tuple[Expr, ...]:
     """The expressions a statement evaluates itself."""
-    match s:
-        case Let() | Declare() | Assign():
-            return (s.value,)
-        case Store():
-            return (s.index, s.value)
-        case Atomic():
-            return (s.index, *s.values)
-        case If():
-            return (s.condition,)
-        case For():
-            return (s.start, s.stop)
-        case While():
-            return (s.condition,)
-        case Reduce():
-            return (s.start, s.stop, *s.values)
-        case Report():
-            return (s.ok, s.index, s.extent)
-        case LoadVector() | Fetch():
-            return (s.index,)
-        case StoreVector():
-            return (s.index, *s.values)
-        case Publish() | FetchUpdate():
-            return (s.index, s.value)
-        case Collective():
-            return s.args
-        case WarpProduct():
-            return (*s.sums, *s.left, *s.right)
-    return ()
+    found = tuple([getattr(s, name) for name in _fields(type(s), "Expr")])
+    for name in _fields(type(s), "tuple[Expr, ...]"):
+        found += getattr(s, name)
+    return found
+
+
+def same(old: tuple[T, ...], made: Iterable[T]) -> tuple[T, ...]:
+    """What was made of a tuple: itself, if its elements are the same."""
+    new = tuple(made)
+    alike = len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
+    return old if alike else new
+
+
+def mapped(s: Statement, value: Callable[[Expr], Expr] = lambda e: e,
+           body: Callable[[Body], Body] = lambda b: b,
+           index: Callable[[Buffer, Expr], Expr] | None = None) -> Statement:  # fmt: skip
+    """A statement with other expressions and bodies, in the order of its fields; itself if none
+    changes.  `index`: for positions in its buffer.  Combinations stay as they are."""
+    changes: dict[str, Any] = {}
+    bodies = _fields(type(s), "Body")
+    for name in _fields(type(s), "Expr", "tuple[Expr, ...]", "Body"):
+        old = getattr(s, name)
+        if name in bodies:
+            new = body(old)
+        elif isinstance(old, tuple):
+            new = same(old, map(value, old))
+        elif name == "index" and index is not None:
+            new = index(s.buffer, old)  # type: ignore[attr-defined]
+        else:
+            new = value(old)
+        if new is not old:
+            changes[name] = new
+    return replace(s, **changes) if changes else s  # type: ignore[type-var]
 
 
 def evaluated(s: Statement) -> tuple[Expr, ...]:

@@ -498,42 +498,21 @@ class _Pass:
                     self.given.setdefault(s.var, []).append(s.value)
                     return ir.Assign(self.new[s.var], self.low(s.value))
                 return ir.Assign(s.var, self.other(s.value))
-            case ir.Store() | ir.Publish():
-                return replace(s, index=self.index(s.buffer, s.index), value=self.other(s.value))
             case ir.Atomic():
                 for b in s.buffers[1:]:
                     self.index(b, s.index)
                 return replace(s, index=self.index(s.buffers[0], s.index),
                                values=self._others(s.values),
                                combine=s.combine and self._combine(s.combine))  # fmt: skip
-            case ir.If():
-                condition = self.other(s.condition)
-                return ir.If(condition, self.body(s.then), self.body(s.other))
             case ir.For() | ir.Reduce():
                 return self._loop(s)
-            case ir.While():
-                self.loops += 1
-                before = self.body(s.before)
-                made = ir.While(before, self.other(s.condition), self.body(s.body))
-                self.loops -= 1
-                return made
-            case ir.Report():
-                return replace(s, ok=self.other(s.ok), index=self.other(s.index),
-                               extent=self.other(s.extent))  # fmt: skip
-            case ir.LoadVector() | ir.Fetch():
-                return replace(s, index=self.index(s.buffer, s.index))
-            case ir.StoreVector():
-                return replace(s, index=self.index(s.buffer, s.index),
-                               values=self._others(s.values))  # fmt: skip
-            case ir.FetchUpdate():
-                return replace(s, index=self.index(s.buffer, s.index), value=self.other(s.value))
-            case ir.WarpProduct():
-                return replace(s, sums=self._others(s.sums), left=self._others(s.left),
-                               right=self._others(s.right))  # fmt: skip
             case ir.Collective():
                 value, *lane = s.args
                 return replace(s, args=(self.other(value), *(self._number(a) for a in lane)))
-        return s
+        self.loops += isinstance(s, ir.While)
+        made = ir.mapped(s, self.other, self.body, self.index if hasattr(s, "buffer") else None)
+        self.loops -= isinstance(s, ir.While)
+        return made
 
     def _others(self, values: Iterable[Expr]) -> tuple[Expr, ...]:
         return tuple(self.other(v) for v in values)

@@ -14,7 +14,6 @@ operands.  Loads of global memory keep their order, which lets them overlap.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 
 from treadle.dsl.expr import TRUE, Apply, Const, Expr, Foreign, Var, conjuncts, substitute, walk
@@ -71,25 +70,10 @@ class _Tidying:
             if isinstance(s, ir.Let) and not self.uses[s.var]:
                 self.uses.subtract(_uses(s))
                 continue
-            match s:
-                case ir.If():
-                    other = self.living(s.other)
-                    then = self.living(s.then)
-                    same = then is s.then and other is s.other
-                    made.append(s if same else ir.If(s.condition, then, other))
-                case ir.For() | ir.Reduce():
-                    inner = self.living(s.body)
-                    made.append(s if inner is s.body else replace(s, body=inner))
-                case ir.While():
-                    inner = self.living(s.body)
-                    before = self.living(s.before)
-                    same = before is s.before and inner is s.body
-                    made.append(s if same else ir.While(before, s.condition, inner))
-                case _:
-                    made.append(s)
-        made.reverse()
-        same = len(made) == len(body) and all(a is b for a, b in zip(made, body, strict=True))
-        return body if same else tuple(made)
+            # (The last first: an else before its then, the body of a `While` before its test.)
+            inner = {b: self.living(b) for b in reversed(ir.children(s))}
+            made.append(ir.mapped(s, body=inner.__getitem__))
+        return ir.same(body, reversed(made))
 
     def body(self, body: ir.Body, known: frozenset[Expr]) -> ir.Body:
         """Simplify the statements, given that the conditions `known` hold and cannot change."""
@@ -102,17 +86,9 @@ class _Tidying:
                 once.add(s.var)
             if isinstance(s, ir.If):
                 made += self._if(s, known)
-            elif isinstance(s, ir.For | ir.Reduce):
-                inner = self.body(s.body, known)
-                made.append(s if inner is s.body else replace(s, body=inner))
-            elif isinstance(s, ir.While):
-                before, inner = self.body(s.before, known), self.body(s.body, known)
-                same = before is s.before and inner is s.body
-                made.append(s if same else ir.While(before, s.condition, inner))
             else:
-                made.append(s)
-        same = len(made) == len(body) and all(a is b for a, b in zip(made, body, strict=True))
-        return body if same else tuple(made)
+                made.append(ir.mapped(s, body=lambda b: self.body(b, known)))
+        return ir.same(body, made)
 
     # --- conditions ---
 
@@ -161,7 +137,8 @@ class _Tidying:
                 alone = let.var is whole or (crossed.lets_only and short)
                 near = adjacent or not _loads_memory(let.value)
                 if alone and near and not crossed.disturbs(let.value):
-                    s = _with(s, let.var, let.value)
+                    value: dict[Expr, Expr] = {let.var: let.value}
+                    s = ir.mapped(s, lambda e, value=value: substitute((e,), value)[0])
                     del before[k]
                     continue
             crossed.add(let)
@@ -238,25 +215,3 @@ def _is_step(e: Expr) -> bool:
 def _stored(s: ir.Statement) -> Expr | None:
     """The value that a statement stores or assigns unchanged."""
     return s.value if isinstance(s, ir.Assign | ir.Declare | ir.Store) else None
-
-
-def _with(s: ir.Statement, var: Var, value: Expr) -> ir.Statement:
-    """`s` with `value` substituted for `var`."""
-
-    def put(roots: Iterable[Expr]) -> tuple[Expr, ...]:
-        return substitute(tuple(roots), {var: value})
-
-    match s:
-        case ir.Assign() | ir.Declare() | ir.Let():
-            return type(s)(s.var, *put((s.value,)))
-        case ir.Store() | ir.Publish() | ir.FetchUpdate():
-            index, given = put((s.index, s.value))
-            return replace(s, index=index, value=given)
-        case ir.StoreVector():
-            index, *values = put((s.index, *s.values))
-            return replace(s, index=index, values=tuple(values))
-        case ir.If():
-            return replace(s, condition=put((s.condition,))[0])
-        case ir.Collective():
-            return replace(s, args=put(s.args))
-    raise AssertionError(f"{type(s).__name__} uses no value once")

@@ -544,20 +544,11 @@ def element_bytes(roots: Sequence[Expr], outputs: Sequence[ScalarType]) -> int:
 
 def _displaced(body: ir.Body, offsets: Mapping[ir.Buffer, Expr]) -> ir.Body:
     """The statements, of which the stores to these buffers are so many elements further on."""
-    made: list[ir.Statement] = []
-    for s in body:
-        match s:
-            case ir.Store() | ir.StoreVector() if s.buffer in offsets:
-                made.append(replace(s, index=at.add(s.index, offsets[s.buffer])))
-            case ir.If():
-                then, other = (_displaced(b, offsets) for b in (s.then, s.other))
-                made.append(replace(s, then=then, other=other))
-            case ir.For() | ir.Reduce():
-                made.append(replace(s, body=_displaced(s.body, offsets)))
-            case ir.While():
-                before, inner = (_displaced(b, offsets) for b in (s.before, s.body))
-                made.append(replace(s, before=before, body=inner))
-            case _:
-                assert offsets.keys().isdisjoint(ir.written(s)), f"{s} stores in another way"
-                made.append(s)
-    return tuple(made)
+
+    def moved(s: ir.Statement) -> ir.Statement:
+        if isinstance(s, ir.Store | ir.StoreVector) and s.buffer in offsets:
+            return replace(s, index=at.add(s.index, offsets[s.buffer]))
+        assert offsets.keys().isdisjoint(ir.written(s)), f"{s} stores in another way"
+        return ir.mapped(s, body=lambda inner: _displaced(inner, offsets))
+
+    return tuple(moved(s) for s in body)
