@@ -34,6 +34,7 @@ from treadle.dsl.primitives import convert
 from treadle.dsl.types import int64
 
 from . import arithmetic as at, kernel as ir
+from .varying import is_varying, varying_variables
 
 #: The lower and upper bound.
 Bounds: TypeAlias = tuple[Expr, Expr]
@@ -60,8 +61,7 @@ _MONOTONIC = {
 
 
 class Ranges:
-    """The ranges of all int64 expressions of a kernel; `varying`: variables that depend on a SIMD
-    lane."""
+    """The ranges of all int64 expressions of a kernel."""
 
     def __init__(self, kernel: ir.Kernel) -> None:
         self._hosts = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
@@ -83,7 +83,10 @@ class Ranges:
             if isinstance(s, ir.Let) and s.var.type == int64 and s.var not in self.repeated
         }  # fmt: skip
         self._guarded = _guards(kernel)
-        self.varying: set[Var] = set()
+        lanes = {s.var for s in ir.statements(kernel.body)
+                 if isinstance(s, ir.For) and s.kind == "vector"}  # fmt: skip
+        #: Variables that depend on a SIMD lane.
+        self.varying = varying_variables(kernel.body, lanes) if lanes else set[Var]()
         assigned: dict[Var, list[Expr]] = {}
         for s in ir.statements(kernel.body):
             if isinstance(s, ir.Declare | ir.Assign) and s.var.type == int64:
@@ -255,40 +258,18 @@ class Ranges:
         return found
 
     def depends_on_lanes(self, e: Expr) -> bool:
-        return bool(self.varying) and any(node in self.varying for node in walk((e,)))
+        return bool(self.varying) and is_varying(e, self.varying)
 
     # --- variables ------------------------------------------------------------------------
 
-    def _body(self, body: ir.Body, under: bool = False) -> None:
+    def _body(self, body: ir.Body) -> None:
         for s in body:
-            self._statement(s, under)
-
-    def _statement(self, s: ir.Statement, under: bool) -> None:
-        mixed = any(self.depends_on_lanes(e) for e in ir.expressions(s))
-        match s:
-            case ir.Let():
-                if s.var.type == int64:
-                    self._bind(s.var, self.of(s.value))
-                if mixed:
-                    self.varying.add(s.var)
-            case ir.Declare() | ir.Assign():
-                if mixed or under:
-                    self.varying.add(s.var)
-            case ir.For() | ir.Reduce():
+            if isinstance(s, ir.Let) and s.var.type == int64:
+                self._bind(s.var, self.of(s.value))
+            elif isinstance(s, ir.For | ir.Reduce):
                 self._bind(s.var, self._iterations(s.start, s.stop))
-                if mixed or (isinstance(s, ir.For) and s.kind == "vector"):
-                    self.varying.add(s.var)
-                self._body(s.body, under or mixed)
-                if isinstance(s, ir.Reduce) and (mixed or under):
-                    self.varying.update(s.accumulators)
-            case ir.If():
-                self._body(s.then, under or mixed)
-                self._body(s.other, under or mixed)
-            case ir.While():
-                self._body(s.before, under)
-                mixed = self.depends_on_lanes(s.condition)
-                self._body(s.before, under or mixed)
-                self._body(s.body, under or mixed)
+            for inner in ir.children(s):
+                self._body(inner)
 
     def _bind(self, v: Var, found: Span) -> None:
         self._variables[v] = None if v in self.repeated else found

@@ -23,8 +23,9 @@ from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.expr import Apply, Expr, Var, primitive, walk
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.varying import varying_variables
 
-from .analysis import is_light, modified, nodes, varying_variables
+from .analysis import is_light, modified, nodes
 from .lanes import Lanes, slice_lanes
 from .text import Reg, is_number, vector
 from .values import LANE, Value, parts, register_element

@@ -12,10 +12,11 @@ from typing import Any
 from treadle.dsl.expr import walk
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.varying import is_varying
 from treadle.skeletons.ir.verify import InvalidKernel
 
 from . import atomics, memory, single_lanes
-from .analysis import is_varying, modified, worth_skipping
+from .analysis import modified, worth_skipping
 from .emitter import Copy, Emitter
 from .lanes import Lanes
 from .reduction import reduce
