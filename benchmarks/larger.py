@@ -35,7 +35,7 @@ import numpy as np
 import treadle as td
 from benchmarks import provenance
 from benchmarks.gpus import ITERATIONS, heat
-from treadle.backend.blocks.simulation import Costs, Work, measured, simulated
+from benchmarks.list_scheduling import Costs, Work, measured, simulated
 from treadle.backend.blocks.stages import Plan
 from treadle.backend.blocks.tasks import count
 from treadle.backend.dask.graph import every_array

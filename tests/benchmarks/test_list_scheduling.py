@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 import treadle as td
-from treadle.backend.blocks.simulation import Costs, measured, simulated
+from benchmarks.list_scheduling import Costs, measured, simulated
+from tests.backend.dask.test_arrays import PROGRAMS, da
 from treadle.backend.dask import graph
-
-from .test_arrays import PROGRAMS, da
 
 FREE = Costs(0.0, 0.0, 0.0, 1e30)
 

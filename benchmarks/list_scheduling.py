@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
 
+from treadle.backend.blocks.domain import Chunks
+from treadle.backend.blocks.localise import Blocks, Buffer
+from treadle.backend.blocks.stages import Plan, Stage
+from treadle.backend.blocks.tasks import Task, key_of, tasks, travels_alone
 from treadle.dsl.graph import Leaf
-
-from .domain import Chunks
-from .localise import Blocks, Buffer
-from .stages import Plan, Stage
-from .tasks import Task, key_of, tasks, travels_alone
 
 #: Seconds of a block of a stage, given the number of elements that it computes or reads, whichever
 #: are more.
