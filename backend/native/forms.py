@@ -7,6 +7,7 @@ points needs no array, and the weights of a stencil stay in registers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,15 @@ from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_id
 from treadle.dsl.passes.rows import NARROW, most_narrow
 from treadle.dsl.passes.short_folds import Short, deep_folds, length, short_folds
 from treadle.skeletons.ir.specialise import MOST_ITERATIONS, computed, counting_extents, specialise
-from treadle.skeletons.products.small import is_tall, repeated
+from treadle.skeletons.products.small import is_tall, on_cpu, repeated
 
 from ..runtime.forms import NOTHING, PLAIN, Form, Forms
 from ..runtime.run import HostValues, Run
-from .product_kit import by_kernel
+from .runtime.threads import thread_count
 
 if TYPE_CHECKING:
     from treadle.dsl.program import TracedProgram
+    from treadle.dsl.types import ScalarType
 
     from .executable import NativeExecutor
 
@@ -126,6 +128,11 @@ def forms_of(program: TracedProgram) -> Short:
     across = {fold: where for fold, where in deep.deep.items() if _goes_across(fold)}
     alone = {fold: deep.alone[fold] for fold in across}
     return Short(short.alone | alone, takes, deep=across)
+
+
+def by_kernel(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = False) -> bool:
+    """Whether the threads of this process compute `count` products by the kernel for small ones."""
+    return on_cpu(t, sizes, count, looped, thread_count() if t.is_complex else 1)
 
 
 def _goes_across(node: Node) -> bool:

@@ -19,19 +19,12 @@ from treadle.dsl.process.configuration import Settings
 from treadle.dsl.process.workers import concurrently
 from treadle.dsl.types import ScalarType, as_type
 from treadle.skeletons.products.kit import Job, Kit
-from treadle.skeletons.products.small import on_cpu
 from treadle.skeletons.products.sums_cpu import SumTable, Terms, sums_kernel
 
 from ..runtime.memory import POOL, address, matmul
 from .runtime import threads
 from .runtime.code import CompiledKernel, Launcher
 from .runtime.threads import thread_count
-
-
-def by_kernel(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = False) -> bool:
-    """Whether the threads of this process compute `count` products by the kernel for small ones."""
-    return on_cpu(t, sizes, count, looped, thread_count() if t.is_complex else 1)
-
 
 # --- Sums of blocks on all cores, in one pass over memory, by a compiled kernel -------------------
 

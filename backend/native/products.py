@@ -35,7 +35,8 @@ from ..runtime.run import HostValues, Unrecordable
 from ..runtime.steps import Action, moving
 from ..runtime.types import HostArray
 from . import crossover
-from .product_kit import HostKit, blas, by_kernel, standard_for
+from .forms import by_kernel
+from .product_kit import HostKit, blas, standard_for
 from .running import HostRun
 from .runtime.threads import thread_count
 from .steps import KernelStep

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
-from types import MappingProxyType
+from types import CodeType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,17 @@ _FORMS = {
     "cast": "int({0})",
     **_COMPARISONS,
 }
+
+
+@lru_cache(maxsize=256)
+def _code_of(source: str) -> CodeType:
+    """Generated text, without user input, as code: kernels of equal forms share it."""
+    return compile(source, "<treadle host>", "exec")
+
+
+def _wrapped(value: int, low: int, bits: int) -> int:
+    """A value as an integer type of so many bits holds it, whose least is `low`."""
+    return (value - low & (1 << bits) - 1) + low
 
 
 def _stride(array: Any, axis: int) -> int:
@@ -171,6 +183,7 @@ class HostFunction:
             "_element": _element,
             "_reciprocal": reciprocal,
             "_most": _most,
+            "_wrapped": _wrapped,
         }
         writer = _Writer(space)
         for entry in self.entries:
@@ -178,7 +191,7 @@ class HostFunction:
         results = "".join(f"{writer.names[int(r)]}, " for r in self.results)
         body = "\n".join(writer.lines)
         source = f"def host(A, P):\n{body}\n    return ({results})\n"
-        exec(compile(source, "<treadle host>", "exec"), space)  # generated text without user input
+        exec(_code_of(source), space)
         made: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]] = space.pop("host")
         return made
 
@@ -214,13 +227,12 @@ class _Writer:
     def _wrap(self, name: str, t: ScalarType, found: Range) -> None:
         """Wrap a value, whose bounds are `found`, to its type."""
         low, high = whole(t)
-        mask = (1 << t.bits) - 1
         if not t.signed:
-            self.lines.append(f"    {name} &= {mask}")
+            self.lines.append(f"    {name} &= {(1 << t.bits) - 1}")
             return
         outside = [f"{name} < {low}"] * (found[0] < low) + [f"{name} > {high}"] * (found[1] > high)
         self.lines.append(
-            f"    if {' or '.join(outside)}: {name} = ({name} - {low} & {mask}) + {low}"
+            f"    if {' or '.join(outside)}: {name} = _wrapped({name}, {low}, {t.bits})"
         )
 
     def _captured(self, value: Any) -> str:

@@ -14,7 +14,7 @@ from treadle.dsl.process.environment import variable
 
 #: The folders whose files decide what becomes of a program, and those inside that do not.
 _PACKAGES = ("dsl", "skeletons", "backend")
-_OTHERS = ("__pycache__", "cuda", "gpu", "engines", "reference", "simulator")
+_OTHERS = ("__pycache__", "blocks", "cuda", "dask", "gpu", "engines", "reference", "simulator")
 
 
 @functools.lru_cache(maxsize=1)

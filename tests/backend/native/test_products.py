@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native import crossover, product_kit, products
+from treadle.backend.native import crossover, forms, product_kit, products
 from treadle.backend.runtime import memory
 from treadle.backend.runtime.memory import POOL, no_memory
 from treadle.dsl.operations.algebra.products import ALGORITHMS as NAMES, EXECUTIONS, MatmulOptions
@@ -169,7 +169,7 @@ def test_only_the_same_calls_are_repeated() -> None:
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_many_products_of_complex_matrices(dtype, threads, monkeypatch):
     """A library computes one after the other: the kernel, if there are threads to share them."""
-    monkeypatch.setattr(product_kit, "thread_count", lambda: threads)
+    monkeypatch.setattr(forms, "thread_count", lambda: threads)
     rng = np.random.default_rng(0)
     product = td.jit(lambda a, b: td.matmul(a, b) + 1, backend="native")
     for n in (3, 8, 12, 33, 65):
