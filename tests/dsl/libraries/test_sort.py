@@ -39,6 +39,32 @@ def test_argsort_is_stable(kind: str, spread: str) -> None:
             np.testing.assert_array_equal(argsort(x, axis), want)
 
 
+@pytest.mark.parametrize("spread", ["few", "near", "any"])
+@pytest.mark.parametrize("kind", ["?", "i1", "i2", "u2", "i4", "u4", "i8", "u8", "f4"])
+def test_sort_is_that_of_numpy(kind: str, spread: str) -> None:
+    for shape in ((0,), (300,), (5000,), (3, 600), (600, 3), (0, 600)):
+        x = keys(kind, shape, spread)
+        for axis in range(x.ndim):
+            made = sort.sort(x, axis)
+            assert made.dtype == x.dtype and not np.shares_memory(made, x)
+            np.testing.assert_array_equal(made, np.sort(x, axis=axis))
+
+
+def test_integers_of_a_narrow_range_are_counted() -> None:
+    """At the ends of their types, of as many values as fit, and of one more."""
+    for kind in ("i2", "u2", "i4", "i8", "u8"):
+        ends = np.iinfo(kind)
+        for low in (int(ends.min), int(ends.max) - 0xFFFF):
+            steps = np.random.default_rng(7).permutation(0x10000)
+            x = np.array([low + int(step) for step in steps[:3000]] + [low, low + 0xFFFF], kind)
+            narrow = sort._narrow(x, 0)
+            assert narrow is not None and narrow[0].dtype == np.uint16
+            np.testing.assert_array_equal(sort.sort(x, 0), np.sort(x))
+            np.testing.assert_array_equal(argsort(x, 0), np.argsort(x, kind="stable"))
+    wide = np.arange(0x10001)
+    assert sort._narrow(wide, 0) is None and sort._narrow(wide[1:], 0) is not None
+
+
 def test_argsort_sorts_what_it_cannot_change() -> None:
     x = np.arange(1999)[::-1].copy()
     x.flags.writeable = False
@@ -57,8 +83,10 @@ def test_partition_places_every_position(kind: str) -> None:
     for shape, axis in ((0,), 0), ((1,), 0), ((500,), 0), ((3, 200), 1), ((200, 3), 0):
         x = keys(kind, shape, "few" if kind == "u8" else "any")
         ordered, n = np.sort(x, axis), x.shape[axis]
-        for count in (1, 2, 5, sort.MANY, sort.MANY + 1):
-            at = np.random.default_rng(count).integers(0, max(n, 1), count)
+        draw = np.random.default_rng(3)
+        some = [draw.integers(0, max(n, 1), k) for k in (1, 2, 5, sort.MANY, sort.MANY + 1)]
+        pairs = [np.clip([k - 1, k], 0, max(n - 1, 0)) for k in (1, n // 2, n)]
+        for at in (*some, *pairs, np.concatenate(pairs)):
             made = sort.partition(x, at, axis)
             assert made.dtype == x.dtype and not np.shares_memory(made, x)
             np.testing.assert_array_equal(np.sort(made, axis), ordered)
