@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from treadle.dsl.errors import ScheduleError
 from treadle.skeletons.schedules import Resolved
 
+from .engines import touch
 from .patterns import Pattern
 
 WARP = 32
@@ -141,41 +142,11 @@ def redirected(blocks: int, neighbours: int, count: int) -> NDArray[np.int64]:
 
 @nb.njit(cache=True, nogil=True)
 def _touch(line: int, slot_of: Any, line_in: Any, newer: Any, older: Any, ends: Any) -> bool:
-    """Makes a line the newest of a cache; returns whether it was there.  ends: newest, oldest,
-    number of lines."""
-    s = slot_of[line]
-    resident = s >= 0
-    if resident:
-        if s == ends[0]:
-            return True
-        if s == ends[1]:
-            ends[1] = newer[s]
-            older[ends[1]] = -1
-        else:
-            newer[older[s]] = newer[s]
-            older[newer[s]] = older[s]
-    else:
-        if ends[2] < line_in.size:
-            s = ends[2]
-            ends[2] += 1
-        else:
-            s = ends[1]
-            ends[1] = newer[s]
-            if ends[1] >= 0:
-                older[ends[1]] = -1
-            else:
-                ends[0] = -1
-            slot_of[line_in[s]] = -1
-        line_in[s] = line
-        slot_of[line] = s
-    older[s] = ends[0]
-    newer[s] = -1
-    if ends[0] >= 0:
-        newer[ends[0]] = s
-    else:
-        ends[1] = s
-    ends[0] = s
-    return bool(resident)
+    """Makes a line the newest of a cache; whether it was there.  ends: newest, oldest, used."""
+    found, newest, oldest, used = touch(line, slot_of, line_in, newer, older,
+                                         ends[0], ends[1], ends[2])  # fmt: skip
+    ends[:] = newest, oldest, used
+    return found > 0
 
 
 @nb.njit(cache=True, nogil=True)

@@ -33,53 +33,108 @@ def lru_state(span: int, capacity: int) -> State:
 
 
 @_jit
+def touch(line: int, slot_of: Ints, line_in: Ints, newer: Ints, older: Ints, newest: int,
+          oldest: int, used: int) -> Any:  # fmt: skip
+    """Makes a line the newest of a cache.  Whether it was there (1), found a free slot (0) or
+    evicted the oldest line (−1); the newest and the oldest slot now, and how many are used."""
+    s = slot_of[line]
+    found = 1
+    if s >= 0:
+        if s == newest:
+            return found, newest, oldest, used
+        # Unlink: s is not the newest, so something is newer.
+        if s == oldest:
+            oldest = newer[s]
+            older[oldest] = -1
+        else:
+            newer[older[s]] = newer[s]
+            older[newer[s]] = older[s]
+    else:
+        if used < line_in.size:
+            s = used
+            used += 1
+            found = 0
+        else:
+            s = oldest
+            oldest = newer[s]
+            if oldest >= 0:
+                older[oldest] = -1
+            else:
+                newest = -1
+            slot_of[line_in[s]] = -1
+            found = -1
+        line_in[s] = line
+        slot_of[line] = s
+    older[s] = newest
+    newer[s] = -1
+    if newest >= 0:
+        newer[newest] = s
+    else:
+        oldest = s
+    return found, s, oldest, used
+
+
+@_jit
 def lru(
     lines: Ints, slot_of: Ints, line_in: Ints, newer: Ints, older: Ints, counts: Ints, missed: Flags
 ) -> None:
     """Fully associative; evicts the least recently used line."""
     hits, misses, evictions, newest, oldest, used = counts
-    capacity = line_in.size
     mark = missed.size > 0
     for t in range(lines.size):
-        line = lines[t]
-        s = slot_of[line]
-        if s >= 0:
+        found, newest, oldest, used = touch(lines[t], slot_of, line_in, newer, older, newest,
+                                            oldest, used)  # fmt: skip
+        if found > 0:
             hits += 1
-            if s == newest:
-                continue
-            # Unlink: s is not the newest, so something is newer.
-            if s == oldest:
-                oldest = newer[s]
-                older[oldest] = -1
-            else:
-                newer[older[s]] = newer[s]
-                older[newer[s]] = older[s]
-        else:
-            misses += 1
-            if mark:
-                missed[t] = True
-            if used < capacity:
-                s = used
-                used += 1
-            else:
-                s = oldest
-                oldest = newer[s]
-                if oldest >= 0:
-                    older[oldest] = -1
-                else:
-                    newest = -1
-                slot_of[line_in[s]] = -1
-                evictions += 1
-            line_in[s] = line
-            slot_of[line] = s
-        older[s] = newest
-        newer[s] = -1
-        if newest >= 0:
-            newer[newest] = s
-        else:
-            oldest = s
-        newest = s
+            continue
+        misses += 1
+        evictions -= found
+        if mark:
+            missed[t] = True
     counts[:] = hits, misses, evictions, newest, oldest, used
+
+
+# Heaps of keys, the least first, each with a line; entries that are stale stay until they come up.
+
+
+@_jit
+def _sink(keys: Ints, lines: Ints, size: int, at: int, key: int, line: int) -> None:
+    """Puts an entry at `at`, or below."""
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[child] >= key:
+            break
+        keys[at], lines[at] = keys[child], lines[child]
+        at = child
+    keys[at], lines[at] = key, line
+
+
+@_jit
+def _push(keys: Ints, lines: Ints, at: int, key: int, line: int) -> None:
+    """Puts an entry behind the last one, at `at`, or above."""
+    while at > 0:
+        parent = (at - 1) // 2
+        if keys[parent] <= key:
+            break
+        keys[at], lines[at] = keys[parent], lines[parent]
+        at = parent
+    keys[at], lines[at] = key, line
+
+
+@_jit
+def _pop(keys: Ints, lines: Ints, size: int, now: Ints) -> Any:
+    """Removes the least entry, whose key is `now` that of its line, and stale ones before it; its
+    line, and how many entries are left."""
+    while True:
+        key, line = keys[0], lines[0]
+        size -= 1
+        _sink(keys, lines, size, 0, keys[size], lines[size])
+        if now[line] == key:
+            return line, size
 
 
 def step_lru_state(span: int, capacity: int) -> State:
@@ -95,7 +150,7 @@ def step_lru(lines: Ints, step: Any, stamp: Ints, arrival: Ints, heap_key: Ints,
              counts: Ints, missed: Flags) -> None:  # fmt: skip
     """Fully associative; recency is the time step, and of equals the line fetched first is evicted.
 
-    A heap with lazy deletion over (step, arrival) packed in one integer.
+    A heap over (step, arrival) packed in one integer.
     """
     hits, misses, evictions, size, resident, arrivals, capacity = counts
     mark = missed.size > 0
@@ -112,24 +167,7 @@ def step_lru(lines: Ints, step: Any, stamp: Ints, arrival: Ints, heap_key: Ints,
             if mark:
                 missed[t] = True
             if resident == capacity:
-                while True:  # pop stale entries
-                    key, old = heap_key[0], heap_line[0]
-                    size -= 1
-                    last_key, last_line = heap_key[size], heap_line[size]
-                    at = 0
-                    while True:
-                        child = 2 * at + 1
-                        if child >= size:
-                            break
-                        if child + 1 < size and heap_key[child + 1] < heap_key[child]:
-                            child += 1
-                        if heap_key[child] >= last_key:
-                            break
-                        heap_key[at], heap_line[at] = heap_key[child], heap_line[child]
-                        at = child
-                    heap_key[at], heap_line[at] = last_key, last_line
-                    if stamp[old] == key:
-                        break
+                old, size = _pop(heap_key, heap_line, size, stamp)
                 stamp[old] = -1
                 resident -= 1
                 evictions += 1
@@ -146,29 +184,22 @@ def step_lru(lines: Ints, step: Any, stamp: Ints, arrival: Ints, heap_key: Ints,
                     kept += 1
             size = kept
             for start in range(size // 2 - 1, -1, -1):
-                k, v = heap_key[start], heap_line[start]
-                at = start
-                while True:
-                    child = 2 * at + 1
-                    if child >= size:
-                        break
-                    if child + 1 < size and heap_key[child + 1] < heap_key[child]:
-                        child += 1
-                    if heap_key[child] >= k:
-                        break
-                    heap_key[at], heap_line[at] = heap_key[child], heap_line[child]
-                    at = child
-                heap_key[at], heap_line[at] = k, v
-        at = size
+                _sink(heap_key, heap_line, size, start, heap_key[start], heap_line[start])
+        _push(heap_key, heap_line, size, key, line)
         size += 1
-        while at > 0:
-            parent = (at - 1) // 2
-            if heap_key[parent] <= key:
-                break
-            heap_key[at], heap_line[at] = heap_key[parent], heap_line[parent]
-            at = parent
-        heap_key[at], heap_line[at] = key, line
     counts[:6] = hits, misses, evictions, size, resident, arrivals
+
+
+@_jit
+def _shift(row: Ints, line: int) -> Any:
+    """Makes a line the newest of a set: shifts the others down to its previous position; whether it
+    was there, and else the tag that was last."""
+    carried = line
+    for w in range(row.size):
+        carried, row[w] = row[w], carried
+        if carried == line:
+            return True, carried
+    return False, carried
 
 
 def set_associative_state(sets: int, ways: int) -> State:
@@ -180,18 +211,11 @@ def set_associative_state(sets: int, ways: int) -> State:
 def set_associative(lines: Ints, tags: Ints, counts: Ints, missed: Flags) -> None:
     """Evicts the least recently used line of a set."""
     hits, misses, evictions = counts
-    sets, ways = tags.shape
+    sets = len(tags)
     mark = missed.size > 0
     for t in range(lines.size):
         line = lines[t]
-        row = tags[line % sets]
-        carried = line
-        found = False
-        for w in range(ways):  # shift down to the previous position of the line
-            carried, row[w] = row[w], carried
-            if carried == line:
-                found = True
-                break
+        found, carried = _shift(tags[line % sets], line)
         if found:
             hits += 1
         else:
@@ -212,19 +236,12 @@ def sectored_state(per_line: int, span: int, sets: int, ways: int) -> State:
 def sectored(sectors: Ints, tags: Ints, present: Flags, counts: Ints, missed: Flags) -> None:
     """Sets of lines of several sectors; an absent sector is a miss, an absent line evicts one."""
     hits, misses, evictions, per_line = counts
-    sets, ways = tags.shape
+    sets = len(tags)
     mark = missed.size > 0
     for t in range(sectors.size):
         line = sectors[t] // per_line
         bit = np.uint32(1) << np.uint32(sectors[t] % per_line)
-        row = tags[line % sets]
-        carried = line
-        found = False
-        for w in range(ways):
-            carried, row[w] = row[w], carried
-            if carried == line:
-                found = True
-                break
+        found, carried = _shift(tags[line % sets], line)
         if not found and carried >= 0:
             evictions += 1
             present[carried] = 0
@@ -359,53 +376,28 @@ def next_uses(lines: Ints, span: int) -> Ints:
 
 @_jit
 def optimal(lines: Ints, next_use: Ints, span: int, capacity: int, missed: Flags) -> Any:
-    """Belady's policy: evicts the line whose next use is last.  A heap with lazy deletion."""
-    due = np.full(span, -1, np.int64)  # next use of the cached lines
-    heap = np.empty(lines.size + 1, np.int64)  # next uses, the largest first
+    """Belady's policy: evicts the line whose next use is last."""
+    due = np.full(span, 1, np.int64)  # of the cached lines, minus the next use
+    heap = np.empty(lines.size + 1, np.int64)
     owner = np.empty(lines.size + 1, np.int64)
     size = resident = 0
     hits = misses = evictions = 0
     mark = missed.size > 0
     for t in range(lines.size):
         line = lines[t]
-        if due[line] >= 0:
+        if due[line] <= 0:
             hits += 1
         else:
             misses += 1
             if mark:
                 missed[t] = True
             if resident == capacity:
-                while True:
-                    key, old = heap[0], owner[0]
-                    size -= 1
-                    k, v = heap[size], owner[size]
-                    at = 0
-                    while True:
-                        child = 2 * at + 1
-                        if child >= size:
-                            break
-                        if child + 1 < size and heap[child + 1] > heap[child]:
-                            child += 1
-                        if heap[child] <= k:
-                            break
-                        heap[at], owner[at] = heap[child], owner[child]
-                        at = child
-                    heap[at], owner[at] = k, v
-                    if due[old] == key:
-                        break
-                due[old] = -1
+                old, size = _pop(heap, owner, size, due)
+                due[old] = 1
                 resident -= 1
                 evictions += 1
             resident += 1
-        key = next_use[t]
-        due[line] = key
-        at = size
+        due[line] = -next_use[t]
+        _push(heap, owner, size, due[line], line)
         size += 1
-        while at > 0:
-            parent = (at - 1) // 2
-            if heap[parent] >= key:
-                break
-            heap[at], owner[at] = heap[parent], owner[parent]
-            at = parent
-        heap[at], owner[at] = key, line
     return hits, misses, evictions
