@@ -194,7 +194,28 @@ class Row(PlaneOrder):
         return row_major(i, shape)
 
 
-class Column(PlaneOrder):
+class _Lengths(PlaneOrder):
+    """An order whose parameters are lengths along the axes of the plane."""
+
+    #: The names of the parameters that are lengths; "" where there is none.
+    down: ClassVar[str] = ""
+    across: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for name in filter(None, (self.down, self.across)):
+            integer(self, name)
+
+    @property
+    def run(self) -> int | None:
+        return getattr(self, self.across) if self.across else None
+
+    def in_units(self, rows: int, cols: int) -> Self:
+        sides = ((self.down, rows), (self.across, cols))
+        lengths = {name: ceil_div(getattr(self, name), n) for name, n in sides if name}
+        return dataclasses.replace(self, **lengths)
+
+
+class Column(_Lengths):
     """Columns of ``width`` elements, each walked row by row (Prasetya 2021, section 4.1).
 
     The last column is narrower when the extent is no multiple of ``width``. At block grain this
@@ -205,24 +226,15 @@ class Column(PlaneOrder):
     """
 
     cheap_on_gpu = True
+    across = "width"
     width: int
-
-    @property
-    def run(self) -> int:
-        return self.width
-
-    def __post_init__(self) -> None:
-        integer(self, "width")
 
     def plane(self, i: Index, height: Index, width: Index) -> tuple[Index, Index]:
         row, start, x, _ = _column(i, height, width, self.width)
         return row, start + x
 
-    def in_units(self, rows: int, cols: int) -> Self:
-        return dataclasses.replace(self, width=ceil_div(self.width, cols))
 
-
-class ZigZag(PlaneOrder):
+class ZigZag(_Lengths):
     """Columns of ``width`` elements whose odd rows are walked backwards (Prasetya 2021, 4.1).
 
     On odd rows position ``x`` of a column ``t`` wide goes to ``t - 1 - x`` (the paper's ``t - x``
@@ -233,28 +245,19 @@ class ZigZag(PlaneOrder):
     """
 
     cheap_on_gpu = True
+    across = "width"
     width: int
-
-    @property
-    def run(self) -> int:
-        return self.width
 
     @property
     def reverses(self) -> bool:
         return True
 
-    def __post_init__(self) -> None:
-        integer(self, "width")
-
     def plane(self, i: Index, height: Index, width: Index) -> tuple[Index, Index]:
         row, start, x, taken = _column(i, height, width, self.width)
         return row, start + where((row & 1) > 0, taken - 1 - x, x)
 
-    def in_units(self, rows: int, cols: int) -> Self:
-        return dataclasses.replace(self, width=ceil_div(self.width, cols))
 
-
-class Tile(PlaneOrder):
+class Tile(_Lengths):
     """Tiles of ``rows`` x ``cols`` elements in row-major order, each walked row by row.
 
     Tiles at the lower and right border are smaller when the extents are no multiples.
@@ -264,16 +267,9 @@ class Tile(PlaneOrder):
     """
 
     cheap_on_gpu = True
+    down, across = "rows", "cols"
     rows: int
     cols: int
-
-    @property
-    def run(self) -> int:
-        return self.cols
-
-    def __post_init__(self) -> None:
-        integer(self, "rows")
-        integer(self, "cols")
 
     def plane(self, i: Index, height: Index, width: Index) -> tuple[Index, Index]:
         per_band = width * self.rows
@@ -284,13 +280,8 @@ class Tile(PlaneOrder):
         row, start, x, _ = _column(i % per_band, band_height, width, self.cols)
         return band * self.rows + row, start + x
 
-    def in_units(self, rows: int, cols: int) -> Self:
-        return dataclasses.replace(
-            self, rows=ceil_div(self.rows, rows), cols=ceil_div(self.cols, cols)
-        )
 
-
-class Swizzle(PlaneOrder):
+class Swizzle(_Lengths):
     """Groups of ``group`` rows, each walked column by column: ``Column`` transposed.
 
     At block grain this is Triton's grouped ordering of a matrix product and NVIDIA's
@@ -301,17 +292,12 @@ class Swizzle(PlaneOrder):
     """
 
     cheap_on_gpu = True
+    down = "group"
     group: int
-
-    def __post_init__(self) -> None:
-        integer(self, "group")
 
     def plane(self, i: Index, height: Index, width: Index) -> tuple[Index, Index]:
         col, start, y, _ = _column(i, width, height, self.group)
         return start + y, col
-
-    def in_units(self, rows: int, cols: int) -> Self:
-        return dataclasses.replace(self, group=ceil_div(self.group, rows))
 
 
 # --- Space-filling curves: Morton's and Hilbert's, in closed form (no loops over bits) ------------

@@ -54,10 +54,8 @@ class Schedule:
     chooser: Chooser = dataclasses.field(default_factory=Auto)
 
     def __post_init__(self) -> None:
-        _refuse_threads_of_a_rectangle(self)
+        _refuse_blocks_of_single_elements(self)
         _refuse_part_of_a_thread(self)
-        _refuse_a_graph_of_elements(self)
-        _refuse_layers_of_a_block(self)
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -114,17 +112,15 @@ class Schedule:
         self,
         ndim: int,
         *,
-        order: Order | None = None,
         block: Block | None = None,
-        per_thread: PerThread | None = None,
         leaf: Sequence[int] | None = None,
     ) -> Resolved:
         """What an operation of rank ``ndim`` visits, in which order and in which units.
 
-        The keywords fill layers that the schedule leaves open; without them the order is
-        ``Row()``, a thread has one output, and blocks (where blocks are visited) are 8 x 32.
-        A block given here never changes the grain: where elements are visited, it is the number of
-        threads of a block. ``leaf`` is the number of elements along each axis that every schedule
+        Of layers that the schedule leaves open, the order is ``Row()``, a thread has one output,
+        and blocks (where blocks are visited) are ``block``, or 8 x 32. A block given here never
+        changes the grain: where elements are visited, it is the number of threads of a block.
+        ``leaf`` is the number of elements along each axis that every schedule
         computes as one unit: extents are rounded up to multiples of it, and the result counts
         leaves. Raises ``ScheduleError`` when a layer does not fit the rank.
 
@@ -132,7 +128,7 @@ class Schedule:
         >>> (Column(40) | Block(8, 32)).resolve(2).order
         Column(2)
         """
-        order = self.order or order or Row()
+        order = self.order or Row()
         if ndim:
             require_bijection(order, ndim)
         return resolve(
@@ -140,7 +136,7 @@ class Schedule:
             order,
             order.grain or ("block" if self.visits_blocks else "thread"),
             self.block or block,
-            self.per_thread or per_thread,
+            self.per_thread,
             self.lanes,
             leaf,
         )
@@ -290,44 +286,29 @@ def _twice(old: Layer, new: Layer) -> ScheduleError:
     )
 
 
-def _refuse_threads_of_a_rectangle(schedule: Schedule) -> None:
-    order, block = schedule.order, schedule.block
-    if order is None or block is None or order.grain != "thread":
+def _refuse_blocks_of_single_elements(schedule: Schedule) -> None:
+    order, block, residency = schedule.order, schedule.block, schedule.residency
+    if order is None or order.grain != "thread":
         return
-    count = 1
-    for extent in block.extents:
-        count *= extent
-    if any(extent > 1 for extent in block.extents[:-1]):
-        visiting_blocks = dataclasses.replace(order, grain=None)
+    blocks = repr(dataclasses.replace(order, grain=None))
+    layer = schedule.lanes if schedule.stage is None else schedule.stage
+    if block is not None and any(extent > 1 for extent in block.extents[:-1]):
         raise ScheduleError(
             f"{order!r} visits single elements, so that a block is a run of them and {block!r} "
             "cannot be a rectangle.",
-            hint=f"Write {visiting_blocks!r} | {block!r} to visit blocks, or "
-            f"{order!r} | Block({count}).",
+            hint=f"Write {blocks} | {block!r} to visit blocks, or "
+            f"{order!r} | Block({math.prod(block.extents)}).",
         )
-
-
-def _refuse_a_graph_of_elements(schedule: Schedule) -> None:
-    order, residency = schedule.order, schedule.residency
-    if order is None or order.grain != "thread" or not isinstance(residency, LocalityGraph):
-        return
-    visiting_blocks = dataclasses.replace(order, grain=None)
-    raise ScheduleError(
-        f"{residency!r} queues blocks of elements, and {order!r} visits single elements.",
-        hint=f"Write {visiting_blocks!r} | Block(8, 32) | {residency!r}.",
-    )
-
-
-def _refuse_layers_of_a_block(schedule: Schedule) -> None:
-    order = schedule.order
-    layer = schedule.lanes if schedule.stage is None else schedule.stage
-    if order is None or order.grain != "thread" or layer is None:
-        return
-    visiting_blocks = dataclasses.replace(order, grain=None)
-    raise ScheduleError(
-        f"{order!r} visits single elements, and {layer!r} applies to blocks.",
-        hint=f"Write {visiting_blocks!r} | Block(8, 32) | {layer!r} to visit blocks.",
-    )
+    if isinstance(residency, LocalityGraph):
+        raise ScheduleError(
+            f"{residency!r} queues blocks of elements, and {order!r} visits single elements.",
+            hint=f"Write {blocks} | Block(8, 32) | {residency!r}.",
+        )
+    if layer is not None:
+        raise ScheduleError(
+            f"{order!r} visits single elements, and {layer!r} applies to blocks.",
+            hint=f"Write {blocks} | Block(8, 32) | {layer!r} to visit blocks.",
+        )
 
 
 def _refuse_part_of_a_thread(schedule: Schedule) -> None:

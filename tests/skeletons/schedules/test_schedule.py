@@ -219,13 +219,6 @@ def test_outputs_per_thread_are_the_unit_of_a_thread() -> None:
     assert blocked.unit == (16, 64) and blocked.threads == 128
 
 
-def test_what_is_open_may_be_chosen() -> None:
-    plan = as_schedule(Block(8, 32)).resolve(2, order=Hilbert(), per_thread=PerThread(rows=8))
-    assert plan.order == Hilbert() and plan.threads == 32
-    fixed = (Column(32) | Block(8, 32)).resolve(2, order=Hilbert())
-    assert fixed.order == Column(1)
-
-
 def test_ranks() -> None:
     assert as_schedule(Block(256)).resolve(2).block == (1, 256)
     assert as_schedule(Block(4, 8, 32)).resolve(4).block == (1, 4, 8, 32)
