@@ -515,6 +515,18 @@ def test_repeats_for_each_element(backend):
         td.repeat(x, np.array([1.5, 2.0]), axis=0)
 
 
+def test_tiles_of_few_and_many_copies(backend):
+    """Up to eight copies along an axis are joined, more are reads of a longer index space."""
+    for x in (np.arange(6).reshape(2, 3), np.arange(3.0), np.zeros((0, 3)), np.ones((3, 1)), 5):
+        for reps in (0, 1, 2, 8, 9, (), (2, 3), (3, 1), (1, 9), (2, 1, 2), np.int64(2)):
+            compiled = td.jit(lambda x, reps=reps: td.tile(x, reps), backend=backend)
+            assert_same(to_host(compiled(x)), np.tile(x, reps))
+    told = td.jit(lambda x: td.tile(x, (2, 3)), backend="native").lower(np.ones((4, 5))).explain()
+    assert "1 kernel" in told and "[i - n1, j - 2·n2]" in told
+    counted = td.jit(lambda x, n: td.tile(x, n), backend=backend)
+    assert_same(to_host(counted(np.arange(3), 2)), np.tile(np.arange(3), 2))
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("columns", [0, 1, 32, 33, 100])
 def test_vander(run, columns):

@@ -276,6 +276,10 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     return reshape(broadcast_to(wide, shape), merged)
 
 
+#: Up to this number, copies are joined, of which no index is divided.
+_COPIES = 8
+
+
 @operation
 def tile(a: ArrayLike, reps: int | Sequence[int]) -> Array:
     """The array repeated `reps` times along each axis, the last numbers for the last axes.
@@ -293,7 +297,12 @@ def tile(a: ArrayLike, reps: int | Sequence[int]) -> Array:
     times = _listed(reps)
     rank = max(array.ndim, len(times))
     times = [1] * (rank - len(times)) + times
-    shape = [1] * (rank - array.ndim) + list(array.shape)
+    array = reshape(array, [1] * (rank - array.ndim) + list(array.shape))
+    for axis, count in enumerate(times):
+        few = isinstance(count, int | np.integer) and 1 < count <= _COPIES
+        if few and known(array._shape[axis]) != 1:
+            array, times[axis] = concatenate([array] * int(count), axis), 1
+    shape = array.shape
     with_ones = reshape(array, list(itertools.chain.from_iterable((1, n) for n in shape)))
     wide = broadcast_to(
         with_ones, list(itertools.chain.from_iterable(zip(times, shape, strict=True)))
