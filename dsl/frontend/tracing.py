@@ -147,6 +147,11 @@ def is_tracing() -> bool:
     return _state.now is not _NOTHING and _state.now != _NOTHING
 
 
+def is_tracing_program() -> bool:
+    """Whether a function of arrays is being traced: its program runs later, and again."""
+    return _state.now.programs > 0
+
+
 @contextmanager
 def scalar_function_of(operation: str, where: Location | None) -> Iterator[None]:
     """While active, code runs inside the scalar function of `operation`."""

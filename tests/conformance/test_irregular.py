@@ -238,6 +238,11 @@ def test_isin(check, backend):
             ("integers in floats", a, f),
             ("complex", z, [1 + 1j, 2 + 0j]),
             ("what no type holds both of", wide, [-1, 1]),
+            ("narrow integers", small("int8", 60), [-128, 3, 300, -300]),
+            ("at the end of a type", wide, np.array([2**64 - 1, 2**64 - 5], "u8")),
+            ("far apart", a, [-(2**62), 3, 2**62]),
+            ("truth values", a > 0, [1, 5]),
+            ("integers in floats, from a list", f, [3, 0]),
             ("one element", np.int64(3), [1, 3]),
         )
         for invert in (False, True)
@@ -252,6 +257,17 @@ def test_isin(check, backend):
     check(cases)
     member = td.jit(lambda n, values: td.isin(n, values), backend=backend)
     assert member(3, a) == (3 in a) and not member(1000, a)
+
+
+def test_isin_of_an_array_that_changes(backend):
+    """A compiled function reads the arrays that it refers to in each call."""
+    values = np.array([1, 3])
+    whole = td.jit(lambda x: td.isin(x, values), backend=backend)
+    single = td.jit(lambda x: td.map(lambda v: td.isin(v, values), x), backend=backend)
+    for first in (5, 0, 1):
+        values[0] = first
+        for member in (whole, single):
+            assert_same(member(np.arange(6)), np.isin(np.arange(6), values))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -15,15 +15,15 @@ from ...errors import AxisError, DTypeError, ShapeError, user_location
 from ...expr import Const, Expr, Index, Read, constant
 from ...frontend.refusals import no_array
 from ...frontend.sources import as_array, is_arraylike, normalise_source, use
-from ...frontend.tracing import enclosing_kernel, forbid_nesting
+from ...frontend.tracing import enclosing_kernel, forbid_nesting, is_tracing_program
 from ...graph import Check, Generate, Label, Library, Output, Permute, indices, known
 from ...libraries.sort import sorting
 from ...scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift
 from ...shapes import require, same_shape
 from ...types import LEAF, ScalarType, bool_, complex64, complex128, int64
 from ..common import label_of, normalise_axis, operation, require_axes, trace_elements
-from ..control import cond, loop, while_loop
-from ..elements.functions import logical_not, where
+from ..control import cond, while_loop
+from ..elements.functions import cast, logical_not, where
 from ..elements.mapping import map as map_, unzip_flat, with_checks
 from ..indexing.index_space import flatten, reshape, reverse, take, take_along_axis
 from ..indexing.making import iota, the
@@ -322,6 +322,10 @@ def unique(a: ArrayLike) -> Array:
     return values
 
 
+#: The length of a table of flags, which a core's cache holds.
+_FLAGS = 1 << 16
+
+
 @operation
 def isin(
     element: ArrayLike,
@@ -330,7 +334,8 @@ def isin(
     invert: bool = False,
 ) -> Value:
     """Whether a scalar, or each element of an array, is among `test_elements`: numbers or an array
-    (inside a kernel, a host array).  NaN is never found; `assume_unique` has no effect.
+    (inside a kernel, a host array, of which a compiled function searches one element after the
+    other).  NaN is never found; `assume_unique` has no effect.
 
     Parameters
         element: a number or an array.
@@ -344,23 +349,34 @@ def isin(
     """
     if isinstance(test_elements, set | frozenset | range | tuple):
         test_elements = list(test_elements)
-    if isinstance(test_elements, Array):
-        forbid_nesting("isin")
-        table = sort(flatten(test_elements))
-    elif isinstance(test_elements, list | int | float | complex | np.generic) or is_arraylike(
-        test_elements
-    ):
-        table = use(np.unique(normalise_source(test_elements)))
-    else:
+    numbers = isinstance(test_elements, list | int | float | complex | np.generic)
+    computed = isinstance(test_elements, Array)
+    if not (numbers or computed or is_arraylike(test_elements)):
         raise no_array(test_elements, "isin")
+    values: np.ndarray[Any, Any] | None = None
+    if numbers or not (computed or is_tracing_program()):
+        values = np.unique(normalise_source(test_elements))
+        table = use(values)
+    elif computed or enclosing_kernel() is None:
+        forbid_nesting("isin")
+        table = sort(flatten(as_array(test_elements, "isin")))
+    else:  # what it holds may change, and a kernel cannot sort
+        table = use(np.ravel(normalise_source(test_elements)))
+    ordered = values is not None or enclosing_kernel() is None
     n = table.shape[0]
+    flags = None if values is None else _flags(values)
 
     def member(x: Scalar) -> Element:
-        if table.types[0].is_complex or x.dtype.is_complex:
-            found = loop(n, lambda k, among: among | (table[k] == x), False)
+        found: Element
+        if flags is not None and x.dtype.is_integer:
+            present, low, high = flags
+            found = cond((x >= low) & (x <= high), present[cast(x, int64) - low], False)
+        elif not ordered or table.types[0].is_complex or x.dtype.is_complex:
+            place = while_loop(lambda k: (k < n) & (table[k] != x), lambda k: k + 1, 0)
+            found = place < n
         else:  # the first index whose value is not less than x
-            low, _ = while_loop(lambda s: s[0] < s[1], lambda s: _half(s, table, x), (0, n))
-            found = cond(low < n, table[low] == x, False)
+            first, _ = while_loop(lambda s: s[0] < s[1], lambda s: _half(s, table, x), (0, n))
+            found = cond(first < n, table[first] == x, False)
         return logical_not(found) if invert else found
 
     if enclosing_kernel() is not None:
@@ -369,6 +385,19 @@ def isin(
     found = map_(member, as_array(element, "isin"))
     result: Value = the(found) if isinstance(element, Scalar) else found
     return result
+
+
+def _flags(values: np.ndarray[Any, Any]) -> tuple[Array, int, int] | None:
+    """For each integer from the first of ascending ones to the last, whether it is among them; None
+    for others, and for too long a table."""
+    if values.dtype.kind not in "iu" or not values.size:
+        return None
+    low, high = int(values[0]), int(values[-1])
+    if high - low >= _FLAGS or high > int64.highest:
+        return None
+    present = np.zeros(high - low + 1, bool)
+    present[(values - values[0]).astype(np.int64)] = True
+    return use(present), low, high
 
 
 def _half(span: tuple[Any, Any], table: Array, x: ArrayLike) -> tuple[Any, Any]:
