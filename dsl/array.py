@@ -18,7 +18,7 @@ from .frontend.standard import MOST_AXES, current_device, require_device, requir
 from .frontend.tracing import enclosing_kernel, forbid_nesting, is_tracing, refuse_unless_guarded
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known
 from .html import of_array
-from .scalar import Scalar, as_index, as_strong, lift
+from .scalar import HINT_HASH, Scalar, as_index, as_strong, lift
 from .shapes import Extent, broadcast_shapes, extents, stretched
 from .types import LEAF, ScalarType, Structure
 
@@ -198,7 +198,9 @@ class Array(Operators["Array"]):
             "an array has no hash: == compares its elements.",
             hint="Keep arrays in a list, or in a dict by names."
             if self._shape
-            else "Its value as a Python number has one: a.item().",
+            else "Its value as a Python number has one: a.item()."
+            if self._is_closed()
+            else HINT_HASH,
         )
 
     def __len__(self) -> int:

@@ -27,6 +27,7 @@ from .frontend.refusals import (
     hint_of_extent,
     instead_of_comparing,
     instead_of_math,
+    instead_of_storing,
     never_set,
     no_operand,
     refuse_grid,
@@ -56,7 +57,8 @@ _HINT_IF = (
     "  td.maximum(a, b), td.minimum     instead of max, min"
 )
 
-_HINT_HASH = (
+#: What is written where Python needs a hash.
+HINT_HASH = (
     "Its value is not known while a program is traced.  Write\n"
     "  td.isin(k, (3, 1))     instead of k in {3, 1}\n"
     "  td.where(k == 3, a, b) instead of a dict of two values\n"
@@ -110,7 +112,7 @@ class Scalar(Operators["Scalar"], Scoped):
                 "a scalar has no hash: == makes another scalar.",
                 hint="Its value as a Python number has one: int(x), float(x).",
             )
-        raise self._no_value("a hash, for a dict, a set or a cache,", _HINT_HASH)
+        raise self._no_value("a hash, for a dict, a set or a cache,", HINT_HASH)
 
     def __reduce__(self) -> Any:
         raise self._no_value("pickle", "Return it from its function, and pickle td.run's result.")
@@ -201,7 +203,8 @@ class Scalar(Operators["Scalar"], Scoped):
             raise self._no_value("a Python index, range() or a length", HINT_EXTENT)
         raise self._no_value(
             "a Python index, range() or a length",
-            "To read an array at this index inside a kernel make it treadle's first: "
+            instead_of_storing(scalar=True)
+            or "To read an array at this index inside a kernel make it treadle's first: "
             "a = td.use(a), then a[i].  For a loop of run-time length write td.loop(n, f, init).",
         )
 

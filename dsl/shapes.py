@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import expr as ir, simplify
+from . import expr as ir, late_binding as later, simplify
 from .analysis.bounds import bounds
 from .errors import DTypeError, ShapeError, as_called, user_location
 from .expr import Apply, Const, Expr, Foreign, Index, Loop, Read, While, walk
@@ -102,6 +102,11 @@ def as_shape(shape: Any, operation: str) -> tuple[Shape, tuple[Check, ...]]:
                 f"{operation}: no array has {part} elements along an axis: they cannot be counted.",
                 hint="Extents are below 2**63.",
             )
+        if (isinstance(part, later.Array) or later.is_arraylike(part)) and np.ndim(part):
+            raise DTypeError(
+                f"{operation} needs extents, got an array.",
+                hint="Write a.shape for those of an array a.",
+            )
         e = on_host(as_count(part, f"{operation}'s shape"))
         extents.append(e)
         checks += _not_negative(e, part, axis, operation)
@@ -176,7 +181,9 @@ def same_shape(a: Shape, b: Shape, operation: str) -> tuple[Check, ...]:
     if len(a) != len(b):
         raise ShapeError(
             f"{operation} needs arrays of equal shape, got {show_shape(a)} and {show_shape(b)}.",
-            hint="td.replicate(a, n, axis) or td.broadcast_to(a, shape) adds an axis.",
+            hint="td.replicate(a, n, axis) or td.broadcast_to(a, shape) adds an axis."
+            if a and b
+            else "A number is used in the function as it is: lambda x: f(x, n).",
         )
     checks = []
     where = user_location()

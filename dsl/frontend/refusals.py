@@ -68,6 +68,9 @@ _LOCAL = (
     "A few values of a thread's own are a list of Python's: p = [0.0] * 3, p[0] = x.  Arrays are "
     "new ones: td.generate makes each element, s.at[k].add(w) adds at indices."
 )
+_STORED = (
+    "Make it by td.zeros(…), and then {}; or all elements at once: td.generate, td.stack([x, y])."
+)
 _EQUALITIES = ("equal", "not_equal")
 _VOWELS = ("a", "e", "i", "o", "u", "A", "E", "I", "O", "U", "nd")
 
@@ -252,10 +255,26 @@ def given_to_numpy(scalar: bool) -> str | None:
             else "td.column_stack([a, b]) is np.c_[a, b]."
         )
     changed = _CHANGES(where.source()) if scalar else None
-    return changed and (
+    if changed is None:
+        return instead_of_storing(scalar)
+    return (
         f"Without a loop, {changed[1]} = {changed[1]}.at[k].add(w) adds all w[i] at k[i], "
         "td.fold_seg sums segments.  In the loop read arrays of NumPy's as td.use(k)[i]."
     )
+
+
+def instead_of_storing(scalar: bool) -> str | None:
+    """A hint for the user's statement that stores into an array of NumPy's, or into a list, what is
+    traced, or at an index that is; None for others."""
+    update = functional_update(user_location())
+    if update is None:
+        return None
+    if scalar:
+        return (
+            "In a list of Python's choose the element at run time: p = [td.where(i == k, new, x) "
+            f"for k, x in enumerate(p)].  {_LOCAL}"
+        )
+    return _STORED.format(update)
 
 
 def no_array(value: object, operation: str) -> TracingError:
@@ -336,10 +355,7 @@ def of_structure(
         update = None if of_numbers else functional_update(line)
         return TracingError(
             "an array of NumPy's cannot hold traced values.",
-            hint=_LOCAL
-            if update is None
-            else f"Make it by td.zeros(…), and then {update}; or all "
-            "elements at once: td.generate, td.stack([x, y]).",
+            hint=_LOCAL if update is None else _STORED.format(update),
             where=line,
         )
     for argument in arguments:

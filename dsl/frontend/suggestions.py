@@ -152,7 +152,7 @@ INSTEAD = by_name({
     "source": _OF_PROGRAM + ".source()",
     "graph": _OF_PROGRAM + ".graph()",
     "tune": _OF_PROGRAM + ".tune(*args)",
-    "save": _OF_PROGRAM + ".save(path)",
+    "save": "np.save(path, a) stores an array, and " + _OF_PROGRAM + ".save(path)",
     "lower": "a compiled function has it: td.jit(f).lower(*args)",
     "set_backend": "with td.config(backend=…):, td.jit(f, backend=…), or TREADLE_BACKEND",
     "set_num_threads": "TREADLE_NUM_THREADS=… in the environment",
@@ -479,7 +479,7 @@ METHODS = by_name({
     "to_list": "a.tolist()",
     "cuda is_cuda sharding": 'td.config(backend="cuda") says where it runs',
     "strides flags contiguous setflags newbyteorder":
-        "an array has no layout; td.transpose(a) changes the order of axes",
+        "an array has no layout, but td.run(a) has: give it to what asks",
     "requires_grad backward": "td.grad(f) is the gradient of a function",
     "length": "a.shape[0], a.size",
     "apply pipe": "td.map(f, a), or f(a)",
@@ -583,6 +583,12 @@ _KEYWORDS = {
         "unique.return_inverse": "td.unique_inverse(a) gives values and inverse indices",
         "unique.return_counts": "td.unique_counts(a) gives values and counts",
         "unique.return_index": "td.unique_all(a) gives values, indices, inverse indices and counts",
+        "unique.axis": "Of rows, outside of compiled functions: np.unique(a, axis=0)",
+        "choice. integers. integers.* permutation. shuffle.":
+            "The first argument is a key, td.random.key(0)",
+        "loop.*":
+            "Of steps other than 1 give the number: td.loop(len(range(a, b, step)), lambda k, s: "
+            "f(a + k * step, s), init)",
         "cond.*": "The sides are values, of which one is computed: td.cond(p, f(x), g(x))",
         "kind": "Sorts are stable: leave it out",
         "sort.order": "Ascending is the only order: td.reverse(td.sort(a), axis) descends",

@@ -106,7 +106,9 @@ def _iterations(count: Any, operation: str) -> Expr:
     if count is None or isinstance(count, range | str | list | tuple):
         raise TracingError(
             f"{operation} needs the number of its iterations, got {called(count)}.",
-            hint=f"Write td.{operation}(n, f, init).",
+            hint="Write td.loop(start, stop, f, init)."
+            if isinstance(count, range) and operation == "loop"
+            else f"Write td.{operation}(n, f, init).",
         )
     return as_count(count, operation)
 

@@ -779,6 +779,35 @@ def test_a_thread_has_lists_instead_of_local_arrays():
     with pytest.raises(td.TracingError, match=r"s\.at\[k\]\.add\(w\)"):
         td.generate(4, adding)
 
+    def chosen(make):
+        def f(i):
+            p = make()
+            p[i] = 2.0
+            return p[0]
+
+        return td.generate(4, f)
+
+    for make in (lambda: [0.0] * 4, lambda: np.zeros(4)):
+        with pytest.raises(td.TracingError, match=r"td\.where\(i == k, new, x\)"):
+            chosen(make)
+
+
+def test_storing_into_an_array_of_numpy_leads_to_a_new_array():
+    def counts(x):
+        h = np.zeros(5)
+        h[x[0]] += 1
+        return h
+
+    def whole(x):
+        h = np.zeros(3)
+        h[:] = x
+        return h
+
+    first, all_ = r"h\.at\[x\[0\]\]\.add\(1\)", r"h\.at\[:\]\.set\(x\)"
+    for f, said in ((counts, first), (whole, all_)):
+        with pytest.raises(td.TracingError, match=rf"td\.zeros\(…\), and then h = {said}"):
+            td.jit(f)(np.arange(3))
+
 
 def test_errors_of_values_do_not_speak_of_tracing_where_nothing_is_traced():
     with pytest.raises(td.TracingError) as caught:

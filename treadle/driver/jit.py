@@ -11,6 +11,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
+    NoReturn,
     ParamSpec,
     Protocol,
     SupportsIndex,
@@ -215,6 +216,13 @@ class Jit(Generic[P, R, S]):
             if instead is not None:
                 raise errors.no_attribute(f"a compiled function has no {name!r}: {instead}.", name)
             raise AttributeError(f"'Jit' object has no attribute {name!r}")
+
+    def __getitem__(self, launch: object) -> NoReturn:
+        raise errors.TracingError(
+            "a compiled function is called, not launched in blocks and threads.",
+            hint="Write f(a): they follow from the shapes; a schedule changes them, "
+            "f.scheduled(name=td.schedule.Block(256)).",
+        )
 
     def on(self, backend: str) -> Jit[P, R, S]:
         """The same function on another backend, where it keeps its programs."""

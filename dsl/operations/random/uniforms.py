@@ -61,9 +61,9 @@ def float_type(dtype: DTypeLike, name: str) -> ScalarType:
     if isinstance(dtype, int | float):
         raise DTypeError(
             f"random.{name}: the type of the numbers is {dtype!r}.",
-            hint=f"A shape of several numbers is a tuple: td.random.{name}(key, (2, 3)).  The type "
-            "comes after it; give what follows by its name, as in td.random.normal(key, shape, "
-            "loc=2.0).",
+            hint="The first argument is a key, td.random.key(0).  A shape of several numbers is a "
+            f"tuple: td.random.{name}(key, (2, 3)).  The type comes after it; give what follows by "
+            "its name, as in td.random.normal(key, shape, loc=2.0).",
         )
     t = as_type(dtype)
     if t not in (float32, float64):
