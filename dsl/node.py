@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field as dataclass_field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
 
@@ -128,6 +128,11 @@ class Combine:
     left: tuple[Var, ...]
     right: tuple[Var, ...]
     results: tuple[Expr, ...]
+
+    def of(self, left: Sequence[Expr], right: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The combination of two elements."""
+        sides: dict[Expr, Expr] = dict(zip((*self.left, *self.right), (*left, *right), strict=True))
+        return substitute(self.results, sides)
 
 
 def field(*, factory: Callable[[dict[str, Any]], Any]) -> Any:

@@ -361,9 +361,7 @@ class Scans(Rules):
 def _combined(node: Scan, total: Sequence[Expr], value: Sequence[Expr]) -> tuple[Expr, ...]:
     """The step of a scan: the total so far, combined with an element."""
     left, right = (value, total) if node.reverse else (total, value)
-    both: dict[Expr, Expr] = dict(zip(node.combine.left, left, strict=True))
-    both.update(zip(node.combine.right, right, strict=True))
-    return substitute(node.combine.results, both)
+    return node.combine.of(left, right)
 
 
 def _lifted(node: Scan) -> Scan:

@@ -346,18 +346,10 @@ def expr_vjp(
     return leaves
 
 
-def combined(combine: Combine, left: Sequence[Expr], right: Sequence[Expr]) -> list[Expr]:
-    """The combination of two elements."""
-    values: dict[Expr, Expr] = dict(
-        zip((*combine.left, *combine.right), (*left, *right), strict=True)
-    )
-    return [shifted(e, values) for e in combine.results]
-
-
 def optional(combine: Combine) -> Combine:
     """The combination of pairs of whether there is an element, and the element."""
     left, right = ([Var(name, v.type) for v in (TRUE, *combine.left)] for name in ("a", "b"))
-    joined = combined(combine, left[1:], right[1:])
+    joined = combine.of(left[1:], right[1:])
     results = [
         simplify.select(left[0], simplify.select(right[0], e, a), b)
         for a, b, e in zip(left[1:], right[1:], joined, strict=True)

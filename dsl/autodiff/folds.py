@@ -35,7 +35,6 @@ from .expressions import (
     add,
     both,
     combine_vjp,
-    combined,
     guarded,
     index_map,
     negated,
@@ -228,10 +227,10 @@ def _between(
     """The cotangents of elements of folds `init · before · x · after`, for those of the results."""
     tail = [
         guarded(is_last, a, b) if not b.reads else guarded(negated(is_last), b, a)
-        for a, b in zip(x, combined(combine, x, after), strict=True)
+        for a, b in zip(x, combine.of(x, after), strict=True)
     ]
     if init is not None:
-        inside = combined(combine, init, before)
+        inside = combine.of(init, before)
         before = [guarded(negated(is_first), b, a) for a, b in zip(init, inside, strict=True)]
     _, through = combine_vjp(combine, before, tail, bars)
     middle: list[Expr | None] = []
@@ -244,7 +243,7 @@ def _between(
             middle.append(_otherwise(is_first, g, t, e))
     lefts, _ = combine_vjp(combine, x, after, middle)
     if captured is not None:
-        state, _ = combine_vjp(combine, combined(combine, before, x), after, bars)
+        state, _ = combine_vjp(combine, combine.of(before, x), after, bars)
         given = [
             None if g is None and b is None else _otherwise(is_last, b, g, e)
             for g, b, e in zip(state, bars, x, strict=True)
@@ -392,7 +391,7 @@ def _segmented(
     left = [Var("left", e.type) for e in (edge, *x)]
     right = [Var("right", e.type) for e in (edge, *x)]
     stop, kept = (left[0], left[1:]) if back else (right[0], right[1:])
-    joined = combined(combine, left[1:], right[1:])
+    joined = combine.of(left[1:], right[1:])
     results = [
         _apply("logical_or", left[0], right[0]),
         *(simplify.select(stop, k, j) for k, j in zip(kept, joined, strict=True)),
@@ -553,8 +552,8 @@ class _Scanned:
             if init is None:
                 return found
             if back:
-                return combined(self.combine, found, init)
-            return combined(self.combine, init, found)
+                return self.combine.of(found, init)
+            return self.combine.of(init, found)
 
         moved = index_map(list(indices(self.rank)))
         moved[here] = following

@@ -16,7 +16,7 @@ from ..operations.reducing.searching import searchsorted
 from ..passes.guard import inside
 from ..scalar import apply_primitive
 from . import reads
-from .expressions import combine_vjp, combined, guarded, optional, zero
+from .expressions import combine_vjp, guarded, optional, zero
 from .forward import Forward, forward_rule, tangent_of
 from .reverse import Bars, Reverse, adjoint, own, pulled, reverse_rule
 
@@ -139,7 +139,7 @@ def _by_segments(
     defaults = [node.defaults[k] for k in group]
     old = [d.at(*indices(len(shape))) for d in defaults]
     some, *new = (leaf.at(linear(indices(len(shape)), shape)) for leaf in folded.leaves)
-    joined = combined(combine, new, old)
+    joined = combine.of(new, old)
     results = made(shape, *(guarded(some, e, d) for e, d in zip(joined, old, strict=True)))
     captured = dict.fromkeys(
         Leaf(e.node, e.component)

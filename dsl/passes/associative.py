@@ -93,11 +93,7 @@ def _divided(a: Expr, b: Expr) -> Expr:
 
 def _differs(combine: Combine, x: Sequence[Expr], y: Sequence[Expr], z: Sequence[Expr]) -> Expr:
     """Whether a triple is combined differently."""
-
-    def f(left: Sequence[Expr], right: Sequence[Expr]) -> tuple[Expr, ...]:
-        pairs = zip((*combine.left, *combine.right), (*left, *right), strict=True)
-        return substitute(combine.results, dict(pairs))
-
+    f = combine.of
     begun, ended = f(x, y), f(y, z)
     one, other = f(begun, z), f(x, ended)
     sizes = [

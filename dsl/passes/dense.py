@@ -97,11 +97,7 @@ def _as_elements(node: Permute) -> Generate | None:
     new = substitute(node.values, moved)
     old = tuple(d.at(*indices(len(shape))) for d in node.defaults)
     if node.combine is not None:
-        sides = (
-            *zip(node.combine.left, new, strict=True),
-            *zip(node.combine.right, old, strict=True),
-        )
-        new = substitute(node.combine.results, dict(sides))
+        new = node.combine.of(new, old)
     chosen = Cond(inside, new, old)
     elements = new if inside is TRUE else tuple(Proj(chosen, k) for k in range(len(new)))
     return Generate(shape, elements, label=node.label, where=node.where, checks=node.checks,

@@ -242,11 +242,9 @@ def joined(nodes: Sequence[Any]) -> Combine:
     for n in nodes:
         fresh_left = [Var(v.name, v.type) for v in n.combine.left]
         fresh_right = [Var(v.name, v.type) for v in n.combine.right]
-        mapping: dict[Expr, Expr] = dict(zip((*n.combine.left, *n.combine.right),
-                                             (*fresh_left, *fresh_right), strict=True))  # fmt: skip
         left += fresh_left
         right += fresh_right
-        results += substitute(n.combine.results, mapping)
+        results += n.combine.of(fresh_left, fresh_right)
     return canonical_combine(tuple(left), tuple(right), tuple(results))
 
 
@@ -275,7 +273,6 @@ def _stored(nodes: Sequence[Any], variables: Sequence[Var], start: bool) -> tupl
         own: tuple[Expr, ...] = tuple(variables[at : at + len(n.elements)])
         at += len(n.elements)
         if start and n.init is not None:
-            sides = (*n.combine.left, *n.combine.right)
-            own = substitute(n.combine.results, dict(zip(sides, (*n.init, *own), strict=True)))
+            own = n.combine.of(n.init, own)
         made += substitute(n.epilogue, dict(zip(n.results, own, strict=True)))
     return tuple(made)

@@ -366,9 +366,7 @@ class _Iteration(_Loop):
             (valid,) = substitute((node.valid,), here)
             if node.combine is not None:
                 current = [self.firsts[k].at(*target) for k in components]
-                sides = (*node.combine.left, *node.combine.right)
-                pairs: dict[Expr, Expr] = dict(zip(sides, (*values, *current), strict=True))
-                values = substitute(node.combine.results, pairs)
+                values = node.combine.of(values, current)
             for k, value in zip(components, values, strict=True):
                 self._write(k, valid, target, value)
         for leaf, k in zip(node.leaves, components, strict=True):

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from ..analysis.combines import argument_of, identities
 from ..analysis.short_extents import SHORT_AXIS
 from ..expr import Const, Expr, Index, Read, constant, primitive, rewrite, substitute, walk
-from ..graph import Combine, Fold, Generate, Leaf, Node, result_variables, topological
+from ..graph import Fold, Generate, Leaf, Node, result_variables, topological
 from ..graphs.rebuild import Rebuilder
 from ..simplify import apply, select
 from ..types import bool_
@@ -111,16 +111,10 @@ def folded(node: Fold, elements: Iterable[Sequence[Expr]]) -> tuple[Expr, ...]:
     assert start is not None
     found: tuple[Expr, ...] = start
     for each in elements:
-        found = combined(node.combine, found, each)
+        found = node.combine.of(found, each)
     if node.init is not None:
-        found = combined(node.combine, node.init, found)
+        found = node.combine.of(node.init, found)
     return substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
-
-
-def combined(combine: Combine, left: Sequence[Expr], right: Sequence[Expr]) -> tuple[Expr, ...]:
-    """What a function of a fold gives for two elements."""
-    sides = (*combine.left, *combine.right)
-    return substitute(combine.results, dict(zip(sides, (*left, *right), strict=True)))
 
 
 def _components(node: Fold, axis: int) -> Generate:

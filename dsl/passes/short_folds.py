@@ -230,14 +230,12 @@ def _looped(node: Fold) -> Generate | None:
         Var("ijklmn"[a] if a < 6 else "k", n.type) for a, n in enumerate(node.inner, rank)
     ]  # as `explain` names axes
     values = substitute(values, {Index(rank + a): k for a, k in enumerate(counters)})
-    pairs = zip((*combine.left, *combine.right), (*states[-1], *values), strict=True)
-    found = substitute(combine.results, dict(pairs))
+    found = combine.of(states[-1], values)
     for a in reversed(range(len(node.inner))):
         loop = Loop(node.inner[a], states[a - 1] if a else start, (counters[a], *states[a]), found)
         found = tuple(Proj(loop, c) for c in range(len(start)))
     if node.init is not None:
-        pairs = zip((*combine.left, *combine.right), (*node.init, *found), strict=True)
-        found = substitute(combine.results, dict(pairs))
+        found = combine.of(node.init, found)
     stored = substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
     return Generate(node.outer, stored, label=node.label, where=node.where, checks=node.checks,
                     fused=node.fused)  # fmt: skip

@@ -21,7 +21,7 @@ from ..simplify import chosen
 from .base import Context
 from .cost import operations
 from .rows import COMPARISONS, LONGEST
-from .short_axes import combined, is_free, is_plain
+from .short_axes import is_free, is_plain
 from .vertical import checked_by_data
 
 #: The most work of the expression, in additions.
@@ -63,11 +63,11 @@ def _expression(node: Fold, readers: Counter[Node], region: Mapping[Node, object
     found: tuple[Expr, ...] = start
     for k in range(int(size)):
         here = _at(node.elements, {last: constant(k)}, inside)
-        found = combined(node.combine, found, here)
+        found = node.combine.of(found, here)
         if operations(found) > LARGEST:
             return None
     if node.init is not None:
-        found = combined(node.combine, node.init, found)
+        found = node.combine.of(node.init, found)
     stored = substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
     checks = dict.fromkeys(c for n in (*inside, node) for c in n.checks)
     fused = dict.fromkeys(f for n in inside for f in ((n.label, n.where), *n.fused))

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, new, substitute, walk
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, new, walk
 from treadle.dsl.graph import Combine, Leaf
 from treadle.dsl.graphs.interning import find, publish
 from treadle.dsl.process.locks import cached
@@ -529,10 +529,7 @@ def written(s: Statement) -> tuple[Buffer, ...]:
 
 def as_loop(s: Reduce) -> For:
     """A reduction as a serial loop, in the order of its elements."""
-    mapping: dict[Expr, Expr] = {}
-    for k, (left, right) in enumerate(zip(s.combine.left, s.combine.right, strict=True)):
-        mapping[left], mapping[right] = s.accumulators[k], s.values[k]
-    results = substitute(s.combine.results, mapping)
+    results = s.combine.of(s.accumulators, s.values)
     independent = all(
         not (set(walk((r,))) & (set(s.accumulators) - {a}))
         for r, a in zip(results, s.accumulators, strict=True)

@@ -15,7 +15,7 @@ import numpy as np
 from ... import errors, late_binding as later, simplify
 from ...annotations import ArrayLike, Element, Function, Indexing
 from ...array import Array, require_scalars
-from ...expr import TRUE, Expr, Read, constant, substitute, walk
+from ...expr import TRUE, Expr, Read, constant, walk
 from ...frontend.call_cache import CallCache, extents_of, type_of
 from ...frontend.deferred import Literals
 from ...frontend.refusals import never_set
@@ -368,8 +368,7 @@ def _chosen(array: Array, mask: Array, new: Element, called: str, combine: Combi
     (chosen,) = mask._element(index[: mask.ndim])
     values, more = _values(new, array, array._shape, called)
     if combine is not None:
-        bound = zip((*combine.left, *combine.right), (*values, *old), strict=True)
-        values = substitute(combine.results, dict(bound))
+        values = combine.of(values, old)
     elements = tuple(simplify.select(chosen, v, o) for v, o in zip(values, old, strict=True))
     node = Generate(array._shape, elements, label=Label("update"), where=errors.user_location(),
                     checks=(*checks, *more))  # fmt: skip
