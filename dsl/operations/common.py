@@ -237,7 +237,7 @@ def relabel(result: Any, name: str | None = None, schedule: ScheduleLike | None 
                 asked.deterministic,
             )
             if schedule is not None:
-                require_order(node, label)
+                require_axes(node, label)
             changes: dict[str, Any] = {"label": label}
             if pinned and isinstance(node, Matmul):
                 changes["options"] = replace(node.options, deterministic=True)

@@ -392,8 +392,6 @@ def stencil(
     *more: ArrayLike,
     boundary: BoundaryCondition | Sequence[BoundaryCondition] = clamp,
     index: bool = False,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
 ) -> Array:
     """Compute each element from its neighbourhood: `f(w, …)`, one neighbourhood per input; with
     `index=True` also from its own index: `f(i, j, …, w, …)`.
@@ -446,9 +444,7 @@ def stencil(
     shape = arrays[0]._shape
     own = [Scalar(i) for i in indices(len(shape))] if index else []
     elements, structure = trace_elements(f, [*own, *windows], "stencil", where, arrays)
-    node = Generate(
-        shape, elements, label=label_of("stencil", name, schedule), where=where, checks=checks
-    )
+    node = Generate(shape, elements, label=Label("stencil"), where=where, checks=checks)
     return Array(node.leaves, structure, shape)
 
 

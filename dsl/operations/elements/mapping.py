@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import late_binding as later
-from ...annotations import ArrayLike, FunctionN, ScheduleLike
+from ...annotations import ArrayLike, FunctionN
 from ...array import Array
 from ...errors import DTypeError, ShapeError, user_location
 from ...expr import Expr, Index
@@ -16,7 +16,7 @@ from ...graph import Check, Generate, Label, indices
 from ...scalar import Scalar
 from ...shapes import same_shape
 from ...types import LEAF, Structure, tuple_of
-from ..common import label_of, operation, trace_elements
+from ..common import operation, trace_elements
 
 __all__ = ["imap", "indexed", "map", "unzip", "zip"]
 
@@ -29,13 +29,7 @@ def _same_shapes(arrays: Sequence[Array], operation: str) -> tuple[Check, ...]:
 
 
 @operation
-def map(
-    f: FunctionN,
-    a: ArrayLike,
-    *more: ArrayLike,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def map(f: FunctionN, a: ArrayLike, *more: ArrayLike) -> Array:
     """Apply `f(x, y, …)` to elements of arrays of equal shape; tuple elements are passed as such.
 
     Parameters
@@ -47,17 +41,11 @@ def map(
     >>> td.run(td.map(lambda x, y: x * y, np.array([1, 2]), np.array([3, 4])))
     array([3, 8])
     """
-    return _map(f, (a, *more), "map", name, schedule, with_index=False)
+    return _map(f, (a, *more), "map", with_index=False)
 
 
 @operation
-def imap(
-    f: FunctionN,
-    a: ArrayLike,
-    *more: ArrayLike,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def imap(f: FunctionN, a: ArrayLike, *more: ArrayLike) -> Array:
     """`map` with the index as the first arguments: `f(i, j, …, x, …)`.
 
     Parameters
@@ -69,17 +57,10 @@ def imap(
     >>> td.imap(lambda i, a: 10 * i + a, np.array([3, 1, 2]))
     Array([ 3, 11, 22])
     """
-    return _map(f, (a, *more), "imap", name, schedule, with_index=True)
+    return _map(f, (a, *more), "imap", with_index=True)
 
 
-def _map(
-    f: FunctionN,
-    operands: Sequence[Any],
-    operation: str,
-    name: str | None,
-    schedule: ScheduleLike | None,
-    with_index: bool,
-) -> Array:
+def _map(f: FunctionN, operands: Sequence[Any], operation: str, with_index: bool) -> Array:
     forbid_nesting(operation)
     where = user_location()
     arrays = [as_array(o, operation) for o in operands]
@@ -89,9 +70,7 @@ def _map(
     arguments = [Scalar(i) for i in index] if with_index else []
     arguments += [array._scalar_at(index) for array in arrays]
     elements, structure = trace_elements(f, arguments, operation, where, arrays)
-    node = Generate(
-        shape, elements, label=label_of(operation, name, schedule), where=where, checks=checks
-    )
+    node = Generate(shape, elements, label=Label(operation), where=where, checks=checks)
     return Array(node.leaves, structure, shape)
 
 

@@ -17,7 +17,6 @@ from ...annotations import (
     IndexMode,
     IntLike,
     Order,
-    ScheduleLike,
     ShapeLike,
 )
 from ...array import Array, map_over
@@ -31,7 +30,7 @@ from ...graph import Check, Generate, Input, Label, Leaf, Node, Shape, indices, 
 from ...scalar import Scalar, apply_primitive, as_count, as_index, lift
 from ...shapes import as_shape, broadcast_shapes, require, show_shape, stretch_checks, stretched
 from ...types import int64, uint64
-from ..common import label_of, normalise_axes, normalise_axis, operation, whole_number
+from ..common import normalise_axes, normalise_axis, operation, whole_number
 from .parts import index_parts, is_index_array, is_truth, part_of, refuse_no_index, unwrapped
 from .row_major import at_most, delinear, greatest, least, linear, minus, plus, product, size, times
 from .slicing import from_either_end, from_some, integer_index, known_before, slice_axis, within
@@ -248,13 +247,7 @@ def expand_dims(a: ArrayLike, axis: AxisLike) -> Array:
 
 
 @operation
-def transpose(
-    a: ArrayLike,
-    axes: AxisLike | None = None,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def transpose(a: ArrayLike, axes: AxisLike | None = None) -> Array:
     """Permute the axes; the default reverses them.
 
     Parameters
@@ -284,7 +277,7 @@ def transpose(
     for k, source in enumerate(order):
         index[source] = Index(k)
     shape = tuple(array._shape[k] for k in order)
-    return map_over(array, index, shape, label_of("transpose", name, schedule))
+    return map_over(array, index, shape, Label("transpose"))
 
 
 permute_dims = transpose
@@ -560,14 +553,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
 
 @operation
-def backpermute(
-    shape: ShapeLike,
-    f: FunctionN,
-    a: ArrayLike,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def backpermute(shape: ShapeLike, f: FunctionN, a: ArrayLike) -> Array:
     """Read each element of the result where a function of its index says: out[i, j] = a[f(i, j)].
 
     Parameters
@@ -597,18 +583,11 @@ def backpermute(
     for k, (e, n) in enumerate(zip(index, array._shape, strict=True)):
         if not (isinstance(e, Index) and extents[e.axis] is n):
             checks += from_some(n, k, extents)
-    return map_over(array, index, extents, label_of("backpermute", name, schedule), checks)
+    return map_over(array, index, extents, Label("backpermute"), checks)
 
 
 @operation
-def gather(
-    a: ArrayLike,
-    indices: ArrayLike,
-    axis: int = 0,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def gather(a: ArrayLike, indices: ArrayLike, axis: int = 0) -> Array:
     """Elements (or slices) of `a` at integer `indices` along `axis`.
 
     Indices count from the start, as in kernels: −1 is out of range, unlike in `take`.
@@ -618,7 +597,7 @@ def gather(
     >>> td.gather(np.array([3, 1, 2]), [2, 2, 0])
     Array([2, 2, 3])
     """
-    return _take(a, indices, axis, label_of("gather", name, schedule))
+    return _take(a, indices, axis, Label("gather"))
 
 
 @operation

@@ -9,16 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ... import late_binding as later, simplify
-from ...annotations import (
-    ArrayLike,
-    DTypeLike,
-    Element,
-    FunctionN,
-    IntLike,
-    ScalarLike,
-    ScheduleLike,
-    ShapeLike,
-)
+from ...annotations import ArrayLike, DTypeLike, Element, FunctionN, IntLike, ScalarLike, ShapeLike
 from ...array import Array
 from ...errors import ShapeError, TracingError, user_location
 from ...expr import Const, Expr, Index, constant
@@ -39,7 +30,7 @@ from ...scalar import (
 )
 from ...shapes import as_shape, on_host, require
 from ...types import Structure, as_type, complex128, flatten, float64, int64, kind_of_literal
-from ..common import label_of, operation, rounded_product, trace_elements
+from ..common import operation, rounded_product, trace_elements
 from ..elements.functions import cast, log10, power, where
 from .row_major import distance, greatest, minus, plus
 
@@ -47,15 +38,12 @@ __all__ = ["arange", "array", "asarray", "astype", "copy", "empty", "empty_like"
            "from_dlpack", "full", "full_like", "generate", "geomspace", "iota", "linspace",
            "logspace", "ones", "ones_like", "the", "unit", "zeros", "zeros_like"]  # fmt: skip
 
-_FILL = Label("fill")
 #: What an array is made of: data, or nested lists of it.
 Nested: TypeAlias = "ArrayLike | Sequence[Nested]"
 
 
 @operation
-def generate(
-    shape: ShapeLike, f: FunctionN, *, name: str | None = None, schedule: ScheduleLike | None = None
-) -> Array:
+def generate(shape: ShapeLike, f: FunctionN) -> Array:
     """The array of `shape` whose element at (i, j, …) is `f(i, j, …)`.
 
     Parameters
@@ -72,15 +60,12 @@ def generate(
     extents, checks = as_shape(shape, "generate")
     arguments = [Scalar(Index(k)) for k in range(len(extents))]
     elements, structure = trace_elements(f, arguments, "generate", where)
-    label = label_of("generate", name, schedule)
-    node = Generate(extents, elements, label=label, where=where, checks=checks)
+    node = Generate(extents, elements, label=Label("generate"), where=where, checks=checks)
     return Array(node.leaves, structure, extents)
 
 
 @operation
-def fill(
-    shape: ShapeLike, s: Element, *, name: str | None = None, schedule: ScheduleLike | None = None
-) -> Array:
+def fill(shape: ShapeLike, s: Element) -> Array:
     """An array whose elements are all `s`.
 
     Parameters
@@ -90,7 +75,7 @@ def fill(
     Array([[7, 7],
            [7, 7]])
     """
-    return _everywhere(shape, s, None, "fill", label_of("fill", name, schedule))
+    return _everywhere(shape, s, None, "fill")
 
 
 def _components(value: Any, operation: str) -> tuple[list[Expr], Structure]:
@@ -102,11 +87,7 @@ def _components(value: Any, operation: str) -> tuple[list[Expr], Structure]:
 
 
 def _everywhere(
-    shape: ShapeLike,
-    value: ScalarLike,
-    dtype: DTypeLike | None,
-    operation: str,
-    label: Label = _FILL,
+    shape: ShapeLike, value: ScalarLike, dtype: DTypeLike | None, operation: str
 ) -> Array:
     """A constant array, cast to `dtype` unless that is None; errors name `operation`."""
     forbid_nesting(operation)
@@ -117,7 +98,7 @@ def _everywhere(
     leaves, structure = _components(value, operation)
     extents, checks = as_shape(shape, operation)
     elements = tuple(as_strong(e) for e in leaves)
-    node = Generate(extents, elements, label=label, where=user_location(), checks=checks)
+    node = Generate(extents, elements, label=Label("fill"), where=user_location(), checks=checks)
     return Array(node.leaves, structure, extents)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import simplify, types
 from ...analysis.element_bounds import element_bounds
-from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike, ScheduleLike
+from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError, user_location
 from ...expr import Const, Index, constant
@@ -20,16 +20,7 @@ from ...frontend.tracing import call_scalar_function, check_result, forbid_nesti
 from ...graph import Check, Generate, Label, Permute, indices, known
 from ...scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
 from ...shapes import as_shape, require, same_shape
-from ..common import (
-    alike,
-    combining,
-    integer,
-    label_of,
-    operation,
-    require_real,
-    rounded_product,
-    trace_combine,
-)
+from ..common import alike, combining, integer, require_real, rounded_product, trace_combine
 from ..control import while_loop
 from ..elements.choosing import MaybeIndex, as_maybe_index, ignore
 from ..elements.foreign import compute
@@ -57,17 +48,8 @@ class Overwrite:
 overwrite = Overwrite()
 
 
-@operation
-def permute(
-    combine: Function,
-    defaults: Element,
-    f: Function,
-    a: ArrayLike,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-    deterministic: bool = False,
-) -> Array:
+@combining
+def permute(combine: Function, defaults: Element, f: Function, a: ArrayLike) -> Array:
     """Scatter with combination into a copy of `defaults`.
 
     For every source index, `out[f(*ix)] = combine(new, old)`; `f` may return `td.ignore`. `combine`
@@ -125,7 +107,7 @@ def permute(
         values,
         target._leaves,
         combined,
-        label=label_of("permute", name, schedule, deterministic),
+        label=Label("permute"),
         where=where,
     )
     return Array(node.leaves, target.structure, target._shape)
@@ -133,13 +115,7 @@ def permute(
 
 @combining
 def scatter(
-    defaults: Element,
-    indices: ArrayLike,
-    a: ArrayLike,
-    combine: Function = overwrite,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
+    defaults: Element, indices: ArrayLike, a: ArrayLike, combine: Function = overwrite
 ) -> Array:
     """`out[indices[k]] = combine(a[k], out[indices[k]])` along the first axis of `defaults`.
 
@@ -189,12 +165,7 @@ def scatter(
         )
         source = Array(stored.leaves, source.structure, source._shape)
     return permute(
-        combine,
-        target,
-        lambda *ix: (at[ix[: at.ndim]], *ix[at.ndim :]),
-        source,
-        name=name or "scatter",
-        schedule=schedule,
+        combine, target, lambda *ix: (at[ix[: at.ndim]], *ix[at.ndim :]), source, name="scatter"
     )
 
 

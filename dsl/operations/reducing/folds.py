@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...analysis.short_extents import SHORT_AXIS, fixed, short_extent
-from ...annotations import ArrayLike, AxisLike, Element, Function2, ScheduleLike
+from ...annotations import ArrayLike, AxisLike, Element, Function2
 from ...array import Array, map_over
 from ...errors import TracingError, user_location
 from ...expr import Const, Expr, Index, constant
@@ -14,7 +14,7 @@ from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
 from ...graph import Check, Fold, Generate, Label, Shape
 from ...shapes import require
-from ..common import fit_to, label_of, normalise_axes, operation, trace_combine
+from ..common import combining, fit_to, normalise_axes, trace_combine
 
 __all__ = ["fold", "fold1"]
 
@@ -64,17 +64,8 @@ def not_empty(array: Array, axes: Sequence[int], operation: str) -> tuple[Check,
     return checks
 
 
-@operation
-def fold(
-    f: Function2,
-    init: Element,
-    a: ArrayLike,
-    axis: AxisLike | None = -1,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-    deterministic: bool = False,
-) -> Array:
+@combining
+def fold(f: Function2, init: Element, a: ArrayLike, axis: AxisLike | None = -1) -> Array:
     """Reduce along `axis` (an int, a tuple, or None for all axes) with an associative `f`.
 
     `f` need not be commutative.  `init` is combined once, on the left; an empty axis gives `init`.
@@ -88,19 +79,11 @@ def fold(
     >>> td.run(td.fold(lambda x, y: x + y, 0, np.array([[1, 2], [3, 4]])))
     array([3, 7])
     """
-    return _fold(f, (init,), a, axis, "fold", name, schedule, deterministic)
+    return _fold(f, (init,), a, axis, "fold")
 
 
-@operation
-def fold1(
-    f: Function2,
-    a: ArrayLike,
-    axis: AxisLike | None = -1,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-    deterministic: bool = False,
-) -> Array:
+@combining
+def fold1(f: Function2, a: ArrayLike, axis: AxisLike | None = -1) -> Array:
     """`fold` without an initial value; an empty axis raises a `ShapeError`.
 
     Parameters
@@ -111,18 +94,11 @@ def fold1(
     >>> td.fold1(lambda a, b: 10 * a + b, np.arange(6).reshape(2, 3))
     Array([ 12, 345])
     """
-    return _fold(f, (), a, axis, "fold1", name, schedule, deterministic)
+    return _fold(f, (), a, axis, "fold1")
 
 
 def _fold(
-    f: Function2,
-    init: tuple[Any, ...],
-    a: ArrayLike,
-    axis: AxisLike | None,
-    operation: str,
-    name: str | None,
-    schedule: ScheduleLike | None,
-    deterministic: bool,
+    f: Function2, init: tuple[Any, ...], a: ArrayLike, axis: AxisLike | None, operation: str
 ) -> Array:
     forbid_nesting(operation)
     where = user_location()
@@ -149,7 +125,7 @@ def _fold(
         tuple(array._element(index)),
         combine,
         start,
-        label=label_of(operation, name, schedule, deterministic),
+        label=Label(operation),
         where=where,
         checks=checks,
     )

@@ -74,7 +74,7 @@ def compact(
         checks=checks,
     )
     positions = scan_array(
-        lambda x, y: x + y, (0,), Array(ones.leaves), 0, "exclusive", False, "positions", None, None
+        lambda x, y: x + y, (0,), Array(ones.leaves), 0, "exclusive", False, "positions"
     )
     n = flat._shape[0]
     count_read = positions._element((n,))[0]
@@ -126,14 +126,7 @@ def filter(
 
 
 @operation
-def expand(
-    count: Function1,
-    get: Function2,
-    a: ArrayLike,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def expand(count: Function1, get: Function2, a: ArrayLike) -> Array:
     """Concatenate `get(x, k)` for k < count(x) over all elements x of `a`.
 
     Parameters
@@ -156,7 +149,7 @@ def expand(
     as_index(Scalar(lengths[0]), "expand")
     length = apply_primitive("maximum", [length_of(as_strong(lengths[0])), constant(0)])
     counts = Array(Generate(array._shape, (length,), label=Label("counts"), where=where).leaves)
-    offsets = scan_array(add_lengths, (0,), counts, 0, "exclusive", False, "offsets", None, None)
+    offsets = scan_array(add_lengths, (0,), counts, 0, "exclusive", False, "offsets")
     n = array._shape[0]
     last = Generate((), (offsets._element((n,))[0],), label=Label("count"), where=where)
     total: Expr = Read(last, 0, ())
@@ -166,7 +159,7 @@ def expand(
     elements, result = trace_elements(
         get, [array._scalar_at((segment,)), Scalar(k)], "expand", where
     )
-    node = Generate((total,), elements, label=label_of("expand", name, schedule), where=where)
+    node = Generate((total,), elements, label=Label("expand"), where=where)
     return Array(node.leaves, result, (total,))
 
 

@@ -33,8 +33,8 @@ def scan_array(
     form: str,
     backward: bool,
     operation: str,
-    name: str | None,
-    schedule: ScheduleLike | None,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """A Scan node; for form "total" the Array holds only the prefixes (see `with_total`)."""
     forbid_nesting(operation)
@@ -76,15 +76,7 @@ def with_total(prefix: Array) -> tuple[Array, Array]:
 
 
 @combining
-def scanl(
-    f: Function2,
-    init: Element,
-    a: ArrayLike,
-    axis: int = -1,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def scanl(f: Function2, init: Element, a: ArrayLike, axis: int = -1) -> Array:
     """init, f(init, a₀), f(f(init, a₀), a₁), …: length n + 1; `f` is associative.
 
     Parameters
@@ -95,37 +87,22 @@ def scanl(
     >>> td.run(td.scanl(lambda x, y: x + y, 0, np.array([1, 2, 3])))
     array([0, 1, 3, 6])
     """
-    return scan_array(f, (init,), a, axis, "exclusive", False, "scanl", name, schedule)
+    return scan_array(f, (init,), a, axis, "exclusive", False, "scanl")
 
 
 @combining
-def scanl1(
-    f: Function2,
-    a: ArrayLike,
-    axis: int = -1,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def scanl1(f: Function2, a: ArrayLike, axis: int = -1) -> Array:
     """a₀, f(a₀, a₁), …: length n.
 
     >>> add = lambda a, b: a + b
     >>> td.scanl1(add, np.array([3, 1, 2]))
     Array([3, 4, 6])
     """
-    return scan_array(f, (), a, axis, "inclusive", False, "scanl1", name, schedule)
+    return scan_array(f, (), a, axis, "inclusive", False, "scanl1")
 
 
 @combining
-def scanl_total(
-    f: Function2,
-    init: Element,
-    a: ArrayLike,
-    axis: int = -1,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> tuple[Array, Array]:
+def scanl_total(f: Function2, init: Element, a: ArrayLike, axis: int = -1) -> tuple[Array, Array]:
     """(the first n elements of `scanl`, its last element).
 
     Result: the prefixes, and the total.
@@ -134,21 +111,11 @@ def scanl_total(
     >>> td.scanl_total(add, 0, np.array([3, 1, 2]))
     (Array([0, 3, 4]), Array(6))
     """
-    return with_total(
-        scan_array(f, (init,), a, axis, "total", False, "scanl_total", name, schedule)
-    )
+    return with_total(scan_array(f, (init,), a, axis, "total", False, "scanl_total"))
 
 
 @combining
-def scanr(
-    f: Function2,
-    init: Element,
-    a: ArrayLike,
-    axis: int = -1,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def scanr(f: Function2, init: Element, a: ArrayLike, axis: int = -1) -> Array:
     """From the right: element k combines aₖ, …, aₙ₋₁ and `init`; length n + 1.
 
     Result: an array of the shape of `a`, one longer along the axis.
@@ -157,37 +124,22 @@ def scanr(
     >>> td.scanr(add, 0, np.array([3, 1, 2]))
     Array([6, 3, 2, 0])
     """
-    return scan_array(f, (init,), a, axis, "exclusive", True, "scanr", name, schedule)
+    return scan_array(f, (init,), a, axis, "exclusive", True, "scanr")
 
 
 @combining
-def scanr1(
-    f: Function2,
-    a: ArrayLike,
-    axis: int = -1,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def scanr1(f: Function2, a: ArrayLike, axis: int = -1) -> Array:
     """From the right without an initial value: length n.
 
     >>> add = lambda a, b: a + b
     >>> td.scanr1(add, np.array([3, 1, 2]))
     Array([6, 3, 2])
     """
-    return scan_array(f, (), a, axis, "inclusive", True, "scanr1", name, schedule)
+    return scan_array(f, (), a, axis, "inclusive", True, "scanr1")
 
 
 @combining
-def scanr_total(
-    f: Function2,
-    init: Element,
-    a: ArrayLike,
-    axis: int = -1,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> tuple[Array, Array]:
+def scanr_total(f: Function2, init: Element, a: ArrayLike, axis: int = -1) -> tuple[Array, Array]:
     """(the last n elements of `scanr`, its first element).
 
     Result: the suffixes, and the total.
@@ -196,7 +148,7 @@ def scanr_total(
     >>> td.scanr_total(add, 0, np.array([3, 1, 2]))
     (Array([3, 2, 0]), Array(6))
     """
-    return with_total(scan_array(f, (init,), a, axis, "total", True, "scanr_total", name, schedule))
+    return with_total(scan_array(f, (init,), a, axis, "total", True, "scanr_total"))
 
 
 # --- NumPy's names ---------------------------------------------------------------------------

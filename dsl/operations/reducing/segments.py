@@ -11,14 +11,14 @@ from ...analysis.combines import simple_combine
 from ...annotations import ArrayLike, Element, Function, ScheduleLike
 from ...array import Array
 from ...errors import ShapeError, user_location
-from ...expr import Cond, Const, Expr, Index, Proj, Read, constant, substitute
+from ...expr import Cond, Const, Expr, Index, Proj, Read, constant
 from ...frontend.deferred import host_data
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
 from ...graph import Check, Combine, Fold, FoldSeg, Generate, Label, Leaf, Permute, known
 from ...scalar import apply_primitive
 from ...types import LEAF, bool_, int64, tuple_of
-from ..common import combining, fit_to, label_of, trace_combine
+from ..common import combining, fit_to, trace_combine
 from ..elements.functions import maximum, minimum, where
 from ..indexing.row_major import ends
 from .scans import scan_array
@@ -60,9 +60,7 @@ def segment_offsets(lengths: ArrayLike, extent: Expr, operation: str) -> tuple[L
     wide = length_of(array._element((Index(0),))[0])
     widened = Generate(array._shape, (wide,), label=Label("lengths"), where=user_location())
     lengths64 = Array(widened.leaves)
-    offsets = scan_array(
-        lambda x, y: x + y, (0,), lengths64, 0, "exclusive", False, "offsets", None, None
-    )
+    offsets = scan_array(lambda x, y: x + y, (0,), lengths64, 0, "exclusive", False, "offsets")
     where = user_location()
     smallest = _of_lengths(simple_combine("minimum", int64), 0, lengths64)
     added = trace_combine(add_lengths, LEAF, (int64,), operation, where)
@@ -125,15 +123,7 @@ def _of_lengths(combine: Combine, init: int, lengths: Array) -> Expr:
 
 
 @combining
-def fold_seg(
-    f: Function,
-    init: Element,
-    a: ArrayLike,
-    lengths: ArrayLike,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def fold_seg(f: Function, init: Element, a: ArrayLike, lengths: ArrayLike) -> Array:
     """`fold` of each segment of the last axis; empty segments give `init`.
 
     Parameters
@@ -144,18 +134,11 @@ def fold_seg(
     >>> td.run(td.fold_seg(lambda x, y: x + y, 0, np.array([1, 2, 3]), np.array([2, 0, 1])))
     array([3, 0, 3])
     """
-    return _fold_seg(f, (init,), a, lengths, "fold_seg", name, schedule)
+    return _fold_seg(f, (init,), a, lengths, "fold_seg")
 
 
 @combining
-def fold1_seg(
-    f: Function,
-    a: ArrayLike,
-    lengths: ArrayLike,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def fold1_seg(f: Function, a: ArrayLike, lengths: ArrayLike) -> Array:
     """`fold1` of each segment of the last axis; an empty segment raises a `ShapeError`.
 
     Parameters
@@ -167,17 +150,11 @@ def fold1_seg(
     >>> td.fold1_seg(add, np.array([3, 1, 2]), [2, 1])
     Array([4, 2])
     """
-    return _fold_seg(f, (), a, lengths, "fold1_seg", name, schedule)
+    return _fold_seg(f, (), a, lengths, "fold1_seg")
 
 
 def _fold_seg(
-    f: Function,
-    init: tuple[Any, ...],
-    a: ArrayLike,
-    lengths: ArrayLike,
-    operation: str,
-    name: str | None,
-    schedule: ScheduleLike | None,
+    f: Function, init: tuple[Any, ...], a: ArrayLike, lengths: ArrayLike, operation: str
 ) -> Array:
     forbid_nesting(operation)
     where = user_location()
@@ -211,7 +188,7 @@ def _fold_seg(
         tuple(array._element(index)),
         combine,
         start,
-        label=label_of(operation, name, schedule),
+        label=Label(operation),
         where=where,
         checks=checks,
     )
@@ -227,8 +204,8 @@ def _segmented_inclusive(
     lengths: ArrayLike,
     backward: bool,
     operation: str,
-    name: str | None,
-    schedule: ScheduleLike | None,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Leaf, Expr, Array]:
     """Inclusive scan of each segment of the last axis, with the offsets and their check."""
     array = as_array(a, operation)
@@ -299,9 +276,7 @@ def segment_of_position(offsets: Leaf, segments: Expr, extent: Expr, shift: int)
         label=Label("segments"),
         where=user_location(),
     )
-    return scan_array(
-        maximum, (), Array(marks.leaves), 0, "inclusive", False, "segments", None, None
-    )
+    return scan_array(maximum, (), Array(marks.leaves), 0, "inclusive", False, "segments")
 
 
 def _exclusive_seg(
@@ -373,10 +348,7 @@ def _with_init(
     lead = [Index(k) for k in range(values.ndim - 1)]
     prefix = values._element([*lead, source])
     left, right = (prefix, start) if backward else (start, prefix)
-    mapping: dict[Expr, Expr] = dict(
-        zip((*combine.left, *combine.right), (*left, *right), strict=True)
-    )
-    node = Cond(alone, start, substitute(combine.results, mapping))
+    node = Cond(alone, start, combine.of(left, right))
     return tuple(Proj(node, k) for k in range(len(start)))
 
 
@@ -443,14 +415,7 @@ def scanl_seg(
 
 
 @combining
-def scanl1_seg(
-    f: Function,
-    a: ArrayLike,
-    lengths: ArrayLike,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def scanl1_seg(f: Function, a: ArrayLike, lengths: ArrayLike) -> Array:
     """`scanl1` of each segment of the last axis.
 
     >>> add = lambda a, b: a + b
@@ -460,7 +425,7 @@ def scanl1_seg(
     See also `scanl_seg`, `scanl_total_seg`, `fold_seg`.
     """
     forbid_nesting("scanl1_seg")
-    return _segmented_inclusive(f, a, lengths, False, "scanl1_seg", name, schedule)[0]
+    return _segmented_inclusive(f, a, lengths, False, "scanl1_seg")[0]
 
 
 @combining
@@ -508,14 +473,7 @@ def scanr_seg(
 
 
 @combining
-def scanr1_seg(
-    f: Function,
-    a: ArrayLike,
-    lengths: ArrayLike,
-    *,
-    name: str | None = None,
-    schedule: ScheduleLike | None = None,
-) -> Array:
+def scanr1_seg(f: Function, a: ArrayLike, lengths: ArrayLike) -> Array:
     """`scanr1` of each segment of the last axis.
 
     >>> add = lambda a, b: a + b
@@ -523,7 +481,7 @@ def scanr1_seg(
     Array([4, 1, 2])
     """
     forbid_nesting("scanr1_seg")
-    return _segmented_inclusive(f, a, lengths, True, "scanr1_seg", name, schedule)[0]
+    return _segmented_inclusive(f, a, lengths, True, "scanr1_seg")[0]
 
 
 @combining
