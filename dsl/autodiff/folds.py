@@ -547,7 +547,7 @@ class _Scanned:
         first = _apply("equal", here, count if back else constant(0))
         last = _apply("equal", here, constant(0) if back else count)
 
-        def states_at(position: Expr) -> list[Expr]:
+        def states_at(position: Expr) -> Sequence[Expr]:
             found = [self.at(leaf, position) for leaf in states.leaves]
             if init is None:
                 return found
