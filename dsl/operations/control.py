@@ -245,7 +245,6 @@ def while_loop(
     Parameters
         pred: a function of the state that gives a boolean.
         body: a function from state to state.
-        init: the state: numbers or arrays, or tuples, classes, lists and dicts of them.
 
     >>> td.run(td.while_loop(lambda s: s < 100, lambda s: 2 * s, 3))
     array(192)
@@ -261,7 +260,6 @@ def iterate(n: IntLike, f: Function, init: Element, *, name: str | None = None) 
     Parameters
         n: how many times; a run-time value is allowed.
         f: a function from state to state.
-        init: the state: numbers or arrays, or tuples, classes, lists and dicts of them.
 
     >>> td.iterate(3, lambda s: s + s, np.array([3, 1, 2]))
     Array([24,  8, 16])
@@ -308,7 +306,6 @@ def loop(
     Parameters
         n: the number of iterations; a run-time value is allowed.
         f: a function (k, state) that returns the next state.
-        init: the state: numbers or arrays, or tuples, classes, lists and dicts of them.
 
     >>> td.run(td.loop(2, 5, lambda k, state: state + k, td.unit(0)))
     array(9)

@@ -72,6 +72,36 @@ SHARED: dict[str, str | dict[Any, str]] = {
     "x": "a number, or an array of any shape.",
     "y": "a number, or an array that broadcasts with `x`.",
 }  # fmt: skip
+#: Parameters of these functions that others of the same name are not.
+PARAMETERS_OF = {(name, parameter): text for (parameter, names), text in {
+    ("a", "det inv lu matrix_power slogdet solve"): "square matrices (…, n, n).",
+    ("a", "fft2 ifft2 ifftn irfft2 irfftn rfft2 rfftn"): "an array with these axes.",
+    ("a", "dot kron update"): "an array.",
+    ("a", "correlate fold hfft ifft ihfft irfft rfft scanl sort tril triu"):
+        "an array of rank ≥ 1.",
+    ("axis", "append compress cummax cummin cumprod cumsum delete insert nancumprod nancumsum "
+     "packbits repeat roll unpackbits"):
+        "the axis, from −rank to rank − 1; default None: of the flattened array.",
+    ("axis", "median nanmedian nanpercentile nanquantile percentile quantile"):
+        "an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.",
+    ("dtype", "beta exponential gamma normal uniform"): "float32 or float64.",
+    ("dtype", "empty ones zeros"):
+        'the element type: td.float32, np.float32, float, "float32", …; default float.',
+    ("f", "fold fold1 fold1_seg fold_seg"): "an associative function (x, y) of two elements.",
+    ("init", "iterate loop while_loop"):
+        "the state: numbers or arrays, or tuples, classes, lists and dicts of them.",
+    ("key", "choice permutation shuffle"): "an array (2,) of uint32.",
+    ("m", "eye tri tril_indices triu_indices"): "a number of columns; default: as many as rows.",
+    ("n", "ifft ihfft rfft"):
+        "the number of points, by cropping or padding with zeros; default: the extent.",
+    ("n", "iota mask_indices rfftfreq"): "a number of elements, ≥ 0.",
+    ("n", "eye tri tril_indices triu_indices"): "the number of rows.",
+    ("p", "polyder polyint polyval"):
+        "coefficients, highest power first; a number is one coefficient.",
+    ("shape", "beta gamma integers poisson"): "the extents; () inside a kernel.",
+    ("start", "geomspace linspace logspace"): "the first value.",
+    ("stop", "geomspace linspace logspace"): "the end of the range.",
+}.items() for name in names.split()}  # fmt: skip
 #: Results of functions that have these parameters, or these alone.
 RESULTS = {
     ("keepdims",): "an array without the axes that were reduced; of rank 0 if these are all.",
@@ -106,6 +136,8 @@ RESULTS_OF = by_name({
     "mask_indices tril_indices tril_indices_from triu_indices triu_indices_from":
         "a pair of int64 arrays: the rows and the columns.",
     "polyadd polyder polyint polymul polysub": "an array of coefficients, highest power first.",
+    "fill_diagonal put update": "an array of the shape and type of `a`.",
+    "rollaxis swapaxes": "an array with the same elements, and its axes in that order.",
     "setdiff1d setxor1d union1d unique_values":
         "a sorted array of rank 1, whose extent is known when the program runs.",
 })  # fmt: skip
@@ -179,16 +211,17 @@ def complete(function: Callable[..., Any]) -> None:
         parts.insert(where, f"Result: {result}")
     section = next((k for k, part in enumerate(parts) if part.startswith("Parameters\n")), None)
     written = _entries(parts[section] if section is not None else "")
-    shared = {n: _shared(n, default) for n, default in parameters.items() if n not in written}
+    own = {n: PARAMETERS_OF.get((function.__name__, n)) for n in parameters}
+    shared = {n: own[n] or _shared(n, parameters[n]) for n in parameters if n not in written}
     if found := {n: f"    {n}: {text}" for n, text in shared.items() if text}:
         entries = dict.fromkeys(
             (written | found)[n] for n in parameters if n in written or n in found
         )
         made = "\n".join(["Parameters", *dict.fromkeys((*entries, *written.values()))])
         parts[slice(*((where, where) if section is None else (section, section + 1)))] = [made]
-    own = function.__module__.partition(".operations.")[2] not in ELSEWHERE
+    elsewhere = function.__module__.partition(".operations.")[2] in ELSEWHERE
     alike = _ALIKE.get(function.__name__)
-    if own and alike and not parts[-1].startswith("See also"):
+    if not elsewhere and alike and not parts[-1].startswith("See also"):
         parts.append(f"See also {', '.join(f'`{name}`' for name in alike)}.")
     function.__doc__ = "\n\n".join(parts)
 

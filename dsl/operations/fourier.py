@@ -251,10 +251,6 @@ def fft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None
 def ifft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`, with the same parameters.
 
-    Parameters
-        a: an array of rank ≥ 1.
-        n: the number of points, by cropping or padding with zeros; default: the extent.
-
     >>> td.run(td.fft.ifft(np.array([0.0, 4.0, 0.0, 0.0])))
     array([ 1.-0.j,  0.+1.j, -1.-0.j,  0.-1.j])
     """
@@ -264,10 +260,6 @@ def ifft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | Non
 @operation
 def rfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The first n // 2 + 1 values of the `fft` of real numbers (the others are conjugates of them).
-
-    Parameters
-        a: an array of rank ≥ 1.
-        n: the number of points, by cropping or padding with zeros; default: the extent.
 
     >>> td.run(td.fft.rfft(np.array([1.0, 0.0, -1.0, 0.0])))
     array([0.+0.j, 2.+0.j, 0.+0.j])
@@ -281,7 +273,6 @@ def irfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | No
     """The inverse of `rfft`: n real numbers.
 
     Parameters
-        a: an array of rank ≥ 1.
         n: the number of points of the result; default: 2 (m − 1) of an axis of m values.
 
     >>> td.run(td.fft.irfft(np.array([0.0, 2.0, 0.0])))
@@ -296,7 +287,6 @@ def hfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | Non
     given: n real numbers; default: 2 (m − 1) of an axis of m values.
 
     Parameters
-        a: an array of rank ≥ 1.
         n: the number of points of the result; default: 2 (m − 1) of an axis of m values.
 
     >>> td.run(td.fft.hfft(np.array([1.0, 1.0, 1.0])))
@@ -311,10 +301,6 @@ def hfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | Non
 def ihfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None
           ) -> Array:  # fmt: skip
     """The inverse of `hfft`: n // 2 + 1 values.
-
-    Parameters
-        a: an array of rank ≥ 1.
-        n: the number of points, by cropping or padding with zeros; default: the extent.
 
     >>> td.run(td.fft.ihfft(np.array([4.0, 0.0, 0.0, 0.0]))).real
     array([1., 1., 1.])
@@ -347,9 +333,6 @@ def ifftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
           norm: str | None = None) -> Array:  # fmt: skip
     """The inverse of `fftn`, with the same parameters.
 
-    Parameters
-        a: an array with these axes.
-
     >>> td.run(td.fft.ifftn(2 * np.eye(2)))
     array([[1.-0.j, 0.-0.j],
            [0.-0.j, 1.-0.j]])
@@ -361,9 +344,6 @@ def ifftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
 def rfftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
           norm: str | None = None) -> Array:  # fmt: skip
     """The `fftn` of real numbers, of which the last of the axes has the first n // 2 + 1 values.
-
-    Parameters
-        a: an array with these axes.
 
     >>> td.run(td.fft.rfftn(np.ones((2, 4))))
     array([[8.+0.j, 0.+0.j, 0.+0.j],
@@ -378,7 +358,6 @@ def irfftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
     """The inverse of `rfftn`: real numbers.
 
     Parameters
-        a: an array with these axes.
         s: the extents of the result; default: those of `a`, and 2 (m − 1) for the last of the axes,
             of m values.
 
@@ -394,9 +373,6 @@ def fft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1
          norm: str | None = None) -> Array:  # fmt: skip
     """`fftn` along two axes, by default the last two.
 
-    Parameters
-        a: an array with these axes.
-
     >>> td.run(td.fft.fft2(np.ones((3, 2, 2)))).shape
     (3, 2, 2)
     """
@@ -407,9 +383,6 @@ def fft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1
 def ifft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1),
           norm: str | None = None) -> Array:  # fmt: skip
     """`ifftn` along two axes, by default the last two.
-
-    Parameters
-        a: an array with these axes.
 
     >>> td.run(td.fft.ifft2(2 * np.eye(2))).real
     array([[1., 0.],
@@ -423,9 +396,6 @@ def rfft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -
           norm: str | None = None) -> Array:  # fmt: skip
     """`rfftn` along two axes, by default the last two.
 
-    Parameters
-        a: an array with these axes.
-
     >>> td.run(td.fft.rfft2(np.ones((3, 4, 6)))).shape
     (3, 4, 4)
     """
@@ -436,9 +406,6 @@ def rfft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -
 def irfft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1),
            norm: str | None = None) -> Array:  # fmt: skip
     """`irfftn` along two axes, by default the last two.
-
-    Parameters
-        a: an array with these axes.
 
     >>> td.run(td.fft.irfft2(np.ones((3, 4, 4)), (4, 7))).shape
     (3, 4, 7)
@@ -497,7 +464,6 @@ def rfftfreq(
     """The frequencies of `rfft`: 0, 1, …, n // 2, divided by n d.
 
     Parameters
-        n: a number of elements, ≥ 0.
         d: the distance of samples; default 1.
         dtype: the type of the result; default float64.
 

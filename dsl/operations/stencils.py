@@ -463,7 +463,6 @@ def correlate(
     the weights is extent // 2, as in scipy.ndimage.correlate.
 
     Parameters
-        a: an array of rank ≥ 1.
         w: the weights, an array of the rank of `a` and of any extents, also run-time values.
             Complex ones are not conjugated (by numpy.correlate they are).  Without any, sums are 0.
         boundary: the values outside `a`, as those of `stencil`; the default is `td.clamp`, and

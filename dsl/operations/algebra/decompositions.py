@@ -294,9 +294,6 @@ def _pivots(array: Array, t: ScalarType, of: str, checks: tuple[Check, ...]) -> 
 def det(a: ArrayLike) -> Array:
     """The determinants of square matrices (…, n, n), of shape (…).
 
-    Parameters
-        a: square matrices (…, n, n).
-
     Result: an array without the last two axes.
 
     >>> print(td.run(td.linalg.det(np.array([[1.0, 2.0], [3.0, 4.0]]))).round(6))
@@ -328,9 +325,6 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
     """Sign (a number of absolute value 1, or 0) and logarithm of the absolute value of the
     determinants of square matrices (…, n, n), which do not overflow where determinants would.
 
-    Parameters
-        a: square matrices (…, n, n).
-
     Result: a named tuple (sign, logabsdet) of arrays (…).
 
     >>> sign, logarithm = td.run(td.linalg.slogdet(np.diag([-1.0, np.e])))
@@ -354,9 +348,6 @@ def inv(a: ArrayLike) -> Array:
     """The inverses of square matrices (…, n, n).
 
     A singular matrix gives inf or NaN, or a `LinAlgError` in a checked program.
-
-    Parameters
-        a: square matrices (…, n, n).
 
     >>> td.run(td.linalg.inv(np.array([[2.0, 0.0], [0.0, 4.0]])))
     array([[0.5 , 0.  ],
@@ -383,7 +374,6 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     A singular matrix gives inf or NaN, or a `LinAlgError` in a checked program.
 
     Parameters
-        a: square matrices (…, n, n).
         b: vectors (n,) or matrices (…, n, k).
 
     Result: an array of the shape of `b`.
@@ -460,9 +450,6 @@ def lu(a: ArrayLike) -> tuple[Array, Array]:
     """(lu, piv) of square matrices (…, n, n), as `scipy.linalg.lu_factor` returns them: L below the
     diagonal (its own is 1) and U, of matrices whose row k was exchanged with row piv[…, k] (int32),
     for k = 0, 1, ….
-
-    Parameters
-        a: square matrices (…, n, n).
 
     Result: a tuple of two arrays: (…, n, n), and (…, n) of int32.
 

@@ -85,7 +85,6 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     """The n-th power of square matrices (…, m, m), by repeated squaring; the inverse's for n < 0.
 
     Parameters
-        a: square matrices (…, n, n).
         n: an integer.
 
     Result: matrices (…, m, m).

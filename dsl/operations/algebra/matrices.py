@@ -103,10 +103,6 @@ def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
 def tri(n: IntLike, m: IntLike | None = None, k: int = 0, dtype: DTypeLike = float) -> Array:
     """Ones at and below the k-th diagonal of an n × m matrix, zeros above.
 
-    Parameters
-        n: the number of rows.
-        m: a number of columns; default: as many as rows.
-
     Result: an array (n, m).
 
     >>> td.tri(2)
@@ -122,9 +118,6 @@ def tri(n: IntLike, m: IntLike | None = None, k: int = 0, dtype: DTypeLike = flo
 def tril(a: ArrayLike, k: int = 0) -> Array:
     """The elements at and below the k-th diagonal of the last two axes, zeros above.
 
-    Parameters
-        a: an array of rank ≥ 1.
-
     >>> td.tril(np.array([[1, 2], [3, 4]]))
     Array([[1, 0],
            [3, 4]])
@@ -135,9 +128,6 @@ def tril(a: ArrayLike, k: int = 0) -> Array:
 @operation
 def triu(a: ArrayLike, k: int = 0) -> Array:
     """The elements at and above the k-th diagonal of the last two axes, zeros below.
-
-    Parameters
-        a: an array of rank ≥ 1.
 
     >>> td.triu(td.ones((2, 2)))
     Array([[1., 1.],
@@ -243,7 +233,6 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product: every element of `a` times all of `b`, with the higher rank.
 
     Parameters
-        a: an array.
         b: an array.
 
     Result: an array whose extents are the products of the operands'.

@@ -139,9 +139,6 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> Division:
 def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     """The values of a polynomial at the elements of `x`, by Horner's rule: one kernel.
 
-    Parameters
-        p: coefficients, highest power first; a number is one coefficient.
-
     >>> td.polyval(np.array([3, 0, 1]), 5)
     Array(76)
     """
@@ -163,7 +160,6 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     """The m-th derivative: m coefficients fewer.
 
     Parameters
-        p: coefficients, highest power first; a number is one coefficient.
         m: how many times; default 1.
 
     >>> td.polyder(np.array([1, 1, 1, 1]))
@@ -196,7 +192,6 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     (default: 0).
 
     Parameters
-        p: coefficients, highest power first; a number is one coefficient.
         m: how many times; default 1.
         k: the constants of integration; default 0.
 

@@ -532,7 +532,6 @@ def dot(a: ArrayLike, b: ArrayLike) -> Array:
     a's last and b's second to last axis; a scalar operand scales.
 
     Parameters
-        a: an array.
         b: an array that broadcasts with `a`.
 
     Result: an array with the other axes of `a`, then those of `b`.

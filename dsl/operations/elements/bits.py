@@ -81,7 +81,6 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: BitOrder = "big") 
     None flattens the array first.  `DTypeError` for floats.
 
     Parameters
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
         bitorder: "big" (default): the first bit is the highest; "little": the lowest.
 
     Result: a uint8 array of the shape of `a`, but for one eighth of the extent, rounded up.
@@ -125,7 +124,6 @@ def unpackbits(
 
     Parameters
         a: an array of uint8.
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
         count: how many bits to keep; default all.
         bitorder: "big" (default): the first bit is the highest; "little": the lowest.
 

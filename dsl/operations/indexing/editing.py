@@ -95,7 +95,6 @@ def delete(arr: ArrayLike, obj: Positions, axis: int | None = None) -> Array:
 
     Parameters
         obj: an integer, slice or array of integers: the positions.
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the type of `arr`, shorter along the axis; of rank 1 for axis None.
 
@@ -158,7 +157,6 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
     Parameters
         obj: an integer, slice or array of integers: the positions.
         values: a number, or an array that broadcasts to the positions.
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the type of `arr`, longer along the axis; of rank 1 for axis None.
 
@@ -256,8 +254,6 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: Mode = "raise") -> Arr
     Parameters
         ind: an array of integers.
         v: the values, repeated as needed.
-
-    Result: an array of the shape and type of `a`.
 
     >>> td.put(np.array([1, 2, 3]), [0, -1], [7, 9])
     Array([7, 2, 9])
@@ -357,8 +353,6 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False) -> Array:
         val: the values.
         wrap: whether the diagonal begins again after n + 1 rows; default False.
 
-    Result: an array of the shape and type of `a`.
-
     >>> td.fill_diagonal(td.zeros((2, 3), int), [4, 5])
     Array([[4, 0, 0],
            [0, 5, 0]])
@@ -445,7 +439,6 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None) -> Arr
 
     Parameters
         condition: a 1-D array of booleans.
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array like `a` with fewer elements along the axis; of rank 1 for axis None.
 

@@ -170,10 +170,6 @@ def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
     """The row and column indices of the elements at and below the k-th diagonal of an n × m
     matrix (default: n × n), in row-major order.
 
-    Parameters
-        n: the number of rows.
-        m: a number of columns; default: as many as rows.
-
     >>> [x.tolist() for x in td.tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
     """
@@ -186,10 +182,6 @@ def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
 def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Array, Array]:
     """The row and column indices of the elements at and above the k-th diagonal of an n × m
     matrix (default: n × n), in row-major order.
-
-    Parameters
-        n: the number of rows.
-        m: a number of columns; default: as many as rows.
 
     >>> td.triu_indices(2)
     (Array([0, 0, 1]), Array([0, 1, 1]))
@@ -284,7 +276,6 @@ def mask_indices(n: IntLike, mask_func: Callable[..., Array], k: int = 0) -> tup
     """The indices of the n × n elements that `mask_func(matrix, k)` keeps, such as `td.triu`.
 
     Parameters
-        n: a number of elements, ≥ 0.
         mask_func: `td.triu`, `td.tril` or a function like these.
 
     >>> [x.tolist() for x in td.mask_indices(2, td.triu)]

@@ -291,8 +291,6 @@ def swapaxes(a: ArrayLike, first: int, second: int) -> Array:
         first: an axis.
         second: another axis.
 
-    Result: an array with the same elements, and its axes in that order.
-
     >>> td.swapaxes(np.arange(6).reshape(2, 3), 0, 1)
     Array([[0, 3],
            [1, 4],
@@ -475,7 +473,6 @@ def roll(a: ArrayLike, shift: IntLike | Sequence[IntLike], axis: AxisLike | None
 
     Parameters
         shift: by how many elements: a number, or one for each axis.
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     >>> td.roll(np.array([3, 1, 2]), 1)
     Array([2, 3, 1])

@@ -278,7 +278,6 @@ def iota(n: IntLike, dtype: DTypeLike = int64) -> Array:
     """0, 1, …, n − 1.
 
     Parameters
-        n: a number of elements, ≥ 0.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default int64.
 
     Result: an array (n,).
@@ -317,9 +316,6 @@ def full(
 def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """An array of zeros, in float64 unless `dtype` is given.
 
-    Parameters
-        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
-
     >>> td.zeros(2)
     Array([0., 0.])
     """
@@ -331,9 +327,6 @@ def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
 def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """An array of ones, in float64 unless `dtype` is given.
 
-    Parameters
-        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
-
     >>> td.ones(2, dtype=td.int8)
     Array([1, 1], dtype=int8)
     """
@@ -344,9 +337,6 @@ def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None
 @operation
 def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """An array of zeros: arrays never change, so none is made to be filled later.
-
-    Parameters
-        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
     >>> td.empty(2).shape
     (2,)
@@ -519,10 +509,6 @@ def linspace(
 ) -> Array:
     """`num` evenly spaced values from start to stop; the last is exactly `stop`.
 
-    Parameters
-        start: the first value.
-        stop: the end of the range.
-
     >>> td.linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
@@ -572,8 +558,6 @@ def logspace(
     """`num` powers of `base` whose exponents are evenly spaced from `start` to `stop`.
 
     Parameters
-        start: the first value.
-        stop: the end of the range.
         base: the base; default 10.
 
     >>> td.logspace(0, 3, 4)
@@ -594,10 +578,6 @@ def geomspace(
 ) -> Array:
     """`num` values from `start` to exactly `stop` (neither is 0, both have one sign, or are
     complex) with a constant ratio.
-
-    Parameters
-        start: the first value.
-        stop: the end of the range.
 
     >>> td.geomspace(1, 8, 4)
     Array([1., 2., 4., 8.])
@@ -629,8 +609,6 @@ def eye(
     """1 on the k-th diagonal, 0 elsewhere, in float64 unless `dtype` is given.
 
     Parameters
-        n: the number of rows.
-        m: a number of columns; default: as many as rows.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float64.
 
     Result: an array (n, m).

@@ -98,8 +98,6 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
         axis: the axis, from −rank to rank − 1.
         start: the axis before which it goes; default 0.
 
-    Result: an array with the same elements, and its axes in that order.
-
     >>> td.rollaxis(td.ones((2, 3, 4)), 2).shape
     (4, 2, 3)
     """
@@ -248,7 +246,6 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     Parameters
         repeats: how often each element is repeated; of an array of numbers, negative ones count as
             0 (NumPy raises an error).
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array like `a` with more elements along the axis; of rank 1 for axis None.
 
@@ -449,7 +446,6 @@ def append(a: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
     Parameters
         values: what follows `a`: an array of its other extents.
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the promoted type; of rank 1 for axis None, else longer along the axis.
 

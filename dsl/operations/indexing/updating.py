@@ -45,11 +45,8 @@ def update(a: ArrayLike, index: Indexing, new: Element) -> Array:
     (`IndexOutOfBounds`); a run-time one changes nothing, and is reported in checked mode.
 
     Parameters
-        a: an array.
         index: an index as in `a[index]`.
         new: the new elements: numbers or an array that broadcasts to the part.
-
-    Result: an array of the shape and type of `a`.
 
     >>> td.run(td.update(np.zeros((2, 4), int), (0, slice(1, None, 2)), [7, 8]))
     array([[0, 7, 0, 8],

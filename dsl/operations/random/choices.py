@@ -39,7 +39,6 @@ def permutation(key: KeyLike, x: ArrayLike, axis: int = 0) -> Array:
     axis in random order.  The same on every backend.
 
     Parameters
-        key: an array (2,) of uint32.
         x: an integer, known at trace time or not, or an array.
         axis: of an array: which slices move.
 
@@ -59,7 +58,6 @@ def shuffle(key: KeyLike, x: ArrayLike, axis: int = 0) -> Array:
     """The slices of an array along an axis in random order (a new array: `x` stays as it is).
 
     Parameters
-        key: an array (2,) of uint32.
         x: an array, of at least one axis.
         axis: which slices move.
 
@@ -83,7 +81,6 @@ def choice(
     axis, of which the result has `shape` in that place.
 
     Parameters
-        key: an array (2,) of uint32.
         a: an integer, known at trace time or not, or an array.
         shape: the extents; () for one element.
         replace: whether an element may be chosen again.

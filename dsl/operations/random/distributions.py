@@ -95,7 +95,6 @@ def normal(
     """Floats of the normal distribution with mean `loc` and standard deviation `scale`.
 
     Parameters
-        dtype: float32 or float64.
         loc, scale: mean and standard deviation, numbers or arrays that broadcast to `shape`.
 
     A number is √2 erf⁻¹(2u − 1), u = (k + ½) 2⁻²³ for the top 23 bits k of `bits(key, shape,
@@ -125,7 +124,6 @@ def exponential(
     """Exponentially distributed floats: −scale · log(1 − u) of `uniform` numbers u.
 
     Parameters
-        dtype: float32 or float64.
         scale: the mean, a number or an array that broadcasts to `shape`.
 
     >>> td.run(td.random.exponential(td.random.key(0), 3)).round(3)
@@ -181,11 +179,9 @@ def gamma(
     """Floats of the gamma distribution, of density xᵃ⁻¹ e⁻ˣ / Γ(a).
 
     Parameters
-        shape: the extents; () inside a kernel.
         a: the shape parameter, a number or an array that broadcasts to `shape`; NaN results where
             it is negative.
         scale: what the numbers are multiplied by.
-        dtype: float32 or float64.
 
     By the rejection method of Marsaglia and Tsang (2000).  Differentiated by `a` as a quantile, at
     a fixed probability; for a < 1 as the product of two quantiles by which it is drawn.
@@ -209,9 +205,7 @@ def beta(
     """Floats of the beta distribution, of density xᵃ⁻¹ (1 − x)ᵇ⁻¹ / B(a, b).
 
     Parameters
-        shape: the extents; () inside a kernel.
         a, b: the shape parameters, positive numbers or arrays that broadcast to `shape`.
-        dtype: float32 or float64.
 
     Of two numbers x and y of gamma distributions, x / (x + y).
 
@@ -293,7 +287,6 @@ def poisson(key: KeyLike, shape: ShapeLike, lam: ArrayLike, dtype: DTypeLike = i
     """Integers of the Poisson distribution, of probability lamᵏ e⁻ˡᵃᵐ / k!.
 
     Parameters
-        shape: the extents; () inside a kernel.
         lam: the mean, a number or an array that broadcasts to `shape`; −1 results where it is
             negative, infinite or NaN.
         dtype: a signed integer type, or a float type.

@@ -117,7 +117,6 @@ def uniform(
     """Uniform floats in [low, high), the same bits on every backend.
 
     Parameters
-        dtype: float32 or float64.
         low, high: numbers, or arrays that broadcast to `shape`.
 
     In [0, 1), float32 are the top 24 bits of `bits(key, shape, uint32)` times 2⁻²⁴, float64 the top
@@ -141,7 +140,6 @@ def integers(
     """Uniform integers low ≤ k < high, the same on every backend, all equally likely.
 
     Parameters
-        shape: the extents; () inside a kernel.
         low, high: integers, known at trace time or not, or arrays that broadcast to `shape`; `high`
             may be one more than the largest number of the type. Where low ≥ high: an error for
             numbers, `low` for elements of arrays.

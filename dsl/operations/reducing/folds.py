@@ -70,10 +70,6 @@ def fold(f: Function2, init: Element, a: ArrayLike, axis: AxisLike | None = -1) 
 
     `f` need not be commutative.  `init` is combined once, on the left; an empty axis gives `init`.
 
-    Parameters
-        f: an associative function (x, y) of two elements.
-        a: an array of rank ≥ 1.
-
     Result: an array without the axis.
 
     >>> td.run(td.fold(lambda x, y: x + y, 0, np.array([[1, 2], [3, 4]])))
@@ -85,9 +81,6 @@ def fold(f: Function2, init: Element, a: ArrayLike, axis: AxisLike | None = -1) 
 @combining
 def fold1(f: Function2, a: ArrayLike, axis: AxisLike | None = -1) -> Array:
     """`fold` without an initial value; an empty axis raises a `ShapeError`.
-
-    Parameters
-        f: an associative function (x, y) of two elements.
 
     Result: an array without the axis.
 

@@ -229,7 +229,6 @@ def sort(
     Tuples are sorted by their first components, equal ones by the second, and so on.
 
     Parameters
-        a: an array of rank ≥ 1.
         axis: the axis, from −rank to rank − 1; default -1; None: flattened.
         descending: whether the largest come first, NaN before them; default False.
         stable: no effect: equal tuples keep their order anyway; in NumPy's way, a 0.0 may become

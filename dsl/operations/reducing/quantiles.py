@@ -62,7 +62,6 @@ def quantile(
 
     Parameters
         q: the probabilities: a number or an array, in 0 … 1.
-        axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
 
     >>> td.quantile(np.array([1.0, 2.0, 4.0]), [0.5, 0.75])
     Array([2., 3.])
@@ -82,7 +81,6 @@ def percentile(
 
     Parameters
         q: the percentages: a number or an array, in 0 … 100.
-        axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
 
     >>> td.percentile(np.array([0.0, 0.5, 1.0]), [50, 75])
     Array([0.5 , 0.75])
@@ -102,7 +100,6 @@ def nanquantile(
 
     Parameters
         q: the probabilities: a number or an array, in 0 … 1.
-        axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
 
     >>> td.nanquantile(np.array([0.0, 0.5, 1.0]), 0.25)
     Array(0.25)
@@ -122,7 +119,6 @@ def nanpercentile(
 
     Parameters
         q: the percentages: a number or an array, in 0 … 100.
-        axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
 
     >>> td.nanpercentile(np.array([0.0, 0.5, 1.0]), 50)
     Array(0.5)
@@ -137,9 +133,6 @@ def median(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -
     As `quantile`; the median along an axis of up to 25 elements, if that is a constant (as of
     a `stack`), is computed element by element, and fused.
 
-    Parameters
-        axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
-
     >>> td.median(np.array([3, 1, 2]))
     Array(2.)
 
@@ -151,9 +144,6 @@ def median(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -
 @operation
 def nanmedian(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The median of the elements that are not NaN; NaN if there are none.
-
-    Parameters
-        axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
 
     >>> td.nanmedian(np.array([3.0, np.nan, 1.0]))
     Array(2.)

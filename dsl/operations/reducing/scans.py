@@ -79,9 +79,6 @@ def with_total(prefix: Array) -> tuple[Array, Array]:
 def scanl(f: Function2, init: Element, a: ArrayLike, axis: int = -1) -> Array:
     """init, f(init, a₀), f(f(init, a₀), a₁), …: length n + 1; `f` is associative.
 
-    Parameters
-        a: an array of rank ≥ 1.
-
     Result: an array of the shape of `a`, one longer along the axis.
 
     >>> td.run(td.scanl(lambda x, y: x + y, 0, np.array([1, 2, 3])))
@@ -195,9 +192,6 @@ def cumsum(
 ) -> Array:
     """Cumulative sums; axis None scans the flattened array.
 
-    Parameters
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
-
     >>> td.cumsum(np.arange(6).reshape(2, 3), axis=1)
     Array([[ 0,  1,  3],
            [ 3,  7, 12]])
@@ -214,9 +208,6 @@ def cumprod(
     schedule: ScheduleLike | None = None,
 ) -> Array:
     """Cumulative products; axis None scans the flattened array.
-
-    Parameters
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     >>> td.cumprod(np.array([3, 1, 2]))
     Array([3, 3, 6])
@@ -298,9 +289,6 @@ def _accumulated(
 def cummax(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
     """Cumulative maxima.
 
-    Parameters
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
-
     >>> td.cummax(np.array([2, 0, 1]))
     Array([2, 2, 2])
     """
@@ -310,9 +298,6 @@ def cummax(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
 @operation
 def cummin(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
     """Cumulative minima.
-
-    Parameters
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     >>> td.cummin(np.array([3, 1, 2]))
     Array([3, 1, 1])

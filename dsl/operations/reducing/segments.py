@@ -126,9 +126,6 @@ def _of_lengths(combine: Combine, init: int, lengths: Array) -> Expr:
 def fold_seg(f: Function, init: Element, a: ArrayLike, lengths: ArrayLike) -> Array:
     """`fold` of each segment of the last axis; empty segments give `init`.
 
-    Parameters
-        f: an associative function (x, y) of two elements.
-
     Result: an array of the shape of `a` but for the last axis, which has one element per segment.
 
     >>> td.run(td.fold_seg(lambda x, y: x + y, 0, np.array([1, 2, 3]), np.array([2, 0, 1])))
@@ -140,9 +137,6 @@ def fold_seg(f: Function, init: Element, a: ArrayLike, lengths: ArrayLike) -> Ar
 @combining
 def fold1_seg(f: Function, a: ArrayLike, lengths: ArrayLike) -> Array:
     """`fold1` of each segment of the last axis; an empty segment raises a `ShapeError`.
-
-    Parameters
-        f: an associative function (x, y) of two elements.
 
     Result: an array of the shape of `a` but for the last axis, which has one element per segment.
 

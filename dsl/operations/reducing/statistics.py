@@ -76,9 +76,6 @@ def nanprod(
 def nancumsum(a: ArrayLike, axis: int | None = None) -> Array:
     """Cumulative sums in which NaN counts as 0.
 
-    Parameters
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
-
     >>> td.nancumsum([1.0, np.nan, 2.0])
     Array([1., 1., 3.])
     """
@@ -88,9 +85,6 @@ def nancumsum(a: ArrayLike, axis: int | None = None) -> Array:
 @combining
 def nancumprod(a: ArrayLike, axis: int | None = None) -> Array:
     """Cumulative products in which NaN counts as 1.
-
-    Parameters
-        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     >>> td.nancumprod([1.0, np.nan, 2.0])
     Array([1., 1., 2.])
