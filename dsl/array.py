@@ -302,8 +302,7 @@ class Array(Operators["Array"]):
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's description of the value, for libraries such as Pillow that read only that."""
-        found: dict[str, Any] = later.computed.interface(self)
-        return found
+        return later.computed.interface(self)
 
     @property
     def __array_struct__(self) -> object:

@@ -81,8 +81,7 @@ def sizes(backend: str) -> Ceilings:
     """Properties that are not measured (units, cache sizes, name), and default rates."""
     shipped = device.default(backend)
     here = offered(backend, "sizes")
-    made: Ceilings = shipped if here is None else here(shipped)
-    return made
+    return shipped if here is None else here(shipped)
 
 
 def _best(function: Any, data: Any, seconds: float, calls: int = 1) -> tuple[float, Any]:

@@ -311,8 +311,7 @@ def _halved(a: Array) -> Array:
     """With half of the diagonal."""
     n = a.shape[-1]
     i, j = making.arange(n)[:, None], making.arange(n)[None, :]
-    made: Array = a * functions.where(i == j, 0.5, 1.0).astype(_real_type(a))
-    return made
+    return a * functions.where(i == j, 0.5, 1.0).astype(_real_type(a))
 
 
 def _of_triangle(s: Array, upper: bool) -> Array:
@@ -345,8 +344,7 @@ def _gaps(values: Array) -> Array:
     n = values.shape[-1]
     i, j = making.arange(n)[:, None], making.arange(n)[None, :]
     difference = values[..., None, :] - values[..., :, None]
-    made: Array = functions.where(i == j, 0.0, 1 / functions.where(i == j, 1.0, difference))
-    return made
+    return functions.where(i == j, 0.0, 1 / functions.where(i == j, 1.0, difference))
 
 
 @rule("linalg.eigh")
@@ -369,8 +367,7 @@ def _diagonal(values: Array) -> Array:
     """The diagonal matrices."""
     n = values.shape[-1]
     i, j = making.arange(n)[:, None], making.arange(n)[None, :]
-    made: Array = functions.where(i == j, values[..., None, :], 0.0)
-    return made
+    return functions.where(i == j, values[..., None, :], 0.0)
 
 
 @rule("linalg.svd")

@@ -38,8 +38,7 @@ def recognise_neighbours(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         }  # fmt: skip
         elements = rewrite(node.elements, lambda e: found.get(e, e)) if found else node.elements
         elements = _one_read_of_the_element(elements, node)
-        made: Node = node if elements == node.elements else node.with_(elements=elements)
-        return made
+        return node if elements == node.elements else node.with_(elements=elements)
 
     return rewrite_graph(roots, change, context.kept)
 

@@ -226,8 +226,7 @@ def _nest(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
 
     sums = [(axis, factors[axis]) for axis in summed]
     sums[0] = summed[0], outer
-    made: Node = node.with_(elements=(_summed(read, sums, [int(n) for n in low]),))
-    return made
+    return node.with_(elements=(_summed(read, sums, [int(n) for n in low]),))
 
 
 def _summed(read: Read, sums: Sequence[tuple[int, Any]], shifts: list[int]) -> Expr:

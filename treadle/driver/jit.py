@@ -512,8 +512,7 @@ def jit(
             raise _no_function(f)
         return Jit(f, backend, changes, devices=numbers)
 
-    made: Jit[P, R, Any] | Compiler = wrap if function is None else wrap(function)
-    return made
+    return wrap if function is None else wrap(function)
 
 
 def _no_function(value: object) -> errors.TracingError:

@@ -385,8 +385,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     right = as_array(b, "linalg.solve")
     if right.ndim == 1:
         column = index_space.reshape(right, (right.shape[0], 1))
-        solved: Array = solve(array, column)[..., 0]
-        return solved
+        return solve(array, column)[..., 0]
     right = matrices(right, "solve")
     n, k = right._shape[-2:]
     checks = (*square(array, "solve"), *require(
@@ -568,8 +567,7 @@ def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
     >>> print(td.run(td.linalg.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))).round(6))
     [1. 3.]
     """
-    found: Array = eigh(a, UPLO).eigenvalues
-    return found
+    return eigh(a, UPLO).eigenvalues
 
 
 # --- singular values -------------------------------------------------------------------------
@@ -639,8 +637,7 @@ def _of_each(given: ArrayLike, array: Array, of: str) -> ArrayLike:
     if not limits.ndim:
         return given
     checks = same_shape(array._shape[:-2], limits._shape, f"linalg.{of}")
-    each: Array = (checked(limits, checks) if checks else limits)[..., None]
-    return each
+    return (checked(limits, checks) if checks else limits)[..., None]
 
 
 @operation

@@ -76,8 +76,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     >>> td.run(td.linalg.diagonal(np.array([[1, 2], [3, 4]])))
     array([1, 4])
     """
-    found: Array = index_space.diagonal(decompositions.matrices(x, "diagonal"), offset, -2, -1)
-    return found
+    return index_space.diagonal(decompositions.matrices(x, "diagonal"), offset, -2, -1)
 
 
 @operation
@@ -220,8 +219,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     >>> td.linalg.matmul(np.array([[1, 2], [3, 4]]), np.array([1, 1]))
     Array([3, 7])
     """
-    found: Array = products.matmul(x1, x2)
-    return found
+    return products.matmul(x1, x2)
 
 
 @operation
@@ -242,8 +240,7 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[AxisLike]
     >>> td.linalg.tensordot(np.array([[1, 2], [3, 4]]), np.array([1, 1]), axes=1)
     Array([3, 7])
     """
-    found: Array = products.tensordot(x1, x2, axes)
-    return found
+    return products.tensordot(x1, x2, axes)
 
 
 @operation

@@ -263,8 +263,7 @@ def cross(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
     >>> td.cross(np.array([1, 0, 0]), np.array([0, 1, 0]))
     Array([0, 0, 1])
     """
-    made: Array = linear_algebra.cross(a, b, axis=axis)
-    return made
+    return linear_algebra.cross(a, b, axis=axis)
 
 
 @combining
@@ -282,5 +281,4 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Array:
 
     See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
-    made: Array = linear_algebra.vecdot(x1, x2, axis=axis)
-    return made
+    return linear_algebra.vecdot(x1, x2, axis=axis)

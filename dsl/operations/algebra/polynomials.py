@@ -43,8 +43,7 @@ def _aligned(p: Array, count: IntLike) -> Array:
     if p.shape[0] is count or (isinstance(count, int) and known(p._shape[0]) == count):
         return p
     more, zero = count - p.shape[0], p.types[0](0)
-    found: Array = generate((count,), lambda k: cond(k >= more, p[k - more], zero))
-    return found
+    return generate((count,), lambda k: cond(k >= more, p[k - more], zero))
 
 
 def _both(a: ArrayLike, b: ArrayLike, operation: str) -> tuple[Array, Array]:
@@ -151,8 +150,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
         found: ArrayLike = loop(n, lambda k, s: s * here + fn.cast(table[k], kind), kind(0))
         return found
 
-    made: Array = generate(points.shape, value)
-    return made
+    return generate(points.shape, value)
 
 
 @operation
@@ -218,8 +216,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 
     def divided(j: IntLike, value: ArrayLike) -> ArrayLike:
         done = fn.maximum(1, j - n + 1)  # the constants are appended one after the other
-        found: ArrayLike = loop(m - done, lambda k, v: v / kind(n + done + k - j), value)
-        return found
+        return loop(m - done, lambda k, v: v / kind(n + done + k - j), value)
 
     return first if m == 1 else imap(divided, first)
 
@@ -260,11 +257,9 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
             found: ArrayLike = made[j] - array[k] * below
             return found
 
-        found: Array = generate(made.shape, value)
-        return found
+        return generate(made.shape, value)
 
-    found: Array = loop(n, step, one)
-    return found
+    return loop(n, step, one)
 
 
 @overload

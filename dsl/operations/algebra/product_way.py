@@ -43,8 +43,7 @@ class ProductWay:
             levels=given.levels if self.levels is None else self.levels,
             execution=self.execution,
         )
-        made: Matmul = node.with_(options=options)
-        return made
+        return node.with_(options=options)
 
     def words(self) -> str:
         """The arguments as text."""

@@ -598,8 +598,7 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def _conjugate(array: Array) -> Array:
-    found: Array = conj(array) if array.types[0].is_complex else array
-    return found
+    return conj(array) if array.types[0].is_complex else array
 
 
 @combining
@@ -621,8 +620,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike) -> Array:
     """
     left, right = as_array(x1, "matvec"), as_array(x2, "matvec")
     _require_ranks("matvec", left, right, left, right)
-    found: Array = matmul(left, right[..., None])[..., 0]
-    return found
+    return matmul(left, right[..., None])[..., 0]
 
 
 def _require_ranks(
@@ -653,8 +651,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike) -> Array:
     """
     left, right = as_array(x1, "vecmat"), as_array(x2, "vecmat")
     _require_ranks("vecmat", left, right, right, left)
-    found: Array = matmul(_conjugate(left)[..., None, :], right)[..., 0, :]
-    return found
+    return matmul(_conjugate(left)[..., None, :], right)[..., 0, :]
 
 
 @operation

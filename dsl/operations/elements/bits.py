@@ -109,8 +109,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: BitOrder = "big") 
             total = total | fn.where(there, uint8(1 << up), zero)
         return total
 
-    made: Array = generate((*array.shape[:k], (n + 7) // 8, *array.shape[k + 1 :]), byte)
-    return made
+    return generate((*array.shape[:k], (n + 7) // 8, *array.shape[k + 1 :]), byte)
 
 
 @operation
@@ -152,8 +151,6 @@ def unpackbits(
         here = array[(*at[:k], fn.minimum(number // 8, n - 1), *at[k + 1 :])]
         down = 7 - number % 8 if bitorder == "big" else number % 8
         byte = cond(number < n * 8, here, uint8(0))
-        found: Scalar = (byte >> fn.cast(down, uint8)) & uint8(1)
-        return found
+        return (byte >> fn.cast(down, uint8)) & uint8(1)
 
-    made: Array = generate((*array.shape[:k], extent, *array.shape[k + 1 :]), bit)
-    return made
+    return generate((*array.shape[:k], extent, *array.shape[k + 1 :]), bit)

@@ -35,8 +35,7 @@ def _real(f: Callable[[Element], Element], name: str, x: Operand) -> Value:
         value = fn.cast(Scalar(as_strong(values[0])), float64)
         return lift(fn.cast(f(value), own), name)
 
-    found: Value = lifted(build, name, (x,))
-    return found
+    return lifted(build, name, (x,))
 
 
 def _polynomial(x: Element, coefficients: Sequence[float]) -> Element:

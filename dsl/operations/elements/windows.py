@@ -24,8 +24,7 @@ def _window(of: str, count: IntLike, value: Callable[[Scalar], Scalar]) -> Array
         count = whole_number(count, of, "M")
     extent = fn.maximum(count, 0) if isinstance(count, Scalar) else max(count, 0)
     last = fn.maximum(count - 1, 1)
-    found: Array = generate((extent,), lambda k: value(fn.cast(2 * k - (count - 1), float) / last))
-    return found
+    return generate((extent,), lambda k: value(fn.cast(2 * k - (count - 1), float) / last))
 
 
 @operation

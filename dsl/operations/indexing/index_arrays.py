@@ -46,8 +46,7 @@ def _grid(dimensions: ShapeLike, dtype: DTypeLike, operation: str) -> tuple[Arra
     kind = as_type(dtype)
 
     def along(axis: int) -> Array:
-        found: Array = generate(shape, lambda *at: fn.cast(at[axis], kind))
-        return found
+        return generate(shape, lambda *at: fn.cast(at[axis], kind))
 
     return tuple(along(axis) for axis in range(len(shape)))
 
@@ -206,8 +205,7 @@ def _between(value: IntLike, most: IntLike) -> IntLike:
     """`value`, but at least 0 and at most `most`."""
     if isinstance(value, int) and isinstance(most, int):
         return max(0, min(value, most))
-    found: IntLike = fn.minimum(fn.maximum(value, 0), most)
-    return found
+    return fn.minimum(fn.maximum(value, 0), most)
 
 
 def _total(n: IntLike, offset: IntLike, most: IntLike) -> int | None:

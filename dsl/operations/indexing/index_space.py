@@ -310,8 +310,7 @@ def slice_array(array: Array, index: Indexing) -> Array:
     if is_index_array(index) or is_truth(index):
         chosen = as_array(index, "an index")
         if chosen.types[0].family == "bool":
-            made: Array = later.chosen(array, chosen)
-            return made
+            return later.chosen(array, chosen)
         return take(array, chosen, 0)
     if isinstance(index, tuple) and any(map(is_index_array, index)):
         part = part_of(array, index, "a[…]", reading=True)

@@ -178,8 +178,7 @@ def _nested(value: Nested) -> Array:
             f"array: a list of arrays of the ranks {', '.join(map(str, sorted(ranks)))}.",
             hint="All of a list have one shape.",
         )
-    made: Array = later.stack(parts)
-    return made
+    return later.stack(parts)
 
 
 def _leaves(value: Nested) -> Iterator[ArrayLike]:
@@ -241,8 +240,7 @@ def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None
     """
     if not hasattr(x, "__dlpack__"):
         raise no_array(x, "from_dlpack")
-    made: Array = asarray(x, device=device, copy=copy)
-    return made
+    return asarray(x, device=device, copy=copy)
 
 
 @operation
@@ -269,8 +267,7 @@ def astype(
     Array([1, 2])
     """
     require_device(device, "astype")
-    found: Array = cast(as_array(x, "astype"), dtype)
-    return found
+    return cast(as_array(x, "astype"), dtype)
 
 
 @operation

@@ -342,8 +342,7 @@ def histogram(
             def ordered() -> Scalar:
                 first, last = cast(low_s + step, real), cast(high_s - step, real)
                 apart = (first > cast(low_s, real)) & (last < cast(high_s, real))
-                number: Scalar = cast(isfinite(step) & apart, types.int64)
-                return number
+                return cast(isfinite(step) & apart, types.int64)
 
             checks = require(  # (Of an array: native code, which repeats calls, checks integers.)
                 lift(the(generate((), ordered))), constant(1),

@@ -29,8 +29,7 @@ from .uniforms import bits, integers, unit_fraction
 def _shuffled(key: KeyLike, n: Expr, name: str) -> Array:
     """The numbers below n in random order: where sorting random numbers of 64 bits moves them."""
     forbid_nesting(f"random.{name}")
-    order: Array = irregular.argsort(bits(key, (Scalar(n),), uint64))
-    return order
+    return irregular.argsort(bits(key, (Scalar(n),), uint64))
 
 
 @operation
@@ -154,18 +153,15 @@ def _weighted(key: KeyLike, shape: ShapeLike, weights: Array) -> Array:
             beyond = sums[middle] > u
             return where(beyond, low, middle + 1), where(beyond, middle, high)
 
-        found: Scalar = while_loop(lambda s: s[0] < s[1], half, (int64(0), cast(n - 1, int64)))[0]
-        return found
+        return while_loop(lambda s: s[0] < s[1], half, (int64(0), cast(n - 1, int64)))[0]
 
-    made: Array = random_values("choice", key, shape, draw)
-    return made
+    return random_values("choice", key, shape, draw)
 
 
 def _heaviest(key: KeyLike, weights: Array) -> Array:
     """Indices in the order of their draws without replacement, by exponential clocks."""
     waiting = exponential(key, weights.shape) / weights
-    order: Array = irregular.argsort(waiting)
-    return order
+    return irregular.argsort(waiting)
 
 
 def _leading(order: Array, n: Expr, extents: Sequence[Expr]) -> Array:

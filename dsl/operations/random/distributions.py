@@ -72,8 +72,7 @@ def _quantile(x: Scalar) -> Scalar:
     if x.dtype == float32:
         w = -log((1 - x) * (1 + x))
         centre, tail = _polynomial(_SHORT_CENTRE, w - 2.5), _polynomial(_SHORT_TAIL, sqrt(w) - 3)
-        made: Scalar = where(w < 5, centre, tail) * x * math.sqrt(2.0)
-        return made
+        return where(w < 5, centre, tail) * x * math.sqrt(2.0)
     q = 0.5 * x
     square = 0.180625 - q * q
     r = sqrt(-log(0.5 * (1 - size)))
@@ -83,8 +82,7 @@ def _quantile(x: Scalar) -> Scalar:
     near = size <= 0.85
     above = where(near, centre[0] * q, where(x < 0, -flank[0], flank[0]))
     usual = above / where(near, centre[1], flank[1])
-    made = cond(r <= 5, usual, where(x < 0, -rare, rare))
-    return made
+    return cond(r <= 5, usual, where(x < 0, -rare, rare))
 
 
 @operation
@@ -220,8 +218,7 @@ def beta(
         )
         most = where(p > q, p, q)
         x, y = x * exp(p - most), y * exp(q - most)
-        made: Scalar = x / (x + y)
-        return made
+        return x / (x + y)
 
     return random_values("beta", key, shape, draw, a, b)
 
@@ -236,8 +233,7 @@ def _log_factorial(k: Scalar) -> Scalar:
     inverse = 1 / (x * x)
     series = _polynomial((1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156),
                          inverse) / x  # fmt: skip
-    made: Scalar = (x - 0.5) * log(x) - x + 0.5 * math.log(2 * math.pi) + series - log(below)
-    return made
+    return (x - 0.5) * log(x) - x + 0.5 * math.log(2 * math.pi) + series - log(below)
 
 
 def _poisson_by_search(key: ScalarKey, i: Scalar, mean: Scalar) -> Scalar:
@@ -278,8 +274,7 @@ def _poisson_by_rejection(key: ScalarKey, i: Scalar, mean: Scalar) -> Scalar:
         return attempt, k, ((near >= 0.07) & (v <= accepted)) | (~outside & inside)
 
     usable = (mean >= 10) & isfinite(mean)
-    found: Scalar = while_loop(lambda s: ~s[2], draw, (uint32(0), float64(0), ~usable))[1]
-    return found
+    return while_loop(lambda s: ~s[2], draw, (uint32(0), float64(0), ~usable))[1]
 
 
 @operation
@@ -307,7 +302,6 @@ def poisson(key: KeyLike, shape: ShapeLike, lam: ArrayLike, dtype: DTypeLike = i
         mean = as_float(lam, float64)
         large, small = _poisson_by_rejection(key, i, mean), _poisson_by_search(key, i, mean)
         found = cond(mean < 10, small, large)
-        made: Scalar = cast(where((mean >= 0) & isfinite(mean), found, -1.0), t)
-        return made
+        return cast(where((mean >= 0) & isfinite(mean), found, -1.0), t)
 
     return random_values("poisson", key, shape, draw, lam)

@@ -48,8 +48,7 @@ _FIRST, _KEYS, RETRY = 0, 1, 2  # the last word of counters
 
 
 def _u32(value: Any) -> Scalar:
-    made: Scalar = cast(value, uint32)
-    return made
+    return cast(value, uint32)
 
 
 def _halves(value: Scalar) -> tuple[Scalar, Scalar]:
@@ -76,8 +75,7 @@ def random_block(key: ScalarKey, number: Scalar, attempt: Any = 0, use: int = _F
 
 
 def wide_word(high: Scalar, low: Scalar) -> Scalar:
-    made: Scalar = (cast(high, uint64) << 32) | cast(low, uint64)
-    return made
+    return (cast(high, uint64) << 32) | cast(low, uint64)
 
 
 def word_of(words: Words, i: Scalar, bits: int) -> Scalar:
@@ -86,13 +84,11 @@ def word_of(words: Words, i: Scalar, bits: int) -> Scalar:
     if bits == 64:
         return wide_word(where(odd, words[2], words[0]), where(odd, words[3], words[1]))
     low, high = where(odd, words[1], words[0]), where(odd, words[3], words[2])
-    made: Scalar = where((i & 2) == 2, high, low)
-    return made
+    return where((i & 2) == 2, high, low)
 
 
 def number_of_block(i: Scalar, bits: int) -> Scalar:
-    made: Scalar = i >> (1 if bits == 64 else 2)
-    return made
+    return i >> (1 if bits == 64 else 2)
 
 
 def drawn_word(key: ScalarKey, i: Scalar, bits: int) -> Scalar:

@@ -51,8 +51,7 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = uint32) -> Valu
 
     def draw(key: ScalarKey, i: Scalar) -> Scalar:
         word = drawn_word(key, i, max(t.bits, 32))
-        made: Scalar = cast(word >> (32 - t.bits), t) if t.bits < 32 else word
-        return made
+        return cast(word >> (32 - t.bits), t) if t.bits < 32 else word
 
     return random_values("bits", key, shape, draw)
 
@@ -77,8 +76,7 @@ def float_type(dtype: DTypeLike, name: str) -> ScalarType:
 def unit_fraction(word: Scalar, t: ScalarType) -> Scalar:
     """A uniform number in [0, 1) of a word as wide as `t`: exactly."""
     shift, unit = (8, 2.0**-24) if t == float32 else (11, 2.0**-53)
-    made: Scalar = cast(word >> shift, t) * unit
-    return made
+    return cast(word >> shift, t) * unit
 
 
 def odd_fraction(word: Scalar, t: ScalarType) -> Scalar:
@@ -87,8 +85,7 @@ def odd_fraction(word: Scalar, t: ScalarType) -> Scalar:
     Exactly: an odd integer 2k + 1 − 2ⁿ, divided by 2ⁿ."""
     n, whole = (23, int32) if t == float32 else (52, int64)
     k = cast(word >> (t.bits - n), whole)
-    made: Scalar = cast(2 * k + (1 - (1 << n)), t) * 2.0**-n
-    return made
+    return cast(2 * k + (1 - (1 << n)), t) * 2.0**-n
 
 
 def as_float(value: Any, t: ScalarType) -> Scalar:
@@ -105,8 +102,7 @@ def _between(u: Scalar, low: Any, high: Any, t: ScalarType) -> Scalar:
     if is_literal(low, 0) and is_literal(high, 1):
         return u
     low, high = as_float(low, t), as_float(high, t)
-    made: Scalar = low + elementwise("fma", high - low, u, -0.0)  # (never contracted)
-    return made
+    return low + elementwise("fma", high - low, u, -0.0)  # (never contracted)
 
 
 @operation
@@ -184,8 +180,7 @@ def integers(
             span = cast(most, uint64) - cast(base, uint64)
             if end != t.highest + 1:
                 span = where(most > base, span, 1)
-        made: Scalar = cast(base, t) + cast(_below(key, i, span, bits), t)
-        return made
+        return cast(base, t) + cast(_below(key, i, span, bits), t)
 
     return random_values("integers", key, shape, draw, low, high)
 
@@ -218,8 +213,7 @@ def _below(key: ScalarKey, i: Scalar, span: Scalar, bits: int) -> Scalar:
         return attempt, *product(word_of(random_block(key, block, attempt, RETRY), i, bits))
 
     done = while_loop(lambda state: state[2] < uneven, retry, (uint32(0), found, rest))
-    made: Scalar = done[1]
-    return made
+    return done[1]
 
 
 def _high(x: Scalar, y: Scalar) -> Scalar:
@@ -227,5 +221,4 @@ def _high(x: Scalar, y: Scalar) -> Scalar:
     (x1, x0), (y1, y0) = (((v >> 32), v & 0xFFFFFFFF) for v in (x, y))
     middle = x1 * y0 + ((x0 * y0) >> 32)
     other = x0 * y1 + (middle & 0xFFFFFFFF)
-    made: Scalar = x1 * y1 + (middle >> 32) + (other >> 32)
-    return made
+    return x1 * y1 + (middle >> 32) + (other >> 32)

@@ -75,8 +75,7 @@ def diff(
             above = (*index[:axis], after, *index[axis + 1 :])
             return _less(cond(after < array.shape[axis], array[above], kind(0)), array[index])
 
-        found: Array = generate(array.shape, element)
-        return found
+        return generate(array.shape, element)
 
     n = min(n, 1 << 62)
     found: Array = iterate(minimum(n, array.shape[axis]), step, array)

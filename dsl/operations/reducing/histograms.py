@@ -46,8 +46,7 @@ def histogram_bin_edges(
     >>> td.histogram_bin_edges(np.array([0, 4]), bins=2)
     Array([0., 2., 4.])
     """
-    edges: Array = histogram(a, bins, range)[1]
-    return edges
+    return histogram(a, bins, range)[1]
 
 
 @combining

@@ -375,8 +375,7 @@ def isin(
         inside: Scalar = member(Scalar(as_strong(lift(element, "isin"))))
         return inside
     found = map_(member, as_array(element, "isin"))
-    result: Value = the(found) if isinstance(element, Scalar) else found
-    return result
+    return the(found) if isinstance(element, Scalar) else found
 
 
 def _flags(values: np.ndarray[Any, Any]) -> tuple[Array, int, int] | None:

@@ -334,8 +334,7 @@ def flatnonzero(a: ArrayLike) -> Array:
     See also `nonzero`, `argwhere`.
     """
     array = flatten(as_array(a, "flatnonzero"))
-    found: Array = compact(array, iota(array.shape[0]))[0]
-    return found
+    return compact(array, iota(array.shape[0]))[0]
 
 
 @operation

@@ -367,8 +367,7 @@ def mean(
         mask = _mask(array, where, "mean")
         share = cast(count_nonzero(mask, axis, keepdims), real_part(wide))
         total = sum(array, axis, keepdims, dtype=wide, where=mask)
-        found: Array = cast(total / share, target)
-        return found
+        return cast(total / share, target)
     axes = normalise_axes(axis, array.ndim, "mean")
     count = product([array._shape[k] for k in axes])
 
@@ -467,8 +466,7 @@ def std(
 
 def root(total: Array, order: float) -> Array:
     """The root of a sum of powers.  Its derivative at 0, where it has none, is 0."""
-    found: Array = choose(total == 0, 0.0, sqrt(total) if order == 2 else total ** (1 / order))
-    return found
+    return choose(total == 0, 0.0, sqrt(total) if order == 2 else total ** (1 / order))
 
 
 @operation

@@ -189,8 +189,7 @@ def nanvar(
     squares = where(present, (centred * centred.conj()).real, 0)
     count = reductions.count_nonzero(present, axis, keepdims) - ddof
     share = where(count > 0, count, 0).astype(squares.dtype)
-    found: Array = where(count > 0, sum_(squares, axis, keepdims) / share, share * np.nan)
-    return found
+    return where(count > 0, sum_(squares, axis, keepdims) / share, share * np.nan)
 
 
 @combining
@@ -328,10 +327,8 @@ def corrcoef(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> A
     deviation = sqrt(diagonal(c).real)
     scaled = c / deviation[:, None] / deviation[None, :]
     if scaled.types[0].is_float:
-        found: Array = clip(scaled, -1, 1)
-        return found
-    uncut: Array = scaled
-    return uncut
+        return clip(scaled, -1, 1)
+    return scaled
 
 
 # --- comparisons of whole arrays -------------------------------------------------------------
