@@ -246,7 +246,7 @@ def heading(variants: Sequence[Kernel], arch: str, names: Mapping[Var, str]) -> 
 
 def _launch(kernel: Kernel, arch: str, names: Mapping[Var, str]) -> str:
     text = f"launch on {arch}: "
-    bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    bound = kernel.hosts
     tasks = _formula(substitute((kernel.tasks,), bound)[0], _hosts(kernel, names))
     text += (
         "blocks, as many as the host computes,"
@@ -302,7 +302,7 @@ def _choices(variants: Sequence[Kernel]) -> list[str]:
 def _needs(kernel: Kernel) -> str:
     """The conditions of a variant: those of its vector accesses verbatim, those of its 32-bit
     integers summarised in one word."""
-    bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    bound = kernel.hosts
     own = [c for c in kernel.requires if not _of_narrow_numbers(c)]
     needs = [text for c in own if (text := _formula(substitute((c,), bound)[0], {})) is not None]
     needs = [text.replace(" ", _JOINT) for text in dict.fromkeys(needs)]

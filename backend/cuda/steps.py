@@ -78,8 +78,8 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
         context = context_for(multiprocessors, self.check, strided, schedule)
         lowered = untidied(lowered_as, context)
         bound: dict[Expr, Expr] = {}
-        for kernel in (v for k in lowered.kernels for v in with_fallbacks(k)):
-            bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
+        for kernel in (v for k in lowered.kernels for v in k.variants):
+            bound.update(kernel.hosts)
         sizes = Sizes.of(node, lowered, bound, owner.slot_of)
         self._sized(sizes.shapes, sizes.scratch, sizes.fits, sizes.filled)
         self.owner, self.sizes = owner, sizes
@@ -88,7 +88,7 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
         room = owner.device.shared
         self.launches = [
             Variants(owner, lowered_as, lowered.scratch,
-                     [v for v in with_fallbacks(k) if dynamic_shared_bytes(v) <= room])
+                     [v for v in k.variants if dynamic_shared_bytes(v) <= room])
             for k in lowered.kernels
         ]  # fmt: skip
 
@@ -162,7 +162,7 @@ class KernelLaunch:
         self.sources = sources_of(self.code.pointers, scratch, node, owner.slot_of)
         self.aligned = [k for k, b in enumerate(self.code.pointers) if b in kernel.aligned]
         self.count = len(self.code.scalars)
-        bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+        bound = kernel.hosts
         # The scalars, then the task count, then the conditions under which the variant is valid.
         (tasks,) = substitute([kernel.tasks], bound)
         given = [bound[v] for v in self.code.scalars]
@@ -243,18 +243,9 @@ def narrowed(kernel: Kernel) -> Kernel | None:
     return narrow(replace(kernel, fallback=None))
 
 
-def with_fallbacks(kernel: Kernel) -> list[Kernel]:
-    """The variants of a kernel as its skeleton created them, in the order of trying."""
-    found = [kernel]
-    while found[-1].fallback is not None:
-        found.append(found[-1].fallback)
-    return found
-
-
 def chain(kernel: Kernel) -> list[Kernel]:
     """Every variant that may be launched, the most likely first."""
-    plain = with_fallbacks(kernel)
-    return [*(n for n in map(narrowed, plain) if n is not None), *plain]
+    return [*(n for n in map(narrowed, kernel.variants) if n is not None), *kernel.variants]
 
 
 def lower_for(

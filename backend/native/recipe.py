@@ -187,7 +187,7 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     slot_of, compiler = owner.slot_of, owner.host
     bound: dict[Expr, Expr] = {}  # sizes of scratch may use scalars of any kernel
     for kernel in made.kernels:
-        bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
+        bound.update(kernel.hosts)
     sizes = Sizes.of(node, made, bound, slot_of)
     hosts = sizes.hosts
     passed: set[int] = set()  # parameters that only kernels use
@@ -203,7 +203,7 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
             hosts += narrowed.scalar_values
             end = len(hosts)
             known: dict[Expr, Expr] = {**bound}
-            known.update(zip(narrowed.scalars, narrowed.scalar_values, strict=True))
+            known.update(narrowed.hosts)
             hosts += substitute([narrowed.tasks], known)
             buffers = [b for b in narrowed.buffers if b.role != "local"]
             sources = sources_of(buffers, made.scratch, lowered_as, slot_of)

@@ -90,7 +90,7 @@ class Evaluator:
         lowered = lower(node, LoweringContext())
         bound: dict[Expr, Expr] = {}
         for kernel in lowered.kernels:
-            bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
+            bound.update(kernel.hosts)
         for order, grid in lowered.fits:
             extents = [int(self.scalar(e)) for e in substitute(grid, bound)]
             require_fits(node, [(order, 0, len(extents))], extents, self.check)

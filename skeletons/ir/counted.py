@@ -71,7 +71,7 @@ def violations(holds: Expr, loops: Loops) -> Expr | None:
 def counted(kernel: Kernel, loops: Loops) -> Kernel | None:
     """The kernel, without its fallback, for all iterations; None if its scalars depend on data
     other than counters."""
-    bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    bound = kernel.hosts
     varying = [v for v in kernel.scalars if _depends((bound[v],), loops)]
     hosted = substitute((kernel.tasks, *kernel.requires), bound)
     launched = most(hosted[0], loops)

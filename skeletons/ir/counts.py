@@ -176,13 +176,10 @@ def launched(lowered: ir.Lowered, known: Mapping[Expr, int]) -> Launch:
 def variant(kernel: ir.Kernel, known: Mapping[Expr, int]) -> tuple[ir.Kernel, int | None]:
     """The variant of a kernel that is launched, for data aligned to 16 bytes, and the number of its
     tasks (None: unknown)."""
-    made: ir.Kernel | None = kernel
-    while made is not None:
-        bound: dict[Expr, Expr] = dict(zip(made.scalars, made.scalar_values, strict=True))
-        tasks, *requires = substitute([made.tasks, *made.requires], bound)
+    for made in kernel.variants:
+        tasks, *requires = substitute([made.tasks, *made.requires], made.hosts)
         if all(evaluate(r, known) != 0 for r in requires):
             return made, evaluate(tasks, known)
-        made = made.fallback
     raise AssertionError(f"{kernel.name}: no variant fits")
 
 

@@ -20,7 +20,6 @@ threads of a warp and between blocks.  `show` prints kernels, `verify.py` checks
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
@@ -394,6 +393,21 @@ class Kernel:
     policies: tuple[tuple[Buffer, str], ...] = ()
 
     @cached
+    def hosts(self) -> dict[Expr, Expr]:
+        """The host expression of each scalar."""
+        return dict(zip(self.scalars, self.scalar_values, strict=True))
+
+    @property
+    def variants(self) -> tuple[Kernel, ...]:
+        """The kernel and its fallbacks, in the order of trying."""
+        return (self,) if self.fallback is None else (self, *self.fallback.variants)
+
+    def every(self, change: Callable[[Kernel], Kernel]) -> Kernel:
+        """The kernel with all its variants changed."""
+        fallback = self.fallback and self.fallback.every(change)
+        return replace(change(self), fallback=fallback)
+
+    @cached
     def raising(self) -> tuple[Any, ...]:
         """The foreign functions that it calls and that may raise an exception."""
         roots = [e for s in statements(self.body) for e in evaluated(s)]
@@ -451,25 +465,36 @@ class Lowered:
 
 
 T = TypeVar("T")
+_EXPR, _EXPRS, _BODY = "Expr", "tuple[Expr, ...]", "Body"
+_Fields = tuple[tuple[str, str], ...]
+#: By class of statements, the names and declared types of its expressions and bodies; the bodies.
+_FIELDS: dict[type[Statement], tuple[_Fields, _Fields]] = {}
 
 
-@functools.cache
-def _fields(of: type[Statement], *types: str) -> tuple[str, ...]:
-    """The names of the fields of a statement that are declared with these types."""
-    return tuple(f.name for f in fields(of) if f.type in types)  # type: ignore[arg-type]
+def _fields(s: Statement) -> tuple[_Fields, _Fields]:
+    found = _FIELDS.get(type(s))
+    if found is None:
+        every = [(f.name, str(f.type)) for f in fields(s)]  # type: ignore[arg-type]
+        parts = tuple(f for f in every if f[1] in (_EXPR, _EXPRS, _BODY))
+        found = _FIELDS[type(s)] = parts, tuple(f for f in parts if f[1] == _BODY)
+    return found
 
 
 def children(s: Statement) -> tuple[Body, ...]:
     """The nested bodies of a statement."""
-    return tuple([getattr(s, name) for name in _fields(type(s), "Body")])
+    bodies = _fields(s)[1]
+    return tuple([getattr(s, name) for name, _ in bodies]) if bodies else ()
 
 
 def expressions(s: Statement) -> tuple[Expr, ...]:
     """The expressions a statement evaluates itself."""
-    found = tuple([getattr(s, name) for name in _fields(type(s), "Expr")])
-    for name in _fields(type(s), "tuple[Expr, ...]"):
-        found += getattr(s, name)
-    return found
+    found: list[Expr] = []
+    for name, t in _fields(s)[0]:
+        if t == _EXPR:
+            found.append(getattr(s, name))
+        elif t == _EXPRS:
+            found += getattr(s, name)
+    return tuple(found)
 
 
 def same(old: tuple[T, ...], made: Iterable[T]) -> tuple[T, ...]:
@@ -485,13 +510,13 @@ def mapped(s: Statement, value: Callable[[Expr], Expr] = lambda e: e,
     """A statement with other expressions and bodies, in the order of its fields; itself if none
     changes.  `index`: for positions in its buffer.  Combinations stay as they are."""
     changes: dict[str, Any] = {}
-    bodies = _fields(type(s), "Body")
-    for name in _fields(type(s), "Expr", "tuple[Expr, ...]", "Body"):
-        old = getattr(s, name)
-        if name in bodies:
+    for name, t in _fields(s)[0]:
+        old: Any = getattr(s, name)
+        new: Any
+        if t == _BODY:
             new = body(old)
-        elif isinstance(old, tuple):
-            new = same(old, map(value, old))
+        elif t == _EXPRS:
+            new = same(old, tuple(map(value, old)))
         elif name == "index" and index is not None:
             new = index(s.buffer, old)  # type: ignore[attr-defined]
         else:

@@ -47,10 +47,7 @@ def narrow(kernel: ir.Kernel, indices: bool = True) -> ir.Kernel | None:
     With `indices=False` only quotients and remainders in loops are narrowed, if their divisor is
     not a constant or differs between the lanes of a vector.
     """
-    variants = [kernel]
-    while variants[-1].fallback is not None:
-        variants.append(variants[-1].fallback)
-    made = [_narrowed(k, indices) for k in variants]
+    made = [_narrowed(k, indices) for k in kernel.variants]
     if not any(made):
         return None
     # A narrow variant falls back to the next narrow variant, and the last one to `kernel`.
@@ -134,7 +131,6 @@ class _Pass:
         self.unrolled: set[Var] = set()
         self.loops = 0  # around the present statement
         self.reciprocals: dict[Expr, tuple[Var, Var]] = {}
-        self.scalars = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
         self._low: dict[Expr, Expr] = {}
         self._wide: dict[Expr, Expr] = {}
         if indices:
@@ -161,7 +157,7 @@ class _Pass:
         body = self.body(kernel.body)
         if self.indices:  # otherwise it depends on the loops around
             self._spread()
-        retyped: dict[Expr, Expr] = {v: _to64(self.new[v]) for v in self.scalars if v in self.new}
+        retyped: dict[Expr, Expr] = {v: _to64(self.new[v]) for v in kernel.scalars if v in self.new}
         for v in retyped:
             self._test(v)
             if v not in self.touched:  # it has no use in 32 bits: data
@@ -188,10 +184,9 @@ class _Pass:
         )
 
     def _reciprocal_scalars(self) -> list[tuple[Var, Expr]]:
-        known: dict[Expr, Expr] = dict(self.scalars.items())
         found: list[tuple[Var, Expr]] = []
         for divisor, (multiplier, shift) in self.reciprocals.items():
-            (host,) = substitute((divisor,), known)
+            (host,) = substitute((divisor,), self.kernel.hosts)
             found += [(multiplier, Reciprocal(host, "multiplier")),
                       (shift, Reciprocal(host, "shift"))]  # fmt: skip
         return found

@@ -64,7 +64,7 @@ class Ranges:
     """The ranges of all int64 expressions of a kernel."""
 
     def __init__(self, kernel: ir.Kernel) -> None:
-        self._hosts = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+        self._hosts = kernel.hosts
         self._numbers, self._small = _Numbers(self._hosts), Intervals()
         self._variables: dict[Var, Span] = {v: (v, v) for v in kernel.scalars if v.type == int64}
         self._variables[kernel.task] = (constant(0), at.subtract(kernel.tasks, 1))
@@ -438,7 +438,7 @@ class Ranges:
 class _Numbers(Intervals):
     """The ranges of expressions over scalars, in unbounded integers."""
 
-    def __init__(self, hosts: Mapping[Var, Expr]) -> None:
+    def __init__(self, hosts: Mapping[Expr, Expr]) -> None:
         super().__init__()
         self.hosts = hosts
         self.assumed: dict[Var, int] = {}

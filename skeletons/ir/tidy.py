@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 from treadle.dsl.expr import TRUE, Apply, Const, Expr, Foreign, Var, conjuncts, substitute, walk
 
@@ -22,12 +23,6 @@ from . import arithmetic as at, kernel as ir
 
 #: How many statements back a statement may inline a value that it alone uses.
 _REACH = 160
-
-
-def tidy(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel and its fallbacks, simplified (module docstring)."""
-    fallback = tidy(kernel.fallback) if kernel.fallback is not None else None
-    return replace(tidied(kernel), fallback=fallback)
 
 
 def tidied(kernel: ir.Kernel) -> ir.Kernel:
@@ -137,8 +132,7 @@ class _Tidying:
                 alone = let.var is whole or (crossed.lets_only and short)
                 near = adjacent or not _loads_memory(let.value)
                 if alone and near and not crossed.disturbs(let.value):
-                    value: dict[Expr, Expr] = {let.var: let.value}
-                    s = ir.mapped(s, lambda e, value=value: substitute((e,), value)[0])
+                    s = ir.mapped(s, partial(_with, {let.var: let.value}))
                     del before[k]
                     continue
             crossed.add(let)
@@ -187,6 +181,10 @@ class _Crossed:
             e in self.assigned or (isinstance(e, ir.Load) and e.buffer in self.stored)
             for e in walk((value,))
         )
+
+
+def _with(values: dict[Expr, Expr], e: Expr) -> Expr:
+    return substitute((e,), values)[0]
 
 
 def _is_quick(e: Expr) -> bool:

@@ -1,4 +1,5 @@
-"""Assignment of a kernel's tasks to blocks: transformations that preserve the kernel's meaning.
+"""Assignment of a kernel's tasks to blocks: transformations of one variant of a kernel that
+preserve its meaning.
 
     agents      persistent blocks: each queries its multiprocessor, takes the next task of that
                 multiprocessor's queue, and steals from the tail of another queue when it is empty
@@ -44,11 +45,11 @@ _COUNT = (1 << 30) - 1
 
 def independent(kernel: ir.Kernel) -> bool:
     """Whether the tasks of a kernel (and of its fallbacks) may run in any order, one by one."""
-    talks = any(
+    return not any(
         isinstance(s, ir.Fetch | ir.Publish | ir.FetchUpdate) and s.buffer.role != "shared"
-        for s in ir.statements(kernel.body)
+        for k in kernel.variants
+        for s in ir.statements(k.body)
     )
-    return not talks and (kernel.fallback is None or independent(kernel.fallback))
 
 
 def agents(
@@ -181,9 +182,6 @@ def agents(
         ir.Declare(more, constant(1)),
         loop,
     )
-    fallback = kernel.fallback
-    if fallback is not None:
-        fallback = agents(fallback, queues, per_queue, words, table)
     order = f", {table.name} has their order" if table is not None else ""
     return replace(
         kernel,
@@ -196,7 +194,6 @@ def agents(
         resident=0,  # the number of agents determines it
         comments=(*kernel.comments, f"{per_queue} {'agents' if per_queue > 1 else 'agent'} on each "
                   f"multiprocessor, {queues} queues{order}"),
-        fallback=fallback,
     )  # fmt: skip
 
 
@@ -209,9 +206,8 @@ def _shares(kernel: ir.Kernel, queues: int) -> tuple[Expr, Expr, tuple[Var, ...]
     share, spare = at.floor_divide(kernel.tasks, queues), at.remainder(kernel.tasks, queues)
     if isinstance(kernel.tasks, Const):
         return share, spare, (), ()
-    known: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
     names = Var("share", int64), Var("spare", int64)
-    return (*names, names, substitute((share, spare), known))
+    return (*names, names, substitute((share, spare), kernel.hosts))
 
 
 def redirected(kernel: ir.Kernel, neighbours: int, multiprocessors: int) -> ir.Kernel:
@@ -235,11 +231,9 @@ def redirected(kernel: ir.Kernel, neighbours: int, multiprocessors: int) -> ir.K
     scalars: tuple[Var, ...] = ()
     values: tuple[Expr, ...] = ()
     if not isinstance(whole, Const):
-        known: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
-        values, whole = substitute((whole,), known), Var("grouped", int64)
+        values, whole = substitute((whole,), kernel.hosts), Var("grouped", int64)
         scalars = (whole,)
     number = _within(at.select(at.less(mine, whole), moved, mine), kernel.tasks)
-    fallback = kernel.fallback
     return replace(
         kernel,
         scalars=(*kernel.scalars, *scalars),
@@ -247,7 +241,6 @@ def redirected(kernel: ir.Kernel, neighbours: int, multiprocessors: int) -> ir.K
         task=mine,
         body=(ir.Let(task, number), *kernel.body),
         comments=(*kernel.comments, f"{neighbours} neighbours {multiprocessors} blocks apart"),
-        fallback=fallback and redirected(fallback, neighbours, multiprocessors),
     )
 
 
@@ -261,7 +254,6 @@ def reordered(kernel: ir.Kernel, table: ir.Buffer) -> ir.Kernel:
         task=mine,
         body=(ir.Let(kernel.task, number), *kernel.body),
         comments=(*kernel.comments, f"tasks in the order of {table.name}"),
-        fallback=kernel.fallback and reordered(kernel.fallback, table),
     )
 
 

@@ -36,9 +36,8 @@ def cached(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
         return lowered
     wanted, why = policies(node, hints)
     used: dict[str, None] = {}
-    kernels = []
-    for kernel in lowered.kernels:
-        kernels.append(_with_policies(kernel, wanted, used, context.gpu))
+    kernels = [k.every(lambda v: _with_policies(v, wanted, used, context.gpu))
+               for k in lowered.kernels]  # fmt: skip
     notes = [f"caches: {note} ({why[note.split(':')[0]]})" for note in used]
     for n in sorted(set(hints.by_array) - set(why)):
         notes.append(f"{hints!r}: this kernel neither reads nor writes {n}")
@@ -101,7 +100,4 @@ def _with_policies(kernel: Kernel, wanted: Mapping[Leaf, str], used: dict[str, N
             continue
         used[f"{array_name(b.leaf)}: {policy}"] = None
         found.append((b, policy))
-    fallback = kernel.fallback
-    if fallback is not None:
-        fallback = _with_policies(fallback, wanted, used, gpu)
-    return replace(kernel, policies=tuple(found), fallback=fallback)
+    return replace(kernel, policies=tuple(found))

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from treadle.dsl import simplify
 from treadle.dsl.analysis.combines import identities, is_commutative
-from treadle.dsl.expr import Apply, Cond, Const, Expr, Extent, Param, Proj, Var, rewrite, walk
+from treadle.dsl.expr import TRUE, Apply, Cond, Const, Expr, Extent, Param, Proj, Var, rewrite, walk
 from treadle.dsl.graph import Combine
 
 from ..ir import arithmetic as at
@@ -135,6 +135,21 @@ def assign(into: Linearizer, variables: Sequence[Var], values: Sequence[Expr]) -
     into.append(*(Assign(v, e) for v, e in zip(variables, values, strict=True)))
 
 
+def join(into: Linearizer, combine: Combine, total: Sequence[Var], values: Sequence[Expr], *,
+         first: Expr | None = None, known: Expr = TRUE) -> None:  # fmt: skip
+    """`accumulate`, but `assign` where `first` holds, or `known` does not: to no total yet."""
+    if first is not None:
+        with into.when(first):
+            assign(into, total, values)
+        with into.otherwise(first):
+            accumulate(into, combine, total, values)
+        return
+    with into.when(known):
+        accumulate(into, combine, total, values)
+    with into.otherwise(known):
+        assign(into, total, values)
+
+
 def copied(into: Linearizer, v: Expr) -> Var:
     """The current value of a variable that is assigned to later."""
     var = Var("before", v.type)
@@ -158,11 +173,7 @@ def fold_tree(into: Linearizer, combine: Combine, count: Expr, partial: Elements
     with into.loop("group", 0, count, step=GROUP) as group:
         stop = into.let(at.minimum(at.add(group, GROUP), count), "group_stop")
         part = fold_serial(into, combine, group, stop, partial, "b")
-        first = at.equal(group, 0)
-        with into.when(first):
-            assign(into, total, part)
-        with into.otherwise(first):
-            accumulate(into, combine, total, part)
+        join(into, combine, total, part, first=at.equal(group, 0))
     return total
 
 
@@ -185,9 +196,5 @@ def fold_runs(into: Linearizer, combine: Combine, start: Expr, stop: Expr, run: 
         if neutral is not None:
             accumulate(into, combine, total, values)
         else:
-            first = at.equal(lead, start)
-            with into.when(first):
-                assign(into, total, values)
-            with into.otherwise(first):
-                accumulate(into, combine, total, values)
+            join(into, combine, total, values, first=at.equal(lead, start))
     return total

@@ -132,7 +132,7 @@ def _text(lowered: Lowered) -> list[str]:
         show(replace(v, comments=(), fallback=None))
         + repr([(b.name, policy) for b, policy in v.policies])
         for k in lowered.kernels
-        for v in _variants(k)
+        for v in k.variants
     ]
 
 
@@ -140,14 +140,6 @@ def _rectangle(kernel: Kernel) -> list[tuple[int, int]]:
     sides = [c.removesuffix(_PER_THREAD).split(" × ") for c in kernel.comments
              if c.endswith(_PER_THREAD)]  # fmt: skip
     return [(int(s[0]), int(s[1])) for s in sides if len(s) == 2 and all(x.isdigit() for x in s)]
-
-
-def _variants(kernel: Kernel | None) -> list[Kernel]:
-    found = []
-    while kernel is not None:
-        found.append(kernel)
-        kernel = kernel.fallback
-    return found
 
 
 def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: bool) -> list[str]:
@@ -206,8 +198,7 @@ def _shares(node: Node, lowered: Lowered, known: Mapping[Expr, int], given: Sche
 
 def _partials(kernel: Kernel, known: Mapping[Expr, int]) -> int:
     """Partial results that a kernel passes to the next one."""
-    bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
-    sizes = substitute([b.size for b in kernel.buffers if b.role == "scratch"], bound)
+    sizes = substitute([b.size for b in kernel.buffers if b.role == "scratch"], kernel.hosts)
     return max((evaluate(s, known) or 0 for s in sizes), default=0)
 
 
@@ -217,8 +208,7 @@ _GUESSES = (1 << 6, 1 << 12, 1 << 18, 1 << 24, 1 << 30)
 
 def _runs(kernel: Kernel, known: Mapping[Expr, int]) -> frozenset[int]:
     """The guesses for unknown extents under which a kernel has tasks; all if tasks are known."""
-    bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
-    (tasks,) = substitute([kernel.tasks], bound)
+    (tasks,) = substitute([kernel.tasks], kernel.hosts)
     open_ = [e for e in walk((tasks,)) if not isinstance(e, Const | Apply) and e not in known]
     if not open_:
         return frozenset(_GUESSES)

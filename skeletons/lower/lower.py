@@ -14,7 +14,7 @@ from treadle.dsl.schedule import of_operation
 
 from ..ir.hosted import Stride
 from ..ir.kernel import Lowered
-from ..ir.tidy import tidy
+from ..ir.tidy import tidied
 from ..schedules import as_schedule
 from .build import LoweringContext, Site
 from .caching import cached
@@ -102,7 +102,7 @@ def lower(node: graph.Node, context: LoweringContext | None = None) -> Lowered:
     lowered = untidied(node, context)
     if not context.gpu:
         return lowered
-    return replace(lowered, kernels=tuple(tidy(k) for k in lowered.kernels))
+    return replace(lowered, kernels=tuple(k.every(tidied) for k in lowered.kernels))
 
 
 def untidied(node: graph.Node, context: LoweringContext) -> Lowered:

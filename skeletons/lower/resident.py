@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from treadle.dsl.expr import Const, Expr, constant, substitute
 from treadle.dsl.graph import Generate, Node, Permute
@@ -53,7 +54,9 @@ def resident(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
         return _noted(lowered, f"{layer!r} has no effect here: {why}")
     count = multiprocessors(context)
     if isinstance(layer, Clusters):
-        moved = tuple(agents.redirected(k, layer.n, count) for k in lowered.kernels)
+        moved = tuple(
+            k.every(lambda v: agents.redirected(v, layer.n, count)) for k in lowered.kernels
+        )
         note = f"{layer!r}: {layer.n} neighbours are launched {count} blocks apart"
         return _noted(replace(lowered, kernels=moved), note)
     assert isinstance(layer, Agents), layer
@@ -90,7 +93,9 @@ def _with_agents(lowered: Lowered, queues: int, per_queue: Callable[[Kernel], in
     for k, kernel in enumerate(lowered.kernels):
         name = "zero_queues" if len(lowered.kernels) == 1 else f"zero_queues{k}"
         words = Buffer(name, int64, "scratch", constant(queues * agents.STRIDE))
-        made.append(agents.agents(kernel, queues, per_queue(kernel), words, table))
+        count = per_queue(kernel)
+        made.append(kernel.every(partial(agents.agents, queues=queues, per_queue=count, words=words,
+                                         table=table)))  # fmt: skip
         scratch.append(words)
     return replace(lowered, kernels=tuple(made), scratch=tuple(scratch))
 
@@ -140,17 +145,18 @@ def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: 
     if made:
         return lowered
     if on_cpu:
-        return replace(lowered, kernels=(agents.reordered(kernel, table),))
+        return replace(lowered, kernels=(kernel.every(lambda k: agents.reordered(k, table)),))
     return _with_agents(lowered, count, lambda k: max(1, RESIDENT_THREADS // k.threads), table)
 
 
 def _are_blocks(kernel: Kernel, ids: Expr, equals: Equals) -> bool:
     """Whether the tasks of every variant are the blocks of the graph."""
-    known: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
-    tasks, wanted = equals.root(substitute((kernel.tasks,), known)[0]), equals.root(ids)
-    same = tasks is wanted or (
-        isinstance(tasks, Const)
-        and isinstance(wanted, Const)
-        and int(tasks.value) == int(wanted.value)
+    wanted = equals.root(ids)
+    tasks = [equals.root(substitute((k.tasks,), k.hosts)[0]) for k in kernel.variants]
+    return all(
+        t is wanted
+        or (
+            isinstance(t, Const) and isinstance(wanted, Const) and int(t.value) == int(wanted.value)
+        )
+        for t in tasks
     )
-    return same and (kernel.fallback is None or _are_blocks(kernel.fallback, ids, equals))

@@ -109,11 +109,7 @@ class Schedule:
         return self.block is not None or others or by_graph
 
     def resolve(
-        self,
-        ndim: int,
-        *,
-        block: Block | None = None,
-        leaf: Sequence[int] | None = None,
+        self, ndim: int, *, block: Block | None = None, leaf: Sequence[int] | None = None
     ) -> Resolved:
         """What an operation of rank ``ndim`` visits, in which order and in which units.
 

@@ -146,7 +146,7 @@ def _touch(line: int, slot_of: Any, line_in: Any, newer: Any, older: Any, ends: 
     found, newest, oldest, used = touch(line, slot_of, line_in, newer, older,
                                          ends[0], ends[1], ends[2])  # fmt: skip
     ends[:] = newest, oldest, used
-    return found > 0
+    return bool(found > 0)
 
 
 @nb.njit(cache=True, nogil=True)

@@ -68,10 +68,7 @@ class Facts(Intervals):
         """The kernel with 64-bit indices from which this one was narrowed."""
         if self.kernel.task.type != int32:
             return None
-        k: ir.Kernel | None = self.kernel.fallback
-        while k is not None and k.task.type == int32:
-            k = k.fallback
-        return k
+        return next((k for k in self.kernel.variants if k.task.type != int32), None)
 
     def _narrow_is_trusted(self) -> bool:
         """Whether all 32-bit arithmetic on indices was introduced by `narrow`."""
@@ -96,7 +93,7 @@ class Facts(Intervals):
         users = set(wide.scalars) if wide is not None else set()
         hosts: dict[Expr, Expr] = {}
         if len(kernel.scalars) == len(kernel.scalar_values):
-            hosts = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+            hosts = kernel.hosts
         for v in kernel.scalars:
             host = hosts.get(v)
             if v.type not in (int32, int64) or host is None:

@@ -38,7 +38,7 @@ _EXPENSIVE = 8.0
 def positive_scalars(kernel: ir.Kernel) -> set[Var]:
     """Scalars that are at least 1 while tasks run: the factors of the number of tasks, of which
     none is negative."""
-    hosts: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    hosts = kernel.hosts
     factors = {*_factors(kernel.tasks, hosts)}
     return {
         v

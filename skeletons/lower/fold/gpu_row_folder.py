@@ -24,7 +24,7 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Assign, Buffer
 from ...ir.linearize import Linearizer
 from ..build import Builder, element_cost
-from ..combining import Values, accumulate, assign, declare, zeros
+from ..combining import Values, accumulate, assign, declare, join, zeros
 from ..gpu import collectives
 from ..gpu.common import WARP, Group, Threads, has_loops, multiples, store_group, vector_count
 from .rows import Kept
@@ -385,11 +385,7 @@ class RowFolder:
             left = at.minimum(at.ceil_div(at.subtract(end, origin), run), width)
             collectives.reduce_warp(into, self.combine, part, inside, width, into.let(left, "left"))
             with into.when(at.less(origin, end)):
-                begun = at.equal(iteration, 0)
-                with into.when(begun):
-                    assign(into, total, part)
-                with into.otherwise(begun):
-                    accumulate(into, self.combine, total, part)
+                join(into, self.combine, total, part, first=at.equal(iteration, 0))
         return total, at.ceil_div(length, at.maximum(share, 1))
 
     def _run(self, into: Linearizer, first: Expr, stop: Expr, end: Expr) -> tuple[Var, ...]:
@@ -414,8 +410,4 @@ class RowFolder:
                     end: Expr, kind: str = "serial") -> None:  # fmt: skip
         with into.loop("k", first, at.minimum(stop, end), kind) as k:
             value = self.elements.one(into, k)
-            begun = at.equal(k, first)
-            with into.when(begun):
-                assign(into, part, value)
-            with into.otherwise(begun):
-                accumulate(into, self.combine, part, value)
+            join(into, self.combine, part, value, first=at.equal(k, first))

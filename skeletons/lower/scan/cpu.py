@@ -133,6 +133,14 @@ class AxisScan:
     def advance(self, into: Linearizer, total: Sequence[Var], value: Sequence[Expr]) -> None:
         combining.accumulate(into, self.combine, total, value, swapped=self.node.reverse)
 
+    def join(self, into: Linearizer, total: Sequence[Var], value: Sequence[Expr], first: Expr
+             ) -> None:  # fmt: skip
+        """`advance`, but to no total yet where `first` holds."""
+        with into.when(first):
+            combining.assign(into, total, value)
+        with into.otherwise(first):
+            self.advance(into, total, value)
+
     def init(self, into: Linearizer) -> combining.Values:
         assert self.node.init is not None
         with into.when_always({}):
@@ -307,10 +315,7 @@ class _Along(AxisScan):
                 combining.assign(into, own, total)  # if the first step has been made
             self._block(into, others, total, begin, stop, (start, own))
             if self.node.init is None:
-                with into.when(at.equal(block, 0)):
-                    combining.assign(into, carried, own)
-                with into.otherwise(at.equal(block, 0)):
-                    self.advance(into, carried, own)
+                self.join(into, carried, own, at.equal(block, 0))
             else:
                 self.advance(into, carried, own)
             with into.when(at.equal(block, at.subtract(self.blocks, 1))):
@@ -499,13 +504,9 @@ class _Across(AxisScan):
         x = tuple(into.let(v, "x") for v in self.element(into, others, p))
         if not inclusive:
             self.store(into, others, p, total)
-        first = at.equal(p, 0)
         if self.node.init is not None or self.neutral is not None:
             self.advance(into, total, x)
         else:
-            with into.when(first):
-                combining.assign(into, total, x)
-            with into.otherwise(first):
-                self.advance(into, total, x)
+            self.join(into, total, x, at.equal(p, 0))
         if inclusive:
             self.store(into, others, p, total)

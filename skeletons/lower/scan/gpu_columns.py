@@ -182,8 +182,7 @@ class ColumnScan(AxisScan):
                 with into.when(known):
                     accumulate(into, self.order, state, values)
                 with into.otherwise(known):
-                    assign(into, state, values)
-                    assign(into, [known], [TRUE])
+                    assign(into, (*state, known), (*values, TRUE))
 
             with into.loop("w", 0, warp) as w:
                 join(get(into, warp_totals, w))

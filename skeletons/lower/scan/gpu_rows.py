@@ -437,13 +437,10 @@ class RowScan(Rows):
                 self.write(*rest, Reach.VECTORS, owner)
             with into.otherwise(vectors):
                 self.write(*rest, Reach.BEYOND, owner)
-            if start.known is TRUE:
+            with into.when(known):
                 assign(into, carry, apply_combine(into, self.order, carry, run))
-            else:
-                with into.when(known):
-                    assign(into, carry, apply_combine(into, self.order, carry, run))
-                with into.otherwise(known):
-                    assign(into, carry, run)
+            with into.otherwise(known):
+                assign(into, carry, run)
         if self.node.form != "inclusive":
             empty = at.both(at.equal(self.n, 0), at.both(owner, at.equal(lane, 0)))
             with into.when(empty):

@@ -26,7 +26,7 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Assign, Atomic, Buffer, FetchUpdate, Load, Store
 from ...ir.linearize import Linearizer, zero
 from ..build import Builder
-from ..combining import accumulate, apply_combine, assign, declare
+from ..combining import apply_combine, declare, join
 
 _BITWISE = {"logical_and": "bitwise_and", "logical_or": "bitwise_or", "logical_xor": "bitwise_xor"}
 
@@ -258,10 +258,7 @@ class Filled:
             where = into.let(at.add(base, copy), "slot")
             with into.when(at.negate(_equal(Load(self.filled, where), Const(0, int32)))):
                 loaded = [Load(v, where) for v in self.values]
-                with into.when(some):
-                    accumulate(into, combine, totals, loaded)
-                with into.otherwise(some):
-                    assign(into, totals, loaded)
+                join(into, combine, totals, loaded, known=some)
                 into.append(Assign(some, TRUE))
         with into.when(some):
             into.append(Atomic(tuple(outs), target, totals, combine, locks))

@@ -8,7 +8,7 @@ from tests.dsl import zoo
 from treadle.dsl.expr import Apply, Expr, Var, constant, primitive
 from treadle.dsl.target import CUDA
 from treadle.dsl.types import float32, int64
-from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.ir import arithmetic as at, tidy
 from treadle.skeletons.ir.kernel import (
     Assign,
     Barrier,
@@ -21,7 +21,6 @@ from treadle.skeletons.ir.kernel import (
     Load,
     Store,
 )
-from treadle.skeletons.ir.tidy import tidy
 from treadle.skeletons.lower.lower import LoweringContext, lower
 
 P = Var("p", int64)
@@ -37,7 +36,7 @@ def plus(a: Expr, b: Expr) -> Expr:
 def tidied(*body: object) -> Body:
     made: Body = body  # type: ignore[assignment]
     kernel = Kernel("k", (GIVEN, OUT, HELD), (), (), constant(1), P, made, threads=32, thread=P)
-    return tidy(kernel).body
+    return tidy.tidied(kernel).body
 
 
 def shown(body: Body) -> list[str]:
@@ -101,4 +100,4 @@ def test_a_second_time_changes_nothing() -> None:
         case = zoo.ZOO[name]
         for node in nodes(td.jit(case.function).lower(*case.arguments)._on("cuda")):
             for kernel in lower(node, LoweringContext(CUDA)).kernels:
-                assert str(tidy(kernel)) == str(kernel), name
+                assert str(kernel.every(tidy.tidied)) == str(kernel), name
