@@ -129,10 +129,10 @@ class Combine:
     right: tuple[Var, ...]
     results: tuple[Expr, ...]
 
-    def of(self, left: Sequence[Expr], right: Sequence[Expr]) -> tuple[Expr, ...]:
-        """The combination of two elements."""
-        sides: dict[Expr, Expr] = dict(zip((*self.left, *self.right), (*left, *right), strict=True))
-        return substitute(self.results, sides)
+    def of(self, left: Iterable[Expr], right: Iterable[Expr]) -> tuple[Expr, ...]:
+        """The function of these components of two elements."""
+        given: dict[Expr, Expr] = dict(zip((*self.left, *self.right), (*left, *right), strict=True))
+        return substitute(self.results, given)
 
 
 def field(*, factory: Callable[[dict[str, Any]], Any]) -> Any:

@@ -18,7 +18,7 @@ from treadle.skeletons.ir import arithmetic as at
 
 from .domain import Axis, Bounds, Known, Numbers, Spans, Values
 from .localise import Blocks, Result
-from .program import BlockProgram, results_tree
+from .program import BlockProgram
 
 
 @dataclass
@@ -120,10 +120,8 @@ def compacted(node: Permute, elements: Blocks, counts: Numbers) -> Blocks:
     made = Permute((extent,), valid.at(here), (target,), tuple(v.at(here) for v in values),
                    empty.leaves, None, label=Label(node.label.operation, node.label.name),
                    where=node.where)  # fmt: skip
-    own = BlockProgram(
-        list(made.leaves), results_tree(len(made.leaves)), program.settings, program.backend,
-        program.inputs, (*program.params, count), program.name,
-    )  # fmt: skip
+    params = (*program.params, count)
+    own = BlockProgram.over(made.leaves, program, program.inputs, params, program.name)
     axis = Axis(int(counts.sum()), tuple(counts.tolist()), 0, rank=1) if elements.grid else None
     results = [Result((int(counts.sum()),), (axis,), leaf.type) for leaf in made.leaves]
     return Blocks(node, own, elements.buffers, results, elements.axes,

@@ -9,14 +9,14 @@ from math import prod
 
 import numpy as np
 
-from treadle.dsl.expr import TRUE, Expr, Extent, Index, Param, Read, substitute, walk
+from treadle.dsl.expr import TRUE, Index, substitute
 from treadle.dsl.graph import Combine, Generate, Label, Leaf, Permute
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 
 from .domain import Axis, Known, edges
 from .engine import Engine
-from .localise import Blocks, NoRule, Result
+from .localise import Blocks, Result
 from .sorting import Add, Constant, Writer, library, windows_of
 
 
@@ -145,14 +145,7 @@ class Exchange:
         combine = self.node.combine
         if combine is None:
             return None
-        moved: dict[Expr, Expr] = {}
-        for e in walk(combine.results):
-            if isinstance(e, Read):
-                raise NoRule("its combination reads an array")
-            if isinstance(e, Param):
-                moved[e] = writer.number(e.name, self.known.values[e], e.type)
-            elif isinstance(e, Extent):
-                moved[e] = writer.number("n", self.known.number(e) or 0)
+        moved = writer.all_numbers(combine.results, self.known)
         return Combine(combine.left, combine.right, substitute(combine.results, moved))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from treadle.dsl.analysis.combines import identities, is_commutative
-from treadle.dsl.expr import Cond, Expr, Extent, Index, Proj, constant, substitute
+from treadle.dsl.expr import Expr, Extent, Index, constant, substitute
 from treadle.dsl.graph import Fold, Generate, Label, Leaf, Shape, indices
 from treadle.dsl.node import result_variables
 from treadle.dsl.operations.indexing.row_major import delinear
@@ -145,7 +145,7 @@ class Folds(Scans):
             ends = _leaves_of(fold, shape, rest, {Index(last): at.add(Index(last), full * size)})
             self._plain(ends)
             short = tuple(leaf.at(*row) for leaf in ends.leaves)
-            elements = _either(at.less(part, full), elements, short)
+            elements = at.choose(at.less(part, full), elements, short)
         if not lead:
             return elements, count
         # The kernel adds each to the neutral element, as it adds several rows.
@@ -180,7 +180,7 @@ class Folds(Scans):
             end = group((constant(1),), rest, at.add(position, full * each))
             self._plain(end)
             short = tuple(leaf.at(at.integer(0)) for leaf in end.leaves)
-            elements = _either(at.less(Index(0), full), elements, short)
+            elements = at.choose(at.less(Index(0), full), elements, short)
         return elements, full + bool(rest)
 
     def _parts(self, node: Fold) -> None:
@@ -235,8 +235,7 @@ class Folds(Scans):
             last = fold(node.outer, rest, {Index(outer): at.add(Index(outer), full * size)})
             self._add(self._local(last, free=within).blocks(self.program.params), list(last.leaves))
             ends_ = tuple(leaf.at(*at_row[:outer]) for leaf in last.leaves)
-            either = Cond(at.less(at_row[outer], full), elements, ends_)
-            elements = tuple(Proj(either, k) for k in range(len(elements)))
+            elements = at.choose(at.less(at_row[outer], full), elements, ends_)
         total = Fold(node.outer, (constant(full + bool(rest)),), elements, node.combine,
                      node.init, node.results, node.epilogue,
                      label=Label(PARTIALS, node.label.name), where=node.where)  # fmt: skip
@@ -283,11 +282,6 @@ def _in_order(fold: Fold, shape: Shape, count: int, elements: Sequence[Expr]) ->
     label = Label(PARTIALS, fold.label.name, None, True)
     return Fold(shape, (constant(count),), tuple(elements), fold.combine, None, known, known,
                 label=label, where=fold.where)  # fmt: skip
-
-
-def _either(condition: Expr, values: Sequence[Expr], others: Sequence[Expr]) -> tuple[Expr, ...]:
-    made = Cond(condition, tuple(values), tuple(others))
-    return tuple(Proj(made, k) for k in range(len(values)))
 
 
 __all__ = ["Folds"]

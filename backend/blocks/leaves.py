@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.expr import Cond, Const, Expr, Extent, Foreign, Index, Param, Proj, Read, walk
+from treadle.dsl.expr import Const, Expr, Extent, Foreign, Index, Param, Read, walk
 from treadle.dsl.graph import Fold, Input, Label, Leaf, is_identity_read
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
@@ -23,8 +23,8 @@ from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS
 
 from .domain import Axis, Chunks, Known, Numbers, edges
 from .engine import Engine
-from .localise import Blocks, Buffer, NoRule, Result, extents_of
-from .program import BlockProgram, results_tree
+from .localise import Blocks, Buffer, NoRule, Result, extents_of, rewritten
+from .program import BlockProgram
 
 
 class Leaves:
@@ -47,39 +47,33 @@ class Leaves:
         label = Label(LEAVES, node.label.name, None, node.label.deterministic)
         made = Fold((self.rows,), (self.length,), elements, node.combine, None,
                     label=label, where=node.where)  # fmt: skip
-        self.program = BlockProgram(
-            list(made.leaves), results_tree(len(elements)), engine.settings, engine.backend,
-            [*self.flat.values(), *self.whole.values()],
+        self.program = BlockProgram.over(
+            made.leaves, engine, [*self.flat.values(), *self.whole.values()],
             (*params, self.rows, self.length, *self.numbers), node.label.operation,
         )  # fmt: skip
         self.values = [known.values[p] for p in params]
 
     def _elements(self) -> tuple[Expr, ...]:
         """The elements by leaf, and by the position in the leaf."""
-        memo: dict[Expr, Expr] = {}
         self.numbers: list[Param] = []
         position = at.add(at.multiply(Index(0), self.leaf), Index(1))
-        rank = len(self.extents)
-        for e in walk(self.node.elements):
-            if isinstance(e, Index):
-                memo[e] = e  # of an identity read, which is replaced
-            elif isinstance(e, Foreign) and self.engine.separate:
+
+        def change(e: Expr, memo: dict[Expr, Expr]) -> Expr | None:
+            if isinstance(e, Foreign) and self.engine.separate:
                 raise NoRule(f"it calls the Python function {e.function.name!r}")
-            elif isinstance(e, Extent):
+            if isinstance(e, Extent):
                 self.extra.append(e)
                 self.numbers.append(Param("n", int64))
-                memo[e] = self.numbers[-1]
-            elif isinstance(e, Read):
-                memo[e] = self._read(e, rank, position, memo)
-            elif e.args or e.scoped:
-                if any(isinstance(c, Index) for c in (*e.args, *e.scoped)):
-                    raise NoRule("its elements depend on their index")
-                memo[e] = e.rebuild(tuple(memo[c] for c in e.args),
-                                    tuple(memo[c] for c in e.scoped))  # fmt: skip
-            else:
-                memo[e] = e
+                return self.numbers[-1]
+            if isinstance(e, Read):
+                return self._read(e, len(self.extents), position, memo)
+            if any(isinstance(c, Index) for c in (*e.args, *e.scoped)):
+                raise NoRule("its elements depend on their index")
+            return None
+
         if any(isinstance(e, Index) for e in self.node.elements):
             raise NoRule("its elements depend on their index")
+        memo = rewritten(self.node.elements, change)
         return tuple(memo[e] for e in self.node.elements)
 
     def _read(self, e: Read, rank: int, position: Expr, memo: dict[Expr, Expr]) -> Read:
@@ -142,8 +136,7 @@ class Leaves:
             buffers.append(Buffer(leaf, given, lows, highs, [False] * len(shape), flat))
         for leaf, given in self.whole.items():
             shape = extents_of(leaf.shape, self.known, self.node)
-            full = [np.asarray(np.int64(n)) for n in shape]
-            buffers.append(Buffer(leaf, given, [zero] * len(shape), full, [False] * len(shape)))
+            buffers.append(Buffer.whole(leaf, given, shape))
         more = [np.asarray(np.int64(self.known.number(e) or 0)) for e in self.extra]
         return Blocks(self.node, self.program, buffers, results, axes,
                       [*self.values, *numbers, *more])  # fmt: skip
@@ -154,8 +147,7 @@ class Leaves:
         elements: tuple[Expr, ...] = tuple(leaf.at(Index(0)) for leaf in whole)
         if rest is not None:
             last = tuple(leaf.at(at.integer(0)) for leaf in rest)
-            either = Cond(at.less(Index(0), count), elements, last)
-            elements = tuple(Proj(either, k) for k in range(len(elements)))
+            elements = at.choose(at.less(Index(0), count), elements, last)
             count = at.add(count, 1)
         node = self.node
         return together(node, elements, count)

@@ -12,7 +12,7 @@ bits.  Other reads use the position in the array minus the origin of a buffer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
@@ -70,7 +70,7 @@ from .domain import (
     strides,
 )
 from .engine import Engine
-from .program import BlockProgram, results_tree
+from .program import BlockProgram
 
 #: Boundaries that reflect an index beyond an edge.
 BACK = ("mirror", "symmetric")
@@ -85,6 +85,15 @@ class NoRule(Exception):
     def __init__(self, reason: str, instead: str | None = None) -> None:
         super().__init__(reason)
         self.instead = instead
+
+
+def require_travel(e: Expr, node: Node, engine: Engine) -> None:
+    """Raise `NoRule` for a Python function if blocks run in other processes."""
+    if isinstance(e, Foreign) and engine.separate:
+        raise NoRule(
+            f"{node.label} calls the Python function {e.function.name!r}, which "
+            "cannot travel to other processes"
+        )
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,12 @@ class Buffer:
     #: An array of earlier stages, with the elements that each block reads of each chunk of an array
     #: of rank 1, [block, chunk, first and last + 1]; `low` and `high` have as many at most.
     windows: Leaf | None = None
+
+    @staticmethod
+    def whole(leaf: Leaf, given: Input, shape: Sequence[int]) -> Buffer:
+        """All of an array."""
+        full = [np.asarray(np.int64(n)) for n in shape]
+        return Buffer(leaf, given, [np.zeros((), np.int64)] * len(full), full, [False] * len(full))
 
 
 @dataclass
@@ -155,10 +170,12 @@ class Blocks:
 
 @dataclass
 class _Scope:
-    """Expressions, and the axis of the domain that each of their indices is along."""
+    """Expressions, the axis of the domain that each of their indices is along, and the fields of
+    the node that they are."""
 
     roots: tuple[Expr, ...]
     axes: tuple[int, ...]
+    fields: tuple[str, ...] = ()
 
 
 @dataclass
@@ -170,75 +187,79 @@ class Shape:
     free: tuple[int, ...]
     scopes: list[_Scope]
     results: Sequence[tuple[int | None, ...]]
+    #: The axes whose extents are fields of the node: one, or a tuple.
+    sizes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
     #: Axes that only results have.
     written: tuple[int, ...] = ()
 
 
+def _as_roots(value: Any) -> tuple[Expr, ...]:
+    """The expressions of a field; an array is that of all its elements."""
+    if isinstance(value, Leaf):
+        return (value.at(*indices(len(value.shape))),)
+    return value if isinstance(value, tuple) else (value,)
+
+
 def shape_of(node: Node) -> Shape:
     """The domain of a node; `NoRule` if there is none that can be cut."""
+    outs = node.outputs
+    scopes: list[tuple[Sequence[int], tuple[str, ...]]]
+
+    def shape(
+        sizes: Mapping[str, int | Sequence[int]], free: Sequence[int],
+        scopes: Sequence[tuple[Sequence[int], tuple[str, ...]]],
+        results: Sequence[Sequence[int | None]], *more: Expr,
+    ) -> Shape:  # fmt: skip
+        """`more`: extents that are no fields."""
+        extents = [e for name in sizes for e in _as_roots(getattr(node, name))]
+        made = [
+            _Scope(tuple(e for name in names for e in _as_roots(getattr(node, name))), (*axes,),
+                   names)
+            for axes, names in scopes
+        ]  # fmt: skip
+        return Shape((*extents, *more), (*free,), made, [(*axes,) for axes in results], sizes)
+
     match node:
         case Generate():
-            rank = tuple(range(len(node.shape)))
-            return Shape(
-                node.shape, rank, [_Scope(node.elements, rank)], [rank for _ in node.outputs]
-            )
+            rank = range(len(node.shape))
+            return shape({"shape": rank}, rank, [(rank, ("elements",))], [rank] * len(outs))
         case Fold():
-            outer = tuple(range(len(node.outer)))
-            every = tuple(range(len(node.outer) + len(node.inner)))
-            return Shape(
-                (*node.outer, *node.inner),
-                outer,
-                [_Scope(node.elements, every), _Scope(node.epilogue, outer)],
-                [outer for _ in node.outputs],
-            )
+            outer, inner = range(len(node.outer)), len(node.inner)
+            every = range(len(outer) + inner)
+            scopes = [(every, ("elements",)), (outer, ("epilogue",))]
+            sizes = {"outer": outer, "inner": every[len(outer) :]}
+            return shape(sizes, outer, scopes, [outer] * len(outs))
         case Scan():
-            rank = tuple(range(len(node.shape)))
-            free = tuple(k for k in rank if k != node.axis)
-            along = tuple(None if k == node.axis else k for k in rank)
-            results: list[tuple[int | None, ...]]
-            results = [along if len(o.shape) == len(rank) else free for o in node.outputs]
-            return Shape(
-                node.shape, free, [_Scope((*node.elements, *node.epilogue), rank)], results
-            )
+            rank = range(len(node.shape))
+            free = [k for k in rank if k != node.axis]
+            along = [None if k == node.axis else k for k in rank]
+            results = [along if len(o.shape) == len(rank) else free for o in outs]
+            return shape({"shape": rank}, free, [(rank, ("elements", "epilogue"))], results)
         case Recurrence():
-            rank = tuple(range(len(node.shape)))
-            free = tuple(k for k in rank if k != node.axis)
-            stored = [rank] * len(node.collected) + [free] * len(node.last)
-            scopes = [_Scope((*node.steps, *node.collected), rank), _Scope(node.start, free)]
-            return Shape(node.shape, free, scopes, stored)
+            rank = range(len(node.shape))
+            free = [k for k in rank if k != node.axis]
+            stored = [*[rank] * len(node.collected), *[free] * len(node.last)]
+            return shape({"shape": rank}, free,
+                         [(rank, ("steps", "collected")), (free, ("start",))], stored)  # fmt: skip
         case Permute():
-            rank = tuple(range(len(node.domain)))
-            results = [(None,) * len(o.shape) for o in node.outputs]
-            return Shape(node.domain, rank, [_Scope(node.per_element(), rank)], results)
+            rank = range(len(node.domain))
+            return shape({"domain": rank}, rank, [(rank, ("valid", "target", "values"))],
+                         [(None,) * len(o.shape) for o in outs])  # fmt: skip
         case Matmul():
-            batch = tuple(range(len(node.batch)))
+            batch = range(len(node.batch))
             m, n, k = (len(batch) + j for j in range(3))
-            scopes = [
-                _Scope((node.left,), (*batch, m, k)),
-                _Scope((node.right,), (*batch, k, n)),
-                _Scope(node.epilogue, (*batch, m, n)),
-            ]
-            return Shape(
-                (*node.batch, node.m, node.n, node.k),
-                (*batch, m, n),
-                scopes,
-                [(*batch, m, n) for _ in node.outputs],
-            )
+            scopes = [((*batch, m, k), ("left",)), ((*batch, k, n), ("right",)),
+                      ((*batch, m, n), ("epilogue",))]  # fmt: skip
+            return shape({"batch": batch, "m": m, "n": n, "k": k}, (*batch, m, n), scopes,
+                         [(*batch, m, n)] * len(outs))  # fmt: skip
         case Library():
             return _rows_of(node)
         case FoldSeg():
-            outer, p = tuple(range(len(node.outer))), len(node.outer)
-            scopes = [
-                _Scope(node.elements, (*outer, p)),
-                _Scope(node.epilogue, (*outer, p + 1)),
-                _Scope((node.offsets.at(Index(0)),), (p + 2,)),
-            ]
-            return Shape(
-                (*node.outer, node.extent, node.segments, node.offsets.shape[0]),
-                outer,
-                scopes,
-                [(*outer, p + 1) for _ in node.outputs],
-            )
+            outer, p = range(len(node.outer)), len(node.outer)
+            scopes = [((*outer, p), ("elements",)), ((*outer, p + 1), ("epilogue",)),
+                      ((p + 2,), ("offsets",))]  # fmt: skip
+            return shape({"outer": outer, "extent": p, "segments": p + 1}, outer, scopes,
+                         [(*outer, p + 1)] * len(outs), node.offsets.shape[0])  # fmt: skip
     raise NoRule(f"there is no rule for {node.label} on blocks")
 
 
@@ -344,11 +365,7 @@ class Localiser:
         self.free = tuple(k for k in allowed if self.extents[k] > 1)
         bodies = [e for s in self.shape.scopes for e in s.roots]
         for e in walk((*bodies, *node.expressions())):
-            if isinstance(e, Foreign) and engine.separate:
-                raise NoRule(
-                    f"{node.label} calls the Python function {e.function.name!r}, which "
-                    "cannot travel to other processes"
-                )
+            require_travel(e, node, engine)
         self._cut()
 
     # --- the domain ---
@@ -537,25 +554,23 @@ class Localiser:
         self.origins: dict[int, Expr] = {}
         self.extent_of: dict[int, Expr] = {}
         self.lows: dict[tuple[Any, int], Expr] = {}
+        self.extents_known: dict[Expr, Expr] = {}
         plans = [self._plan(scope) for scope in self.shape.scopes]
         rest = self._plan(_Scope(self._others(), ()))
         self._inputs()
         memos = [self._rewritten(*plan) for plan in plans]
         self.memo = self._rewritten(*rest)
         made = self._made(memos)
-        outputs = [Leaf(made, k) for k in range(len(made.outputs))]
         used = {
             e
-            for n in topological(outputs)
+            for n in topological(made.leaves)
             for e in walk((*n.expressions(), *n.host_expressions()))
             if isinstance(e, Param)
         }
         numbered = [(p, v) for p, v in zip(self.params, self.numbers, strict=True) if p in used]
-        program = BlockProgram(
-            outputs,
-            results_tree(len(outputs)),
-            self.engine.settings,
-            self.engine.backend,
+        program = BlockProgram.over(
+            made.leaves,
+            self.engine,
             [b.input for b in self.buffers.values()],
             [p for p, _ in numbered],
             self.node.label.operation,
@@ -706,21 +721,15 @@ class Localiser:
         self, scope: _Scope, reads: Mapping[Read, tuple[Any, list[Any]]]
     ) -> dict[Expr, Expr]:
         """The expressions of a scope as those of a block."""
-        memo: dict[Expr, Expr] = {}
-        for e in walk(scope.roots):
+
+        def change(e: Expr, memo: dict[Expr, Expr]) -> Expr | None:
             if isinstance(e, Index):
-                memo[e] = at.add(e, self.origins[scope.axes[e.axis]])
-            elif isinstance(e, Extent):
-                memo[e] = self._whole_extent(e)
-            elif isinstance(e, Read):
-                memo[e] = self._read(scope, e, *reads[e], memo)
-            elif e.args or e.scoped:
-                memo[e] = e.rebuild(
-                    tuple(memo[c] for c in e.args), tuple(memo[c] for c in e.scoped)
-                )
-            else:
-                memo[e] = e
-        return memo
+                return at.add(e, self.origins[scope.axes[e.axis]])
+            if isinstance(e, Extent):
+                return self._whole_extent(e)
+            return self._read(scope, e, *reads[e], memo) if isinstance(e, Read) else None
+
+        return rewritten(scope.roots, change)
 
     def _read(
         self, scope: _Scope, read: Read, key: Any, offsets: Sequence[int], memo: Mapping[Expr, Expr]
@@ -763,106 +772,64 @@ class Localiser:
         """The node over the buffers."""
         node, rest = self.node, self.memo
         sizes = tuple(self.extent_of[k] for k in range(len(self.axes)))
-
-        def many(k: int, es: Sequence[Expr]) -> tuple[Expr, ...]:
-            return tuple(memos[k][e] for e in es)
-
-        def init(es: Sequence[Expr] | None) -> tuple[Expr, ...] | None:
-            return None if es is None else tuple(rest[e] for e in es)
-
-        def combine(c: Combine) -> Combine:
-            return Combine(c.left, c.right, tuple(rest[e] for e in c.results))
-
-        changes: dict[str, Any]
-        match node:
-            case Generate():
-                changes = {"shape": sizes, "elements": many(0, node.elements)}
-            case Fold():
-                outer = len(node.outer)
-                changes = {
-                    "outer": sizes[:outer],
-                    "inner": sizes[outer:],
-                    "elements": many(0, node.elements),
-                    "epilogue": many(1, node.epilogue),
-                    "combine": combine(node.combine),
-                    "init": init(node.init),
-                }
-            case Scan():
-                changes = {
-                    "shape": sizes,
-                    "elements": many(0, node.elements),
-                    "epilogue": many(0, node.epilogue),
-                    "combine": combine(node.combine),
-                    "init": init(node.init),
-                }
-            case Recurrence():
-                changes = {
-                    "shape": sizes,
-                    "steps": many(0, node.steps),
-                    "collected": many(0, node.collected),
-                    "start": many(1, node.start),
-                }
-            case Permute():
-                # Into nothing: what it was before is combined with the results of all blocks.
-                neutral = () if node.combine is None else identities(node.combine) or ()
-                empty = [
-                    Generate(tuple(rest[e] for e in leaf.shape), (value,), label=Label("fill"))
-                    for leaf, value in zip(node.defaults, neutral, strict=True)
-                ]
-                changes = {
-                    "domain": sizes,
-                    "valid": memos[0][node.valid],
-                    "target": many(0, node.target),
-                    "values": many(0, node.values),
-                    "defaults": tuple(leaf for e in empty for leaf in e.leaves),
-                    "combine": None if node.combine is None else combine(node.combine),
-                }
-            case Matmul():
-                batch = len(node.batch)
-                changes = {
-                    "batch": sizes[:batch],
-                    "m": sizes[batch],
-                    "n": sizes[batch + 1],
-                    "k": sizes[batch + 2],
-                    "left": memos[0][node.left],
-                    "right": memos[1][node.right],
-                    "epilogue": many(2, node.epilogue),
-                }
-            case Library():
-                rows = [
-                    of_constant_extents(many(k, s.roots)[0], tuple(sizes[j] for j in s.axes))
-                    for k, s in enumerate(self.shape.scopes)
-                ]
-                outs = tuple(
-                    Output(tuple(sizes[k] for k in axes if k is not None), o.type)
-                    for o, axes in zip(node.outs, self.shape.results, strict=True)
-                )
-                changes = {"arguments": tuple(rows), "outs": outs}
-            case FoldSeg():
-                outer = len(node.outer)
-                (offsets,) = many(2, self.shape.scopes[2].roots)
-                assert isinstance(offsets, Read)
-                changes = {
-                    "outer": sizes[:outer],
-                    "extent": sizes[outer],
-                    "segments": sizes[outer + 1],
-                    "offsets": Leaf(offsets.node, offsets.component),
-                    "elements": many(0, node.elements),
-                    "epilogue": many(1, node.epilogue),
-                    "combine": combine(node.combine),
-                    "init": init(node.init),
-                }
-            case _:
-                raise NoRule(f"there is no rule for {node.label} on blocks")
+        changes: dict[str, Any] = {
+            name: sizes[axes] if isinstance(axes, int) else tuple(sizes[k] for k in axes)
+            for name, axes in self.shape.sizes.items()
+        }
+        for memo, scope in zip(memos, self.shape.scopes, strict=True):
+            for name in scope.fields:
+                value = getattr(node, name)
+                found = tuple(memo[e] for e in _as_roots(value))
+                if isinstance(value, Leaf):
+                    (read,) = found
+                    assert isinstance(read, Read)
+                    changes[name] = Leaf(read.node, read.component)
+                else:
+                    changes[name] = found if isinstance(value, tuple) else found[0]
+        if (combine := getattr(node, "combine", None)) is not None:
+            results = tuple(rest[e] for e in combine.results)
+            changes["combine"] = Combine(combine.left, combine.right, results)
+        if (init := getattr(node, "init", None)) is not None:
+            changes["init"] = tuple(rest[e] for e in init)
+        if isinstance(node, Permute):
+            # Into nothing: what it was before is combined with the results of all blocks.
+            neutral = () if node.combine is None else identities(node.combine) or ()
+            empty = [
+                Generate(tuple(rest[e] for e in leaf.shape), (value,), label=Label("fill"))
+                for leaf, value in zip(node.defaults, neutral, strict=True)
+            ]
+            changes["defaults"] = tuple(leaf for e in empty for leaf in e.leaves)
+        if isinstance(node, Library):
+            changes["arguments"] = tuple(
+                of_constant_extents(memo[scope.roots[0]], tuple(sizes[j] for j in scope.axes))
+                for memo, scope in zip(memos, self.shape.scopes, strict=True)
+            )
+            changes["outs"] = tuple(
+                Output(tuple(sizes[k] for k in axes if k is not None), o.type)
+                for o, axes in zip(node.outs, self.shape.results, strict=True)
+            )
         return type(node)(
             *[changes.get(f, getattr(node, f)) for f in node.fields],
             label=self.label,
             where=node.where,
         )
 
-    @property
-    def extents_known(self) -> dict[Expr, Expr]:
-        return self.__dict__.setdefault("_extents_known", {})  # type: ignore[no-any-return]
+
+def rewritten(
+    roots: Iterable[Expr], change: Callable[[Expr, dict[Expr, Expr]], Expr | None],
+    memo: dict[Expr, Expr] | None = None,
+) -> dict[Expr, Expr]:  # fmt: skip
+    """What expressions, and those they consist of, become: by `change`, given what the others have
+    become, or (None) the same of these."""
+    memo = {} if memo is None else memo
+    for e in walk(roots):
+        if e in memo:
+            continue
+        made = change(e, memo)
+        if made is None and (e.args or e.scoped):
+            made = e.rebuild(tuple(memo[c] for c in e.args), tuple(memo[c] for c in e.scoped))
+        memo[e] = e if made is None else made
+    return memo
 
 
 def _moved(sizes: Sequence[int], offset: int, extent: int) -> tuple[int, ...]:

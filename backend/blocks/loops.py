@@ -20,10 +20,10 @@ from treadle.dsl.graph import ArrayLoop, Generate, Input, Label, Leaf, Node
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 
-from .domain import Axis, Chunks, Known, Numbers, edges, even, follows, reads_of
+from .domain import Axis, Chunks, Known, edges, even, follows, reads_of
 from .engine import Engine
-from .localise import BACK, WRAP, Blocks, Buffer, NoRule, Result, extents_of
-from .program import BlockProgram, results_tree
+from .localise import BACK, WRAP, Blocks, Buffer, NoRule, Result, extents_of, rewritten
+from .program import BlockProgram
 from .whole import inside
 
 
@@ -261,10 +261,7 @@ class LoopLocaliser:
                 [a.high for a in axes],
                 [a.periodic for a in axes],
             )
-        shape = extents_of(leaf.shape, self.known, self.node)
-        zero: Numbers = np.zeros((), np.int64)
-        full = [np.asarray(np.int64(n)) for n in shape]
-        return Buffer(leaf, given, [zero] * len(shape), full, [False] * len(shape))
+        return Buffer.whole(leaf, given, extents_of(leaf.shape, self.known, self.node))
 
     def _program(
         self, sources: Sequence[Leaf], params: Sequence[Param]
@@ -293,37 +290,31 @@ class LoopLocaliser:
         extents: list[Expr] = []
         numbers: list[Param] = []
         memo: dict[Expr, Expr] = {}
+        cut = [len(n) > 1 for n in self.sizes]
+
+        def change(e: Expr, memo: dict[Expr, Expr]) -> Expr | None:
+            if isinstance(e, Index):
+                return at.add(e, origins[e.axis]) if cut[e.axis] else None
+            if isinstance(e, Extent):
+                extents.append(e)
+                numbers.append(Param("n", int64))
+                return numbers[-1]
+            if not isinstance(e, Read):
+                return None
+            if e.node is node.index:
+                assert index is not None
+                return at.add(Read(index, 0, ()), start)
+            leaf = Leaf(e.node, e.component)
+            to, aligned = leaves[leaf], self.aligned[leaf]
+            args = e.args if aligned else tuple(memo[a] for a in e.args)
+            moved: dict[Expr, Expr] = {v: at.add(v, origins[a]) for a, v in enumerate(e.vars)
+                                       if cut[a]}  # fmt: skip
+            scoped = substitute([memo[x] for x in e.scoped], moved)
+            return Read(to.node, to.component, args, e.boundary, scoped, e.vars)
+
         for n in self.body:
             assert isinstance(n, Generate)
-            for e in walk(n.elements):
-                if e in memo:
-                    continue
-                if isinstance(e, Index):
-                    memo[e] = at.add(e, origins[e.axis]) if len(self.sizes[e.axis]) > 1 else e
-                elif isinstance(e, Extent):
-                    extents.append(e)
-                    numbers.append(Param("n", int64))
-                    memo[e] = numbers[-1]
-                elif isinstance(e, Read) and e.node is node.index:
-                    assert index is not None
-                    memo[e] = at.add(Read(index, 0, ()), start)
-                elif isinstance(e, Read):
-                    to = leaves[Leaf(e.node, e.component)]
-                    aligned = self.aligned[Leaf(e.node, e.component)]
-                    args = e.args if aligned else tuple(memo[a] for a in e.args)
-                    moved: dict[Expr, Expr] = {
-                        v: at.add(v, origins[a])
-                        for a, v in enumerate(e.vars)
-                        if len(self.sizes[a]) > 1
-                    }
-                    scoped = substitute([memo[x] for x in e.scoped], moved)
-                    memo[e] = Read(to.node, to.component, args, e.boundary, scoped, e.vars)
-                elif e.args or e.scoped:
-                    memo[e] = e.rebuild(
-                        tuple(memo[c] for c in e.args), tuple(memo[c] for c in e.scoped)
-                    )
-                else:
-                    memo[e] = e
+            rewritten(n.elements, change, memo)
             label = Label(n.label.operation, n.label.name)
             made = Generate(sizes, tuple(memo[e] for e in n.elements), label=label, where=n.where)
             leaves.update(zip(n.leaves, made.leaves, strict=True))
@@ -338,15 +329,7 @@ class LoopLocaliser:
             where=node.where,
         )
         every = (*params, steps, start, *origins, *numbers)
-        program = BlockProgram(
-            list(loop.leaves),
-            results_tree(count),
-            self.engine.settings,
-            self.engine.backend,
-            inputs,
-            every,
-            node.label.operation,
-        )
+        program = BlockProgram.over(loop.leaves, self.engine, inputs, every, node.label.operation)
         return program, extents
 
 

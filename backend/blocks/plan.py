@@ -559,9 +559,7 @@ class Planner(Folds):
         counts = tuple(Extent(partial[0].node, rank + k) for k in range(len(axes)))
         folded = result_variables(node.values)
         own = [leaf.at(*indices(rank)) for leaf in node.defaults]
-        both: dict[Expr, Expr] = dict(zip(node.combine.left, folded, strict=True))
-        both.update(zip(node.combine.right, own, strict=True))
-        epilogue = substitute(node.combine.results, both)
+        epilogue = node.combine.of(folded, own)
         elements = tuple(p.at(*index) for p in partial)
         label = Label(node.label.operation, node.label.name)
         total = Fold(

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from treadle.dsl.analysis.combines import simple_combine
-from treadle.dsl.expr import Cond, Expr, Index, Proj, constant, substitute
+from treadle.dsl.expr import Expr, Index, constant, substitute
 from treadle.dsl.graph import Fold, Matmul, indices
 from treadle.skeletons.ir import arithmetic as at
 
@@ -57,7 +57,7 @@ def parts(node: Matmul, size: int, count: int) -> Parts:
             right=substitute((node.right,), {Index(batch): ends[1]})[0],
         )
         last = rest.leaves[0].at(*indices(batch + 2))
-        element = Proj(Cond(at.less(at_all[-1], full), (element,), (last,)), 0)
+        (element,) = at.choose(at.less(at_all[-1], full), (element,), (last,))
     total = Fold(
         (*node.batch, node.m, node.n), (constant(full + bool(left)),), (element,),
         simple_combine("add", node.result.type), None, (node.result,), node.epilogue,

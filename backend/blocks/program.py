@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from treadle.dsl.process.configuration import Settings
     from treadle.dsl.program import TuningMemory
 
+    from .engine import Engine
+
 
 class BlockProgram(TracedProgram):
     """A program without passes: its kernels are parts of those of an optimised program, and other
@@ -45,6 +47,15 @@ class BlockProgram(TracedProgram):
         self._executable: Any = None
         #: How the program travels, once it has.
         self.text: str | None = None
+
+    @classmethod
+    def over(
+        cls, roots: Sequence[Leaf], like: Engine | BlockProgram, arguments: Sequence[Input],
+        params: Sequence[Param], name: str,
+    ) -> BlockProgram:  # fmt: skip
+        """A program of these results, for an engine, or as another one."""
+        tree = joined_tree([array_tree(LEAF)] * len(roots), "tuple", tuple)
+        return cls(roots, tree, like.settings, like.backend, arguments, params, name)
 
     @property
     def executable(self) -> Any:
@@ -84,8 +95,3 @@ class BlockProgram(TracedProgram):
 
     def memory(self) -> TuningMemory:
         raise ScheduleError("nothing is measured for the program of a block.")
-
-
-def results_tree(count: int) -> Tree:
-    """The tree of a tuple of arrays."""
-    return joined_tree([array_tree(LEAF)] * count, "tuple", tuple)

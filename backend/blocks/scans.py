@@ -9,19 +9,7 @@ from math import prod
 import numpy as np
 
 from treadle.dsl.analysis.combines import identities, is_commutative
-from treadle.dsl.expr import (
-    TRUE,
-    Cond,
-    Expr,
-    Extent,
-    Index,
-    Param,
-    Proj,
-    Read,
-    Var,
-    constant,
-    substitute,
-)
+from treadle.dsl.expr import TRUE, Expr, Extent, Index, Param, Read, Var, constant, substitute
 from treadle.dsl.graph import Combine, Fold, Generate, Label, Leaf, Node, Recurrence, Scan, indices
 from treadle.dsl.node import result_variables
 from treadle.dsl.scalar import apply_primitive
@@ -126,8 +114,8 @@ class Scans(Rules):
     def _ends(self, node: Scan, inside: Expr, values: tuple[Expr, ...], end: Sequence[Expr]
               ) -> None:  # fmt: skip
         """The prefixes of a scan: `values`, and at its ends the initial value or the total."""
-        either = Cond(inside, values, tuple(end))
-        found: dict[Expr, Expr] = {v: Proj(either, j) for j, v in enumerate(node.results)}
+        either = at.choose(inside, values, end)
+        found: dict[Expr, Expr] = dict(zip(node.results, either, strict=True))
         made = Generate(node.outputs[0].shape, substitute(node.epilogue, found), label=node.label,
                         where=node.where)  # fmt: skip
         self._plain(made)
@@ -177,11 +165,9 @@ class Scans(Rules):
         known, self.known = self.known, self.known.with_({number: axes[node.axis].numbers()})
         before = at.add(number, 1 if node.reverse else -1)
         first = at.less(number, count - 1) if node.reverse else at.less(0, number)
-        either = Cond(first, tuple(s.at(*indices(rank - 1), before) for s in states), node.start)
+        ended = [s.at(*indices(rank - 1), before) for s in states]
         made = node.with_(
-            start=tuple(Proj(either, k) for k in range(len(states))),
-            last=tuple(range(len(states))),
-            checks=(),
+            start=at.choose(first, ended, node.start), last=tuple(range(len(states))), checks=()
         )
         blocks = self._local(made, sizes, range(rank)).blocks((*self.program.params, number))
         self.known = known
@@ -231,8 +217,7 @@ class Scans(Rules):
         flags, here = len(state) - len(node.elements), indices(rank)
         total: Sequence[Expr] = (*[TRUE] * flags, *(leaf.at(*here) for leaf in totals.leaves))
         if blocks > full:  # (nothing follows the last one)
-            either = Cond(at.less(here[-1], full), tuple(total), nothing)
-            total = tuple(Proj(either, k) for k in range(len(state)))
+            total = at.choose(at.less(here[-1], full), total, nothing)
         carries = Recurrence((*others, constant(blocks)), rank - 1, False, start or nothing,
                              state, _combined(steps, state, total), state, (),
                              label=Label("carries", node.label.name), where=node.where)  # fmt: skip
@@ -314,13 +299,8 @@ class Scans(Rules):
         before = [Read(totals, k, tuple(index), "clamp") for k in range(len(own))]
         inside_block = [leaf.at(*indices(rank)) for leaf in own]
         first, second = (inside_block, before) if node.reverse else (before, inside_block)
-        both: dict[Expr, Expr] = dict(zip(node.combine.left, first, strict=True))
-        both.update(zip(node.combine.right, second, strict=True))
-        either = Cond(
-            at.less(number, count - 1) if node.reverse else at.less(0, number),
-            substitute(node.combine.results, both), tuple(inside_block),
-        )  # fmt: skip
-        whole: Sequence[Expr] = tuple(Proj(either, k) for k in range(len(own)))
+        follows = at.less(number, count - 1) if node.reverse else at.less(0, number)
+        whole = at.choose(follows, node.combine.of(first, second), inside_block)
         if node.init is not None:
             whole = _combined(node, node.init, whole)
         found: dict[Expr, Expr] = dict(zip(node.results, whole, strict=True))
@@ -369,10 +349,9 @@ def _lifted(node: Scan) -> Scan:
     neutral one."""
     combine = node.combine
     x, y = Var("left", bool_), Var("right", bool_)
-    both = Cond(y, combine.results, combine.left)
-    either = Cond(x, tuple(Proj(both, k) for k in range(len(combine.left))), combine.right)
+    both = at.choose(y, combine.results, combine.left)
+    values = at.choose(x, both, combine.right)
     flag = apply_primitive("logical_or", [x, y])
-    values = tuple(Proj(either, k) for k in range(len(combine.left)))
     made = Combine((x, *combine.left), (y, *combine.right), (flag, *values))
     return Scan(node.shape, node.axis, (TRUE, *node.elements), made, None, node.form, node.reverse,
                 (Var("flag", bool_), *node.results), node.epilogue, label=node.label,
@@ -387,8 +366,7 @@ def _as_recurrence(node: Scan) -> Recurrence:
     if start is None:  # the first element is the first state
         start = tuple(zero(e.type) for e in node.elements)
         end = at.subtract(node.shape[axis], 1) if node.reverse else 0
-        either = Cond(at.equal(Index(axis), end), node.elements, steps)
-        steps = tuple(Proj(either, k) for k in range(len(state)))
+        steps = at.choose(at.equal(Index(axis), end), node.elements, steps)
     stored = substitute(node.epilogue, dict(zip(node.results, steps, strict=True)))
     return Recurrence(node.shape, axis, node.reverse, tuple(start), state, steps, stored, (),
                       label=node.label, where=node.where)  # fmt: skip
@@ -409,18 +387,13 @@ def _in_groups(node: Scan) -> Recurrence:
     left_over = at.less_equal(at.multiply(at.floor_divide(n, GROUPED), GROUPED), p)
     begins = at.either(left_over, at.equal(step, 0))
     ends = at.either(left_over, at.equal(step, GROUPED - 1))
-    group = _either(begins, node.elements, _combined(node, own, node.elements))
+    group = at.choose(begins, node.elements, _combined(node, own, node.elements))
     total = _combined(node, before, group)
-    following = _either(ends, total, before)
+    following = at.choose(ends, total, before)
     stored = substitute(node.epilogue, dict(zip(node.results, total, strict=True)))
     return Recurrence(node.shape, axis, node.reverse, (*start, *start), state,
                       (*following, *group), stored, (),
                       label=node.label, where=node.where)  # fmt: skip
-
-
-def _either(condition: Expr, values: Sequence[Expr], others: Sequence[Expr]) -> tuple[Expr, ...]:
-    made = Cond(condition, tuple(values), tuple(others))
-    return tuple(Proj(made, k) for k in range(len(values)))
 
 
 __all__ = ["Scans"]

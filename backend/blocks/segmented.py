@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from treadle.dsl.expr import Expr, Extent, Index, Param, Read, substitute, walk
+from treadle.dsl.expr import Index, substitute
 from treadle.dsl.graph import Combine, FoldSeg, Generate, Label, Leaf
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 
 from .domain import Axis, Known, edges, even
 from .engine import Engine
-from .localise import Blocks, NoRule, Result
+from .localise import Blocks, Result
 from .sorting import Add, Constant, Writer
 
 
@@ -47,7 +47,8 @@ class Segments:
         # From the first element of the block on.
         moved = at.subtract(offsets.at(Index(0)), offsets.at(at.integer(0)))
         own = Generate((at.add(count, 1),), (moved,), label=Label("offsets"))
-        rewritten = self._numbers(writer)
+        inside = (*node.combine.results, *(node.init or ()))
+        rewritten = writer.all_numbers(inside, self.known)
         combine = Combine(
             node.combine.left, node.combine.right, substitute(node.combine.results, rewritten)
         )
@@ -84,19 +85,6 @@ class Segments:
         made = Generate(shape, (inside,), label=Label("windows"))
         result = Result((count, chunks, 2), (None,) * 3, int64)
         (found,) = self.add(writer.made(made.leaves, [result], None))
-        return found
-
-    def _numbers(self, writer: Writer) -> dict[Expr, Expr]:
-        """The run-time numbers in the combination and in the initial value."""
-        node = self.node
-        found: dict[Expr, Expr] = {}
-        for e in walk((*node.combine.results, *(node.init or ()))):
-            if isinstance(e, Read):
-                raise NoRule("its combination or its initial value reads an array")
-            if isinstance(e, Param):
-                found[e] = writer.number(e.name, self.known.values[e], e.type)
-            elif isinstance(e, Extent):
-                found[e] = writer.number("n", self.known.number(e) or 0)
         return found
 
 

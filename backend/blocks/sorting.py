@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.expr import Index, Param
+from treadle.dsl.expr import Expr, Extent, Index, Param, Read, walk
 from treadle.dsl.graph import Generate, Input, Label, Leaf, Library, Node, Output
 from treadle.dsl.libraries.base import builtin
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir import arithmetic as at
 
-from .domain import Axis, Numbers, edges
+from .domain import Axis, Known, Numbers, edges
 from .engine import Engine
-from .localise import Blocks, Buffer, Result
-from .program import BlockProgram, results_tree
+from .localise import Blocks, Buffer, NoRule, Result
+from .program import BlockProgram
 
 #: A chunk has so many samples for each chunk: a part of the result reads at most 2 / SAMPLES more
 #: elements than it has.
@@ -64,13 +64,23 @@ class Writer:
         self.numbers[made] = np.asarray(value, type_.numpy)
         return made
 
+    def all_numbers(self, roots: Sequence[Expr], known: Known) -> dict[Expr, Expr]:
+        """The run-time numbers of expressions that read no array."""
+        found: dict[Expr, Expr] = {}
+        for e in walk(roots):
+            if isinstance(e, Read):
+                raise NoRule("its combination or its initial value reads an array")
+            if isinstance(e, Param):
+                found[e] = self.number(e.name, known.values[e], e.type)
+            elif isinstance(e, Extent):
+                found[e] = self.number("n", known.number(e) or 0)
+        return found
+
     def made(self, roots: Sequence[Leaf], results: Sequence[Result], axis: Axis | None) -> Blocks:
         label = Label(self.of.label.operation, self.name)
         used = list(self.numbers)
-        program = BlockProgram(
-            list(roots), results_tree(len(roots)), self.engine.settings, self.engine.backend,
-            [b.input for b in self.buffers], used, self.of.label.operation,
-        )  # fmt: skip
+        given = [b.input for b in self.buffers]
+        program = BlockProgram.over(roots, self.engine, given, used, self.of.label.operation)
         return Blocks(self.of.with_(label=label, checks=()), program, self.buffers, list(results),
                       [] if axis is None else [axis], list(self.numbers.values()))  # fmt: skip
 

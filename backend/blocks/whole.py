@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.expr import Const, Expr, Extent, Foreign, Param, walk
+from treadle.dsl.expr import Const, Expr, Extent, Param, walk
 from treadle.dsl.graph import (
     ArrayLoop,
     Fold,
@@ -25,10 +25,18 @@ from treadle.dsl.graphs.rebuild import Rebuilder
 from treadle.dsl.libraries.base import is_builtin
 from treadle.dsl.types import int64
 
-from .domain import Known, Numbers
+from .domain import Known
 from .engine import Engine
-from .localise import Blocks, Buffer, NoRule, Result, extents_of, of_constant_extents
-from .program import BlockProgram, results_tree
+from .localise import (
+    Blocks,
+    Buffer,
+    NoRule,
+    Result,
+    extents_of,
+    of_constant_extents,
+    require_travel,
+)
+from .program import BlockProgram
 
 
 def whole(
@@ -47,11 +55,7 @@ def whole(
                 f"{n.label} calls a Python function, which cannot travel to other processes"
             )
         for e in walk(n.expressions()):
-            if isinstance(e, Foreign) and engine.separate:
-                raise NoRule(
-                    f"{n.label} calls the Python function {e.function.name!r}, which "
-                    "cannot travel to other processes"
-                )
+            require_travel(e, n, engine)
     results = [
         Result(extents_of(o.shape, known, node), (None,) * len(o.shape), o.type)
         for o in node.outputs
@@ -62,16 +66,7 @@ def whole(
     for leaf in needed:
         shape = extents_of(leaf.shape, known, node)
         made = Input(f"in{len(buffers)}", leaf.type, tuple(n == 1 for n in shape), kind="argument")
-        zero: Numbers = np.zeros((), np.int64)
-        buffers.append(
-            Buffer(
-                leaf,
-                made,
-                [zero] * len(shape),
-                [np.asarray(np.int64(n)) for n in shape],
-                [False] * len(shape),
-            )
-        )
+        buffers.append(Buffer.whole(leaf, made, shape))
         same = (w if by_library and isinstance(w, Const) else n
                 for w, n in zip(leaf.shape, made.shape, strict=True))  # fmt: skip
         at_all = made.leaf().at(*indices(len(shape)))
@@ -103,15 +98,8 @@ def whole(
         if again is not n:
             builder.nodes[n] = again
     made_node = builder.nodes.get(node, node)
-    program = BlockProgram(
-        list(made_node.leaves),
-        results_tree(len(made_node.outputs)),
-        engine.settings,
-        engine.backend,
-        [b.input for b in buffers],
-        more,
-        node.label.operation,
-    )
+    given = [b.input for b in buffers]
+    program = BlockProgram.over(made_node.leaves, engine, given, more, node.label.operation)
     return Blocks(node, program, buffers, results, [], numbers, [f"computed whole: {why}"])
 
 

@@ -6,10 +6,10 @@ int64; Python ints are constants.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import FALSE, TRUE, Const, Expr, constant, primitive
+from treadle.dsl.expr import FALSE, TRUE, Cond, Const, Expr, Proj, constant, primitive
 from treadle.dsl.types import bool_, int64
 
 Int = Expr | int
@@ -133,6 +133,12 @@ def negate(condition: Expr) -> Expr:
 
 def select(condition: Expr, a: Int, b: Int) -> Expr:
     return simplify.select(condition, integer(a), integer(b))
+
+
+def choose(condition: Expr, values: Sequence[Expr], others: Sequence[Expr]) -> tuple[Expr, ...]:
+    """`values` if the condition holds, else `others`; only these are evaluated."""
+    made = Cond(condition, tuple(values), tuple(others))
+    return tuple(Proj(made, k) for k in range(len(values)))
 
 
 def in_range(index: Int, extent: Int) -> Expr:
