@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
+from treadle.dsl.graph import Combine
 from treadle.skeletons.ir.kernel import (
-    Assign,
-    Atomic,
     Body,
     Buffer,
     Comment,
-    Declare,
-    Fetch,
     For,
-    If,
     Kernel,
-    Let,
     Load,
-    Publish,
-    Reduce,
-    Report,
     Statement,
     Store,
-    While,
     statements,
 )
 
 from ..runtime import machine
 from .analysis import positive_scalars
 from .target import Target
+
+
+@functools.cache
+def _fields(kind: Any) -> list[str]:
+    return [f.name for f in fields(kind)]
 
 
 class _Writer:
@@ -74,64 +72,33 @@ class _Writer:
     def buffer(self, b: Buffer) -> int:
         if b not in self.buffers:
             self.buffers[b] = len(self.buffers)
-            size = self.expression(b.size) if b.role == "local" else 0
-            self.out.append(f"b {b.type.name} {b.role} {size} {b.dense}")
+            self.out.append(f"b {b.type.name} {b.role} {self.expression(b.size)} {b.dense}")
         return self.buffers[b]
 
     def body(self, body: Body) -> None:
-        self.out.append("{")
         for s in body:
-            self.statement(s)
-        self.out.append("}")
+            if isinstance(s, Comment):
+                continue
+            parts = [self.part(getattr(s, name)) for name in _fields(type(s))]
+            self.out.append(f"{type(s).__name__} {' '.join(parts)}")
 
-    def statement(self, s: Statement) -> None:
-        x = self.expression
-        match s:
-            case Comment():
-                return
-            case Let() | Declare() | Assign():
-                self.out.append(f"{type(s).__name__} {x(s.value)} {x(s.var)}")
-            case Store():
-                self.out.append(f"Store {self.buffer(s.buffer)} {x(s.index)} {x(s.value)}")
-            case Fetch():
-                where = self.buffer(s.buffer)
-                self.out.append(f"Fetch {where} {x(s.index)} {x(s.var)} {s.ordered}")
-            case Publish():
-                where = self.buffer(s.buffer)
-                self.out.append(f"Publish {where} {x(s.index)} {x(s.value)} {s.ordered}")
-            case Atomic():
-                lock = -1 if s.locks is None else self.buffer(s.locks)
-                size = -1 if s.locks is None else x(s.locks.size)
-                buffers = [self.buffer(b) for b in s.buffers]
-                values = [x(v) for v in s.values]
-                how = self.combine(s.combine)
-                self.out.append(f"Atomic {buffers} {lock} {size} {x(s.index)} {values} {how}")
-            case If():
-                self.out.append(f"If {x(s.condition)}")
-                self.body(s.then)
-                self.body(s.other)
-            case For():
-                self.out.append(f"For {x(s.start)} {x(s.stop)} {x(s.var)} {s.kind} {s.step}")
-                self.body(s.body)
-            case While():
-                self.out.append("While")
-                self.body(s.before)
-                self.out.append(f"test {x(s.condition)}")
-                self.body(s.body)
-            case Reduce():
-                self.out.append(f"Reduce {x(s.start)} {x(s.stop)} {x(s.var)} {s.long}")
-                self.body(s.body)
-                self.out.append(f"{[x(v) for v in s.values]} {[x(v) for v in s.accumulators]} "
-                                f"{self.combine(s.combine)}")  # fmt: skip
-            case Report():
-                self.out.append(f"Report {x(s.ok)} {s.site} {x(s.index)} {x(s.extent)}")
-            case _:
-                raise AssertionError(f"{type(s).__name__} in kernel IR")
-
-    def combine(self, c: Any) -> str:
-        if c is None:
-            return "overwrite"
-        return str([[self.expression(e) for e in group] for group in (c.left, c.right, c.results)])
+    def part(self, x: Any) -> str:
+        """A field of a statement; of statements, the lines before its own."""
+        match x:
+            case Expr():
+                return str(self.expression(x))
+            case Buffer():
+                return f"b{self.buffer(x)}"
+            case Combine():
+                return self.part((x.left, x.right, x.results))
+            case (Statement(), *_):
+                self.out.append("{")
+                self.body(x)
+                self.out.append("}")
+                return "{}"
+            case tuple():
+                return f"({' '.join(map(self.part, x))})"
+        return repr(x)
 
 
 def targets_of(kernel: Kernel) -> list[Target]:
