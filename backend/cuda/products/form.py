@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
@@ -418,27 +419,52 @@ Launches = tuple[tuple[int, ...], ...]
 """The indices of the products of each launch."""
 
 
-@lru_cache(maxsize=64)
-def tables(form: Form, algorithm: BilinearAlgorithm, launches: Launches) -> tuple[Table, ...]:
-    """A table for each launch, which lists its products; launches run in this order, which
-    determines the first and the last product of each block of C."""
-    made = [normalised(i) for i in instances(algorithm)]
-    order = [(r, p) for launch in launches for r in launch for p, _ in made[r].c]
-    firsts = {p: (r, p) for r, p in reversed(order)}
-    lasts = {p: (r, p) for r, p in order}
-    split = algorithm.m, algorithm.k, algorithm.n
+Updated = tuple[int, int, float]
+"""A block of C that a product updates: its row and column, and the coefficient."""
+
+
+def marked(products: Sequence[Sequence[Updated]]) -> list[list[tuple[int, int, float, bool, bool]]]:
+    """The blocks of C that products update, in their order; and whether each is the first, and the
+    last one to update it."""
+    firsts: dict[tuple[int, int], int] = {}
+    lasts: dict[tuple[int, int], int] = {}
+    for number, blocks in enumerate(products):
+        for i, j, _ in blocks:
+            firsts.setdefault((i, j), number)
+            lasts[i, j] = number
+    return [
+        [(i, j, c, firsts[i, j] == number, lasts[i, j] == number) for i, j, c in blocks]
+        for number, blocks in enumerate(products)
+    ]
+
+
+def updated(made: Instance, columns: int) -> list[Updated]:
+    """The blocks of C that a product updates, of so many columns of them."""
+    return [(p // columns, p % columns, c) for p, c in made.c]
+
+
+def _tables(form: Form, split: tuple[int, int, int],
+            launches: Sequence[Sequence[tuple[Instance, Sequence[Updated]]]]
+            ) -> tuple[Table, ...]:  # fmt: skip
+    """A table for each launch, which lists its products; launches run in this order."""
+    blocks = iter(marked([x for launch in launches for _, x in launch]))
     found = []
     for launch in launches:
         entries = (Product * PRODUCTS)()
         ranks: dict[tuple[int, int], int] = {}
-        for entry, r in zip(entries, launch, strict=False):
-            _fill(form, entry, made[r], split, ranks, [
-                (p // split[2], p % split[2], c, firsts[p] == (r, p), lasts[p] == (r, p))
-                for p, c in made[r].c
-            ])  # fmt: skip
-        most = max(len(t) for r in launch for t in (made[r].a, made[r].b))
+        for entry, (made, _) in zip(entries, launch, strict=False):
+            _fill(form, entry, made, split, ranks, next(blocks))
+        most = max(len(t) for made, _ in launch for t in (made.a, made.b))
         found.append(Table(split, len(launch), most, bytes(entries)))
     return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def tables(form: Form, algorithm: BilinearAlgorithm, launches: Launches) -> tuple[Table, ...]:
+    """The products of an algorithm in some launches."""
+    made = [(i, updated(i, algorithm.n)) for i in map(normalised, instances(algorithm))]
+    split = algorithm.m, algorithm.k, algorithm.n
+    return _tables(form, split, [[made[r] for r in launch] for launch in launches])
 
 
 def _fill(form: Form, entry: Any, made: Instance, split: tuple[int, int, int],
@@ -468,33 +494,19 @@ def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
     """For each product of the outer level the inner level's launches, on the grid of the blocks of
     C of both levels."""
     outers, inners = ([normalised(i) for i in instances(x)] for x in (outer, inner))
-    sequence = [(r, s) for r in range(len(outers)) for launch in launches for s in launch]
 
-    def touched(r: int, s: int) -> list[tuple[int, int, float]]:
+    def touched(r: int, s: int) -> list[Updated]:
         return [
-            ((p // outer.n) * inner.m + q // inner.n, (p % outer.n) * inner.n + q % inner.n, c * d)
-            for p, c in outers[r].c for q, d in inners[s].c
+            (i * inner.m + k, j * inner.n + m, c * d)
+            for i, j, c in updated(outers[r], outer.n) for k, m, d in updated(inners[s], inner.n)
         ]  # fmt: skip
 
-    order = [((r, s), t[:2]) for r, s in sequence for t in touched(r, s)]
-    firsts = {block: product for product, block in reversed(order)}
-    lasts = {block: product for product, block in order}
-    split = inner.m, inner.k, inner.n
-    found = []
-    for r in range(len(outers)):
-        of_launches = []
-        for launch in launches:
-            entries = (Product * PRODUCTS)()
-            ranks: dict[tuple[int, int], int] = {}
-            for entry, s in zip(entries, launch, strict=False):
-                _fill(form, entry, inners[s], split, ranks, [
-                    (i, j, c, firsts[i, j] == (r, s), lasts[i, j] == (r, s))
-                    for i, j, c in touched(r, s)
-                ])  # fmt: skip
-            most = max(len(t) for s in launch for t in (inners[s].a, inners[s].b))
-            of_launches.append(Table(split, len(launch), most, bytes(entries)))
-        found.append(tuple(of_launches))
-    return tuple(found)
+    found = _tables(form, (inner.m, inner.k, inner.n), [
+        [(inners[s], touched(r, s)) for s in launch]
+        for r in range(len(outers)) for launch in launches
+    ])  # fmt: skip
+    count = len(launches)
+    return tuple(found[k : k + count] for k in range(0, len(found), count))
 
 
 def in_order(algorithm: BilinearAlgorithm) -> tuple[Instance, ...]:
@@ -508,27 +520,15 @@ def leaf_tables(form: Form, algorithm: BilinearAlgorithm, levels: int) -> tuple[
     """For each product of so many levels, `in_order` at each, the standard product of its
     operands, which is added to blocks of C on the grid of all levels."""
     made = in_order(algorithm)
-    targets: list[list[tuple[int, int, float]]] = [[(0, 0, 1)]]
+    targets: list[list[Updated]] = [[(0, 0, 1)]]
     for _ in range(levels):
         targets = [
-            [(i * algorithm.m + p // algorithm.n, j * algorithm.n + p % algorithm.n, c * d)
-             for i, j, c in above for p, d in instance.c]
+            [(i * algorithm.m + k, j * algorithm.n + m, c * d)
+             for i, j, c in above for k, m, d in updated(instance, algorithm.n)]
             for above in targets for instance in made
         ]  # fmt: skip
-    firsts: dict[tuple[int, int], int] = {}
-    lasts: dict[tuple[int, int], int] = {}
-    for number, each in enumerate(targets):
-        for i, j, _ in each:
-            firsts.setdefault((i, j), number)
-            lasts[i, j] = number
-    plain, found = Instance(((0, 1),), ((0, 1),), ()), []
-    for number, each in enumerate(targets):
-        entries = (Product * PRODUCTS)()
-        _fill(form, entries[0], plain, (1, 1, 1), {}, [
-            (i, j, c, firsts[i, j] == number, lasts[i, j] == number) for i, j, c in each
-        ])  # fmt: skip
-        found.append(Table((1, 1, 1), 1, 1, bytes(entries)))
-    return tuple(found)
+    plain = Instance(((0, 1),), ((0, 1),), ())
+    return _tables(form, (1, 1, 1), [[(plain, blocks)] for blocks in targets])
 
 
 # --- source -------------------------------------------------------------------------------------

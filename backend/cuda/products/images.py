@@ -20,7 +20,7 @@ import numpy as np
 
 from treadle.skeletons.products import BilinearAlgorithm, instances
 
-from .form import PRODUCTS, TARGETS, TERMS, WORDS, Code, Form, normalised
+from .form import PRODUCTS, TARGETS, TERMS, WORDS, Code, Form, marked, normalised, updated
 from .launching import Fused, Launching, Layout, Matrix, Size, address_of
 
 _I, _L, _P, _W = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_uint32
@@ -76,8 +76,7 @@ def table(algorithm: BilinearAlgorithm, form: Form) -> tuple[bytes, bytes, bytes
     made = [normalised(i) for i in instances(algorithm)]
     left, right = _Operand(), _Operand()
     products = (_Product * PRODUCTS)()
-    order = [(r, p) for r, each in enumerate(made) for p, _ in each.c]
-    firsts, lasts = {p: r for r, p in reversed(order)}, dict((p, r) for r, p in order)
+    blocks = marked([updated(each, algorithm.n) for each in made])
     for r, each in enumerate(made):
         left.count[r], right.count[r] = len(each.a), len(each.b)
         for to, (p, c) in zip(left.term[r], each.a, strict=False):
@@ -85,9 +84,9 @@ def table(algorithm: BilinearAlgorithm, form: Form) -> tuple[bytes, bytes, bytes
         for to, (p, c) in zip(right.term[r], each.b, strict=False):  # its rows are columns of B
             to.row, to.col, to.factor = p % algorithm.n, p // algorithm.n, word(c)
         products[r].count = len(each.c)
-        for block, (p, c) in zip(products[r].target, each.c, strict=False):
-            block.row, block.col, block.factor = p // algorithm.n, p % algorithm.n, word(c)
-            block.first, block.last = firsts[p] == r, lasts[p] == r
+        for block, (i, j, c, first, last) in zip(products[r].target, blocks[r], strict=False):
+            block.row, block.col, block.factor = i, j, word(c)
+            block.first, block.last = first, last
     start = _Operand.count.offset
     return bytes(left)[start:], bytes(right)[start:], bytes(products)
 
