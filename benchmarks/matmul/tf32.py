@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks import provenance
 from benchmarks.matmul.portable import Portable, compile_all
 from benchmarks.matmul.tensor import error, operands, recorded, timed
-from treadle.backend.cuda.products import rounded
+from treadle.backend.cuda.products import mapped
 from treadle.backend.cuda.products.cublas import gemm, prepared
 from treadle.backend.cuda.products.engine import Engine
 from treadle.backend.cuda.products.form import FORMS, tf32_form
@@ -393,7 +393,7 @@ def main() -> None:
         portable(device, keep)
         print(table(data["times"]))
         return
-    rounded.tensor_map.cache_clear()
+    mapped.tensor_map.cache_clear()
     compiled(engine)
     keep(compiled=len(engine._loaded))
     keep(rounding=rounding(engine))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.backend.cuda.products import test_tf32 as host, tiles
 from tests.backend.cuda.products.test_tensor import multiply
-from treadle.backend.cuda.products import halves, rounded
+from treadle.backend.cuda.products import mapped
 from treadle.backend.cuda.products.form import FORMS, HOPPER
 from treadle.backend.cuda.products.launching import Matrix
 
@@ -64,16 +64,16 @@ def words(x: Any) -> Any:
 def test_products_by_tensor_maps(engine: Any, name: str, kind: str,
                                  monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     """Of 16-bit floats, and in tf32."""
-    kept = halves.tensor_map, rounded.tensor_map
+    kept = mapped.tensor_map
     a, b = operands(kind, TYPES.get(FORMS[name].types[0], "f4"))
     got = on_gpu(engine, name, words(a), words(b))
     on = host.Emulated(monkeypatch)
-    monkeypatch.setattr(halves, "tensor_map", host._described)
+    monkeypatch.setattr(mapped, "tensor_map", host._described)
     x, y, out = (on._empty(s, words(a).dtype) for s in (a.shape, b.shape, got.shape))
     x[:], y[:], out[:] = words(a), words(b), 0
     on.standard(*map(host.matrix, (out, x, y)), "owner", name)
     monkeypatch.undo()
-    assert kept == (halves.tensor_map, rounded.tensor_map)
+    assert kept == mapped.tensor_map
     np.testing.assert_array_equal(got, out)
     found = got.view(a.dtype).astype("f8")
     want = a.astype("f8") @ b.astype("f8")

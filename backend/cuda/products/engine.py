@@ -19,7 +19,7 @@ With levels, float32 operands whose lines do not begin at multiples of sixteen b
 first (`REUSED`).
 
 Forms of tile images (`images.py`) have "owner" at one level or none, those of tensor maps
-(`halves.py`, `rounded.py`) standard products only.
+(`mapped.py`) standard products only.
 
 Which is best for which extents was measured: benchmarks/matmul/NOTES.md.
 """
@@ -37,7 +37,7 @@ import numpy as np
 from treadle.skeletons.products import STANDARD, BilinearAlgorithm, instances, stages, variants
 from treadle.skeletons.products.measured import exact
 
-from . import halves, images, rounded
+from . import images, mapped
 from .form import (
     FORMS,
     Arguments,
@@ -176,8 +176,7 @@ class Engine(Launching):
         is computed if that is zero."""
         form = FORMS[arithmetic]
         if form.maps or form.copies:
-            by = rounded if form.maps and form.precision else halves
-            by.multiply(self, out, a, b, form, fused)
+            mapped.multiply(self, out, a, b, form, fused)
             return
         if form.planes:
             self._by_images(out, a, b, (a.rows, b.cols, a.cols), form, STANDARD, fused)

@@ -12,10 +12,10 @@ from treadle.skeletons.products import STRASSEN, algorithm_of, instances
 
 from ...runtime.host import HostCompiler
 from ...runtime.plan import Planner
-from . import rounded
 from .choice import ENGINE, decided
 from .form import Code
 from .fused import fused_source, pieces_of
+from .mapped import code_of
 from .parts import separated
 from .ways import Measured
 
@@ -52,8 +52,7 @@ def engine_kernel(program: Any, node: Matmul, on: Measured
     source = fused_source(pieces)[0] if pieces else ""
     if form.maps and form.precision:  # dense copies have contiguous rows
         left, right = "K" if left == "S" else left, "R" if right == "S" else right
-        return rounded.code_of(form, *rounded.arranged(left, right, source, m <= n), source), \
-            before, behind  # fmt: skip
+        return code_of(form, left, right, source, m <= n), before, behind
     along = (k if left == "K" else m, k if right == "K" else n)
     vector = "S" not in (left, right) and all(x % form.aligned == 0 for x in along)
     mode = way[0] if way[0] in form.modes else "atomic" if way[0] == "batched" else "owner"

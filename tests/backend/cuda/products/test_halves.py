@@ -11,7 +11,7 @@ import pytest
 
 from tests.backend.cuda.products import tiles
 from tests.backend.cuda.products.test_tf32 import Emulated, _described, matrix
-from treadle.backend.cuda.products import halves
+from treadle.backend.cuda.products import mapped
 from treadle.backend.cuda.products.form import FORMS
 
 pytestmark = pytest.mark.skipif(tiles.COMPILER is None, reason="no g++")
@@ -26,7 +26,7 @@ class Halves(Emulated):
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int = 0, processors: int = 3,
                  change: tuple[str, str] | None = None) -> None:  # fmt: skip
         super().__init__(monkeypatch, seed, processors, change)
-        monkeypatch.setattr(halves, "tensor_map", _described)
+        monkeypatch.setattr(mapped, "tensor_map", _described)
 
     def put(self, x: Any, pad: int = 0, turned: bool = False, off: int = 0) -> Any:
         """A matrix with lines of `pad` elements more, which are NaN, `off` elements from a multiple

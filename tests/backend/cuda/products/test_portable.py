@@ -44,8 +44,8 @@ from treadle.backend.cuda.products.form import (
     form_of,
     shared_memory,
 )
-from treadle.backend.cuda.products.halves import PortableArguments
 from treadle.backend.cuda.products.launching import Fused, Matrix
+from treadle.backend.cuda.products.mapped import PortableArguments
 from treadle.backend.cuda.products.ways import Measured, predicted
 from treadle.skeletons.products import STANDARD, STRASSEN
 from treadle.skeletons.products.measured import MEASURED

@@ -15,7 +15,7 @@ from tests.backend.cuda.products import tiles
 from tests.backend.cuda.products.layout import asserted, laid_out
 from tests.backend.cuda.products.test_float32 import RELU
 from treadle.backend.cuda.compile.nvrtc import compile_text
-from treadle.backend.cuda.products import halves, rounded
+from treadle.backend.cuda.products import mapped
 from treadle.backend.cuda.products.engine import Engine
 from treadle.backend.cuda.products.form import FORMS, Code, form_of
 from treadle.backend.cuda.products.launching import Fused, Matrix
@@ -30,7 +30,7 @@ LAYOUTS = ("nn", "nt", "tn", "tt")
 def _described(address: int, inner: int, outer: int, pitch: int, box: int, name: str
                ) -> tuple[int, ...]:  # fmt: skip
     """A map as the emulation reads it (emulation/tensor.h), of what the driver would accept."""
-    size, _ = halves.ELEMENTS[name]
+    size, _ = mapped.ELEMENTS[name]
     assert address % 16 == pitch * size % 16 == 0 and 0 < box <= 256 and pitch >= inner > 0 < outer
     words = address, size * inner, outer, size * pitch, box, int(name == "tf32"), size
     return (*words, *[0] * (16 - len(words)))
@@ -43,7 +43,7 @@ class Emulated(Engine):
                  change: tuple[str, str] | None = None) -> None:  # fmt: skip
         super().__init__(SimpleNamespace(multiprocessors=processors, arch="sm_90a",
                                          empty=self._empty))  # fmt: skip
-        monkeypatch.setattr(rounded, "tensor_map", _described)
+        monkeypatch.setattr(mapped, "tensor_map", _described)
         self.seed, self.change = seed, change
         self.arrays: list[tuple[Any, bool]] = []
         self.ran: list[Code] = []
@@ -278,7 +278,7 @@ def test_portable_forms_compile(name: str, arch: str, how: str, nvrtc: None) -> 
     form = FORMS[name]
     if not form.runs_on(arch):
         return
-    claims = [*laid_out("tile::Arguments", halves.PortableArguments),
+    claims = [*laid_out("tile::Arguments", mapped.PortableArguments),
               f"tile::SHARED_BYTES == {form.shared_bytes} && tile::THREADS == {form.threads}",
               f"tile::BM == {form.rows} && tile::BN == {form.columns}",
               f"tile::DEEP == {form.step}"]  # fmt: skip
@@ -342,7 +342,7 @@ _CODES = [
 def test_compiles(code: Code, nvrtc: None) -> None:
     """Into registers, with structures where the host lays them out."""
     form = FORMS[code.arithmetic]
-    claims = [*laid_out("tile::Arguments", rounded.Arguments),
+    claims = [*laid_out("tile::Arguments", mapped.Tf32Arguments),
               f"tile::SHARED_BYTES == {form.shared_bytes} && tile::THREADS == {form.threads}",
               f"tile::BM == {form.rows} && tile::BN == {form.columns}",
               f"tile::DEEP == {form.step}"]  # fmt: skip
@@ -353,15 +353,15 @@ def test_compiles(code: Code, nvrtc: None) -> None:
 
 def test_the_transposing_kernel_compiles(nvrtc: None) -> None:
     code = Code("K", "K", False, "owner", 1, SMALL, file="transposed.cu")
-    claims = [*laid_out("tile::Arguments", rounded.Transposed),
-              f"tile::SIDE == {rounded.SIDE} && tile::THREADS == {rounded.THREADS}",
-              f"tile::SHARED_BYTES == {rounded.SHARED}"]  # fmt: skip
+    claims = [*laid_out("tile::Arguments", mapped.Transposed),
+              f"tile::SIDE == {mapped.SIDE} && tile::THREADS == {mapped.THREADS}",
+              f"tile::SHARED_BYTES == {mapped.SHARED}"]  # fmt: skip
     assert compile_text(code.source() + asserted(claims), "transposed_words", "sm_90a",
-                        dynamic_shared_bytes=rounded.SHARED).spills == 0  # fmt: skip
+                        dynamic_shared_bytes=mapped.SHARED).spills == 0  # fmt: skip
 
 
 def test_maps_are_of_types_that_the_driver_has() -> None:
     driver = pytest.importorskip("cuda.bindings.driver")
-    for size, name in halves.ELEMENTS.values():
+    for size, name in mapped.ELEMENTS.values():
         assert size in (2, 4)
         assert hasattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{name}")
