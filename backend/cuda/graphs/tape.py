@@ -176,61 +176,35 @@ Queue = Direct | Recorder
 # --- operations on other blocks -------------------------------------------------------------------
 
 
-def bound(op: Operation, memory: dict[Block, Block], params: Sequence[Any]) -> Operation:
-    """The operation on other blocks, with its scalar arguments computed from these parameters."""
-
-    def all_of(ops: Sequence[Operation]) -> tuple[Operation, ...]:
-        return tuple(bound(o, memory, params) for o in ops)
-
-    def at(block: Block) -> Block:
-        return memory[block].reshaped(block.shape)
-
-    def blocks(of: Sequence[Block]) -> tuple[Block, ...]:
-        return tuple(map(at, of))
-
-    match op:
-        case Launch():
-            scalars = op.scalars if op.varying is None else op.varying(params)
-            errors = None if op.errors is None else memory[op.errors]
-            return Launch(op.code, blocks(op.blocks), scalars, op.tasks, errors)
-        case Fill():
-            return Fill(at(op.block), op.value)
-        case Copy():
-            return Copy(at(op.target), at(op.source))
-        case Call():
-            return Call(op.action, blocks(op.reads), blocks(op.writes), op.addressed)
-        case Repeat():
-            test = None if op.test is None else (memory[op.test[0]], memory[op.test[1]])
-            return Repeat(
-                op.trips, blocks(op.front), blocks(op.back), all_of(op.even), all_of(op.odd),
-                (all_of(op.testing[0]), all_of(op.testing[1])), test, op.harmless,
-            )  # fmt: skip
-
-
-def renamed(operations: Sequence[Operation], names: dict[Block, Block]) -> tuple[Operation, ...]:
+def renamed(operations: Sequence[Operation], names: Mapping[Block, Block]) -> tuple[Operation, ...]:
     """The operations with some blocks replaced by others."""
 
-    class Names(dict[Block, Block]):
-        def __missing__(self, key: Block) -> Block:
-            return key
+    def at(block: Block) -> Block:
+        return names.get(block, block).reshaped(block.shape)
 
-    table = Names(names)
+    def all_of(blocks: Sequence[Block]) -> tuple[Block, ...]:
+        return tuple(map(at, blocks))
 
     def one(op: Operation) -> Operation:
-        if isinstance(op, Launch):
-            blocks = tuple(table[b].reshaped(b.shape) for b in op.blocks)
-            errors = None if op.errors is None else table[op.errors]
-            return Launch(op.code, blocks, op.scalars, op.tasks, errors, op.varying)
-        if isinstance(op, Repeat):
-            test = None if op.test is None else (table[op.test[0]], table[op.test[1]])
-            return Repeat(
-                op.trips, tuple(table[b] for b in op.front), tuple(table[b] for b in op.back),
-                renamed(op.even, names), renamed(op.odd, names),
-                (renamed(op.testing[0], names), renamed(op.testing[1], names)), test, op.harmless,
-            )  # fmt: skip
-        return bound(op, table, ())
+        match op:
+            case Launch():
+                errors = None if op.errors is None else at(op.errors)
+                return replace(op, blocks=all_of(op.blocks), errors=errors)
+            case Fill():
+                return Fill(at(op.block), op.value)
+            case Copy():
+                return Copy(at(op.target), at(op.source))
+            case Call():
+                return replace(op, reads=all_of(op.reads), writes=all_of(op.writes))
+            case Repeat():
+                first, second = (renamed(part, names) for part in op.testing)
+                test = None if op.test is None else (at(op.test[0]), at(op.test[1]))
+                return replace(
+                    op, front=all_of(op.front), back=all_of(op.back), even=renamed(op.even, names),
+                    odd=renamed(op.odd, names), testing=(first, second), test=test,
+                )  # fmt: skip
 
-    return tuple(one(op) for op in operations)
+    return tuple(map(one, operations))
 
 
 # --- memory --------------------------------------------------------------------------------------
@@ -394,6 +368,6 @@ def _reduced(needs: list[list[int]]) -> list[list[int]]:
 
 __all__ = [
     "ALIGNMENT", "DeferredCheck", "DeferredChecks", "Direct", "Queue", "Recorder", "Tape",
-    "Unrecordable", "bound", "dependencies", "flattened", "lifetimes", "plan_memory", "renamed",
+    "Unrecordable", "dependencies", "flattened", "lifetimes", "plan_memory", "renamed",
     "rounds_of", "sharing",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,10 @@ from treadle.backend.cuda.device.device import (
 from treadle.backend.cuda.gpu import Gpu
 from treadle.backend.cuda.graphs.tape import (
     Tape,
-    bound,
     dependencies,
     flattened,
     plan_memory,
+    renamed,
     rounds_of,
     sharing,
 )
@@ -60,6 +61,21 @@ def on_device(value: np.ndarray) -> DeviceArray:
     made = _memory(value.shape, value.dtype)
     made[...] = value
     return made
+
+
+def with_scalars(operations: Sequence[Operation], params: Sequence[Any]) -> tuple[Operation, ...]:
+    """The operations with the scalars of their launches for these parameters."""
+
+    def one(op: Operation) -> Operation:
+        if isinstance(op, Launch) and op.varying is not None:
+            return replace(op, scalars=op.varying(params), varying=None)
+        if isinstance(op, Repeat):
+            first, second = (with_scalars(part, params) for part in op.testing)
+            even, odd = (with_scalars(part, params) for part in (op.even, op.odd))
+            return replace(op, even=even, odd=odd, testing=(first, second))
+        return op
+
+    return tuple(map(one, operations))
 
 
 def _memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
@@ -189,7 +205,7 @@ class EmulatedDevice(Gpu):
             for b, at in offsets.items():
                 array = work[at : at + b.nbytes].view(b.dtype).reshape(b.shape)
                 memory[b] = Block(b.shape, b.dtype, array)
-            self.queue([bound(op, memory, params) for op in tape.operations])
+            self.queue(with_scalars(renamed(tape.operations, memory), params))
             found = [memory[r].array if isinstance(r, Block) else r for r in tape.results]
             return found + [self.download(memory[b].array) for b in tape.numbers]
 

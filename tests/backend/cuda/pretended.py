@@ -20,7 +20,7 @@ import numpy as np
 from tests.backend.cuda.emulated import DeviceArray, EmulatedDevice, on_device
 from treadle.backend.cuda.device.calls import DriverError
 from treadle.backend.cuda.device.device import Block, Operation
-from treadle.backend.cuda.graphs.tape import bound
+from treadle.backend.cuda.graphs.tape import renamed
 from treadle.backend.cuda.several.peers import MAIN
 from treadle.dsl.errors import BackendUnavailable, TreadleError
 
@@ -93,7 +93,7 @@ class PretendedDevice(EmulatedDevice):
         for block in blocks:
             assert block.array.gpu == self.number, f"{block} is on GPU {block.array.gpu}"
         if self.machine.graph is not None:
-            operation = bound(operation, {b: _addressed(b) for b in blocks}, ())
+            (operation,) = renamed((operation,), {b: _addressed(b) for b in blocks})
         self.machine.put(lambda: self._now(operation))
 
     def _now(self, operation: Operation) -> None:

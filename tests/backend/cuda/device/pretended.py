@@ -196,7 +196,8 @@ class PretendedDriver:
         for name in ("CUDA_KERNEL_NODE_PARAMS", "CUDA_MEMSET_NODE_PARAMS", "CUDA_MEMCPY3D",
                      "CUfunction", "CUmemorytype", "CUgraphNodeType", "CUDA_VERSION",
                      "CUgraphConditionalNodeType", "CU_GRAPH_COND_ASSIGN_DEFAULT",
-                     "CUevent", "CUstream_flags", "CUstreamCaptureMode"):  # fmt: skip
+                     "CUevent", "CUstream_flags", "CUstreamCaptureMode",
+                     "CUgraphInstantiate_flags"):  # fmt: skip
             setattr(self, name, getattr(real, name))
         self.captured: Graph | None = None
         #: Graphs that have not been destroyed, executable ones apart.
