@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from treadle.dsl.process.recent import Recent
+
 from .buffers import ALL, Block, Cut, Piece
 from .domain import Axis, Numbers, edges
 from .localise import Blocks, Buffer
@@ -133,7 +135,7 @@ class _Combined:
         self, values: Sequence[_Values], width: int, make: Callable[..., Any] | None = None
     ) -> None:
         self.values, self.width, self.make = values, width, make
-        self.known: dict[Hashable, list[Any]] = {}
+        self.known = Recent[Hashable, list[Any]](REMEMBERED)
 
     def key(self, row: Sequence[int]) -> Hashable:
         return tuple([v.key(row) for v in self.values])
@@ -149,8 +151,6 @@ class _Combined:
                 found = list(zip(*every, strict=True))
             else:
                 found = list(map(self.make, *every))
-            if len(self.known) == REMEMBERED:
-                self.known.clear()
             self.known[key] = found
         return found
 

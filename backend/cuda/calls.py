@@ -3,7 +3,6 @@ control flow depends on array contents, and checked mode, run step by step."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +12,7 @@ import numpy as np
 from treadle.dsl.frontend.sources import host_array
 from treadle.dsl.process import locks
 from treadle.dsl.process.locks import cached
+from treadle.dsl.process.recent import Recent
 from treadle.skeletons.lower.pieces import NotDivisible, pieces_of
 
 from ..runtime.executor import Executor
@@ -48,7 +48,7 @@ class RecordedCalls:
 
     def __init__(self, owner: CudaExecutor) -> None:
         self.owner, self.device = owner, owner.device
-        self.tapes: OrderedDict[Hashable, Recording] = OrderedDict()
+        self.tapes = Recent[Hashable, Recording](TAPES)
         #: The parameters to whose values recordings are specialised.
         self.pinned: tuple[int, ...] = ()
         self.recordable = not owner.program.settings.check
@@ -206,8 +206,6 @@ class RecordedCalls:
                 self.tapes.clear()
                 self.pinned = pinned
             self.tapes[(*key, *(params[k] for k in pinned))] = recorded
-            while len(self.tapes) > TAPES:
-                self.tapes.popitem(last=False)
         return recorded
 
     def _direct(self, arrays: list[DeviceArray], params: Params, on_device: bool) -> list[Any]:

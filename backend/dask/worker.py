@@ -6,12 +6,13 @@ of numbers, and chunks of arrays.  It changes nothing, so it can be repeated any
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
 import numpy as np
+
+from treadle.dsl.process.recent import Recent
 
 from ..blocks.buffers import Block, assembled, kept, pieces_of
 from ..blocks.program import BlockProgram
@@ -20,7 +21,7 @@ from ..runtime.storage import unpacked
 #: The programs kept by a process.
 PROGRAMS = 256
 
-_programs: OrderedDict[str, BlockProgram] = OrderedDict()
+_programs = Recent[str, BlockProgram](PROGRAMS)
 _lock = Lock()
 
 
@@ -30,8 +31,6 @@ def program_of(text: str) -> BlockProgram:
         found = _programs.get(text)
         if found is None:
             found = _programs[text] = unpacked(text, BlockProgram, "the program of a task")
-            while len(_programs) > PROGRAMS:
-                _programs.popitem(last=False)
         found.executable  # noqa: B018 - compiled by one thread
     return found
 

@@ -18,6 +18,7 @@ from treadle.dsl.operations.algebra.product_way import ProductWay, executed, lef
 from treadle.dsl.operations.algebra.products import DEEPEST, MatmulOptions
 from treadle.dsl.passes.convolutions import Contraction
 from treadle.dsl.passes.short_folds import LOOPED
+from treadle.dsl.process.recent import Recent
 from treadle.dsl.text import duration
 from treadle.dsl.types import ScalarType, float32
 from treadle.skeletons.products import algorithm_of, executions
@@ -69,7 +70,7 @@ class ProductStep:
         self.slot = owner.planner.slots[node.leaf()]
         self.in_rows = reads_rows(node)
         #: Extents of results by those of the arguments, and the function that repeats such calls.
-        self.results: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}
+        self.results = Recent[tuple[tuple[int, ...], ...], tuple[int, ...]](KEPT)
         self.repeated: Repeated | None = None
 
     def __call__(self, run: HostRun) -> None:
@@ -137,8 +138,6 @@ class ProductStep:
         how = chosen(t, size, options)
         if how is not None and how.levels:
             return None
-        if len(self.results) >= KEPT:
-            self.results.clear()
         self.results[tuple([x.shape for x in args])] = (*batch, size[0], size[2])
         if self.repeated is None:
             self.repeated = self._repeated(run, [x.dtype for x in args])

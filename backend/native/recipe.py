@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Read, substitute, walk
 from treadle.dsl.graph import Input, Leaf, Node
 from treadle.dsl.graphs.encoding import Encoder
+from treadle.dsl.process.recent import Recent
 from treadle.dsl.schedule import Schedule, as_schedule
 
 from ..runtime.disk_cache import DiskCache
@@ -231,8 +231,7 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
 
 # --- keeping ---------------------------------------------------------------------------------
 
-_memory: OrderedDict[str, Recipe] = OrderedDict()
-_MEMORY_LIMIT = 256
+_memory = Recent[str, Recipe](256)
 _disk = DiskCache(folder="recipes")
 
 
@@ -264,7 +263,7 @@ def _kept(key: str) -> Recipe | None:
         except (ArithmeticError, LookupError, TypeError, ValueError):
             _disk.drop(key)  # a complete file with other content
             return None
-        _remember(key, found)
+        _memory[key] = found
     return found
 
 
@@ -272,14 +271,8 @@ def keep(key: Key | None, made: Lowered) -> None:
     """Cache a recipe, if it alone is sufficient to run the node."""
     if key is not None and made.plain:
         recipe = made.recipe.moved({slot: k for k, slot in enumerate(key.slots)})
-        _remember(key.digest, recipe)
+        _memory[key.digest] = recipe
         _disk.put(key.digest, b"", recipe.data())
-
-
-def _remember(key: str, recipe: Recipe) -> None:
-    _memory[key] = recipe
-    while len(_memory) > _MEMORY_LIMIT:
-        _memory.popitem(last=False)
 
 
 def forget() -> None:

@@ -18,7 +18,6 @@ import hashlib
 import math
 import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -30,6 +29,7 @@ from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Loop, Param, Rea
 from treadle.dsl.graph import Generate, Input, Leaf, Node, Permute, Shape, topological
 from treadle.dsl.graphs.names import Names, evaluate
 from treadle.dsl.process import locks
+from treadle.dsl.process.recent import Recent
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import duration
 
@@ -64,7 +64,7 @@ _BATCH = 1 << 20
 
 
 #: Graphs and seconds by what they are of (expressions by their identity, kept weakly).
-_GRAPHS: OrderedDict[Hashable, tuple[BlockGraph, float, list[weakref.ref[Expr]]]] = OrderedDict()
+_GRAPHS = Recent[Hashable, tuple[BlockGraph, float, list[weakref.ref[Expr]]]](_GRAPHS_KEPT)
 _GRAPHS_LOCK = locks.lock()
 _LAST: list[weakref.ref[Queues]] = []
 #: What was last made for an operation.
@@ -352,7 +352,7 @@ class QueueMaker:
                  known: Sequence[Expr], arrays: Sequence[Leaf]) -> None:  # fmt: skip
         self.node, self.plan, self.layer, self.count = node, plan, layer, count
         self.known, self.arrays = tuple(known), tuple(arrays)
-        self._made: OrderedDict[Hashable, Queues] = OrderedDict()
+        self._made = Recent[Hashable, Queues](_KEPT)
         self._lock = locks.lock()
 
     def __call__(self, values: Sequence[Any], contents: Sequence[Any]) -> Any:
@@ -365,11 +365,7 @@ class QueueMaker:
         numbers = tuple(int(v) for v in values)
         key = (numbers, digests)
         with self._lock:
-            found = self._made.get(key)
-            if found is None:
-                found = self._made[key] = self._make(numbers, contents, digests)
-                while len(self._made) > _KEPT:
-                    self._made.popitem(last=False)
+            found = self._made.made(key, lambda: self._make(numbers, contents, digests))
             _PREPARED[self.node] = found
             _LAST[:] = [weakref.ref(found)]
         return found
@@ -400,8 +396,6 @@ class QueueMaker:
         gone = [weakref.ref(e, lambda _: _GRAPHS.pop(key, None)) for e in of]
         with _GRAPHS_LOCK:
             _GRAPHS[key] = graph, seconds, gone
-            while len(_GRAPHS) > _GRAPHS_KEPT:
-                _GRAPHS.popitem(last=False)
         return graph, seconds
 
 

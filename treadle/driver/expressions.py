@@ -6,7 +6,6 @@ One program serves an expression and all others that differ from it in their dat
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -24,6 +23,7 @@ from treadle.dsl.graphs.inputs import inputs_of
 from treadle.dsl.graphs.rebuild import Lines, over_arguments
 from treadle.dsl.process import locks
 from treadle.dsl.process.configuration import Settings, refresh_settings, settings
+from treadle.dsl.process.recent import Recent
 from treadle.dsl.types import LEAF, ScalarType
 
 from .arguments import split_arguments
@@ -42,12 +42,15 @@ def backend_for(name: str | None, data: Iterable[Any]) -> str:
 PROGRAMS = 256
 
 
-class Programs(OrderedDict[Any, Program | SpecialisedExtents]):
+class Programs(Recent[Any, Program | SpecialisedExtents]):
     """Programs by signature, least recently used first.  (Replayed calls do not look up.)
 
     If a program is specialised for short extents, the entry of its signature is their list
     (`SpecialisedExtents`), and the key of the program has their values in addition.
     """
+
+    def __init__(self) -> None:
+        super().__init__(PROGRAMS)
 
     def find(self, key: Any, flat: Sequence[Any]) -> Program | None:
         try:
@@ -70,8 +73,6 @@ class Programs(OrderedDict[Any, Program | SpecialisedExtents]):
             self[key] = specialised
             key = key, specialised.values(shapes)
         self[key] = program
-        while len(self) > PROGRAMS:
-            self.popitem(last=False)
 
 
 def shapes_of(flat: Sequence[Any]) -> tuple[tuple[int, ...], ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from typing import Any
 
 from treadle.dsl.errors import BackendUnavailable, CompilationError
 from treadle.dsl.process import locks
+from treadle.dsl.process.recent import Recent
 from treadle.dsl.process.workers import concurrently
 from treadle.skeletons.ir.kernel import Kernel, statements
 
@@ -48,12 +48,11 @@ class Cubin:
 
 #: No contraction: a product and a sum are fused only where the IR says so.
 _OPTIONS = ("--ptxas-options=-v", "--fmad=false", "--std=c++17", "--no-display-error-number")
-_memory: OrderedDict[tuple[str, DiskCache | None], Cubin] = OrderedDict()
+_memory = Recent[tuple[str, DiskCache | None], Cubin](1024)
 _memory_lock = locks.lock()
 #: Kernels are printed one after the other: Python would not print two in less time, and so the
 #: compiler, which needs no Python, begins with the first while the second is printed.
 _printing = locks.lock()
-_MEMORY_LIMIT = 1024
 _disk = DiskCache(folder="cuda")
 
 
@@ -102,8 +101,6 @@ def compile_text(source: str, name: str, arch: str, *, kernel: Kernel | None = N
         made = _cubin(name, arch, image, source, used, dynamic_shared_bytes, False)
     with _memory_lock:
         _memory[memory_key] = made
-        while len(_memory) > _MEMORY_LIMIT:
-            _memory.popitem(last=False)
     return made
 
 

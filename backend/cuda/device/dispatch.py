@@ -6,9 +6,10 @@ the program (`launch.py`); any other call goes through `RecordedCalls`.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from treadle.dsl.process.recent import Recent
 
 from ..device.optional import ndarray as _ndarray
 
@@ -36,13 +37,11 @@ class Dispatcher:
         self.kinds = [a.dtype if type(a) is _ndarray else type(a) for a in args]
         self.unrepeatable, self.device = unrepeatable, device
         self.ordinal = self.device.ordinal
-        self.known: OrderedDict[tuple[Any, ...], Entry] = OrderedDict()
+        self.known = Recent[tuple[Any, ...], Entry](_KNOWN)
 
     def add(self, args: Sequence[Any], entry: Entry) -> None:
         """Use `entry` for calls with arrays of these extents."""
         self.known[tuple([a.shape for a in args if type(a) is _ndarray])] = entry
-        while len(self.known) > _KNOWN:
-            self.known.popitem(last=False)
 
     def __call__(self, *args: Any) -> Any:
         if len(args) != len(self.kinds):

@@ -6,7 +6,6 @@ import math
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -17,6 +16,7 @@ from cuda.bindings import driver as cu
 from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TracingError, TreadleError
 from treadle.dsl.frontend.sources import PLAIN_ARRAYS
 from treadle.dsl.process import locks
+from treadle.dsl.process.recent import Recent
 
 from ...runtime.memory import POOL
 from ...runtime.types import DeviceArray, DType, HostArray
@@ -113,7 +113,7 @@ class DriverDevice(ABC):
         self.arch = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         self.multiprocessors: int = properties["multiProcessorCount"]
         self.shared: int = properties["sharedMemPerBlockOptin"]
-        self._loaded: OrderedDict[tuple[str, bytes, int], Loaded] = OrderedDict()
+        self._loaded = Recent[tuple[str, bytes, int], Loaded](_LOADED)
         self._lock = locks.lock()
         self._copier = Copier(ordinal)
 
@@ -239,13 +239,8 @@ class DriverDevice(ABC):
         """A compiled kernel, loaded once."""
         key = (cubin.name, cubin.image, threads)
         with self._lock:
-            found = self._loaded.get(key)
-            if found is None:
-                found = self._loaded[key] = Loaded(cubin, threads)
-                while len(self._loaded) > _LOADED:
-                    self._loaded.popitem(last=False)
-            else:
-                self._loaded.move_to_end(key)
+            found = self._loaded.made(key, lambda: Loaded(cubin, threads))
+            self._loaded.move_to_end(key)
         return found
 
     # --- running ---

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from treadle.dsl.process import locks
+from treadle.dsl.process.recent import Recent
 
 from ...runtime.types import DeviceArray, Numbers
 from ..device.calls import DriverError
@@ -71,8 +71,8 @@ class RepeatStep:
             simple and not called and op.test is not None and graphs.conditional(device) is None
         )
         self.addresses: list[int] = []
-        self.graphs: OrderedDict[Hashable, graphs.ExecutableGraph] = OrderedDict()
-        self.seen: OrderedDict[Hashable, None] = OrderedDict()
+        self.graphs = Recent[Hashable, graphs.ExecutableGraph](GRAPHS)
+        self.seen = Recent[Hashable, None](_SEEN)
         self.parts = [*self.even, *self.odd, *self.testing[0], *self.testing[1], *self.back]
         self.indices = {b: indices[b] for b in (*op.reads, *op.writes)}
         self.touched = sorted(set(self.indices.values()))
@@ -90,7 +90,7 @@ class RepeatStep:
     def run(self, stream: int) -> None:
         if self.test is not None:
             if self.conditional:
-                self._graph(self._key(0), lambda: graphs.while_graph(self)).launch(stream)
+                self.graphs.made(self._key(0), lambda: graphs.while_graph(self)).launch(stream)
             else:
                 self._host_tested(stream)
             return
@@ -101,7 +101,9 @@ class RepeatStep:
                 raise DriverError("CUDA_ERROR_NOT_SUPPORTED", "a graph of a long loop")
         elif self.chunk and left >= 2 * self.chunk and self._worth_a_graph(left, key):
             capture = None if self.captures is None else self.captures.on(stream)
-            graph = self._graph(key, lambda: graphs.iterations_graph(self, self.chunk, capture))
+            graph = self.graphs.made(
+                key, lambda: graphs.iterations_graph(self, self.chunk, capture)
+            )
             while left >= self.chunk:
                 graph.launch(stream)
                 left -= self.chunk
@@ -117,21 +119,7 @@ class RepeatStep:
 
     def _worth_a_graph(self, count: int, key: tuple[Hashable, ...]) -> bool:
         """Whether the loop has many iterations, or has run with this key before."""
-        if count >= LONG * self.chunk or key in self.graphs or key in self.seen:
-            return True
-        self.seen[key] = None
-        if len(self.seen) > _SEEN:
-            self.seen.popitem(last=False)
-        return False
-
-    def _graph(self, key: tuple[Hashable, ...], make: Callable[[], graphs.ExecutableGraph]
-               ) -> graphs.ExecutableGraph:  # fmt: skip
-        found = self.graphs.get(key)
-        if found is None:
-            found = self.graphs[key] = make()
-            while len(self.graphs) > GRAPHS:
-                self.graphs.popitem(last=False)
-        return found
+        return count >= LONG * self.chunk or key in self.graphs or self.seen.seen(key)
 
     def _host_tested(self, stream: int) -> None:
         """Run the loop; the host waits for the result of each test."""
@@ -242,8 +230,8 @@ class Replay:
         self.posted = [indices[b] for b in tape.numbers]
         self.key: list[int] | None = None
         #: The graphs of all parts, by start.
-        self.graphs: OrderedDict[Hashable, dict[int, graphs.ExecutableGraph]] = OrderedDict()
-        self.seen: OrderedDict[Hashable, None] = OrderedDict()
+        self.graphs = Recent[Hashable, dict[int, graphs.ExecutableGraph]](GRAPHS)
+        self.seen = Recent[Hashable, None](_SEEN)
         self.lock = locks.lock()
 
     def __call__(
@@ -314,10 +302,7 @@ class Replay:
         found = self.graphs.get(key)
         if found is not None:
             return found
-        if key not in self.seen:
-            self.seen[key] = None
-            if len(self.seen) > _SEEN:
-                self.seen.popitem(last=False)
+        if not self.seen.seen(key):
             return {}
         post = None
         if self.mailbox is not None and self.whole:
@@ -329,8 +314,6 @@ class Replay:
             )
             for a, b in self.parts.items()
         }
-        while len(self.graphs) > GRAPHS:
-            self.graphs.popitem(last=False)
         return made
 
 

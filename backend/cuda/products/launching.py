@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from treadle.dsl.process.recent import Recent
+
 from ..compile.nvrtc import compile_text
 from .form import FORMS, Code, sum_source
 
@@ -70,15 +72,13 @@ class Launching:
 
     def __init__(self, device: Any) -> None:
         self.device = device
-        self._loaded: dict[Code | tuple[str, str], Any] = {}
+        self._loaded = Recent[Code | tuple[str, str], Any](KEPT)
 
     def load(self, what: Code | tuple[str, str], name: str, threads: int, shared: int) -> Any:
         found = self._loaded.get(what)
         if found is None:
             source = sum_source(FORMS[what[1]]) if isinstance(what, tuple) else what.source()
             cubin = compile_text(source, name, self.device.arch, dynamic_shared_bytes=shared)
-            if len(self._loaded) >= KEPT:
-                self._loaded.clear()
             found = self._loaded[what] = self.device.load(cubin, threads)
         return found
 

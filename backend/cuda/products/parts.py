@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.expr import Index, Read
 from treadle.dsl.graph import Generate, Matmul
+from treadle.dsl.process.recent import Recent
 from treadle.skeletons.products import algorithm_of
 from treadle.skeletons.products.epilogue import without_epilogue
 
@@ -59,7 +60,7 @@ class ProductStep:
         if error is not None:
             raise error
         self.extents = HostValues(owner.host, (*node.batch, node.m, node.k, node.n))
-        self.decisions: dict[Any, Decision] = {}
+        self.decisions = Recent[Any, Decision](KEPT)  # extents may change in every iteration
         self.steps: dict[Any, Steps] = {}
 
     def __call__(self, run: DeviceRun) -> None:
@@ -77,8 +78,6 @@ class ProductStep:
     def _decision(self, size: tuple[int, ...], scattered: frozenset[str] | None) -> Decision:
         found = self.decisions.get((size, scattered))
         if found is None:
-            if len(self.decisions) >= KEPT:  # extents that change from iteration to iteration
-                self.decisions.clear()
             m, k, n = size[-3:]
             found = self.decisions[size, scattered] = decide(
                 self.engine, self.node, (m, k, n), processors=self.owner.device.multiprocessors,

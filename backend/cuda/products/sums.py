@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from treadle.dsl.process.recent import Recent
+
 from ..compile.nvrtc import compile_text
 from .form import text
 from .launching import address_of
@@ -64,7 +66,7 @@ class Adder:
 
     def __init__(self, device: Any) -> None:
         self.device = device
-        self._loaded: dict[tuple[Any, Table, int], tuple[Any, Any]] = {}
+        self._loaded = Recent[tuple[Any, Table, int], tuple[Any, Any]](_KEPT)
 
     def __call__(self, made: Sequence[tuple[Any, Terms]], shared: Terms = ()) -> None:
         """`out[...] = Σ c·x + Σ shared` for every (out, terms), all two-dimensional, of one shape
@@ -124,14 +126,12 @@ class Adder:
 
     def _kernel(self, dtype: Any, table: Table, read: int) -> tuple[Any, Any]:
         key = dtype, table, read
-        found = self._loaded.get(key)
-        if found is None:
+
+        def make() -> tuple[Any, Any]:
             cubin = compile_text(source(dtype, table, read), "sums", self.device.arch)
-            found = self.device.load(cubin, _THREADS), _arguments(read, len(table))
-            if len(self._loaded) >= _KEPT:
-                self._loaded.clear()
-            self._loaded[key] = found
-        return found
+            return self.device.load(cubin, _THREADS), _arguments(read, len(table))
+
+        return self._loaded.made(key, make)
 
 
 @lru_cache(maxsize=64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from treadle.dsl.errors import TracingError
 from treadle.dsl.graph import Leaf
+from treadle.dsl.process.recent import Recent
 
 from ...blocks import report
 from ...blocks.domain import Chunks, even
@@ -35,7 +35,7 @@ class SeveralExecutable:
     def __init__(self, program: TracedProgram, peers: Peers) -> None:
         self.program, self.peers = program, peers
         self.engine = engine(program.settings, len(peers.ordinals), peers.memory)
-        self.schedules: OrderedDict[object, Schedule] = OrderedDict()
+        self.schedules = Recent[object, Schedule](SCHEDULES)
         #: The positions of the numbers on which a plan may depend; others a call gives anew.
         self.planned = [
             k for k, p in enumerate(program.params) if p.type.is_integer or p.type.family == "bool"
@@ -89,8 +89,6 @@ class SeveralExecutable:
                 with self.peers.on(0):
                     array = self.peers.upload(np.asarray(value, leaf.type.numpy))
                 found.constants[leaf] = Parts(plan.chunks[leaf], (0,), [array], leaf.type.numpy)
-            while len(self.schedules) > SCHEDULES:
-                self.schedules.popitem(last=False)
         return found
 
     def replay(

@@ -23,7 +23,7 @@ the other, in the order in which they are queued.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -36,6 +36,7 @@ from treadle.dsl.errors import DeviceOutOfMemory
 from treadle.dsl.expr import Param
 from treadle.dsl.graph import ArrayLoop, Leaf
 from treadle.dsl.process.locks import cached
+from treadle.dsl.process.recent import Recent
 
 from ...blocks.domain import Axis, Chunks, edges
 from ...blocks.stages import Plan, Stage
@@ -218,8 +219,8 @@ class Schedule:
         self.constants: dict[Leaf, Parts] = {}
         #: The results that are computed; graphs by the addresses of arguments and results.
         self.made = [x for x in dict.fromkeys(plan.roots) if x not in owners]
-        self.graphs: OrderedDict[Hashable, Callable[[], None]] = OrderedDict()
-        self.seen: OrderedDict[Hashable, None] = OrderedDict()
+        self.graphs = Recent[Hashable, Callable[[], None]](GRAPHS)
+        self.seen = Recent[Hashable, None](SEEN)
         # A loop in several windows keeps GPUs busy for longer than the host needs to queue them.
         loops = Counter(s.blocks.node for s in plan.stages if isinstance(s.blocks.node, ArrayLoop))
         self.capturable = max(loops.values(), default=1) == 1
@@ -365,10 +366,7 @@ class Schedule:
             numbers = (np.asarray(params[k]).tobytes() for k in self.given.values())
             key = (*map(peers.place, arrays), *numbers)
             graph = self.graphs.get(key)
-            if graph is None and key not in self.seen:
-                self.seen[key] = None
-                if len(self.seen) > SEEN:
-                    self.seen.popitem(last=False)
+            if graph is None and not self.seen.seen(key):
                 return self._queued(peers, given, params, made)
             if graph is None:
                 graph = peers.captured(lambda: self._stages(peers, given, params, made, fixed=True))
@@ -376,8 +374,6 @@ class Schedule:
                     self.capturable = False
                     return self._queued(peers, given, params, made)
                 self.graphs[key] = graph
-                if len(self.graphs) > GRAPHS:
-                    self.graphs.popitem(last=False)
         except DeviceOutOfMemory:
             self.capturable = False
             self.graphs.clear()

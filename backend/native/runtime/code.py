@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import struct
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from treadle.dsl.errors import CompilationError
 from treadle.dsl.process import locks
+from treadle.dsl.process.recent import Recent
 from treadle.dsl.types import ScalarType
 
 from ...runtime.disk_cache import DiskCache
@@ -147,11 +147,10 @@ def _fit(value: float, t: ScalarType) -> float:
 #: A digest, the identities of foreign functions, and the cache.
 _Key = tuple[str, tuple[int, ...], DiskCache | None]
 #: Code by key.  Kernels are not kept: their buffers may hold on to arrays.
-_memory: OrderedDict[_Key, Linked] = OrderedDict()
+_memory = Recent[_Key, Linked](256)
 #: Code that calls foreign functions, which it keeps, as long as a program does.
 _calling: weakref.WeakValueDictionary[_Key, Linked] = weakref.WeakValueDictionary()
 _memory_lock = locks.lock()
-_MEMORY_LIMIT = 256
 _disk = DiskCache()
 
 
@@ -189,8 +188,6 @@ def keep(digest: str, image: bytes, symbols: Sequence[str],
             _calling[key] = linked
             return linked
         _memory[key] = linked
-        while len(_memory) > _MEMORY_LIMIT:
-            _memory.popitem(last=False)
     return linked
 
 
