@@ -580,9 +580,6 @@ _KEYWORDS = {
         "stencil.": "It is called where the array is, td.stencil(f, a), in a function with @td.jit",
         "where.":
             "The indices where it holds are td.nonzero(p), the elements a[p] or td.filter(f, a)",
-        "unique.return_inverse": "td.unique_inverse(a) gives values and inverse indices",
-        "unique.return_counts": "td.unique_counts(a) gives values and counts",
-        "unique.return_index": "td.unique_all(a) gives values, indices, inverse indices and counts",
         "unique.axis": "Of rows, outside of compiled functions: np.unique(a, axis=0)",
         "choice. integers. integers.* permutation. shuffle.":
             "The first argument is a key, td.random.key(0)",

@@ -7,7 +7,7 @@ import pytest
 
 import treadle as td
 
-from .helpers import COMPLEXES, DTYPES, EXTENTS, assert_same, dt, generator, small, wide
+from .helpers import COMPLEXES, DTYPES, EXTENTS, assert_same, dt, generator, small, to_host, wide
 
 
 @pytest.mark.sample(3)
@@ -172,6 +172,23 @@ def test_unique(check):
             np.ones(np.unique(a).size, "i8"),
         )
     check(cases)
+
+
+def test_unique_with_more_than_the_values(backend):
+    """Of tuples, and by NumPy's function in what is compiled; NaN is one value, or each is."""
+    first, second = np.array([1, 1, 0, 1]), np.array([2, 2, 1, 0])
+    found = td.run(td.unique(td.zip(first, second), True, True, True), backend=backend)
+    values, *others = found
+    assert [to_host(part).tolist() for part in values] == [[0, 1, 1], [1, 0, 2]]
+    assert [to_host(x).tolist() for x in others] == [[2, 3, 0], [2, 2, 0, 1], [1, 1, 2]]
+    a = np.array([[3.0, np.nan], [np.nan, 3.0]])
+    counted = td.jit(lambda a: np.unique(a, return_inverse=True, return_counts=True),
+                     backend=backend)  # fmt: skip
+    for got, want in zip(counted(a), np.unique(a, return_inverse=True, return_counts=True),
+                         strict=True):  # fmt: skip
+        assert_same(to_host(got), want)
+    apart = td.unique(a, return_counts=True, equal_nan=False)
+    assert to_host(td.run(apart, backend=backend)[1]).tolist() == [2, 1, 1]
 
 
 def test_histogram(check):

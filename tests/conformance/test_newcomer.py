@@ -726,8 +726,6 @@ class Pair(NamedTuple):
 def test_names_that_are_missed_have_advice():
     a = td.iota(3)
     for error, line, said in (
-        (td.TracingError, lambda: td.unique(a, return_inverse=True), "td.unique_inverse"),
-        (td.TracingError, lambda: td.unique(a, return_counts=True), "td.unique_counts"),
         (td.ShapeError, lambda: td.pad(a, 1, mode="linear_ramp"), "np.pad"),
         (AttributeError, lambda: a.summ, "Did you mean sum"),
         (AttributeError, lambda: td.segment_sum, r"zeros\(n\).at\[ids\].add\(a\)"),

@@ -35,6 +35,9 @@ CASES = [
     ("intersect1d", I, I[1:], False, True), ("setdiff1d", K, np.array([1]), True),
     *[(f"unique_{part}", x) for part in ("counts", "inverse", "all")
       for x in (I, U, V, B, EMPTY, ONE, np.array([1, np.nan, np.nan, 1]))],
+    *[("unique", x, *asked)
+      for x in (I, U, V, B, C, EMPTY, ONE, np.array([1, np.nan, np.nan, 1]))
+      for asked in ((), (True,), (False, True), (False, False, True), (True, True, True))],
     *[("trim_zeros", x, trim) for x in (np.array([0, 0, 1, 0, 2, 0]), np.zeros(3), EMPTY, Z, V)
       for trim in ("fb", "f", "B")],
     ("trim_zeros", Z, "fb", 0), ("trim_zeros", Z, "fb", (1,)),

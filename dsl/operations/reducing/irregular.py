@@ -13,6 +13,7 @@ from ...annotations import ArrayLike, Element, Function1, Function2, ScheduleLik
 from ...array import Array
 from ...errors import AxisError, DTypeError, ShapeError, user_location
 from ...expr import Const, Expr, Index, Read, constant
+from ...frontend.call_cache import HostArray
 from ...frontend.refusals import no_array
 from ...frontend.sources import as_array, is_arraylike, normalise_source, use
 from ...frontend.tracing import enclosing_kernel, forbid_nesting, is_tracing_program
@@ -20,7 +21,7 @@ from ...graph import Check, Generate, Label, Library, Output, Permute, indices, 
 from ...libraries.sort import sorting
 from ...scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift
 from ...shapes import require, same_shape
-from ...types import LEAF, ScalarType, bool_, complex64, complex128, int64
+from ...types import LEAF, ScalarType, complex64, complex128, int64
 from ..common import label_of, normalise_axis, operation, require_axes, trace_elements
 from ..control import cond, while_loop
 from ..elements.functions import cast, logical_not, where
@@ -30,8 +31,7 @@ from ..indexing.making import iota, the
 from .scans import scan_array
 from .segments import add_lengths, length_of, segment_of_position
 
-__all__ = ["argsort", "compact", "expand", "filter", "isin", "sort", "sort_complex",
-           "unique"]  # fmt: skip
+__all__ = ["argsort", "compact", "expand", "filter", "isin", "sort", "sort_complex"]
 
 
 @operation
@@ -281,39 +281,6 @@ def argsort(
     return array.shape[axis] - 1 - found
 
 
-@operation
-def unique(a: ArrayLike) -> Array:
-    """The distinct elements, ascending; the extent is computed by the kernels.
-
-    Result: a sorted array of rank 1.
-
-    >>> td.unique([2, 1, 2])
-    Array([1, 2])
-    """
-    forbid_nesting("unique")
-    array = flatten(as_array(a, "unique"))
-    ordered = sort(array)
-    before = apply_primitive(
-        "maximum", [apply_primitive("subtract", [Index(0), constant(1)]), constant(0)]
-    )
-    differs: Expr = Const(False, bool_)
-    for here, previous in zip(
-        ordered._element((Index(0),)), ordered._element((before,)), strict=True
-    ):
-        other = apply_primitive("not_equal", [here, previous])
-        if here.type.is_inexact:  # all NaN count as equal, as in NumPy
-            both = [apply_primitive("isnan", [e]) for e in (here, previous)]
-            nan = apply_primitive("logical_not", [apply_primitive("logical_and", both)])
-            other = apply_primitive("logical_and", [other, nan])
-        differs = apply_primitive("logical_or", [differs, other])
-    is_new = apply_primitive(
-        "logical_or", [apply_primitive("equal", [Index(0), constant(0)]), differs]
-    )
-    mask = Generate(ordered._shape, (is_new,), label=Label("unique"), where=user_location())
-    values, _ = compact(Array(mask.leaves), ordered, name="unique")
-    return values
-
-
 #: The length of a table of flags, which a core's cache holds.
 _FLAGS = 1 << 16
 
@@ -345,7 +312,7 @@ def isin(
     computed = isinstance(test_elements, Array)
     if not (numbers or computed or is_arraylike(test_elements)):
         raise no_array(test_elements, "isin")
-    values: np.ndarray[Any, Any] | None = None
+    values: HostArray | None = None
     if numbers or not (computed or is_tracing_program()):
         values = np.unique(normalise_source(test_elements))
         table = use(values)
@@ -378,7 +345,7 @@ def isin(
     return the(found) if isinstance(element, Scalar) else found
 
 
-def _flags(values: np.ndarray[Any, Any]) -> tuple[Array, int, int] | None:
+def _flags(values: HostArray) -> tuple[Array, int, int] | None:
     """For each integer from the first of ascending ones to the last, whether it is among them; None
     for others, and for too long a table."""
     if values.dtype.kind not in "iu" or not values.size:

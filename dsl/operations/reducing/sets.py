@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
-from ...annotations import ArrayLike, AxisLike, IntLike
+from ...annotations import ArrayLike, AxisLike, IntLike, ScheduleLike
 from ...array import Array
-from ...errors import TracingError
+from ...errors import TracingError, user_location
+from ...expr import Index, constant
 from ...frontend.sources import as_array
-from ...scalar import Scalar
+from ...frontend.tracing import forbid_nesting
+from ...graph import Generate, Label
+from ...scalar import Scalar, apply_primitive
 from ..common import normalise_axes, operation
 from ..control import cond
 from ..elements import functions as fn
@@ -17,12 +20,12 @@ from ..indexing.index_space import flatten, reshape, take
 from ..indexing.joining import concatenate
 from ..indexing.making import generate, iota, the, zeros
 from ..indexing.permuting import scatter
-from .irregular import argsort, compact, isin, sort, unique
+from .irregular import argsort, compact, isin, sort
 from .reductions import any as any_, max as max_, min as min_
 from .scans import cumsum
 
-__all__ = ["intersect1d", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique_all",
-           "unique_counts", "unique_inverse", "unique_values"]  # fmt: skip
+__all__ = ["intersect1d", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique",
+           "unique_all", "unique_counts", "unique_inverse", "unique_values"]  # fmt: skip
 
 
 class UniqueAll(NamedTuple):
@@ -48,6 +51,50 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Array
 
 
+@overload
+def unique(
+    a: ArrayLike, *, equal_nan: bool = True, name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array: ...  # fmt: skip
+@overload
+def unique(
+    a: ArrayLike, return_index: bool = False, return_inverse: bool = False,
+    return_counts: bool = False, *, equal_nan: bool = True, name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array | tuple[Array, ...]: ...  # fmt: skip
+@operation
+def unique(
+    a: ArrayLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    *,
+    equal_nan: bool = True,
+) -> Array | tuple[Array, ...]:
+    """The distinct elements, ascending; the extent is computed by the kernels.
+
+    Parameters
+        return_index: whether to return the first index of each; default False.
+        return_inverse: whether to return, for each element of `a`, the index of its value.
+        return_counts: whether to return how often each occurs.
+        equal_nan: whether all NaN are one value (default True); if not, each is a value of its own.
+
+    Result: a sorted array of rank 1, or a tuple of it and what else was asked for, in this order.
+
+    >>> td.unique([2, 1, 2])
+    Array([1, 2])
+    >>> td.unique([2, 1, 2], return_counts=True)
+    (Array([1, 2]), Array([1, 2]))
+    """
+    forbid_nesting("unique")
+    array = as_array(a, "unique")
+    asked = return_index, return_inverse, return_counts
+    if not any(asked):
+        return _ascending(array, equal_nan, "unique")
+    values, *others = _distinct(array, equal_nan, "unique")
+    return values, *(part for part, wanted in zip(others, asked, strict=True) if wanted)
+
+
 @operation
 def unique_all(x: ArrayLike) -> UniqueAll:
     """The distinct elements, ascending, with the first index and the number of each, and for each
@@ -61,14 +108,17 @@ def unique_all(x: ArrayLike) -> UniqueAll:
     >>> [part.tolist() for part in found]
     [[1, 3], [1, 0], [1, 0, 1], [1, 2]]
     """
-    array = as_array(x, "unique_all")
+    return _distinct(as_array(x, "unique_all"), False, "unique_all")
+
+
+def _distinct(array: Array, equal_nan: bool, operation: str) -> UniqueAll:
     flat = flatten(array)
     n = flat.shape[0]
     order = argsort(flat)
     # Three kernels read each element twice.
-    ordered = as_array(compute(take(flat, order)), "unique_all")
-    first = generate((n,), lambda k: cond(k > 0, ordered[k] != ordered[k - 1], True))
-    values, found = compact(first, ordered)
+    ordered = as_array(compute(take(flat, order)), operation)
+    first = _starts(ordered, equal_nan)
+    values, found = compact(first, ordered, name=operation)
     starts = compact(first, iota(n))[0]
     count = the(found)
 
@@ -80,6 +130,31 @@ def unique_all(x: ArrayLike) -> UniqueAll:
     ranks = cumsum(first) - 1
     inverse = scatter(zeros(n, int), order, ranks)
     return UniqueAll(values, compact(first, order)[0], reshape(inverse, array.shape), counts)
+
+
+def _ascending(array: Array, equal_nan: bool, operation: str) -> Array:
+    """The distinct elements, and nothing else."""
+    ordered = sort(flatten(array))
+    return compact(_starts(ordered, equal_nan), ordered, name=operation)[0]
+
+
+def _starts(ordered: Array, equal_nan: bool) -> Array:
+    """Where the elements of a sorted array differ from those before, and where there is none."""
+    before = apply_primitive(
+        "maximum", [apply_primitive("subtract", [Index(0), constant(1)]), constant(0)]
+    )
+    new = apply_primitive("equal", [Index(0), constant(0)])
+    for here, previous in zip(
+        ordered._element((Index(0),)), ordered._element((before,)), strict=True
+    ):
+        other = apply_primitive("not_equal", [here, previous])
+        if equal_nan and here.type.is_inexact:
+            both = [apply_primitive("isnan", [e]) for e in (here, previous)]
+            nan = apply_primitive("logical_not", [apply_primitive("logical_and", both)])
+            other = apply_primitive("logical_and", [other, nan])
+        new = apply_primitive("logical_or", [new, other])
+    mask = Generate(ordered._shape, (new,), label=Label("unique"), where=user_location())
+    return Array(mask.leaves)
 
 
 @operation
@@ -115,9 +190,7 @@ def unique_values(x: ArrayLike) -> Array:
     >>> td.unique_values(np.array([3, 1, 2]))
     Array([1, 2, 3])
     """
-    ordered = sort(flatten(as_array(x, "unique_values")))
-    first = generate(ordered.shape, lambda k: cond(k > 0, ordered[k] != ordered[k - 1], True))
-    return compact(first, ordered)[0]
+    return _ascending(as_array(x, "unique_values"), False, "unique_values")
 
 
 def _alike(a: ArrayLike, b: ArrayLike, operation: str) -> tuple[Array, Array]:
