@@ -16,6 +16,8 @@ from . import cost
 ENGINES = frozenset(("float32", "int32", "uint32"))
 #: Those of which kernels compute many small products, and the library others.
 BATCHED = frozenset(("float16", "bfloat16", "float32"))
+#: Those of which kernels also compute larger products of arrays that were broadcast, each again.
+BROADCAST = frozenset(("float64",))
 #: The most arrays with the operand's extents that an element may be computed from.
 SOURCES = 2
 #: The most operations per element, of one product and of those along leading axes: beyond this, a
@@ -45,6 +47,14 @@ def sources(e: Expr, casts: bool = False) -> tuple[Read, ...] | None:
             return None
         found[x] = None
     return tuple(found) if len(found) <= SOURCES else None
+
+
+def is_broadcast(body: Sequence[Expr], rank: int) -> bool:
+    """Whether elements are computed from smaller arrays alone, of which none varies along all axes:
+    products then load less than if the elements were stored."""
+    found = [e for e in walk(body) if isinstance(e, Read) and e.varies]
+    axes = ({a.axis for a in walk(e.args) if isinstance(a, Index)} for e in found)
+    return bool(found) and all(len(own) < rank for own in axes)
 
 
 def why_not(body: Sequence[Expr], rank: int) -> str | None:

@@ -80,6 +80,7 @@ class Uses:
     reads: dict[tuple[Node, Read], float] = field(default_factory=dict)
     by_matmul: bool = False
     by_view: bool = False  # by a matrix product through a view, and by others
+    products: frozenset[Matmul] | None = None  # the readers, directly or through views, if all are
     by_stencil: bool = False
     by_other_region: bool = False
     times: float = 0.0  # evaluations of an element, were it inlined
@@ -145,10 +146,18 @@ def _look_through_views(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
     the product, rather than that each view is stored."""
     for node in reversed(list(topological(roots))):
         use = uses.get(node)
-        readers = {reader for reader, _ in use.reads} if use is not None else set()
-        if use is not None and isinstance(node, Generate) and len(readers) > 1:
-            views = (r for r in readers if isinstance(r, Generate) and cost.is_view(r.elements))
+        if use is None or not isinstance(node, Generate):
+            continue
+        readers = {reader for reader, _ in use.reads}
+        views = [r for r in readers if isinstance(r, Generate) and cost.is_view(r.elements)]
+        if len(readers) > 1:
             use.by_view = any(r in uses and (uses[r].by_matmul or uses[r].by_view) for r in views)
+        through = [uses[r].products if cost.is_affine_view(r.elements) and not r.label.ordered
+                   else None for r in views if r in uses]  # fmt: skip
+        products = {r for r in readers if isinstance(r, Matmul)}
+        if use.whole is None and len(products) + len(through) == len(readers):
+            found = [p for p in through if p is not None]
+            use.products = frozenset(products.union(*found)) if len(found) == len(through) else None
 
 
 def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
@@ -228,12 +237,16 @@ def checked_by_data(node: Node) -> bool:
 def _why_not_loaded(node: Generate, use: Uses, body: tuple[Expr, ...], loads: frozenset[str]
                     ) -> str | None:  # fmt: skip
     """None where a product computes elements while it loads them, on a backend that does so for
-    `loads`: those that nothing else reads, once for each of its operands."""
-    (*readers,) = {reader for reader, _ in use.reads}
-    if len(readers) != 1 or not isinstance(readers[0], Matmul) or use.by_other_region:
+    `loads`: those that nothing else reads, once for each of its operands; what was broadcast, for
+    several products."""
+    if use.products is None or use.by_other_region:
         return "a matrix product reads every element many times"
-    types = operands.BATCHED & loads if readers[0].batch else operands.ENGINES & loads
-    if node.outputs[0].type.name not in types:
+    batched = all(p.batch for p in use.products)
+    alone = len({reader for reader, _ in use.reads}) == 1 and use.by_matmul
+    types = (operands.BATCHED if batched else operands.ENGINES) if alone else frozenset()
+    if batched and operands.is_broadcast(body, len(node.shape)):
+        types |= operands.BROADCAST
+    if node.outputs[0].type.name not in types & loads:
         return "a matrix product reads every element many times"
     return operands.why_not(body, len(node.shape))
 
@@ -282,6 +295,8 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
             )
     if use.by_matmul and not (view and cost.is_affine_view(body)):
         return _why_not_loaded(node, use, body, loads)
+    if use.products and not view and _why_not_loaded(node, use, body, loads) is None:
+        return None
     if not view and (axes := row_axes(body, node.shape)) is not None:
         if not all(reads_rows(reader, e, axes) for reader, e in use.reads):
             return "the elements of a row share work, and its reader does not compute whole rows"
@@ -462,7 +477,8 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with cheap or once-used producers inside their consumers."""
     uses = find_uses(roots, context.target.gpu)
     engine = context.target.gpu and not context.settings.check
-    loads = operands.ENGINES | operands.BATCHED if engine else frozenset()
+    every = operands.ENGINES | operands.BATCHED | operands.BROADCAST
+    loads = every if engine else frozenset()
     transposes = not context.target.gpu
     builder, inliner = Rebuilder(), Inliner()
     taken = _Taken()

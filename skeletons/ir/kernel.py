@@ -318,14 +318,20 @@ class Collective(Statement):
 
 @dataclass(frozen=True, eq=False)
 class WarpProduct(Statement):
-    """The product of a 16 × 16 and a 16 × 8 matrix of 16-bit floats, added to float32 sums, by the
-    32 threads of a warp together (tensor cores); all of them must execute it.
+    """The product of a 16 × 16 and a 16 × 8 matrix of 16-bit floats, added to float32 sums, or of a
+    16 × 8 and an 8 × 8 matrix of float64, by the 32 threads of a warp together (tensor cores); all
+    of them must execute it.
 
     Thread 4·g + q (q < 4) passes, with j = 2·q and j + 1 for each pair:
 
         left   row g: k = j, j + 1;  row g + 8: j, j + 1;  row g: j + 8, j + 9;  row g + 8: the same
         right  column g: k = j, j + 1, j + 8, j + 9
         sums   row g: columns j, j + 1;  row g + 8: columns j, j + 1
+
+    or, of float64,
+
+        left   rows g, g + 8: k = q;  rows g, g + 8: k = q + 4
+        right  column g: k = q, q + 4
 
     and gets the new sums in `vars`, in the order of `sums`.  Products are exact; how they are
     rounded when they are added depends on the hardware.

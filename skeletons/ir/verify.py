@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
-from treadle.dsl.types import bfloat16, float16, float32, uint32
+from treadle.dsl.types import bfloat16, float16, float32, float64, uint32
 
 from . import kernel as ir
 
@@ -131,12 +131,12 @@ class _Verifier:
                 self.block(s.other, here)
 
     def warp_product(self, s: ir.WarpProduct) -> None:
-        if [len(x) for x in (s.vars, s.sums, s.left, s.right)] != [4, 4, 8, 4]:
+        of, into = ({e.type for e in x} for x in ((*s.left, *s.right), (*s.vars, *s.sums)))
+        deep = 2 if of == {float64} else 4
+        if [len(x) for x in (s.vars, s.sums, s.left, s.right)] != [4, 4, 2 * deep, deep]:
             self.fail("a warp product of other extents")
-        of = {e.type for e in (*s.left, *s.right)}
-        if {e.type for e in (*s.vars, *s.sums)} != {float32} or not (
-            of == {float16} or of == {bfloat16}
-        ):
+        sums = {float64} if of == {float64} else {float32}
+        if into != sums or of not in ({float16}, {bfloat16}, {float64}):
             self.fail(f"a warp product of {', '.join(sorted(t.name for t in of))}")
 
     def reduce(self, s: ir.Reduce, here: set[Var]) -> None:

@@ -14,6 +14,9 @@ Sums are formed in the order of k, one term at a time (floats fused: one roundin
 extents: all block shapes give the same bits.  float16 and bfloat16 accumulate in float32; integers
 wrap, those below 32 bits in 32; bool is or-of-ands.
 
+Tensor cores multiply float64, eight elements of k at a time.  Few products over a long inner axis
+are cut along it: each block sums a part, and another kernel adds the parts in order.
+
 Rows and columns beyond the matrix repeat its last ones and are not stored; only the last step tests
 the end of the inner axis.
 """
@@ -24,9 +27,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import Expr, Index, Read, Var, constant, walk
+from treadle.dsl.expr import Apply, Expr, Index, Read, Var, constant, primitive, walk
 from treadle.dsl.graph import Matmul
-from treadle.dsl.types import ScalarType
+from treadle.dsl.types import ScalarType, float64
 
 from ..ir import arithmetic as at, kernel as ir
 from ..ir.linearize import Linearizer, zero
@@ -66,9 +69,9 @@ class Tile:
     def threads(self) -> int:
         return self.warps[0] * self.warps[1] * common.WARP
 
-    def span(self, side: int, width: int) -> int:
-        """Rows (side 0) or columns (1) of a block, for groups of `width` elements."""
-        return self.warps[side] * self.groups[side] * LANES[side] * width
+    def span(self, side: int, t: ScalarType) -> int:
+        """Rows (side 0) or columns (1) of a block for sums of type `t`."""
+        return self.warps[side] * self.groups[side] * LANES[side] * widths(t)[side]
 
 
 #: By bytes of the accumulator type: large blocks, then smaller ones for few or small matrices.
@@ -77,6 +80,23 @@ TILES = {
     8: (Tile((2, 4), (4, 2), 8, 2), Tile((2, 2), (2, 2), 8, 0), Tile((1, 1), (2, 2), 8, 0)),
     16: (Tile((2, 4), (4, 4), 4, 2), Tile((2, 2), (2, 2), 8, 0), Tile((1, 1), (2, 2), 8, 0)),
 }  # fmt: skip
+#: The same on tensor cores, where a group of rows is one row.
+TENSOR = (Tile((4, 2), (4, 4), 16, 2), Tile((2, 2), (4, 4), 16, 3), Tile((1, 1), (4, 4), 16, 0))
+#: Elements of k that tensor cores multiply at a time.
+DEEP = 8
+#: The parts of products of CUT × CUT elements that are computed at a time, if that many are large
+#: enough (constants, since sums depend on them), and the least elements of k of a part.
+CUT, PARTS, LONG = 64, 1024, 256
+
+
+def widths(t: ScalarType) -> tuple[int, int]:
+    """The rows and columns of a group for sums of type `t`."""
+    return (1 if t == float64 else 16 // t.bytes), 16 // t.bytes
+
+
+def tiles(t: ScalarType) -> Sequence[Tile]:
+    """The block shapes for sums of type `t`."""
+    return TENSOR if t == float64 else TILES[t.bytes]
 
 
 def lower_matmul(node: Matmul, context: LoweringContext) -> ir.Lowered:
@@ -85,11 +105,11 @@ def lower_matmul(node: Matmul, context: LoweringContext) -> ir.Lowered:
     small = _small_kernel(builder, node)
     if small is not None:
         return builder.lowered(small)
-    made = _Matmul(builder, node)
+    made = (_TensorMatmul if sum_type(node.left.type) == float64 else _Matmul)(builder, node)
     small = made.kernel(2, False, None)
     middle = made.kernel(1, False, small)
     plain = made.kernel(0, False, middle)
-    return builder.lowered(made.kernel(0, True, plain) if made.wide else plain)
+    return builder.lowered(made.kernel(0, True, plain) if made.wide else plain, *made.after())
 
 
 def _small_kernel(builder: Builder, node: Matmul) -> ir.Kernel | None:
@@ -141,10 +161,15 @@ class _Operand:
 class _Fetch:
     """One operand in one kernel: a thread's shares of a step."""
 
-    def __init__(self, operand: _Operand, tile: Tile, span: int, wide: bool) -> None:
+    def __init__(self, operand: _Operand, tile: Tile, span: int, wide: bool, tensor: bool) -> None:
         self.operand, self.span, self.depth = operand, span, tile.depth
         self.count = operand.group.count if wide and operand.wide else 1
-        self.pitch = span + 16 // operand.type.bytes
+        #: Whether the elements of a row are neighbours in shared memory, or those of a k.
+        self.by_row = tensor and not operand.along_rows
+        length = tile.depth if self.by_row else span
+        # (Four neighbours at four rows or k are in different banks: what half a warp reads.)
+        self.pitch = length + (4 if tensor else 16 // operand.type.bytes)
+        self.size = (span if self.by_row else tile.depth) * self.pitch
         along, across = (span, tile.depth) if operand.along_rows else (tile.depth, span)
         if along % self.count:
             self.count = 1
@@ -152,6 +177,11 @@ class _Fetch:
         total = self.per_line * across
         self.shares = -(-total // tile.threads)
         self.threads, self.total = tile.threads, total
+
+    def place(self, row: Expr, k: Expr) -> Expr:
+        """Where an element is in shared memory."""
+        line, inside = (row, k) if self.by_row else (k, row)
+        return at.add(at.multiply(line, self.pitch), inside)
 
     def positions(self, thread: Expr) -> list[tuple[Expr, Expr]]:
         """(row, k) in the block of the first element of each of a thread's shares."""
@@ -171,6 +201,11 @@ class _Fetch:
 
 
 class _Matmul:
+    tensor = False
+    #: The parts of k that different blocks add: in the kernel, and on the host.
+    parts: Expr = constant(1)
+    host_parts: Expr = constant(1)
+
     def __init__(self, builder: Builder, node: Matmul) -> None:
         self.builder, self.node = builder, node
         self.rank = len(node.batch)
@@ -180,33 +215,39 @@ class _Matmul:
         self.type = sum_type(node.left.type)
         self.left = _Operand(builder, left, self.rank, self.rank + 1, self.type)
         self.right = _Operand(builder, right, self.rank + 1, self.rank, self.type)
-        self.width = 16 // self.type.bytes
+        self.widths = widths(self.type)
         self.wide = self.left.wide or self.right.wide
+
+    def after(self) -> Sequence[ir.Kernel]:
+        """What follows the kernel."""
+        return ()
 
     # --- a kernel ---
 
     def kernel(self, size: int, wide: bool, fallback: ir.Kernel | None) -> ir.Kernel:
         """A kernel with blocks of TILES[…][size]; `wide`: vector accesses if the operands allow."""
-        node, builder, tile = self.node, self.builder, TILES[self.type.bytes][size]
-        rows, cols = tile.span(0, self.width), tile.span(1, self.width)
+        node, builder, tile = self.node, self.builder, tiles(self.type)[size]
+        rows, cols = tile.span(0, self.type), tile.span(1, self.type)
         grid = common.Threads.of(tile.threads)
         down_host, across_host = at.ceil_div(node.m, rows), at.ceil_div(node.n, cols)
         down, across = builder.scalar(down_host, "down"), builder.scalar(across_host, "across")
         batches = builder.scalar(at.product(node.batch), "batches")
         self.tile, self.grid = tile, grid
         self.fetches = [
-            _Fetch(self.left, tile, rows, wide), _Fetch(self.right, tile, cols, wide),
-        ]  # fmt: skip
+            _Fetch(o, tile, span, wide, self.tensor)
+            for o, span in ((self.left, rows), (self.right, cols))
+        ]
         self.halves = [
-            builder.shared(name, [self.type], 2 * f.depth * f.pitch)[0]
+            builder.shared(name, [self.type], 2 * f.size)[0]
             for name, f in zip(("left", "right"), self.fetches, strict=True)
         ]
         into = builder.emitter()
-        tasks = at.product((batches, down, across))
-        leaf = (*(1 for _ in node.batch), rows, cols)
-        visits = Visits.of(builder, (*node.batch, down_host, across_host), leaf)
+        tasks = at.product((self.parts, batches, down, across))
+        leaf = (1, *(1 for _ in node.batch), rows, cols)
+        visits = Visits.of(builder, (self.host_parts, *node.batch, down_host, across_host), leaf)
         if visits is None:
-            which, number = at.row_major(grid.task, (batches, at.multiply(down, across)))
+            which, number = at.row_major(grid.task, (tasks, at.multiply(down, across)))
+            self.part, which = at.row_major(which, (self.parts, batches))
             self.batch = tiling.coordinates(builder, into, which, node.batch, "batch")
             row_tile, col_tile = self._tile_of(into, number, down, across)
             self._tile_at(into, row_tile, col_tile, rows, cols, wide)
@@ -215,7 +256,7 @@ class _Matmul:
             tasks = builder.scalar(iterations.tasks, "visit_blocks")
             with iterations.leaves(into, grid.task, constant(0)) as (
                 own,
-                (*batch, row_tile, col_tile),
+                (self.part, *batch, row_tile, col_tile),
             ):
                 self.batch = tuple(batch)
                 with into.when(own):
@@ -232,13 +273,15 @@ class _Matmul:
                     requires.append(at.equal(at.remainder(extent, fetch.count), 0))
                     aligned += fetch.operand.group.aligned
             if vector:
-                requires.append(at.equal(at.remainder(self.n, self.width), 0))
+                requires.append(at.equal(at.remainder(self.n, self.widths[1]), 0))
                 aligned += self.outs
         if size < 2:  # enough blocks for the GPU, and none mostly outside the matrix
-            tasks_host = at.product((*node.batch, down_host, across_host))
+            tasks_host = at.product((self.host_parts, *node.batch, down_host, across_host))
             enough = common.multiprocessors(builder.context) // 2
             requires.append(at.less_equal(enough, builder.scalar(tasks_host, "blocks")))
-            requires += [at.less_equal(rows // 2, self.m), at.less_equal(cols // 2, self.n)]
+            filled = 3 if self.tensor else 2  # quarters
+            requires += [at.less_equal(side * filled // 4, extent)
+                         for side, extent in ((rows, self.m), (cols, self.n))]  # fmt: skip
         return builder.kernel(
             "", tasks, grid.task, tuple(into.out),
             comments=(f"blocks of {rows} x {cols}, {tile.depth} deep",),
@@ -256,7 +299,7 @@ class _Matmul:
 
     def _by_vectors(self, wide: bool) -> bool:
         """Whether results are stored as vectors."""
-        return wide and all(b.type.bytes * self.width <= 16 for b in self.outs)
+        return wide and all(b.type.bytes * self.widths[1] <= 16 for b in self.outs)
 
     def _tile_of(self, into: Linearizer, number: Expr, down: Expr, across: Expr
                  ) -> tuple[Expr, Expr]:  # fmt: skip
@@ -271,6 +314,10 @@ class _Matmul:
 
     # --- along k ---
 
+    def _inner(self, into: Linearizer) -> tuple[Expr, Expr]:
+        """The first element of k, and how many follow each other."""
+        return constant(0), self.k
+
     def _steps(self, into: Linearizer) -> None:
         depth, thread = self.tile.depth, self.grid.thread
         self._thread_position(into)
@@ -284,10 +331,11 @@ class _Matmul:
         ]  # fmt: skip
         fetched = [[[into.declare(zero(self.type), "next") for _ in range(f.count)]
                     for _ in range(f.shares)] for f in self.fetches]  # fmt: skip
-        steps = into.let(at.ceil_div(self.k, depth), "steps")
-        whole = into.let(at.floor_divide(self.k, depth), "whole_steps")
+        begin, count = self._inner(into)
+        steps = into.let(at.ceil_div(count, depth), "steps")
+        whole = into.let(at.floor_divide(count, depth), "whole_steps")
         with into.loop("s", 0, at.add(steps, 1)) as s:
-            first = into.let(at.multiply(s, depth), "k0")
+            first = into.let(at.add(begin, at.multiply(s, depth)), "k0")
             inside = at.less(s, whole)
             with into.when(inside):
                 self._fetch(into, rows, positions, fetched, first, False)
@@ -302,10 +350,10 @@ class _Matmul:
             into.append(ir.Barrier())
 
     def _down(self) -> int:
-        return self.tile.groups[0] * self.width
+        return self.tile.groups[0] * self.widths[0]
 
     def _across(self) -> int:
-        return self.tile.groups[1] * self.width
+        return self.tile.groups[1] * self.widths[1]
 
     def _clamped(self, into: Linearizer, fetch: _Fetch, positions: Sequence[tuple[Expr, Expr]],
                  start: Expr, extent: Expr) -> list[Expr]:  # fmt: skip
@@ -359,18 +407,18 @@ class _Matmul:
     def _store(self, into: Linearizer, positions: Sequence[Sequence[tuple[Expr, Expr]]],
                fetched: Sequence[Sequence[Sequence[Var]]], half: Expr) -> None:  # fmt: skip
         for f, ps, hs, buffer in zip(self.fetches, positions, fetched, self.halves, strict=True):
-            base = at.multiply(half, f.depth * f.pitch)
+            base = at.multiply(half, f.size)
             for q, ((row, k), h) in enumerate(zip(ps, hs, strict=True)):
-                where = at.add(base, at.add(at.multiply(k, f.pitch), row))
+                where, near = at.add(base, f.place(row, k)), f.by_row or f.operand.along_rows
                 mine: Expr = at.less(0, 1)
                 if f.total % f.threads and q == f.shares - 1:
                     mine = at.less(at.add(self.grid.thread, q * f.threads), f.total)
                 with into.when(mine):
-                    if f.operand.along_rows and f.count * self.type.bytes <= common.WIDEST:
+                    if near and f.count * self.type.bytes <= common.WIDEST:
                         into.append(ir.StoreVector(buffer, where, tuple(h)) if f.count > 1
                                     else ir.Store(buffer, where, h[0]))  # fmt: skip
                         continue
-                    step = 1 if f.operand.along_rows else f.pitch
+                    step = 1 if near else f.pitch
                     into.append(*(ir.Store(buffer, at.add(where, v * step), x)
                                   for v, x in enumerate(h)))  # fmt: skip
 
@@ -379,17 +427,16 @@ class _Matmul:
     def _thread_position(self, into: Linearizer) -> None:
         """The first row and column of a thread within its block."""
         lane, warp = into.let(self.grid.lane, "lane"), into.let(self.grid.warp, "warp")
-        down, across = (g * n * self.width
-                        for g, n in zip(self.tile.groups, LANES, strict=True))  # fmt: skip
-        warp_row, warp_col = at.row_major(warp, tuple(map(constant, self.tile.warps)))
-        row = at.add(at.multiply(warp_row, down),
-                     at.multiply(at.floor_divide(lane, LANES[1]), self.width))  # fmt: skip
-        col = at.add(at.multiply(warp_col, across),
-                     at.multiply(at.remainder(lane, LANES[1]), self.width))  # fmt: skip
+        warp_at = at.row_major(warp, tuple(map(constant, self.tile.warps)))
+        self.within = at.floor_divide(lane, LANES[1]), at.remainder(lane, LANES[1])
+        self.starts = [at.multiply(w, g * n * width) for w, g, n, width in
+                       zip(warp_at, self.tile.groups, LANES, self.widths, strict=True)]  # fmt: skip
+        row, col = (at.add(start, at.multiply(x, width)) for start, x, width in
+                    zip(self.starts, self.within, self.widths, strict=True))  # fmt: skip
         self.position = (into.let(row, "own_row"), into.let(col, "own_col"))
 
     def _multiply(self, into: Linearizer, half: Expr) -> None:
-        bases = [into.let(at.add(at.multiply(half, f.depth * f.pitch), p), "base")
+        bases = [into.let(at.add(at.multiply(half, f.size), p), "base")
                  for f, p in zip(self.fetches, self.position, strict=True)]  # fmt: skip
         with into.loop("k", 0, self.tile.depth, "unrolled") as k:
             parts = []
@@ -399,8 +446,8 @@ class _Matmul:
                 own: list[Var] = []
                 for g in range(self.tile.groups[side]):
                     where = at.add(at.add(base, at.multiply(k, f.pitch)),
-                                   g * LANES[side] * self.width)  # fmt: skip
-                    names = tuple(Var("ab"[side], self.type) for _ in range(self.width))
+                                   g * LANES[side] * self.widths[side])  # fmt: skip
+                    names = tuple(Var("ab"[side], self.type) for _ in range(self.widths[side]))
                     into.append(ir.LoadVector(names, buffer, where))
                     own += names
                 parts.append(own)
@@ -424,13 +471,14 @@ class _Matmul:
             with into.when(at.less(i, self.m)):
                 self.builder.stays_below(i, self.node.m)
                 for g in range(self.tile.groups[1]):
-                    sums = self.sums[u][g * self.width : (g + 1) * self.width]
-                    first = into.let(at.add(col, g * LANES[1] * self.width), "j")
+                    sums = self.sums[u][g * self.widths[1] : (g + 1) * self.widths[1]]
+                    first = into.let(at.add(col, g * LANES[1] * self.widths[1]), "j")
                     self._write(into, i, first, sums, vector)
 
     def _offset(self, side: int, u: int) -> int:
         """The distance from a thread's first row (or column) to its `u`-th."""
-        return u % self.width + u // self.width * LANES[side] * self.width
+        width = self.widths[side]
+        return u % width + u // width * LANES[side] * width
 
     def _write(self, into: Linearizer, i: Expr, first: Expr, sums: Sequence[Expr], vector: bool
                ) -> None:  # fmt: skip
@@ -473,8 +521,9 @@ class _Matmul:
                           for v, s in enumerate(self.sums[u])))  # fmt: skip
 
         def offset(side: int, number: Expr) -> Expr:
-            group = at.multiply(at.floor_divide(number, self.width), LANES[side] * self.width)
-            return at.add(group, at.remainder(number, self.width))
+            width = self.widths[side]
+            group = at.multiply(at.floor_divide(number, width), LANES[side] * width)
+            return at.add(group, at.remainder(number, width))
 
         with into.loop("u", 0, down) as du, into.loop("v", 0, across) as dv:
             i = into.let(at.add(row, offset(0, du)), "i")
@@ -484,3 +533,103 @@ class _Matmul:
                 self.builder.stays_below(j, self.node.n)
                 total = ir.Load(kept, at.add(at.multiply(du, across), dv))
                 self._store_element(into, i, j, total)
+
+
+class _TensorMatmul(_Matmul):
+    """On tensor cores: a warp's tiles of 16 × 8 elements, of which a thread has two rows and two
+    columns, as `WarpProduct` says."""
+
+    tensor = True
+
+    def __init__(self, builder: Builder, node: Matmul) -> None:
+        super().__init__(builder, node)
+        deep = TENSOR[0].depth
+        cut = at.product((*node.batch, at.ceil_div(node.m, CUT), at.ceil_div(node.n, CUT)))
+        wanted = at.minimum(at.floor_divide(constant(PARTS), at.maximum(cut, 1)),
+                            at.floor_divide(node.k, LONG))  # fmt: skip
+        steps = at.ceil_div(node.k, at.multiply(at.maximum(wanted, 1), deep))
+        length = at.multiply(at.maximum(steps, 1), deep)
+        parts = at.maximum(at.ceil_div(node.k, length), 1)
+        self.length, self.parts = builder.scalar(length, "length"), builder.scalar(parts, "parts")
+        self.host_parts = parts
+        size = at.product((at.select(at.less(1, parts), parts, 0), *self._whole()))
+        (self.partials,) = builder.scratch(
+            "partials", [self.type], builder.scalar(size, "partials")
+        )
+
+    def _whole(self) -> tuple[Expr, ...]:
+        return (*self.node.batch, self.node.m, self.node.n)
+
+    def _inner(self, into: Linearizer) -> tuple[Expr, Expr]:
+        begin = into.let(at.multiply(self.part, self.length), "begin")
+        return begin, at.minimum(self.length, at.subtract(self.k, begin))
+
+    def _multiply(self, into: Linearizer, half: Expr) -> None:
+        row, q = self.within
+        bases = [
+            into.let(at.add(at.multiply(half, f.size), f.place(at.add(start, row), q)), "base")
+            for f, start in zip(self.fetches, self.starts, strict=True)
+        ]  # fmt: skip
+
+        def element(side: int, offset: int, k: Expr) -> Expr:
+            where = at.add(bases[side], self.fetches[side].place(constant(offset), k))
+            return into.let(ir.Load(self.halves[side], where), "ab"[side])
+
+        with into.loop("k", 0, self.tile.depth, "unrolled", step=DEEP) as k:
+            ks = k, at.add(k, DEEP // 2)
+            columns = [tuple(element(1, 8 * c, x) for x in ks) for c in range(self._across() // 2)]
+            for r in range(0, self._down(), 2):
+                rows = tuple(element(0, 8 * u, x) for x in ks for u in (r, r + 1))
+                for c, column in enumerate(columns):
+                    sums = [self.sums[u][2 * c + v] for u in (r, r + 1) for v in range(2)]
+                    made = tuple(Var("sums", self.type) for _ in sums)
+                    into.append(ir.WarpProduct(made, tuple(sums), rows, column))
+                    into.append(*(ir.Assign(x, y) for x, y in zip(sums, made, strict=True)))
+
+    def _finish(self, into: Linearizer, vector: bool) -> None:
+        alone = at.less(self.parts, 2)
+        with into.when(alone):
+            super()._finish(into, vector)
+        with into.otherwise(alone):
+            self._keep(into, vector)
+
+    def _keep(self, into: Linearizer, vector: bool) -> None:
+        """Store the sums of a part."""
+        row = into.let(at.add(self.row0, self.position[0]), "first_row")
+        col = into.let(at.add(self.col0, self.position[1]), "first_col")
+        extents, kept = (self.parts, *self._shape()), self.partials
+        for u, sums in enumerate(self.sums):
+            i = into.let(at.add(row, self._offset(0, u)), "i")
+            with into.when(at.less(i, self.m)):
+                for v in range(0, len(sums), 2):
+                    j = into.let(at.add(col, self._offset(1, v)), "j")
+                    where = at.linear((self.part, *self.batch, i, j), extents)
+                    pair = tuple(sums[v : v + 2])
+                    if vector:
+                        with into.when(at.less(j, self.n)):
+                            into.append(ir.StoreVector(kept, where, pair))
+                        continue
+                    for w, value in enumerate(pair):
+                        with into.when(at.less(at.add(j, w), self.n)):
+                            into.append(ir.Store(kept, at.add(where, w), value))
+
+    def after(self) -> Sequence[ir.Kernel]:
+        """Adds the parts of each element, in order."""
+        builder, grid, into = self.builder, common.Threads.of(256), self.builder.emitter()
+        whole = self._whole()
+        count = builder.scalar(at.product(whole), "elements")
+        place = into.let(grid.ident, "place")
+        with into.when(at.less(place, count)):
+            *batch, i, j = tiling.coordinates(builder, into, place, whole, "i")
+            self.batch = tuple(batch)
+            total = into.declare(zero(self.type), "total")
+            with into.loop("part", 0, self.parts) as part:
+                where = at.add(at.multiply(part, count), place)
+                added = into.let(ir.Load(self.partials, where), "part_of")
+                summed = Apply(primitive("add"), (total, added), self.type)
+                into.append(ir.Assign(total, summed))
+            self.builder.stays_below(i, self.node.m)
+            self._store_element(into, i, j, total)
+        tasks = at.select(at.less(1, self.parts), at.ceil_div(count, grid.count), 0)
+        return [builder.kernel("parts", tasks, grid.task, tuple(into.out),
+                               comments=("parts along k, in order",), **grid.launch())]  # type: ignore[arg-type]  # fmt: skip

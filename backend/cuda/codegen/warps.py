@@ -62,6 +62,34 @@ __device__ __forceinline__ void warp_product(float (&sums)[4], const {_half} (&l
 }}
 """, (_half,))  # fmt: skip
 
+HELPERS["warp_product_float64"] = Helper(f"""
+// sums + left · right: 16 x 8 by 8 x 8 elements, held by the threads of a warp as tensor cores hold
+// them; without those, each thread fetches what it needs.
+__device__ __forceinline__ void warp_product(double (&sums)[4], const double (&left)[4],
+                                             const double (&right)[2]) {{
+#if __CUDA_ARCH__ >= 900
+  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
+      "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
+      : "+d"(sums[0]), "+d"(sums[1]), "+d"(sums[2]), "+d"(sums[3])
+      : "d"(left[0]), "d"(left[1]), "d"(left[2]), "d"(left[3]), "d"(right[0]), "d"(right[1]));
+#elif __CUDA_ARCH__ >= 800
+  for (int k = 0; k < 2; ++k)
+    for (int row = 0; row < 2; ++row)
+      asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {{%0, %1}}, {{%2}}, {{%3}}, {{%0, %1}};"
+          : "+d"(sums[2 * row]), "+d"(sums[2 * row + 1])
+          : "d"(left[2 * k + row]), "d"(right[k]));
+#else
+  const int lane = threadIdx.x % 32;
+  for (int k = 0; k < 8; ++k)
+    for (int i = 0; i < 4; ++i) {{
+      const double x = __shfl_sync({ALL}, left[k / 4 * 2 + i / 2], lane / 4 * 4 + k % 4);
+      const double y = __shfl_sync({ALL}, right[k / 4], (lane % 4 * 2 + i % 2) * 4 + k % 4);
+      sums[i] = fma(x, y, sums[i]);
+    }}
+#endif
+}}
+""")
+
 
 def product(w: Writer, s: WarpProduct) -> None:
     """The new sums are the elements of an array."""
@@ -70,7 +98,7 @@ def product(w: Writer, s: WarpProduct) -> None:
         ", ".join(w.p.exact(e).code for e in part) for part in (s.sums, s.left, s.right)
     )
     name = w.names.fresh(s.vars[0].name)
-    w.line(f"float {name}[4] = {{{sums}}};")
+    w.line(f"{w.type(s.vars[0].type)} {name}[4] = {{{sums}}};")
     w.line(f"warp_product({name}, {{{left}}}, {{{right}}});")
     for k, v in enumerate(s.vars):
         w.variables[v] = Term(f"{name}[{k}]")

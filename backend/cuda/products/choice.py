@@ -36,7 +36,7 @@ from ...runtime.operand import plain
 from .engine import Engine, engine_for
 from .form import AMPERE, Form, form_of, machine_of
 from .fused import pieces_of
-from .kernel_time import kernel_seconds
+from .kernel_time import kernel_seconds, tensor_seconds
 from .ways import STEADY, VARIES, named, predicted, refused, unsure, way_in
 
 LEFT, RIGHT, EPILOGUE = "left operand", "right operand", "epilogue"
@@ -216,9 +216,12 @@ class _Case:
     count: int
 
     @property
+    def arch(self) -> str:
+        return "sm_90a" if self.engine is None else self.engine.device.arch
+
+    @property
     def on(self) -> Machine:
-        arch = "sm_90a" if self.engine is None else self.engine.device.arch
-        return machine_of(arch, self.processors)
+        return machine_of(self.arch, self.processors)
 
     # --- the cost of a part ---
 
@@ -417,6 +420,13 @@ class _Case:
             computed = len(every - {EPILOGUE})
             own = kernel_seconds(t, self.size, self.on, computed, self.count)
             yield _Alternative(KERNEL, frozenset(), own, own, own)
+        computed = every - {EPILOGUE}
+        if t.name == "float64" and computed and not self.checked:
+            m, k, n = self.size
+            if all(operands.sources(self.operand(p), casts=True) is not None for p in computed):
+                elements = self.count * ((LEFT in computed) * m * k + (RIGHT in computed) * k * n)
+                own = tensor_seconds(self.size, self.on, self.arch, elements, self.count)
+                yield _Alternative(KERNEL, frozenset(), own, own, own)
         if engine is None or form is None or not reached:
             return
         for separate in _subsets(self.parts):
@@ -472,8 +482,7 @@ class _Case:
         """The speed-up over the library that others must be predicted to have, at small extents or
         on a GPU like none that was measured."""
         m, k, n = self.size
-        arch = "sm_90a" if self.engine is None else self.engine.device.arch
-        return (VARIES if m * k * n < STEADY else 1.0) * unsure(arch)
+        return (VARIES if m * k * n < STEADY else 1.0) * unsure(self.arch)
 
     def _passes(self, separate: frozenset[str], product: float) -> float:
         """The cost of separate kernels next to a product of `product` seconds; an operand's kernel

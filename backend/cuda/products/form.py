@@ -49,7 +49,12 @@ _SHARED = {80: 163, 87: 163, 90: 227, 100: 227, 101: 227, 103: 227, 110: 227}
 _TENSOR = {80: 1024, 90: 2048, 100: 4096, 103: 4096}
 
 
-def _capability(arch: str) -> int:
+def capability(arch: str) -> int:
+    """The digits of an architecture's compute capability.
+
+    >>> capability("sm_90a")
+    90
+    """
     return int("".join(c for c in arch if c.isdigit()))
 
 
@@ -60,7 +65,7 @@ def features(arch: str) -> frozenset[str]:
     >>> sorted(features("sm_86")), sorted(features("sm_90a"))
     (['asynchronous copies'], ['asynchronous copies', 'wgmma'])
     """
-    modern = AMPERE if _capability(arch) >= 80 else frozenset()
+    modern = AMPERE if capability(arch) >= 80 else frozenset()
     return modern | (HOPPER if arch == "sm_90a" else frozenset())
 
 
@@ -70,17 +75,17 @@ def shared_memory(arch: str) -> int:
     >>> shared_memory("sm_80"), shared_memory("sm_86"), shared_memory("sm_90a")
     (166912, 101376, 232448)
     """
-    return _SHARED.get(_capability(arch), 99) * 1024
+    return _SHARED.get(capability(arch), 99) * 1024
 
 
 def machine_of(arch: str, processors: int) -> Machine:
     """A GPU with so many multiprocessors, which have the units of their architecture (for float32,
     64 lanes at compute capability 8.0, elsewhere 128), at the clock of an H200 and with its memory.
     """
-    capability = _capability(arch)
-    share = processors / H200.processors * (0.5 if capability == 80 else 1)
+    digits = capability(arch)
+    share = processors / H200.processors * (0.5 if digits == 80 else 1)
     return replace(H200, processors=processors, fma=H200.fma * share,
-                   tensor=_TENSOR.get(capability, 512))  # fmt: skip
+                   tensor=_TENSOR.get(digits, 512))  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,14 @@ similar ones, 4 096 × 16 × 4 096, 65 536 × 64 × 64, within a third.
 
 from __future__ import annotations
 
-from treadle.dsl.types import ScalarType
-from treadle.skeletons.products.kernel_gpu import TILES
+from math import inf
+
+from treadle.dsl.types import ScalarType, float64
+from treadle.skeletons.products.kernel_gpu import TENSOR, tiles
 from treadle.skeletons.products.model import Machine
 from treadle.skeletons.products.scalars import sum_type
+
+from .form import capability
 
 #: Seconds of a wave of blocks in addition to its steps, and of eight rows of a step, whose operands
 #: come from the L2 cache, one step ahead.  The addition to a step for computing an operand.
@@ -27,8 +31,7 @@ def kernel_seconds(t: ScalarType, size: tuple[int, int, int], on: Machine, compu
     m, k, n = size
     processors = on.processors
     of = sum_type(t)
-    width = 16 // of.bytes
-    sides = [(x, x.span(0, width), x.span(1, width)) for x in TILES[of.bytes]]
+    sides = [(x, x.span(0, of), x.span(1, of)) for x in tiles(of)]
     counts = [count * -(-m // rows) * -(-n // cols) for _, rows, cols in sides]
     number = next(  # the order in which the kernel's variants are tried
         (x for x, (_, rows, cols) in enumerate(sides[:-1])
@@ -48,3 +51,27 @@ def kernel_seconds(t: ScalarType, size: tuple[int, int, int], on: Machine, compu
     issuing = FIXED + each * steps * tile.depth * rows * cols / rate
     moved = count * t.bytes * (m * k + k * n + m * n)
     return max(waiting, issuing) + moved / on.memory
+
+
+#: Multiply-adds of float64 that the tensor cores of a multiprocessor do in a clock, by compute
+#: capability, where these are made for it; the fraction of them that the kernel reaches; seconds in
+#: which a wave of blocks begins and ends.
+TENSOR64 = {80: 64, 90: 128}
+REACHED, WAVE = 0.6, 5e-6
+
+
+def tensor_seconds(size: tuple[int, int, int], on: Machine, arch: str, computed: int, count: int
+                   ) -> float:  # fmt: skip
+    """Seconds of `count` (m, k) by (k, n) products of float64 on tensor cores; `computed`: elements
+    that are not read from memory, as they are computed from smaller arrays."""
+    rate = TENSOR64.get(capability(arch))
+    if rate is None:
+        return inf
+    m, k, n = size
+    shapes = [(x.span(0, float64), x.span(1, float64)) for x in TENSOR]
+    rows, cols = next((x for x in shapes if 3 * x[0] <= 4 * m and 3 * x[1] <= 4 * n), shapes[-1])
+    depth = TENSOR[0].depth
+    inside = count * -(-m // rows) * rows * -(-n // cols) * cols * -(-k // depth) * depth
+    multiplying = inside / (rate * REACHED * on.processors * on.clock)
+    moved = 8 * (count * (m * k + k * n + m * n) - computed) / on.memory
+    return max(multiplying, moved) + 2 * WAVE

@@ -55,8 +55,10 @@ def by_library(node: Matmul) -> bool:
         return False
     if algorithm_of(node.options.algorithm) is not None and node.options.levels:
         return True
-    whole = node.epilogue == (node.result,) and plain_operands(node)
-    return t.is_inexact and (whole or t.name != "float32")
+    plain = plain_operands(node)
+    whole = plain and node.epilogue == (node.result,)
+    own = t.name == "float32" or (t.name == "float64" and not plain)
+    return t.is_inexact and (whole or not own)
 
 
 def refuse(node: Matmul, why: str, nearest: str) -> ScheduleError:

@@ -133,18 +133,24 @@ class Lockstep:
         """See `ir.WarpProduct`; sums are rounded once."""
         self.together("a product", mask)
         warps = self.count // 32
-        given = [np.broadcast_to(v, self.count).reshape(warps, 32).astype("f8") for v in values]
+        given = [np.broadcast_to(v, self.count).reshape(warps, 32) for v in values]
+        double = given[-1].dtype == np.float64
+        deep = 8 if double else 16
         row, pair = np.divmod(np.arange(32), 4)
-        left, right = np.zeros((warps, 16, 16)), np.zeros((warps, 16, 8))
+        left, right = np.zeros((warps, 16, deep)), np.zeros((warps, deep, 8))
         sums = np.zeros((warps, 16, 8))
         at = [(row + 8 * (k // 2), 2 * pair + k % 2) for k in range(4)]
-        for k, value in enumerate(given[4:12]):
-            left[:, row + 8 * (k // 2 % 2), 2 * pair + k % 2 + 8 * (k // 4)] = value
-        for k, value in enumerate(given[12:]):
-            right[:, 2 * pair + k % 2 + 8 * (k // 2), row] = value
+        middle = 8 if double else 12  # where the elements of the right matrix begin
+        for k, value in enumerate(given[4:middle]):
+            if double:
+                left[:, row + 8 * (k % 2), pair + 4 * (k // 2)] = value
+            else:
+                left[:, row + 8 * (k // 2 % 2), 2 * pair + k % 2 + 8 * (k // 4)] = value
+        for k, value in enumerate(given[middle:]):
+            right[:, pair + 4 * k if double else 2 * pair + k % 2 + 8 * (k // 2), row] = value
         for place, value in zip(at, given[:4], strict=True):
             sums[:, *place] = value
-        sums = (sums + left @ right).astype("f4")
+        sums = (sums + left @ right).astype("f8" if double else "f4")
         return [sums[:, *place].reshape(-1) for place in at]
 
     def collective(self, op: str, mask: Mask | None, args: list[Any]) -> np.ndarray:

@@ -31,6 +31,8 @@ def tiles(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
         return 132
     small = (Tile((1, 2), (1, 1), 4, 0), Tile((1, 2), (1, 2), 8, 0), Tile((1, 1), (1, 1), 4, 0))
     monkeypatch.setattr(matmul, "TILES", {4: small, 8: small, 16: small})
+    tensor = (Tile((1, 2), (2, 2), 8, 0), Tile((2, 1), (2, 1), 8, 0), Tile((1, 1), (2, 1), 8, 0))
+    monkeypatch.setattr(matmul, "TENSOR", tensor)
     return 2
 
 
@@ -56,11 +58,12 @@ def test_integers_wrap(tiles: int) -> None:
     assert np.array_equal(run_array(td.matmul(b, b.T.copy()), multiprocessors=tiles), b @ b.T)
 
 
-@pytest.mark.sample(1)
-def test_layouts(tiles: int) -> None:
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("dtype", ("i4", "f8"))
+def test_layouts(tiles: int, dtype: str) -> None:
     """Each operand read along its rows and along its columns, and neither."""
     rng = np.random.default_rng(0)
-    a, b = rng.integers(0, 9, (36, 24)).astype("i4"), rng.integers(0, 9, (24, 44)).astype("i4")
+    a, b = rng.integers(0, 9, (36, 24)).astype(dtype), rng.integers(0, 9, (24, 44)).astype(dtype)
     for left in (td.use(a), td.use(a.T.copy()).T, td.use(a.repeat(2, 1))[:, ::2]):
         for right in (td.use(b), td.use(b.T.copy()).T):
             node = _fused(td.matmul(left, right))
@@ -75,16 +78,31 @@ def _fused(array: Any) -> Any:
     return leaf
 
 
+@pytest.mark.parametrize("n", (5, 6))
+def test_parts_of_a_long_inner_axis(tiles: int, n: int) -> None:
+    """float64: the parts are added in order, and the sums given to the epilogue."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 9, (2, 7, 1030)) * 1.0, rng.integers(0, 9, (2, 1030, n)) * 1.0
+    node = td.matmul(a, b)._leaves[0].node
+    kernels = lower(node, LoweringContext(target=CUDA)).kernels
+    assert [k.name.startswith("matmul_parts") for k in kernels] == [False, True]
+    made = node.with_(epilogue=((Scalar(node.result) + Scalar(Index(1)))._expr,))
+    assert np.array_equal(run(made.leaf(), multiprocessors=tiles)[0], a @ b + np.arange(7)[:, None])
+
+
 def test_batches(tiles: int) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 9, (2, 1, 4, 5)), rng.integers(0, 9, (3, 5, 6))
-    assert np.array_equal(run_array(td.matmul(a, b), multiprocessors=tiles), a @ b)
+    for t in ("i8", "f8"):
+        got = run_array(td.matmul(a.astype(t), b.astype(t)), multiprocessors=tiles)
+        assert np.array_equal(got, a @ b)
 
 
+@pytest.mark.parametrize("dtype", ("i8", "f8"))
 @pytest.mark.parametrize("costly", [False, True])
-def test_fused_operands_and_epilogue(tiles: int, costly: bool) -> None:
+def test_fused_operands_and_epilogue(tiles: int, costly: bool, dtype: str) -> None:
     rng = np.random.default_rng(0)
-    a, b = rng.integers(0, 9, (29, 14)), rng.integers(0, 9, (14, 40))
+    a, b = rng.integers(0, 9, (29, 14)).astype(dtype), rng.integers(0, 9, (14, 40)).astype(dtype)
     bias = td.use(rng.integers(0, 9, 40))
     node = td.matmul(a, b)._leaves[0].node
     result = Scalar(node.result) - Scalar(bias._leaves[0].at(Index(1)))
