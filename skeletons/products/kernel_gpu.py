@@ -632,4 +632,4 @@ class _TensorMatmul(_Matmul):
             self._store_element(into, i, j, total)
         tasks = at.select(at.less(1, self.parts), at.ceil_div(count, grid.count), 0)
         return [builder.kernel("parts", tasks, grid.task, tuple(into.out),
-                               comments=("parts along k, in order",), **grid.launch())]  # type: ignore[arg-type]  # fmt: skip
+                               comments=("parts along k, in order",), **grid.launch())]  # fmt: skip

@@ -420,11 +420,11 @@ class _Case:
             computed = len(every - {EPILOGUE})
             own = kernel_seconds(t, self.size, self.on, computed, self.count)
             yield _Alternative(KERNEL, frozenset(), own, own, own)
-        computed = every - {EPILOGUE}
-        if t.name == "float64" and computed and not self.checked:
+        loaded = every - {EPILOGUE}
+        if t.name == "float64" and loaded and not self.checked:
             m, k, n = self.size
-            if all(operands.sources(self.operand(p), casts=True) is not None for p in computed):
-                elements = self.count * ((LEFT in computed) * m * k + (RIGHT in computed) * k * n)
+            if all(operands.sources(self.operand(p), casts=True) is not None for p in loaded):
+                elements = self.count * ((LEFT in loaded) * m * k + (RIGHT in loaded) * k * n)
                 own = tensor_seconds(self.size, self.on, self.arch, elements, self.count)
                 yield _Alternative(KERNEL, frozenset(), own, own, own)
         if engine is None or form is None or not reached:
