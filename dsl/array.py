@@ -760,34 +760,34 @@ def require_scalars(array: Array, operation: str, otherwise: str = "") -> None:
 
 
 def broadcast_map(
-    build: Callable[[list[Expr]], Sequence[Expr]],
-    operands: Sequence[Any],
-    label: Label,
-    structure: Structure = LEAF,
+    build: Callable[[list[Expr]], Sequence[Expr]], operands: Sequence[Any], operation: str
 ) -> Array:
     """An element-wise operation on operands (scalars and arrays) that broadcast."""
-    forbid_nesting(label.operation)
+    forbid_nesting(operation)
     shapes = [o._shape for o in operands if isinstance(o, Array)]
-    shape, checks = broadcast_shapes(shapes, label.operation)
+    shape, checks = broadcast_shapes(shapes, operation)
     values: list[Expr] = []
     for o in operands:
         if isinstance(o, Array):
-            require_scalars(o, label.operation, ", or use td.map(lambda p: …, a)")
+            require_scalars(o, operation, ", or use td.map(lambda p: …, a)")
             values += o._element(stretched(o._shape, shape))
         else:
-            values.append(lift(o, label.operation))
-    elements = tuple(as_strong(e) for e in build(values))
-    node = Generate(shape, elements, label=label, where=errors.user_location(), checks=checks)
-    return Array(node.leaves, structure)
+            values.append(lift(o, operation))
+    return generated(shape, tuple(as_strong(e) for e in build(values)), operation, checks)
 
 
-def map_over(
-    array: Array, index: Sequence[Expr], shape: Shape, label: Label, checks: tuple[Check, ...] = ()
-) -> Array:
+def generated(shape: Shape, elements: tuple[Expr, ...], operation: str,
+              checks: tuple[Check, ...] = (), structure: Structure = LEAF) -> Array:  # fmt: skip
+    """The array whose elements an operation at the user's line computes, by their index."""
+    node = Generate(shape, elements, label=Label(operation), where=errors.user_location(),
+                    checks=checks)  # fmt: skip
+    return Array(node.leaves, structure, shape)
+
+
+def map_over(array: Array, index: Sequence[Expr], shape: Shape, operation: str,
+             checks: tuple[Check, ...] = ()) -> Array:  # fmt: skip
     """An index transformation of every component: result[ix] = array[index(ix)]."""
-    elements = tuple(array._element(index))
-    node = Generate(shape, elements, label=label, where=errors.user_location(), checks=checks)
-    return Array(node.leaves, array.structure, shape)
+    return generated(shape, tuple(array._element(index)), operation, checks, array.structure)
 
 
 later.offer(Array=Array)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import simplify
-from ..array import Array
+from ..array import Array, generated
 from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Read, walk
 from ..frontend.refusals import called
@@ -134,8 +134,7 @@ class Variable:
         if scalar:
             expression = lift(value, operation)
             strong, weak = as_strong(expression), expression.weak
-            node = Generate((), (strong,), label=Label(name), where=user_location())
-            array = Array(node.leaves)
+            array = generated((), (strong,), name)
         else:
             array = as_array(value, operation)
         for t in array.types:

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 import numpy as np
 
 from ..annotations import Derivative, Function
-from ..array import Array
+from ..array import Array, generated, map_over
 from ..errors import (
     DTypeError,
     GradientError,
@@ -28,7 +28,7 @@ from ..frontend.call_cache import CallCache
 from ..frontend.refusals import called, result_of
 from ..frontend.sources import as_array, use
 from ..frontend.tracing import enclosing_kernel
-from ..graph import Generate, Label, Leaf, indices
+from ..graph import Label, Leaf, indices
 from ..operations.common import integer
 from ..operations.elements.lifting import elementwise
 from ..scalar import Scalar, apply_primitive, as_strong, lift
@@ -74,8 +74,7 @@ def stop(x: Any) -> Any:
 
 def _stopped(x: Array) -> Array:
     elements = tuple(apply_primitive("stop", [e]) for e in x._element(indices(x.ndim)))
-    node = Generate(x._shape, elements, label=Label("stop"), where=user_location())
-    return Array(node.leaves, x.structure, x._shape)
+    return generated(x._shape, elements, "stop", structure=x.structure)
 
 
 def _numbers(argnums: object, operation: str) -> list[int]:
@@ -136,8 +135,7 @@ def _loss(result: Any, operation: str) -> tuple[Leaf, bool]:
     array = as_array(result, operation) if not number else None
     if array is None:
         strong = as_strong(lift(result, operation))
-        node = Generate((), (strong,), label=Label("value"), where=user_location())
-        array = Array(node.leaves)
+        array = generated((), (strong,), "value")
     if array.ndim:
         raise ShapeError(
             f"{operation}: the function must return one number, got an array of rank {array.ndim}.",
@@ -520,9 +518,7 @@ def _like(g: Array, a: Array, operation: str = "vjp") -> Array:
     checks = same_shape(a._shape, g._shape, operation)
     if not checks:
         return g
-    node = Generate(a._shape, tuple(g._element(indices(a.ndim))), label=Label(operation),
-                    where=user_location(), checks=checks)  # fmt: skip
-    return Array(node.leaves, g.structure, a._shape)
+    return map_over(g, indices(a.ndim), a._shape, operation, checks)
 
 
 @user_facing_maker

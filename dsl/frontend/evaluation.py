@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import late_binding as later
-from ..array import Array
-from ..errors import ShapeError, TracingError, TreadleError, user_location
+from ..array import Array, generated
+from ..errors import ShapeError, TracingError, TreadleError
 from ..evaluator import evaluator
 from ..expr import Apply, Const, Expr, Extent, Read, walk
-from ..graph import ArrayLoop, Generate, Input, Label, known, topological
+from ..graph import ArrayLoop, Input, known, topological
 from ..process import locks
 from ..process.configuration import settings
 from ..target import target_of
@@ -52,7 +52,7 @@ def value_of_scalar(e: Expr) -> Any:
     own = {v for x in parts for v in x.vars}  # those of loops
     if not all(isinstance(x, Read | Extent | Apply | Const) or x.args or x in own for x in parts):
         return None
-    array = Array(Generate((), (e,), label=Label("value"), where=user_location()).leaves)
+    array = generated((), (e,), "value")
     return on_host(values_of(array, "a scalar")[0])[()] if is_closed(array) else None
 
 

@@ -15,13 +15,13 @@ from typing import TypeAlias
 
 from .. import late_binding as later
 from ..annotations import ArrayLike, AxisLike, DTypeLike, IntLike, ScalarLike
-from ..array import Array, require_scalars
+from ..array import Array, generated, require_scalars
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
 from ..frontend.sources import as_array
 from ..frontend.standard import require_device
 from ..frontend.tracing import forbid_nesting
-from ..graph import Check, Generate, Label, Library, Output, Shape, indices
+from ..graph import Check, Label, Library, Output, Shape, indices
 from ..libraries.fft import library_operation
 from ..scalar import Scalar, apply_primitive, as_count, as_strong, lift, refuse_traced
 from ..shapes import as_shape, require
@@ -136,8 +136,7 @@ def _resized(array: Array, axes: Sequence[int], extents: Sequence[Expr]) -> Arra
         inside = apply_primitive("less", [Index(axis), old])
         if not (isinstance(old, Const) and isinstance(n, Const) and n.value <= old.value):
             element = Proj(Cond(inside, (element,), (Const(0, element.type),)), 0)
-        node = Generate(shape, (element,), label=Label("fft.resize"), where=user_location())
-        array = Array(node.leaves)
+        array = generated(shape, (element,), "fft.resize")
     return array
 
 
@@ -433,9 +432,8 @@ def _frequencies(n: IntLike, d: ScalarLike, half: bool, of: str, dtype: DTypeLik
     if not half:
         number = f.where(number < (Scalar(count) + 1) // 2, number, number - Scalar(count))
     element = f.cast(f.cast(number, float64) * unit, kind)
-    node = Generate((_half(count) if half else count,), (element._expr,), label=Label(name),
-                    where=user_location(), checks=(*checks, *_not_empty([count], of)))  # fmt: skip
-    return Array(node.leaves)
+    checks = (*checks, *_not_empty([count], of))
+    return generated((_half(count) if half else count,), (element._expr,), name, checks)
 
 
 @operation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 from .. import errors, late_binding as later, simplify
 from ..analysis.short_extents import short_extent
 from ..annotations import ArrayLike, Element, Function, FunctionN, ScheduleLike
-from ..array import Array, require_scalars
+from ..array import Array, generated, require_scalars
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
 from ..frontend.sources import as_array
 from ..frontend.suggestions import BOUNDARIES
@@ -444,8 +444,7 @@ def stencil(
     shape = arrays[0]._shape
     own = [Scalar(i) for i in indices(len(shape))] if index else []
     elements, structure = trace_elements(f, [*own, *windows], "stencil", where, arrays)
-    node = Generate(shape, elements, label=Label("stencil"), where=where, checks=checks)
-    return Array(node.leaves, structure, shape)
+    return generated(shape, elements, "stencil", checks, structure)
 
 
 @combining

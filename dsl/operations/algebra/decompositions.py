@@ -147,7 +147,7 @@ def _with_all(array: Array, batch: Shape) -> Array:
            for i, e in zip(lead, array._shape, strict=False)):  # fmt: skip
         return array
     index = (*lead, Index(rank), Index(rank + 1))
-    return map_over(array, index, (*batch, *array._shape[-2:]), Label("broadcast_to"))
+    return map_over(array, index, (*batch, *array._shape[-2:]), "broadcast_to")
 
 
 class _Group(NamedTuple):

@@ -316,10 +316,8 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
                 f"{what} needs arrays of rank 1 at least, got a rank-0 array.",
                 hint="Scale with *: a * x.",
             )
-    left = map_over(a, (Index(1),), (constant(1), *a._shape), Label("row")) if a.ndim == 1 else a
-    right = (
-        map_over(b, (Index(0),), (*b._shape, constant(1)), Label("column")) if b.ndim == 1 else b
-    )
+    left = map_over(a, (Index(1),), (constant(1), *a._shape), "row") if a.ndim == 1 else a
+    right = map_over(b, (Index(0),), (*b._shape, constant(1)), "column") if b.ndim == 1 else b
     checks = _inner_check(a, b, left._shape[-1], right._shape[-2], what)
     batch, more = broadcast_shapes([left._shape[:-2], right._shape[:-2]], what)
     t = promote(a.types[0], False, b.types[0], False)[0]
@@ -373,7 +371,7 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
             index = [Index(k) for k in range(lead)]
             index += [] if row else [Index(lead)]
             index += [] if column else [Index(lead + 1)]
-            return map_over(folded, index, (*batch, a._shape[-2], b._shape[-1]), Label(what))
+            return map_over(folded, index, (*batch, a._shape[-2], b._shape[-1]), what)
         more = ()
     node = Matmul(
         batch,
@@ -395,7 +393,7 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
         full: list[Expr] = [constant(0)] * (lead + 2)
         for position, axis in enumerate(keep):
             full[axis] = Index(position)
-        result = map_over(result, full, tuple(result._shape[k] for k in keep), Label(what))
+        result = map_over(result, full, tuple(result._shape[k] for k in keep), what)
     return result
 
 
@@ -519,7 +517,7 @@ def _scaled(product: Array, alpha: Any, beta: Any, c: Any) -> Array:
         c = None
         if isinstance(alpha, int | float) and alpha == 1:
             return product
-    return broadcast_map(build, operands, Label("matmul"))
+    return broadcast_map(build, operands, "matmul")
 
 
 def as_scale(e: Expr, t: Any) -> Expr:
@@ -728,7 +726,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[AxisLike] = 2) ->
     right = transpose(y, (*over_y, *keep_y))
     if checks:
         axes_of_right = [Index(k) for k in range(right.ndim)]
-        right = map_over(right, axes_of_right, right._shape, Label("tensordot"), checks)
+        right = map_over(right, axes_of_right, right._shape, "tensordot", checks)
     rows, inner = _extent(xs, keep_x), _extent(xs, over_x)
     other, cols = _extent(ys, over_y), _extent(ys, keep_y)
     product = matmul(reshape(left, (rows, inner)), reshape(right, (other, cols)))

@@ -14,7 +14,6 @@ from ...errors import DTypeError
 from ...expr import Expr
 from ...frontend.sources import as_array, is_arraylike
 from ...frontend.tracing import enclosing_kernel
-from ...graph import Label
 from ...primitives import TABLE
 from ...scalar import COMPARISONS, Scalar, apply_primitive, lift
 from ..descriptions import complete
@@ -85,7 +84,7 @@ def lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any, 
             not isinstance(o, Array) or o.ndim == 0 for o in converted
         ):
             return Scalar(build([lift(o, name) for o in converted]))
-        return broadcast_map(lambda values: (build(values),), converted, Label(name))
+        return broadcast_map(lambda values: (build(values),), converted, name)
     return Scalar(build([lift(o, name) for o in operands]))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import late_binding as later
 from ...annotations import ArrayLike, FunctionN
-from ...array import Array
+from ...array import Array, generated, map_over
 from ...errors import DTypeError, ShapeError, user_location
 from ...expr import Expr, Index
 from ...frontend.sources import as_array
@@ -70,8 +70,7 @@ def _map(f: FunctionN, operands: Sequence[Any], operation: str, with_index: bool
     arguments = [Scalar(i) for i in index] if with_index else []
     arguments += [array._scalar_at(index) for array in arrays]
     elements, structure = trace_elements(f, arguments, operation, where, arrays)
-    node = Generate(shape, elements, label=Label(operation), where=where, checks=checks)
-    return Array(node.leaves, structure, shape)
+    return generated(shape, elements, operation, checks, structure)
 
 
 @operation
@@ -101,15 +100,7 @@ def with_checks(array: Array, checks: tuple[Check, ...], operation: str) -> Arra
     """The same array with run-time checks, attached by a Generate of plain reads."""
     if not checks:
         return array
-    index = indices(array.ndim)
-    node = Generate(
-        array._shape,
-        tuple(array._element(index)),
-        label=Label(operation),
-        where=user_location(),
-        checks=checks,
-    )
-    return Array(node.leaves, array.structure, array._shape)
+    return map_over(array, indices(array.ndim), array._shape, operation, checks)
 
 
 def zip_like(parts: Sequence[Array], structure: Structure) -> Array:

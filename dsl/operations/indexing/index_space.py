@@ -26,7 +26,7 @@ from ...frontend.deferred import host_data, values_are_read
 from ...frontend.sources import as_array
 from ...frontend.standard import require_order
 from ...frontend.tracing import call_scalar_function, flatten_result, forbid_nesting
-from ...graph import Check, Generate, Input, Label, Leaf, Node, Shape, indices, known
+from ...graph import Check, Generate, Input, Leaf, Node, Shape, indices, known
 from ...scalar import Scalar, apply_primitive, as_count, as_index, lift
 from ...shapes import as_shape, broadcast_shapes, require, show_shape, stretch_checks, stretched
 from ...types import int64, uint64
@@ -88,10 +88,9 @@ def reshape(
         return array
     if by_columns:
         index = reshaped_index(array._shape[::-1], target[::-1])
-        label = Label("reshape")
-        return transpose(map_over(transpose(array), index, target[::-1], label, checks))
+        return transpose(map_over(transpose(array), index, target[::-1], "reshape", checks))
     index = reshaped_index(array._shape, target)
-    return map_over(array, index, target, Label("reshape"), checks)
+    return map_over(array, index, target, "reshape", checks)
 
 
 def reshaped_index(source: Shape, target: Shape) -> tuple[Expr, ...]:
@@ -222,7 +221,7 @@ def squeeze(a: ArrayLike, axis: AxisLike | None = None) -> Array:
     for j, k in enumerate(kept):
         index[k] = Index(j)
     shape = tuple(array._shape[k] for k in kept)
-    return map_over(array, index, shape, Label("squeeze"), checks)
+    return map_over(array, index, shape, "squeeze", checks)
 
 
 @operation
@@ -277,7 +276,7 @@ def transpose(a: ArrayLike, axes: AxisLike | None = None) -> Array:
     for k, source in enumerate(order):
         index[source] = Index(k)
     shape = tuple(array._shape[k] for k in order)
-    return map_over(array, index, shape, Label("transpose"))
+    return map_over(array, index, shape, "transpose")
 
 
 permute_dims = transpose
@@ -314,7 +313,7 @@ def slice_array(array: Array, index: Indexing) -> Array:
         return take(array, chosen, 0)
     if isinstance(index, tuple) and any(map(is_index_array, index)):
         part = part_of(array, index, "a[…]", reading=True)
-        return map_over(array, part.target, part.shape, Label("take"), part.checks)
+        return map_over(array, part.target, part.shape, "take", part.checks)
     parts = index_parts(index, array.ndim, not array.structure.is_leaf)
     shape: list[Expr] = []
     source: list[Expr] = []
@@ -338,7 +337,7 @@ def slice_array(array: Array, index: Indexing) -> Array:
         plain = False
     if plain:
         return array
-    return map_over(array, source, tuple(shape), Label("slice"), tuple(checks))
+    return map_over(array, source, tuple(shape), "slice", tuple(checks))
 
 
 #: What a window reads of each axis: the extent and the step of a slice; None for a new axis, and
@@ -390,7 +389,7 @@ def read_window(array: Array, axes: WindowAxes, starts: Sequence[IntLike]) -> Ar
         extent, step = axis
         source.append(plus(start, times(Index(len(shape)), constant(step))))
         shape.append(constant(extent))
-    return map_over(array, source, tuple(shape), Label("slice"))
+    return map_over(array, source, tuple(shape), "slice")
 
 
 @operation
@@ -441,7 +440,7 @@ def broadcast_to(a: ArrayLike, shape: ShapeLike) -> Array:
         f"broadcast_to: {show_shape(array._shape)} does not stretch to {show_shape(target)}",
         "Only extents of 1 stretch; a[:, None] inserts one.",
     )
-    return map_over(array, stretched(array._shape, target), target, Label("broadcast_to"), checks)
+    return map_over(array, stretched(array._shape, target), target, "broadcast_to", checks)
 
 
 @operation
@@ -463,7 +462,7 @@ def replicate(a: ArrayLike, n: IntLike, axis: int = 0) -> Array:
     (extent,), checks = as_shape((n,), "replicate")
     shape = (*array._shape[:k], extent, *array._shape[k:])
     index = [Index(j if j < k else j + 1) for j in range(array.ndim)]
-    return map_over(array, index, shape, Label("replicate"), checks)
+    return map_over(array, index, shape, "replicate", checks)
 
 
 @operation
@@ -506,7 +505,7 @@ def _roll_axis(array: Array, shift: IntLike | Sequence[IntLike], axis: int) -> A
         by = apply_primitive("remainder", [simplify.cast(e, wide) for e in (by, n)])
     moved = minus(index[axis], as_index(by, "roll"))
     index[axis] = apply_primitive("remainder", [moved, n])
-    return map_over(array, index, array._shape, Label("roll"))
+    return map_over(array, index, array._shape, "roll")
 
 
 @operation
@@ -542,7 +541,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     lead = array.ndim - 2
     i = Index(lead)
     index = (*indices(lead), plus(i, constant(down)), plus(i, constant(right)))
-    return map_over(array, index, (*array._shape[:-2], extent), Label("diagonal"))
+    return map_over(array, index, (*array._shape[:-2], extent), "diagonal")
 
 
 # --- gathers ---------------------------------------------------------------------------------
@@ -579,7 +578,7 @@ def backpermute(shape: ShapeLike, f: FunctionN, a: ArrayLike) -> Array:
     for k, (e, n) in enumerate(zip(index, array._shape, strict=True)):
         if not (isinstance(e, Index) and extents[e.axis] is n):
             checks += from_some(n, k, extents)
-    return map_over(array, index, extents, Label("backpermute"), checks)
+    return map_over(array, index, extents, "backpermute", checks)
 
 
 @operation
@@ -593,7 +592,7 @@ def gather(a: ArrayLike, indices: ArrayLike, axis: int = 0) -> Array:
     >>> td.gather(np.array([3, 1, 2]), [2, 2, 0])
     Array([2, 2, 3])
     """
-    return _take(a, indices, axis, Label("gather"))
+    return _take(a, indices, axis, "gather")
 
 
 @operation
@@ -616,24 +615,24 @@ def take(
     if mode not in ("raise", "wrap", "clip"):
         raise TracingError(f"take: no mode {mode!r}.", hint='Choose of "raise", "wrap", "clip".')
     if axis is None:
-        return _take(flatten(a), indices, 0, Label("take"), mode)
-    return _take(a, indices, axis, Label("take"), mode)
+        return _take(flatten(a), indices, 0, "take", mode)
+    return _take(a, indices, axis, "take", mode)
 
 
 def _take(
-    a: ArrayLike, index_array: ArrayLike, axis: int, label: Label, mode: IndexMode = "raise"
+    a: ArrayLike, index_array: ArrayLike, axis: int, operation: str, mode: IndexMode = "raise"
 ) -> Array:
-    forbid_nesting(label.operation)
-    array, chosen = as_array(a, label.operation), as_array(index_array, label.operation)
-    k = normalise_axis(axis, array.ndim, label.operation)
+    forbid_nesting(operation)
+    array, chosen = as_array(a, operation), as_array(index_array, operation)
+    k = normalise_axis(axis, array.ndim, operation)
     if not chosen.structure.is_leaf or not chosen.types[0].is_integer:
         raise DTypeError(
-            f"{label.operation} needs integer indices, got {chosen.dtype}.",
+            f"{operation} needs integer indices, got {chosen.dtype}.",
             hint="Convert them: td.cast(indices, td.int64).",
         )
     r, n = chosen.ndim, array._shape[k]
     if mode == "raise":
-        _check_host_indices(chosen, n, k, label.operation)
+        _check_host_indices(chosen, n, k, operation)
     shape = (*array._shape[:k], *chosen._shape, *array._shape[k + 1 :])
     if isinstance(index_array, Scalar | int | np.integer):
         at = as_count(index_array, "an index")
@@ -646,7 +645,7 @@ def _take(
         at = apply_primitive("remainder", [at, n])
     elif mode == "clip":
         at = greatest(least(at, minus(n, constant(1))), constant(0))
-    elif label.operation == "take":
+    elif operation == "take":
         at = from_either_end(at, n, k, checks)
     else:
         checks += within(at, n, k)
@@ -655,7 +654,7 @@ def _take(
         at,
         *(Index(j + r - 1) for j in range(k + 1, array.ndim)),
     ]
-    return map_over(array, index, shape, label, tuple(checks))
+    return map_over(array, index, shape, operation, tuple(checks))
 
 
 def _check_host_indices(chosen: Array, n: Expr, axis: int, operation: str) -> None:
@@ -705,7 +704,7 @@ def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
     n = array._shape[k]
     index[k] = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
     shape = (*shape[:k], chosen._shape[k], *shape[k + 1 :])
-    return map_over(array, index, shape, Label("take_along_axis"), checks)
+    return map_over(array, index, shape, "take_along_axis", checks)
 
 
 later.offer(

@@ -9,14 +9,14 @@ import numpy as np
 
 from ... import late_binding as later, simplify
 from ...annotations import ArrayLike, AxisLike, IntLike, ScalarLike
-from ...array import Array, map_over
-from ...errors import DTypeError, ShapeError, TracingError, user_location
+from ...array import Array, generated, map_over
+from ...errors import DTypeError, ShapeError, TracingError
 from ...expr import Cond, Const, Expr, Index, Proj, constant
 from ...frontend.deferred import values_are_read
 from ...frontend.operators import Operators
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
-from ...graph import Check, Generate, Label, indices
+from ...graph import Check, indices
 from ...scalar import apply_primitive, as_count, fit_weak, lift, refuse_traced
 from ...shapes import require, same_shape, show_shape
 from ...types import Structure, bool_, int64, promote
@@ -111,16 +111,12 @@ def concatenate(arrays: Iterable[ArrayLike], axis: int | None = 0) -> Array:
                     hint="Slice to the common extent, or pad: td.pad.",
                 )
     structure, types = _common_elements(parts, "concatenate")
-    where = user_location()
 
     def join(parts: Sequence[Array], checks: Sequence[Check]) -> Array:
         upto, more = ends([p._shape[k] for p in parts], "concatenate")
         shape = (*parts[0]._shape[:k], upto[-1], *parts[0]._shape[k + 1 :])
         elements = _joined(parts, upto, k, rank, types)
-        node = Generate(
-            shape, elements, label=Label("concatenate"), where=where, checks=(*checks, *more)
-        )
-        return Array(node.leaves, structure, shape)
+        return generated(shape, elements, "concatenate", (*checks, *more), structure)
 
     while len(parts) > MOST_JOINED:  # join leading arrays in groups
         groups = min(len(parts) // MOST_JOINED, -(-(len(parts) - 1) // (MOST_JOINED - 1)) - 1)
@@ -222,7 +218,7 @@ def pad(
     if mode != "constant":
         index = [resolve_index(kinds[mode], p, n) for p, n in zip(index, array._shape, strict=True)]
         checks += _require_not_empty(array, widths, mode)
-        return map_over(array, index, shape, Label("pad"), checks)
+        return map_over(array, index, shape, "pad", checks)
     values = tuple(array._element(index))
     inside: Expr = Const(True, bool_)
     outside = values
@@ -241,8 +237,7 @@ def pad(
         inside = apply_primitive("logical_and", [inside, within])
     chosen = Cond(inside, values, outside)
     elements = tuple(Proj(chosen, k) for k in range(len(values)))
-    node = Generate(shape, elements, label=Label("pad"), where=user_location(), checks=checks)
-    return Array(node.leaves, array.structure, shape)
+    return generated(shape, elements, "pad", checks, array.structure)
 
 
 def _require_not_empty(

@@ -10,14 +10,14 @@ import numpy as np
 
 from ... import late_binding as later, simplify
 from ...annotations import ArrayLike, DTypeLike, Element, FunctionN, IntLike, ScalarLike, ShapeLike
-from ...array import Array
+from ...array import Array, generated
 from ...errors import ShapeError, TracingError, user_location
 from ...expr import Const, Expr, Index, constant
 from ...frontend.refusals import no_array, no_operand
 from ...frontend.sources import as_array, is_on_host, use
 from ...frontend.standard import require_device
 from ...frontend.tracing import forbid_nesting
-from ...graph import Check, Generate, Label
+from ...graph import Check
 from ...scalar import (
     KnownExtent,
     Scalar,
@@ -60,8 +60,7 @@ def generate(shape: ShapeLike, f: FunctionN) -> Array:
     extents, checks = as_shape(shape, "generate")
     arguments = [Scalar(Index(k)) for k in range(len(extents))]
     elements, structure = trace_elements(f, arguments, "generate", where)
-    node = Generate(extents, elements, label=Label("generate"), where=where, checks=checks)
-    return Array(node.leaves, structure, extents)
+    return generated(extents, elements, "generate", checks, structure)
 
 
 @operation
@@ -98,8 +97,7 @@ def _everywhere(
     leaves, structure = _components(value, operation)
     extents, checks = as_shape(shape, operation)
     elements = tuple(as_strong(e) for e in leaves)
-    node = Generate(extents, elements, label=Label("fill"), where=user_location(), checks=checks)
-    return Array(node.leaves, structure, extents)
+    return generated(extents, elements, "fill", checks, structure)
 
 
 @operation
@@ -116,10 +114,7 @@ def unit(s: Element) -> Array:
     """
     forbid_nesting("unit")
     leaves, structure = _components(s, "unit")
-    node = Generate(
-        (), tuple(as_strong(e) for e in leaves), label=Label("unit"), where=user_location()
-    )
-    return Array(node.leaves, structure, ())
+    return generated((), tuple(as_strong(e) for e in leaves), "unit", structure=structure)
 
 
 @operation
@@ -285,8 +280,7 @@ def iota(n: IntLike, dtype: DTypeLike = int64) -> Array:
     forbid_nesting("iota")
     extents, checks = as_shape((n,), "iota")
     element = simplify.cast(Index(0), as_type(dtype))
-    node = Generate(extents, (element,), label=Label("iota"), where=user_location(), checks=checks)
-    return Array(node.leaves)
+    return generated(extents, (element,), "iota", checks)
 
 
 @operation
@@ -484,14 +478,7 @@ def _line(
     first, delta = as_strong(first), as_strong(delta)
     k = simplify.cast(Index(0), delta.type)
     value = apply_primitive("add", [first, rounded_product(k, delta)])
-    node = Generate(
-        (count,),
-        (simplify.cast(value, target),),
-        label=Label("arange"),
-        where=user_location(),
-        checks=checks,
-    )
-    return Array(node.leaves)
+    return generated((count,), (simplify.cast(value, target),), "arange", checks)
 
 
 @operation
@@ -533,14 +520,7 @@ def linspace(
     if target.is_integer:
         value = simplify.cast(value, float64)
         value = apply_primitive("floor", [value])
-    node = Generate(
-        (count,),
-        (simplify.cast(value, target),),
-        label=Label("linspace"),
-        where=user_location(),
-        checks=checks,
-    )
-    return Array(node.leaves)
+    return generated((count,), (simplify.cast(value, target),), "linspace", checks)
 
 
 @operation
@@ -626,8 +606,7 @@ def eye(
         "equal", [apply_primitive("add", [Index(0), as_index(k, "eye")]), Index(1)]
     )
     element = simplify.select(on, Const(1, target), Const(0, target))
-    node = Generate(extents, (element,), label=Label("eye"), where=user_location(), checks=checks)
-    return Array(node.leaves)
+    return generated(extents, (element,), "eye", checks)
 
 
 later.offer(unit=unit)

@@ -10,14 +10,14 @@ import numpy as np
 from ... import simplify, types
 from ...analysis.element_bounds import element_bounds
 from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike
-from ...array import Array
+from ...array import Array, generated, map_over
 from ...errors import DTypeError, ShapeError, TracingError, user_location
 from ...expr import Const, Index, constant
 from ...frontend.deferred import host_data
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
 from ...frontend.tracing import call_scalar_function, check_result, forbid_nesting
-from ...graph import Check, Generate, Label, Permute, indices, known
+from ...graph import Check, Label, Permute, indices, known
 from ...scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
 from ...shapes import as_shape, require, same_shape
 from ..common import alike, combining, integer, require_real, rounded_product, trace_combine
@@ -155,15 +155,8 @@ def scatter(
     checks = same_shape(at._shape, source._shape[: at.ndim], "scatter")
     checks += same_shape(target._shape[1:], source._shape[at.ndim :], "scatter")
     if checks:
-        index = tuple(Index(k) for k in range(source.ndim))
-        stored = Generate(
-            source._shape,
-            tuple(source._element(index)),
-            label=Label("scatter"),
-            where=user_location(),
-            checks=checks,
-        )
-        source = Array(stored.leaves, source.structure, source._shape)
+        own = tuple(Index(k) for k in range(source.ndim))
+        source = map_over(source, own, source._shape, "scatter", checks)
     return permute(
         combine, target, lambda *ix: (at[ix[: at.ndim]], *ix[at.ndim :]), source, name="scatter"
     )
@@ -247,9 +240,7 @@ def bincount(
                 "bincount needs real weights.",
                 hint="Count real and imaginary parts separately: td.real(w), td.imag(w).",
             )
-    empty = Generate((extent,), (Const(0, kind),), label=Label("bincount"), where=user_location(),
-                     checks=checks)  # fmt: skip
-    defaults = Array(empty.leaves)
+    defaults = generated((extent,), (Const(0, kind),), "bincount", checks)
     if weights is not None:
         source = alike(source, values, "bincount")
 

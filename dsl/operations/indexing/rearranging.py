@@ -17,7 +17,7 @@ from ...expr import Index, constant
 from ...frontend.call_cache import slices
 from ...frontend.sources import as_array
 from ...frontend.tracing import is_tracing
-from ...graph import Check, Label, Leaf, indices, known
+from ...graph import Check, Leaf, indices, known
 from ...scalar import KnownExtent, Scalar, lift
 from ...shapes import as_shape, broadcast_shapes, extents, require
 from ..common import integer, normalise_axis, operation, unrolled, whole_number
@@ -175,8 +175,7 @@ def sliding_window_view(
         said = f"sliding_window_view: the windows are longer than axis {at}."
         checks += require(shape[at], constant(1), said, relation=">=", hint="Pad it: td.pad.")
     where = [lift(i) for i in index]
-    label = Label("sliding_window_view")
-    return map_over(array, where, (*shape, *window), label, tuple(checks))
+    return map_over(array, where, (*shape, *window), "sliding_window_view", tuple(checks))
 
 
 @operation
@@ -609,7 +608,7 @@ def unstack(a: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     shape = array._shape[:axis] + array._shape[axis + 1 :]
     own, checks = indices(len(shape)), fixed(extent, short, "unstack", "an axis")
     return tuple(
-        map_over(array, (*own[:axis], constant(k), *own[axis:]), shape, Label("unstack"), checks)
+        map_over(array, (*own[:axis], constant(k), *own[axis:]), shape, "unstack", checks)
         for k in range(short)
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ... import errors, late_binding as later, simplify
 from ...annotations import ArrayLike, Element, Function, Indexing
-from ...array import Array, require_scalars
+from ...array import Array, generated, require_scalars
 from ...expr import TRUE, Expr, Read, constant, walk
 from ...frontend.call_cache import CallCache, extents_of, type_of
 from ...frontend.deferred import Literals
@@ -22,7 +22,7 @@ from ...frontend.refusals import never_set
 from ...frontend.sources import as_array, is_arraylike
 from ...frontend.suggestions import AT_METHODS
 from ...frontend.tracing import forbid_nesting, is_tracing
-from ...graph import Check, Combine, Generate, Label, Permute, Shape, indices, known
+from ...graph import Check, Combine, Label, Permute, Shape, indices, known
 from ...scalar import Scalar, apply_primitive, fit_weak, lift, yields
 from ...shapes import same_shape, show_shape, stretch_checks, stretched
 from ...types import flatten
@@ -367,9 +367,7 @@ def _chosen(array: Array, mask: Array, new: Element, called: str, combine: Combi
     if combine is not None:
         values = combine.of(values, old)
     elements = tuple(simplify.select(chosen, v, o) for v, o in zip(values, old, strict=True))
-    node = Generate(array._shape, elements, label=Label("update"), where=errors.user_location(),
-                    checks=(*checks, *more))  # fmt: skip
-    return Array(node.leaves, array.structure, array._shape)
+    return generated(array._shape, elements, "update", (*checks, *more), array.structure)
 
 
 later.offer(At=At)

@@ -7,12 +7,11 @@ from typing import Any
 
 from ... import late_binding as later, simplify
 from ...annotations import ArrayLike, ShapeLike
-from ...array import Array
-from ...errors import ShapeError, user_location
+from ...array import Array, generated
+from ...errors import ShapeError
 from ...expr import Expr, Index
 from ...frontend.sources import as_array
 from ...frontend.tracing import enclosing_kernel, forbid_nesting
-from ...graph import Generate, Label
 from ...scalar import Scalar, as_count
 from ...shapes import as_shape, require, show_shape
 from ...types import float64, int64, uint64
@@ -134,9 +133,7 @@ def _weights(p: ArrayLike, n: Expr) -> Array:
         hint="One probability for each element.",
     )  # fmt: skip
     element = simplify.cast(array._element((Index(0),))[0], float64)
-    node = Generate(array._shape, (element,), label=Label("random.choice"), where=user_location(),
-                    checks=checks)  # fmt: skip
-    return Array(node.leaves)
+    return generated(array._shape, (element,), "random.choice", checks)
 
 
 def _weighted(key: KeyLike, shape: ShapeLike, weights: Array) -> Array:
@@ -171,6 +168,5 @@ def _leading(order: Array, n: Expr, extents: Sequence[Expr]) -> Array:
         n, count, "random.choice: {right} of {left} elements, without replacement.",
         hint="replace=True may choose an element again.", relation=">=",
     )  # fmt: skip
-    node = Generate((count,), (order._element((Index(0),))[0],), label=Label("random.choice"),
-                    where=user_location(), checks=checks)  # fmt: skip
-    return index_space.reshape(Array(node.leaves), tuple(Scalar(e) for e in extents))
+    first = generated((count,), (order._element((Index(0),))[0],), "random.choice", checks)
+    return index_space.reshape(first, tuple(Scalar(e) for e in extents))

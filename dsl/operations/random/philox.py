@@ -19,7 +19,7 @@ import numpy as np
 
 from ... import simplify
 from ...annotations import ArrayLike, IntLike, ShapeLike
-from ...array import Array
+from ...array import Array, generated
 from ...errors import DTypeError, NestedParallelismError, ShapeError, user_location
 from ...expr import Const, Expr, Index, constant
 from ...frontend.sources import as_array, is_arraylike, use
@@ -254,9 +254,7 @@ def key(seed: IntLike) -> Any:
 def _pair(name: str, words: ScalarKey, checks: tuple[Check, ...]) -> Array:
     """A key as an array."""
     element = where(Scalar(Index(0)) == 0, *words)._expr
-    node = Generate((constant(2),), (element,), label=Label(f"random.{name}"),
-                    where=user_location(), checks=checks)  # fmt: skip
-    return Array(node.leaves)
+    return generated((constant(2),), (element,), f"random.{name}", checks)
 
 
 def derived_key(key: ScalarKey, n: Any) -> ScalarKey:
@@ -309,6 +307,4 @@ def split(key: KeyLike, n: IntLike = 2) -> Any:
     (count,), more = as_shape((n,), "random.split")
     number = cast(Scalar(Index(0)), uint64)
     element = where(Scalar(Index(1)) == 0, *derived_key(words(), number))._expr
-    node = Generate((count, constant(2)), (element,), label=Label("random.split"),
-                    where=user_location(), checks=(*checks, *more))  # fmt: skip
-    return Array(node.leaves)
+    return generated((count, constant(2)), (element,), "random.split", (*checks, *more))

@@ -46,7 +46,7 @@ def split_axes(array: Array, axes: Sequence[int]) -> tuple[Shape, Shape, list[Ex
 def with_unit_axis(array: Array) -> tuple[Array, tuple[int, ...]]:
     """Append an axis of extent 1: reducing over no axis (`axis=()`) reduces over it."""
     index = [Index(k) for k in range(array.ndim)]
-    made = map_over(array, index, (*array._shape, constant(1)), Label("expand_dims"))
+    made = map_over(array, index, (*array._shape, constant(1)), "expand_dims")
     return made, (array.ndim,)
 
 

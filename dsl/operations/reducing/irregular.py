@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import late_binding as later, simplify
 from ...annotations import ArrayLike, Element, Function1, Function2, ScheduleLike, Value
-from ...array import Array
+from ...array import Array, generated
 from ...errors import AxisError, DTypeError, ShapeError, user_location
 from ...expr import Const, Expr, Index, Read, constant
 from ...frontend.call_cache import HostArray
@@ -66,19 +66,11 @@ def compact(
     checks = same_shape(keep._shape, source._shape, "compact")
     flat_mask, flat = flatten(keep), flatten(source)
     truth = as_truth(flat_mask._element((Index(0),))[0])
-    ones = Generate(
-        flat_mask._shape,
-        (simplify.cast(truth, int64),),
-        label=Label("mask"),
-        where=where,
-        checks=checks,
-    )
-    positions = scan_array(
-        lambda x, y: x + y, (0,), Array(ones.leaves), 0, "exclusive", False, "positions"
-    )
+    ones = generated(flat_mask._shape, (simplify.cast(truth, int64),), "mask", checks)
+    positions = scan_array(lambda x, y: x + y, (0,), ones, 0, "exclusive", False, "positions")
     n = flat._shape[0]
     count_read = positions._element((n,))[0]
-    count = Array(Generate((), (count_read,), label=Label("count"), where=where).leaves)
+    count = generated((), (count_read,), "count")
     total = count._element(())[0]
     empty = Generate(
         (total,), tuple(Const(0, t) for t in flat.types), label=Label("compact"), where=where
@@ -121,8 +113,8 @@ def filter(
             "the predicate of filter must return one truth value.",
             hint="Combine several with & and |.",
         )
-    mask = Generate(array._shape, (as_truth(elements[0]),), label=Label("filter"), where=where)
-    return compact(Array(mask.leaves), array, name=name, schedule=schedule)
+    mask = generated(array._shape, (as_truth(elements[0]),), "filter")
+    return compact(mask, array, name=name, schedule=schedule)
 
 
 @operation
@@ -148,7 +140,7 @@ def expand(count: Function1, get: Function2, a: ArrayLike) -> Array:
         )
     as_index(Scalar(lengths[0]), "expand")
     length = apply_primitive("maximum", [length_of(as_strong(lengths[0])), constant(0)])
-    counts = Array(Generate(array._shape, (length,), label=Label("counts"), where=where).leaves)
+    counts = generated(array._shape, (length,), "counts")
     offsets = scan_array(add_lengths, (0,), counts, 0, "exclusive", False, "offsets")
     n = array._shape[0]
     last = Generate((), (offsets._element((n,))[0],), label=Label("count"), where=where)
@@ -159,8 +151,7 @@ def expand(count: Function1, get: Function2, a: ArrayLike) -> Array:
     elements, result = trace_elements(
         get, [array._scalar_at((segment,)), Scalar(k)], "expand", where
     )
-    node = Generate((total,), elements, label=Label("expand"), where=where)
-    return Array(node.leaves, result, (total,))
+    return generated((total,), elements, "expand", structure=result)
 
 
 # --- operations of a library -----------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast as cast_type
 
 from ...annotations import Element, Function, IntLike, ScanFunction
-from ...array import Array
+from ...array import Array, generated
 from ...errors import AxisError, Location, ShapeError, TracingError, user_location
 from ...expr import TRUE, Apply, Const, Expr, constant
 from ...frontend.refusals import called
@@ -239,5 +239,4 @@ def _slice(a: Array, at: Expr, axis: int) -> Any:
     elements = tuple(a._element((*index[:k], at, *index[k:])))
     if not shape:
         return a.structure.build([Scalar(e) for e in elements])
-    node = Generate(shape, elements, label=Label("slice"), where=user_location())
-    return Array(node.leaves, a.structure, shape)
+    return generated(shape, elements, "slice", structure=a.structure)

@@ -11,12 +11,12 @@ import numpy as np
 from ... import late_binding as later, simplify
 from ...analysis.combines import simple_combine
 from ...annotations import ArrayLike, AxisLike, DTypeLike, Element, ScalarLike, ScheduleLike
-from ...array import Array, map_over, require_scalars
+from ...array import Array, generated, map_over, require_scalars
 from ...errors import DTypeError, TracingError, user_location
 from ...expr import Const, Expr, Index, Read, constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
-from ...graph import Fold, Generate, Label
+from ...graph import Fold, Label
 from ...primitives import real_part
 from ...scalar import Scalar, apply_primitive, as_truth, refuse_traced
 from ...types import LEAF, ScalarType, as_type, float32, float64, int64, uint64
@@ -80,8 +80,7 @@ def reduce(
     result = Array(node.leaves, LEAF, outer)
     if finish is not None:
         ends = tuple(finish(e) for e in result._element([Index(k) for k in range(len(outer))]))
-        made = Generate(outer, ends, label=Label(operation), where=user_location())
-        result = Array(made.leaves, LEAF, outer)
+        result = generated(outer, ends, operation)
     return keep_dimensions(result, kept, ndim) if keepdims else result
 
 
@@ -95,7 +94,7 @@ def keep_dimensions(result: Array, axes: Sequence[int], ndim: int) -> Array:
         else:
             shape.append(result._shape[len(index)])
             index.append(Index(k))
-    return map_over(result, index, tuple(shape), Label("keepdims"))
+    return map_over(result, index, tuple(shape), "keepdims")
 
 
 def summed_type(t: ScalarType) -> ScalarType:

@@ -163,7 +163,7 @@ def _cumulative(a: ArrayLike, axis: int | None, operation: str, primitive: str, 
             asked = asked.along_a_line()
         array, axis = flatten(array), 0
     if array.ndim == 0:
-        array = map_over(array, (), (constant(1),), Label(operation))
+        array = map_over(array, (), (constant(1),), operation)
     k = normalise_axis(axis, array.ndim, operation)
     t = summed_type(array.types[0]) if widen else array.types[0]
     t = t if dtype is None else as_type(dtype)

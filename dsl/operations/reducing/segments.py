@@ -9,7 +9,7 @@ import numpy as np
 from ... import simplify
 from ...analysis.combines import simple_combine
 from ...annotations import ArrayLike, Element, Function, ScheduleLike
-from ...array import Array
+from ...array import Array, generated
 from ...errors import ShapeError, user_location
 from ...expr import Cond, Const, Expr, Index, Proj, Read, constant
 from ...frontend.deferred import host_data
@@ -58,8 +58,7 @@ def segment_offsets(lengths: ArrayLike, extent: Expr, operation: str) -> tuple[L
             hint="Give one length per segment: np.array([3, 0, 2]).",
         )
     wide = length_of(array._element((Index(0),))[0])
-    widened = Generate(array._shape, (wide,), label=Label("lengths"), where=user_location())
-    lengths64 = Array(widened.leaves)
+    lengths64 = generated(array._shape, (wide,), "lengths")
     offsets = scan_array(lambda x, y: x + y, (0,), lengths64, 0, "exclusive", False, "offsets")
     where = user_location()
     smallest = _of_lengths(simple_combine("minimum", int64), 0, lengths64)
@@ -304,8 +303,7 @@ def _exclusive_seg(
         source = apply_primitive("subtract", [source, constant(1)])
     elements = _with_init(f, init, values, alone, source, backward, operation)
     shape = (*array._shape[:-1], extent)
-    node = Generate(shape, elements, label=Label(operation), where=user_location(), checks=checks)
-    return Array(node.leaves, array.structure, shape)
+    return generated(shape, elements, operation, checks, array.structure)
 
 
 def _at(leaf: Leaf, index: Expr) -> Read:
@@ -380,10 +378,9 @@ def _total_seg(
     at = first if backward else apply_primitive("subtract", [behind, constant(1)])
     ends = _with_init(f, init, values, empty, at, backward, operation)
     shape = (*array._shape[:-1], segments)
-    totals = Generate(shape, ends, label=Label(operation), where=user_location())
     return (
         Array(prefix.leaves, array.structure, array._shape),
-        Array(totals.leaves, array.structure, shape),
+        generated(shape, ends, operation, structure=array.structure),
     )
 
 
