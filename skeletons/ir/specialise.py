@@ -10,7 +10,7 @@ vectors.  Every sum keeps its order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from treadle.dsl.expr import (
@@ -53,6 +53,27 @@ def counting_extents(node: Node) -> dict[Extent, int]:
     return found
 
 
+def unroll(most: int | None = None) -> Callable[[Expr], Expr]:
+    """For `rewrite`: results of loops of constant counts, at most `most`, without the loops."""
+    results: dict[Expr, tuple[Expr, ...]] = {}
+
+    def change(e: Expr) -> Expr:
+        if not isinstance(e, Proj) or not isinstance(e.args[0], Loop):
+            return e
+        loop = e.args[0]
+        if not isinstance(loop.count, Const) or (most is not None and int(loop.count.value) > most):
+            return e
+        if loop not in results:
+            state = loop.args[1:]
+            for k in range(int(loop.count.value)):
+                values = dict(zip(loop.vars, (constant(k), *state), strict=True))
+                state = substitute(loop.scoped, dict[Expr, Expr](values))
+            results[loop] = state
+        return results[loop][e.which]
+
+    return change
+
+
 def specialise(node: Node, sizes: Mapping[Expr, int]) -> Node:
     """The node specialised for these values of extents, with the loops that they bound unrolled.
 
@@ -60,24 +81,7 @@ def specialise(node: Node, sizes: Mapping[Expr, int]) -> Node:
     if not sizes:
         return node
     known: dict[Expr, Expr] = {e: constant(n) for e, n in sizes.items()}
-    unrolled: dict[Expr, tuple[Expr, ...]] = {}
-    memo: dict[Expr, Expr] = {}
-
-    def change(e: Expr) -> Expr:
-        if not isinstance(e, Proj) or not isinstance(e.args[0], Loop):
-            return e
-        loop = e.args[0]
-        if not isinstance(loop.count, Const) or int(loop.count.value) > MOST_ITERATIONS:
-            return e
-        if loop not in unrolled:
-            state = loop.args[1:]
-            for k in range(int(loop.count.value)):
-                pairs = zip(loop.vars, (constant(k), *state), strict=True)
-                values: dict[Expr, Expr] = dict(pairs)
-                state = substitute(loop.scoped, values)
-            unrolled[loop] = state
-        return unrolled[loop][e.which]
-
+    change, memo = unroll(MOST_ITERATIONS), dict[Expr, Expr]()
     changes: dict[str, Any] = {}
     for name in node.computed:
         value = getattr(node, name)

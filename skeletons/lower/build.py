@@ -40,7 +40,7 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import Fold, Generate, Input, Leaf, Node, Permute, Sequential
 from treadle.dsl.target import NATIVE, Target
 from treadle.dsl.types import ScalarType, int32, int64
-from treadle.skeletons.schedules import Order
+from treadle.skeletons.schedules import Order, Schedule, as_schedule
 from treadle.skeletons.schedules.resolved import BlockTable
 from treadle.skeletons.schedules.schedule import shown
 from treadle.skeletons.schedules.user_orders import built_in
@@ -48,6 +48,9 @@ from treadle.skeletons.schedules.user_orders import built_in
 from ..ir import arithmetic as at, kernel as ir
 from ..ir.hosted import Stride
 from ..ir.linearize import Linearizer, zero
+
+#: Multiprocessors of a GPU (an H200) if their number is unknown.
+MULTIPROCESSORS = 132
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,19 @@ class LoweringContext:
     def gpu(self) -> bool:
         """Whether the target runs kernels with blocks of threads."""
         return self.target.gpu
+
+    @property
+    def processors(self) -> int:
+        """Threads of a CPU, multiprocessors of a GPU (those of an H200 if unknown); must not affect
+        results."""
+        if not self.gpu:
+            return max(self.threads, 1)
+        return self.threads if self.threads > 1 else MULTIPROCESSORS
+
+    def schedule_of(self, node: Node) -> Schedule | None:
+        """The schedule that the user gave for a node, if any."""
+        given = node.label.schedule if self.schedule is None else self.schedule
+        return None if given is None else as_schedule(given)
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ CLASSES = {
 
 def cached(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
     """The kernels with the policies of the node's `Hints`; unchanged if there are none."""
-    given = node.label.schedule if context.schedule is None else context.schedule
-    hints = None if given is None else as_schedule(given).hints
+    schedule = context.schedule_of(node)
+    hints = None if schedule is None else schedule.hints
     if hints is None or not lowered.kernels:
         return lowered
     wanted, why = policies(node, hints)

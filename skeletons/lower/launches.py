@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, substitute, walk
 from treadle.dsl.graph import Fold, FoldSeg, Generate, Memory, Node, Permute, Sequential, Shape
@@ -19,7 +18,7 @@ from ..ir.counts import variant
 from ..ir.kernel import Kernel, Lowered, show
 from ..schedules import Grid, Hints, PerThread, Row, Schedule, ScheduleError, as_schedule
 from ..schedules.resolved import looked_up
-from ..schedules.schedule import ScheduleLike, shown
+from ..schedules.schedule import shown
 from .build import LoweringContext, describe
 from .lower import lower, notes_of
 
@@ -42,10 +41,9 @@ def lowering_report(
 ) -> LoweringReport:
     """How a node is lowered in a context; `known`: values of Extent and Param."""
     lowered = lower(node, context)
-    given: Any = node.label.schedule if context.schedule is None else context.schedule
+    given = context.schedule_of(node)
     notes = notes_of(lowered, node, context)
     if given is not None:
-        given = as_schedule(given)
         notes = (*notes, *_idle(given, node, context, lowered, notes))
         head = f"{shown(given)}: "
         notes = tuple(n.removeprefix(head) for n in notes)
@@ -58,15 +56,15 @@ def lowering_report(
     return LoweringReport(code, notes, tuple(lines))
 
 
-def _skipped(node: Node, given: ScheduleLike | None, context: LoweringContext,
+def _skipped(node: Node, given: Schedule | None, context: LoweringContext,
              known: Mapping[Expr, int]) -> list[str]:  # fmt: skip
     """The number of visits of a padding order that are outside the domain, as a line."""
-    order = None if given is None else as_schedule(given).order
+    order = None if given is None else given.order
     if given is None or order is None or order.dense or not isinstance(node, Generate):
         return []
     if not node.shape:  # a single element has no order
         return []
-    plan = as_schedule(given).resolve(len(node.shape))
+    plan = given.resolve(len(node.shape))
     by_blocks = plan.grain == "block"
     if by_blocks and context.gpu and looked_up(plan.order):
         return []
@@ -173,7 +171,7 @@ def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: b
     return lines or ["nothing is launched: there are no elements"]
 
 
-def _shares(node: Node, lowered: Lowered, known: Mapping[Expr, int], given: ScheduleLike | None
+def _shares(node: Node, lowered: Lowered, known: Mapping[Expr, int], given: Schedule | None
             ) -> list[str]:  # fmt: skip
     """Of a fold what a block of threads, or a task, covers (under a schedule its notes say that),
     and in how many parts a result is folded."""
@@ -186,7 +184,7 @@ def _shares(node: Node, lowered: Lowered, known: Mapping[Expr, int], given: Sche
     kernel, tasks = launched[0]
     parts = max(_partials(kernel, known) // results, 1) if len(launched) > 1 else 1
     each, what = count / parts, "block" if kernel.threads else "task"
-    s = Schedule() if given is None else as_schedule(given)
+    s = given or Schedule()
     if s.order or s.block or s.per_thread or s.lanes:
         return [f"a result is folded in {parts:,} parts of {_about(each)}"] if parts > 1 else []
     covered = results * parts / tasks

@@ -22,27 +22,22 @@ from treadle.dsl.types import int32, int64
 
 from ..ir import arithmetic as at
 from ..ir.kernel import Buffer, Kernel, Lowered
-from ..schedules import Agents, Clusters, Grid, LocalityGraph, Schedule, as_schedule
+from ..schedules import Agents, Clusters, Grid, LocalityGraph, Schedule
 from . import agents
 from .build import Equals, LoweringContext
 from .locality import domain_of, prepared, queue_table, unseen
 from .tiling import host_ids
 from .visits import QUEUES
 
-#: Number of multiprocessors if the context does not know it (an H200).
-MULTIPROCESSORS = 132
 #: Resident threads of a multiprocessor; the agents of a `LocalityGraph` fill them.
 RESIDENT_THREADS = 2048
 
 
 def resident(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
     """The kernels under the residency of the node's schedule; unchanged without one."""
-    given = node.label.schedule if context.schedule is None else context.schedule
-    if given is None:
-        return lowered
-    schedule = as_schedule(given)
-    layer = schedule.residency
-    if layer is None or isinstance(layer, Grid) or not lowered.kernels:
+    schedule = context.schedule_of(node)
+    layer = None if schedule is None else schedule.residency
+    if schedule is None or layer is None or isinstance(layer, Grid) or not lowered.kernels:
         return lowered
     if isinstance(layer, LocalityGraph):
         return _by_graph(lowered, node, context, schedule, layer)
@@ -52,7 +47,7 @@ def resident(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
     why = _why_not(lowered)
     if why is not None:
         return _noted(lowered, f"{layer!r} has no effect here: {why}")
-    count = multiprocessors(context)
+    count = context.processors
     if isinstance(layer, Clusters):
         moved = tuple(
             k.every(lambda v: agents.redirected(v, layer.n, count)) for k in lowered.kernels
@@ -67,13 +62,6 @@ def resident(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
         lowered = _noted(lowered, f"{layer!r}: at most {fit} blocks of so many threads fit on a "
                          "multiprocessor at once, and the others wait")  # fmt: skip
     return _with_agents(lowered, count, lambda kernel: layer.per_sm, None)
-
-
-def multiprocessors(context: LoweringContext) -> int:
-    """Multiprocessors of the target GPU, or threads of the CPU; must not affect results."""
-    if not context.gpu:
-        return max(context.threads, 1)
-    return context.threads if context.threads > 1 else MULTIPROCESSORS
 
 
 def _noted(lowered: Lowered, note: str) -> Lowered:
@@ -121,7 +109,7 @@ def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: 
     assert isinstance(node, Generate | Permute)
     domain = domain_of(node)
     plan = schedule.resolve(len(domain))
-    count = multiprocessors(context)
+    count = context.processors
     if made:
         (table,) = made  # the kernels look blocks up themselves
     else:

@@ -22,7 +22,7 @@ from treadle.dsl.frontend.tracing import scalar_function_of
 from treadle.dsl.graph import Shape
 from treadle.dsl.scalar import Scalar, lift
 from treadle.dsl.types import int64
-from treadle.skeletons.schedules import Resolved, Row, Schedule, as_schedule
+from treadle.skeletons.schedules import Resolved, Row, Schedule
 from treadle.skeletons.schedules.schedule import shown
 
 from ..ir import arithmetic as at
@@ -138,13 +138,11 @@ def coordinates(builder: Builder, into: Linearizer, index: Expr, extents: Shape,
 
 def schedule_of(builder: Builder) -> Schedule | None:
     """The schedule that the user gave, if any."""
-    given = builder.context.schedule
-    given = builder.node.label.schedule if given is None else given
-    if given is None:
-        return None
-    schedule = as_schedule(given)
+    schedule = builder.context.schedule_of(builder.node)
+    if schedule is None or builder.context.gpu:
+        return schedule
     # On a CPU the caches serve as staging memory, and blocks need not be as small.
-    return schedule if builder.context.gpu else replace(schedule, stage=None)
+    return replace(schedule, stage=None)
 
 
 def plan_of(builder: Builder, rank: int, outputs: bool = False) -> Resolved | None:

@@ -31,7 +31,8 @@ of the source.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold, Permute, Shape
@@ -40,7 +41,7 @@ from ..ir import arithmetic as at
 from ..ir.linearize import Linearizer
 from ..schedules import LocalityGraph, PlaneOrder, Resolved, Row, Schedule
 from .build import Builder
-from .tiling import host_ids, schedule_of, unit_origin
+from .tiling import block_range, host_ids, schedule_of, unit_origin
 
 #: More elements than any axis has: the axis is computed as a unit.
 WHOLE = 1 << 62
@@ -127,6 +128,15 @@ class Visits:
         inside = [at.less(p, n) for p, n, unit in zip(indices, self.counts, plan.unit, strict=True)
                   if unit > 1]  # fmt: skip
         return at.both(exists, *inside), tuple(indices)
+
+    @contextmanager
+    def each(self, into: Linearizer, task: Expr, per_task: Expr) -> Iterator[tuple[Expr, ...]]:
+        """The positions in the grid of the leaves of a task, of `per_task` numbers."""
+        numbers = block_range(into, "visit", task, per_task, self.total)
+        with into.loop("number", *numbers) as number:
+            exists, indices = self.at(into, number)
+            with into.when(exists):
+                yield indices
 
     def tasks(self, otherwise: Expr | int) -> tuple[Expr, Expr]:
         """How many tasks there are, and how many numbers each has: a block of the schedule, or

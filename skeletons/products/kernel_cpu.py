@@ -71,12 +71,9 @@ class _Matmul(CpuProduct):
             self._block(into, row_block, col_block)
         else:
             tasks, per_task = visits.tasks(1)
-            numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
-            with into.loop("number", *numbers) as number:
-                exists, (*batch, row_block, col_block) = visits.at(into, number)
+            with visits.each(into, task, per_task) as (*batch, row_block, col_block):
                 self.batch = tuple(batch)
-                with into.when(exists):
-                    self._block(into, row_block, col_block)
+                self._block(into, row_block, col_block)
         kernel = builder.kernel(
             "", tasks, task, tuple(into.out),
             comments=(f"blocks of {ROWS} x {COLUMNS}, {TOGETHER} rows together",),

@@ -277,7 +277,7 @@ class _Matmul:
                 aligned += self.outs
         if size < 2:  # enough blocks for the GPU, and none mostly outside the matrix
             tasks_host = at.product((self.host_parts, *node.batch, down_host, across_host))
-            enough = common.multiprocessors(builder.context) // 2
+            enough = builder.context.processors // 2
             requires.append(at.less_equal(enough, builder.scalar(tasks_host, "blocks")))
             filled = 3 if self.tensor else 2  # quarters
             requires += [at.less_equal(side * filled // 4, extent)

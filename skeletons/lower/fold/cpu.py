@@ -489,14 +489,11 @@ class Across(RowFold):
                                f"{self.block_rows} rows")  # fmt: skip
         totals = self.builder.local("column", types, strip)
         tasks, per_task = visits.tasks(1)
-        numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
-        with into.loop("number", *numbers) as number:
-            exists, (block, *lead, across) = visits.at(into, number)
-            with into.when(exists):
-                plane = into.let(at.linear(lead, self.extents[:-1]), "plane")
-                rows = tiling.block_range(into, "row", block, self.block_rows, size.count)
-                cols = tiling.block_range(into, "col", across, strip, size.columns)
-                self._one_block(into, plane, lead, block, rows, cols, totals)
+        with visits.each(into, task, per_task) as (block, *lead, across):
+            plane = into.let(at.linear(lead, self.extents[:-1]), "plane")
+            rows = tiling.block_range(into, "row", block, self.block_rows, size.count)
+            cols = tiling.block_range(into, "col", across, strip, size.columns)
+            self._one_block(into, plane, lead, block, rows, cols, totals)
         return self.kernel("blocks", tasks, task, into, f"strips of {strip} columns, blocks "
                            f"of {self.block_rows} rows, as the schedule says")  # fmt: skip
 

@@ -56,7 +56,6 @@ from ..gpu.common import (
     WIDEST,
     Threads,
     coefficient,
-    multiprocessors,
     store_group,
     unconditional,
     vector_count,
@@ -260,7 +259,7 @@ class JammedFold:
         across = self._chosen([t.across for t in self.tiles])
         tiles = at.multiply(self.planes, at.ceil_div(
             self.rows, self._chosen([t.down for t in self.tiles])))  # fmt: skip
-        blocks = multiprocessors(self.builder.context) * RESIDENT * WAVES
+        blocks = self.builder.context.processors * RESIDENT * WAVES
         most = at.minimum(at.floor_divide(blocks, at.maximum(tiles, 1)),
                           at.floor_divide(self.count, at.multiply(across, LEAST)))  # fmt: skip
         share = at.ceil_div(self.count, at.maximum(most, 1))

@@ -43,15 +43,13 @@ from ...ir import arithmetic as at
 from ...ir.hosted import Stride
 from ...ir.kernel import Buffer, Kernel, Load, LoadVector, Store, StoreVector
 from ...ir.linearize import Linearizer
-from ..build import Builder, LoweringContext
+from ..build import Builder
 
 #: Threads of a warp, and of a block by default (measured: 256 are slightly slower).
 WARP = 32
 THREADS = 128
 #: The widest access of a thread.
 WIDEST = 16
-#: Number of multiprocessors if the context does not know it (an H200).
-MULTIPROCESSORS = 132
 
 
 @dataclass(frozen=True)
@@ -102,11 +100,6 @@ class Threads:
             "aligned": aligned,
             "fallback": fallback if conditional else None,
         }
-
-
-def multiprocessors(context: LoweringContext) -> int:
-    """The number of multiprocessors of the target GPU; must not affect results."""
-    return context.threads if context.threads > 1 else MULTIPROCESSORS
 
 
 def blocks(builder: Builder, elements: Expr | int, size: int, name: str = "blocks") -> Expr:

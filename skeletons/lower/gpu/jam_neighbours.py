@@ -19,7 +19,7 @@ from ...ir.kernel import Buffer, Kernel
 from ..build import Builder
 from ..elementwise.gpu_elements import Elements
 from . import orders
-from .common import contains, multiprocessors, unconditional
+from .common import contains, unconditional
 
 #: Blocks, elements per thread, and the minimum threads per multiprocessor for which they were the
 #: fastest on an H200, the best last (products of 512 to 4 096 squared).  Of each pair the first
@@ -67,7 +67,7 @@ def jam_neighbours(
     if unrolled is not None:
         tried += [(unrolled, pair) for pair in PLANS]
     for which, pair in tried:
-        found = first_possible(pair, possible, multiprocessors(builder.context))
+        found = first_possible(pair, possible, builder.context.processors)
         if found is None:
             continue
         schedule, per_thread, least = found

@@ -458,13 +458,10 @@ class _Across(AxisScan):
         else:
             accumulators = builder.local("column", types, strip)
             tasks, per_task = visits.tasks(1)
-            numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
-            with into.loop("number", *numbers) as number:
-                exists, indices = visits.at(into, number)
+            with visits.each(into, task, per_task) as indices:
                 *lead, number_of_strip = (*indices[:axis], *indices[axis + 1 :])
-                with into.when(exists):
-                    cols = tiling.block_range(into, "col", number_of_strip, strip, columns)
-                    self._columns(into, lead, cols, accumulators)
+                cols = tiling.block_range(into, "col", number_of_strip, strip, columns)
+                self._columns(into, lead, cols, accumulators)
             how = f"strips of {strip} columns, as the schedule says"
         return builder.lowered(self.kernel("", tasks, task, into, how))
 

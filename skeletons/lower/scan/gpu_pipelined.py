@@ -21,19 +21,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from treadle.dsl.expr import TRUE, Const, Expr, Var, primitive
+from treadle.dsl.expr import TRUE, Expr, Var
 from treadle.dsl.graph import Scan
-from treadle.dsl.simplify import apply, cast
-from treadle.dsl.types import bool_, int32, int64, uint32
+from treadle.dsl.simplify import cast
+from treadle.dsl.types import int32, int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Barrier, Collective, Kernel, Load, Store, While
+from ...ir.kernel import Barrier, Kernel, Load, Store, While
 from ...ir.linearize import Linearizer
 from .. import tiling
 from ..build import Builder
-from ..combining import apply_combine, assign, declare, zeros
+from ..combining import assign, declare, zeros
 from ..gpu.collectives import STEPS, get, put, reduce_warp, scan_warp, shuffled
-from ..gpu.common import WARP, Threads, multiprocessors
+from ..gpu.common import WARP, Threads
 from .gpu_rows import Prefix, Reach
 from .gpu_tiles import PartialPrefix, TileScan, by_reach
 
@@ -115,7 +115,7 @@ class PipelinedScan(TileScan):
             self._iteration(iteration, numbers, *totals)
         more = at.either(*(at.less(number, end) for number in numbers))
         into.append(While((), more, tuple(body)))
-        most = at.minimum(self.tickets_host, multiprocessors(self.builder.context))
+        most = at.minimum(self.tickets_host, self.builder.context.processors)
         blocks = self.builder.scalar(most, "blocks")
         comment = f"tiles of {self.tile} elements, in one pass, five of a block at once"
         return self.kernel("pipelined", blocks, grid.task, into, comment,
@@ -255,12 +255,7 @@ class PipelinedScan(TileScan):
         into, lane = iteration.into, iteration.lane
         group = into.let(at.floor_divide(tile.tile, WARP), "group")
         index = into.let(at.remainder(tile.tile, WARP), "index")
-        # Thread i asks for what comes before group − i; before the first nothing need be known.
-        mine = into.let(at.subtract(group, lane), "mine")
-        near = into.let(at.less_equal(lane, self.back), "near")
-        requested = into.let(at.both(near, at.less(0, mine)), "asked")
-        slot = into.let(at.add(at.multiply(tile.row, self.groups), mine), "slot")
-        heads = self.group_slots.declare(into, requested)
+        near, slot, heads = self.ask(into, lane, tile.row, group)
         several = []
         for k in range(self.back + 1):
             known = at.less(lane, index) if k == 0 else at.less_equal(k, group)
@@ -272,16 +267,9 @@ class PipelinedScan(TileScan):
             self.group_slots.fetch(into, slot, heads)
             for k, words in enumerate(several):
                 self.tile_slots.fetch(into, at.subtract(own_slot, k * WARP), words)
-            starts, lacking = Var("starts", uint32), Var("lacking", uint32)
-            ready = at.both(near, self.group_slots.here(heads))
-            into.append(Collective(starts, "ballot", (ready,)))
-            nearest = apply(primitive("ctz"), (starts,), int32)
-            assign(into, [away], [cast(nearest, int64)])
             missing = [at.both(at.less_equal(k, away), at.negate(self.tile_slots.here(words)))
                        for k, words in enumerate(several)]  # fmt: skip
-            none = at.less_equal(WARP, away)
-            into.append(Collective(lacking, "ballot", (at.either(none, *missing),)))
-            waiting = apply(primitive("not_equal"), (lacking, Const(0, uint32)), bool_)
+            waiting = self.lacks(into, near, heads, away, lambda none: at.either(none, *missing))
         into.append(While(tuple(again), waiting, ()))
         head = shuffled(into, "shuffle", self.group_slots.values(heads), away)
         found = [self.tile_slots.values(words) for words in several]
@@ -299,11 +287,7 @@ class PipelinedScan(TileScan):
         if self.node.init is not None:
             with into.when_always(self.bindings(tile.others)):
                 initial = Prefix(TRUE, self.init(into))
-        begun = into.let(at.less(away, group), "begun")
-        before = declare(into, head, "before")
-        with into.when(at.negate(begun)):
-            assign(into, before, initial.values)
-        state = PartialPrefix(into, order, before, at.either(initial.known, begun))
+        state = self.begin(into, away, group, initial, lambda: head)
         for k in range(self.back, 0, -1):
             with into.when(at.less_equal(k, away)):
                 own = declare(into, found[k], "sum")
@@ -317,14 +301,11 @@ class PipelinedScan(TileScan):
                 assign(into, whole, totals)
             reduce_warp(into, order, whole, lane)
             with into.when(at.equal(lane, 0)):
-                with into.when(state.known):
-                    assign(into, whole, apply_combine(into, order, before, whole))
-                slot = at.add(at.add(at.multiply(tile.row, self.groups), group), 1)
-                self.group_slots.publish(into, slot, whole)
+                self.publish_start(into, tile.row, group, state, whole)
         with into.when(at.less(0, index)):
             self.combine_front(into, own, lane, index, index)
             state.append(own)
-        return before
+        return state.values
 
     def _base(self, iteration: _Iteration, tile: _Tile) -> Prefix:
         """What comes before the elements of a warp."""

@@ -265,29 +265,56 @@ class TileScan(Rows):
     def _find_start(self, into: Linearizer, lane: Expr, row: Expr, group: Expr, tile_slot: Expr,
                     words: Sequence[Var]) -> None:  # fmt: skip
         """By the first warp: what comes before the nearest group of which that is known."""
-        # Thread i asks for what comes before group − i; before the first nothing need be known.
-        mine = into.let(at.subtract(group, lane), "mine")
-        near = into.let(at.less_equal(lane, self.back), "near")
-        requested = into.let(at.both(near, at.less(0, mine)), "asked")
-        slot = into.let(at.add(at.multiply(row, self.groups), mine), "slot")
-        heads = self.group_slots.declare(into, requested)
+        near, slot, heads = self.ask(into, lane, row, group)
         away = into.declare(at.integer(0), "away")
         with into.body() as again:
             self.group_slots.fetch(into, slot, heads)
             self.tile_slots.fetch(into, tile_slot, words)
-            starts, lacking = Var("starts", uint32), Var("lacking", uint32)
-            ready = at.both(near, self.group_slots.here(heads))
-            into.append(ir.Collective(starts, "ballot", (ready,)))
-            nearest = apply(primitive("ctz"), (starts,), int32)
-            assign(into, [away], [cast(nearest, int64)])
             missing = at.negate(self.tile_slots.here(words))
-            none = at.less_equal(WARP, away)
-            into.append(ir.Collective(lacking, "ballot", (at.either(missing, none),)))
-            waiting = apply(primitive("not_equal"), (lacking, Const(0, uint32)), bool_)
+            waiting = self.lacks(into, near, heads, away, lambda none: at.either(missing, none))
         into.append(ir.While(tuple(again), waiting, ()))
         with into.when(at.equal(lane, away)):
             put(into, (self.nearest,), at.integer(0), [away])
             put(into, self.head, at.integer(0), self.group_slots.values(heads))
+
+    def ask(self, into: Linearizer, lane: Expr, row: Expr, group: Expr
+            ) -> tuple[Expr, Expr, list[Var]]:  # fmt: skip
+        """Thread i asks for what comes before group − i, unless that is far or nothing: whether it
+        is near, its slot, and its words."""
+        mine = into.let(at.subtract(group, lane), "mine")
+        near = into.let(at.less_equal(lane, self.back), "near")
+        requested = into.let(at.both(near, at.less(0, mine)), "asked")
+        slot = into.let(at.add(at.multiply(row, self.groups), mine), "slot")
+        return near, slot, self.group_slots.declare(into, requested)
+
+    def lacks(self, into: Linearizer, near: Expr, heads: Sequence[Var], away: Var,
+              lacking: Callable[[Expr], Expr]) -> Expr:  # fmt: skip
+        """How far `away` the nearest group is whose start is known; whether a thread still lacks
+        something, given whether there is no such group."""
+        starts, waiting = Var("starts", uint32), Var("lacking", uint32)
+        ready = at.both(near, self.group_slots.here(heads))
+        into.append(ir.Collective(starts, "ballot", (ready,)))
+        assign(into, [away], [cast(apply(primitive("ctz"), (starts,), int32), int64)])
+        none = at.less_equal(WARP, away)
+        into.append(ir.Collective(waiting, "ballot", (lacking(none),)))
+        return apply(primitive("not_equal"), (waiting, Const(0, uint32)), bool_)
+
+    def begin(self, into: Linearizer, away: Expr, group: Expr, initial: Prefix,
+              head: Callable[[], Sequence[Expr]]) -> PartialPrefix:  # fmt: skip
+        """What comes before the nearest group whose start is known."""
+        begun = into.let(at.less(away, group), "begun")
+        before = declare(into, head(), "before")
+        with into.when(at.negate(begun)):
+            assign(into, before, initial.values)
+        return PartialPrefix(into, self.order, before, at.either(initial.known, begun))
+
+    def publish_start(self, into: Linearizer, row: Expr, group: Expr, state: PartialPrefix,
+                      whole: Sequence[Var]) -> None:  # fmt: skip
+        """What comes before the group after this one, whose own total is `whole`."""
+        with into.when(state.known):
+            assign(into, whole, apply_combine(into, self.order, state.values, whole))
+        slot = at.add(at.add(at.multiply(row, self.groups), group), 1)
+        self.group_slots.publish(into, slot, whole)
 
     def _add_up(self, into: Linearizer, lane: Expr, warp: Expr, index: Expr,
                 values: Sequence[Expr]) -> None:  # fmt: skip
@@ -315,11 +342,7 @@ class TileScan(Rows):
         index = into.let(at.remainder(tile, WARP), "index")
         into.note("What comes before this warp, combined from left to right.")
         (away,) = get(into, (self.nearest,), at.integer(0))
-        begun = into.let(at.less(away, group), "begun")
-        before = declare(into, get(into, self.head, at.integer(0)), "before")
-        with into.when(at.negate(begun)):
-            assign(into, before, initial.values)
-        state = PartialPrefix(into, self.order, before, at.either(initial.known, begun))
+        state = self.begin(into, away, group, initial, lambda: get(into, self.head, at.integer(0)))
         if self.spreading == "rolled":
             between = into.let(at.minimum(at.maximum(away, 0), self.back), "between")
             with into.loop("w", 0, between, "rolled") as w:
@@ -332,15 +355,12 @@ class TileScan(Rows):
         more = at.less(at.add(tile, 1), self.tiles)
         with into.when(at.both(last, more)):
             whole = declare(into, get(into, self.sums, at.integer(self.back + 1)), "whole")
-            with into.when(state.known):
-                assign(into, whole, apply_combine(into, self.order, before, whole))
-            slot = at.add(at.add(at.multiply(row, self.groups), group), 1)
-            self.group_slots.publish(into, slot, whole)
+            self.publish_start(into, row, group, state, whole)
         with into.when(at.less(0, index)):
             state.append(get(into, self.sums, at.integer(0)))
         with into.when(at.less(0, warp)):
             state.append(get(into, self.prefixes_of_warps, at.subtract(warp, 1)))
-        return Prefix(state.known, before)
+        return Prefix(state.known, state.values)
 
 
 class PartialPrefix:

@@ -389,7 +389,7 @@ class _Permute:
 
         def act(inner: Linearizer, where: Expr, values: combining.Values) -> None:
             if way == "stores":
-                _update(inner, self.outs, where, values, self.combine)
+                update(inner, self.outs, where, values, self.combine)
             elif way == "locked":
                 inner.append(Atomic(self.outs, where, values, self.combine, locks))
             elif self.combine is None:
@@ -462,7 +462,7 @@ class _Permute:
                     simplify.apply(primitive("multiply"), (simplify.cast(n, v.type), v), v.type)
                     for n, v in each
                 )
-            _update(into, self.outs, t, total, self.combine)
+            update(into, self.outs, t, total, self.combine)
         tasks = at.select(at.less(0, chunks_host), at.ceil_div(self.size_host, GATHER), 0)
         return self.kernel("gather", self.builder.scalar(tasks, "gathers"), task, into,
                            "the copies and the defaults")  # fmt: skip
@@ -472,8 +472,8 @@ class _Permute:
         return self.builder.kernel(suffix, tasks, task, tuple(into.out), comments=comments)
 
 
-def _update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Sequence[Expr],
-            combine: Combine | None) -> None:  # fmt: skip
+def update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Sequence[Expr],
+           combine: Combine | None) -> None:  # fmt: skip
     """`buffers[where] = combine(values, buffers[where])`, by one thread."""
     if combine is not None:
         where = into.let(where, "target")
@@ -544,7 +544,7 @@ class _Staged:
     def _update(self, into: Linearizer, where: Expr, values: Sequence[Expr], copy: int) -> None:
         target = at.add(self.bases[copy], where)
         if not self.counted:
-            _update(into, self.copies, target, values, self.permute.combine)
+            update(into, self.copies, target, values, self.permute.combine)
             return
         target = into.let(target, "target")
         for b in self.copies:

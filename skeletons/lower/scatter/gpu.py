@@ -39,10 +39,10 @@ from treadle.skeletons.schedules import LocalityGraph
 from ...ir import arithmetic as at, kernel as ir
 from ...ir.linearize import Linearizer, zero
 from ..build import Builder, LoweringContext
-from ..combining import Values, accumulate, apply_combine, arithmetic, declare, is_arithmetic
+from ..combining import Values, accumulate, arithmetic, declare, is_arithmetic
 from ..gpu import common
 from ..tiling import host_ids, schedule_of
-from .cpu import RUN_TO_RUN, rounds
+from .cpu import RUN_TO_RUN, rounds, update
 from .gpu_bins import Accumulator, Bins, Counts, Filled, accumulators, component, words
 from .gpu_sources import Action, Sources
 
@@ -77,7 +77,7 @@ class _Permute:
         self.outs = builder.outputs("update")
         self.sources = Sources(builder, node)
         self.size = builder.scalar(self.sources.size_host, "targets")
-        self.processors = common.multiprocessors(builder.context)
+        self.processors = builder.context.processors
         self.locks: tuple[ir.Buffer, ...] = ()
 
     # --- choice of the strategy ---
@@ -305,7 +305,7 @@ class _Permute:
 
         def act(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
             if way == "stores":
-                self._update(inner, target, values)
+                update(inner, self.outs, target, values, self.combine)
             elif way in ("overwrite", "locked"):
                 inner.append(ir.Atomic(self.outs, target, values, self.combine, *self.locks))
             else:
@@ -314,16 +314,6 @@ class _Permute:
                     inner.append(ir.Atomic((out,), target, (value,), component(self.combine, k)))
 
         return act
-
-    def _update(self, into: Linearizer, target: Expr, values: Values) -> None:
-        """Update by the only thread that accesses this index."""
-        if self.combine is not None:
-            target = into.let(target, "target")
-            old = [into.let(ir.Load(b, target), "old") for b in self.outs]
-            values = apply_combine(into, self.combine, values, old, named=False)
-            if len(values) > 1:
-                values = tuple(into.let(v, "r") for v in values)
-        into.append(*(ir.Store(b, target, v) for b, v in zip(self.outs, values, strict=True)))
 
     # --- the last source of each target ---
 
@@ -405,7 +395,7 @@ class _Permute:
                 into.append(ir.Collective(var, "shuffle", (own, source)))
             mine = at.remainder(at.floor_divide(given[0], owners), common.WARP)
             with into.when(at.equal(mine, lane)):
-                self._update(into, given[0], tuple(given[1:]))
+                update(into, self.outs, given[0], given[1:], self.combine)
             with into.when(simplify.apply(primitive("equal"), (lowest, bit), bool_)):
                 into.append(ir.Assign(target, constant(-1)))
         some = simplify.apply(primitive("not_equal"), (waiting, none), bool_)

@@ -75,11 +75,8 @@ def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
     visits = Visits.of(builder, outer, [1 for _ in outer])
     if visits is not None:
         tasks, per_task = visits.tasks(SEGMENTS)
-        numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
-        with into.loop("number", *numbers) as number:
-            exists, (*at_row, segment) = visits.at(into, number)
-            with into.when(exists):
-                fold_one(at_row, segment, computed(at_row))
+        with visits.each(into, task, per_task) as (*at_row, segment):
+            fold_one(at_row, segment, computed(at_row))
         return builder.lowered(fold.kernel("", tasks, task, into, "segments, as the schedule says"))
     groups = builder.scalar(at.ceil_div(node.segments, SEGMENTS), "groups")
     rows = builder.scalar(at.product(node.outer), "rows")

@@ -24,7 +24,6 @@ from treadle.dsl.expr import (
     Foreign,
     Index,
     Loop,
-    Proj,
     Read,
     Var,
     While,
@@ -39,6 +38,7 @@ from treadle.skeletons.schedules import Resolved, Row
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Buffer, Kernel, Lowered
+from ...ir.specialise import unroll
 from .. import transform
 from ..build import Builder
 from ..gpu.common import in_scalars, multiples, vector_count
@@ -86,22 +86,7 @@ def trips(roots: Sequence[Expr], size: int) -> int:
 def written_out(roots: Sequence[Expr], counts: Sequence[Expr], size: int) -> tuple[Expr, ...]:
     """`roots` without loops, where every run-time count is `size`."""
     known: dict[Expr, Expr] = {c: constant(size) for c in counts if not isinstance(c, Const)}
-    results: dict[Expr, tuple[Expr, ...]] = {}
-
-    def change(e: Expr) -> Expr:
-        if isinstance(e, Loop) and isinstance(e.count, Const):
-            index, *state = e.vars
-            values = e.args[1:]
-            for k in range(int(e.count.value)):
-                iteration: dict[Expr, Expr] = {index: constant(k)}
-                iteration.update(zip(state, values, strict=True))
-                values = substitute(e.scoped, iteration)
-            results[e] = values
-        elif isinstance(e, Proj) and e.args[0] in results:
-            return results[e.args[0]][e.which]
-        return e
-
-    return rewrite(substitute(roots, known), change)
+    return rewrite(substitute(roots, known), unroll())
 
 
 #: Windows of up to so many rows: a thread computes so many rows at once, without a walk, …

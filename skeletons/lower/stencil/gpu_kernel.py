@@ -26,7 +26,7 @@ from ...ir.linearize import Linearizer
 from .. import transform
 from ..build import Builder
 from ..elementwise.gpu_elements import make_kernel
-from ..gpu.common import WARP, WIDEST, Threads, blocks, multiples, multiprocessors, threads_for
+from ..gpu.common import WARP, WIDEST, Threads, blocks, multiples, threads_for
 from ..gpu.jam import jam, jams
 from .gpu_steps import Steps, shared_reads
 from .gpu_stream import Stream, row_of, stream
@@ -200,7 +200,7 @@ class StencilKernel:
             self.requires.append(at.less_equal(2 * part.columns, self.extents[-1]))
             self.aligned.update(dict.fromkeys(self.outs))
         if full:
-            least = at.integer(multiprocessors(builder.context) * grid.count)
+            least = at.integer(builder.context.processors * grid.count)
             threads = at.multiply(others, at.ceil_div(domain[axis], SHORTEST))
             self.requires.append(builder.scalar(at.less_equal(least, threads), "full"))
         if part.walks:
@@ -281,7 +281,7 @@ class StencilKernel:
         if self.part.strip is not None:
             return constant(self.part.strip)
         length = self.domain[self.shape.axis]
-        threads = multiprocessors(self.builder.context) * self.resident
+        threads = self.builder.context.processors * self.resident
         waves = at.ceil_div(at.multiply(others, at.ceil_div(length, LONGEST)), threads)
         strips = at.floor_divide(at.multiply(waves, threads), at.maximum(others, 1))
         return at.maximum(at.ceil_div(length, at.maximum(strips, 1)), SHORTEST)

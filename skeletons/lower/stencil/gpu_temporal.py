@@ -40,15 +40,7 @@ from ...ir.kernel import Assign, Collective, If, Kernel, Lowered, StoreVector
 from ...ir.linearize import Linearizer, zero
 from ..build import Builder, LoweringContext, flop_count
 from ..elementwise.gpu_elements import make_kernel
-from ..gpu.common import (
-    WARP,
-    Threads,
-    in_scalars,
-    load_vector,
-    multiples,
-    multiprocessors,
-    vector_count,
-)
+from ..gpu.common import WARP, Threads, in_scalars, load_vector, multiples, vector_count
 from .gpu_loads import folded
 from .gpu_stream import NotAStream, row_of
 
@@ -337,7 +329,7 @@ class _Pass:
     def _strip_rows(self, across: Expr) -> Expr:
         """Strips of `LONG` rows or up to twice as many, so that the warps that are resident at once
         begin and end together; of fewer rows, if all are resident then."""
-        warps = multiprocessors(self.builder.context) * RESIDENT // WARP
+        warps = self.builder.context.processors * RESIDENT // WARP
         n = self.node.shape[0]
         rounds = at.floor_divide(at.ceil_div(at.multiply(n, across), warps), LONG)
         resident = at.multiply(at.maximum(rounds, 1), warps)
