@@ -34,15 +34,13 @@ from .gpu import DISPATCH, FIRST_DATA, INDEX_SLOT, LIFE, RESIDENT_THREADS
 from .time import least_bytes
 
 #: Threads of a block, and the bytes a second that a block alone gets from memory: its 256 threads
-#: wait for 4 vectors of 16 bytes each (a fold of 8 192 rows in 32 blocks takes 450 us: measured).
+#: wait for 4 vectors of 16 bytes each.
 THREADS, OF_BLOCK = 256, 18.5e9
 #: Registers of a thread for anything but loads in flight, and registers for its 4 vectors: if the
-#: compiler allots 32, fewer loads are in flight (256 blocks of 32 rows of 8 192: 97 us, with 40
-#: registers 78: measured).
+#: compiler allots fewer, fewer loads are in flight.
 OTHERS, WAITED_FOR = 21, 16
 #: Seconds that a block waits for a register that was spilled before its loop: everything that it
-#: has read since went through the L1 (sums of 8 192 columns: 68.8 us with a spilled register, 66.8
-#: without, of which 0.2 for fewer registers; 1.94 blocks after each other).
+#: has read since went through the L1.
 SPILLED = 0.93e-6
 #: Registers if the fold was not compiled: few enough for the most blocks of a multiprocessor.
 LEAN = 32

@@ -9,7 +9,7 @@ between L2 and L1s, and the lifetimes of blocks.
     turnover    a block lives as long as its latencies, longer if all multiprocessors wait for the
                 same sector; launches are serial, in parallel with everything else
 
-The constants are those of an H200, from the measurements named (benchmarks/results/schedules-gpu-*,
+The constants are those of an H200, from measurements (benchmarks/results/schedules-gpu-*,
 and the machine code).  None is specific to a schedule; only those of irregular loops come from a
 single program.
 """
@@ -33,92 +33,70 @@ from .device import Ceilings
 
 #: Threads of a multiprocessor, and blocks.
 RESIDENT_THREADS, RESIDENT_BLOCKS = 2048, 32
-#: Cycles of the L1 for each line that a warp's words are on, in addition to those of its banks: 32
-#: lanes in 32 lines without a bank conflict take 9.3 cycles (measured on an H200).
+#: Cycles of the L1 for each line that a warp's words are on, in addition to those of its banks.
 STRADDLE = 0.27
 #: Banks of the L1, each of which delivers a word of four bytes in a cycle.
 BANKS = 32
 #: … and for adding 32 words into shared memory at random: twice the most words in one bank.
 ATOMIC = 7.0
-#: Bytes that the L2 could have delivered while it serves a request for one line, however small: a
-#: slice looks up one a cycle (counted: in 97 % of the cycles of a + aᵀ row by row, one in eight for
-#: the other half of the L2), and returns two sectors.  And for reads past the L1, where requests
-#: for the same sectors are merged: 2.2e11 a second, in transpositions and products alike.
+#: Bytes that the L2 could have delivered while it serves a request for one line, however small; and
+#: for reads past the L1, where requests for the same sectors are merged.
 REQUEST, BYPASSING = 60, 39
 #: … for each byte of a part of a sector that is stored alone, and for every doubling of the rows
-#: that resident blocks store such parts to: sectors whose parts are stored far apart in time leave
-#: the L2 incomplete, and DRAM writes them in part and returns them again (permutes to the
-#: transposed, counted: 1.4 times the least where parts go to 400 rows at a time, 2.2 where to
-#: 4 096, 3.7 where to 65 536; row lengths of 4 000, 4 096 or 4 104 make no difference).
+#: that resident blocks store such parts to: if the parts of a sector are stored far apart in time,
+#: DRAM writes it in part and returns it again.
 OF_BYTE, OPEN = 14.6, 10.6
-#: The fraction of reads past the L1 by several blocks that has left the L2 (counted: 9.2 instead of
-#: 8.4 million sectors of DRAM in a transposition, 5.0 instead of 2.1 where axes are rotated).
+#: The fraction of reads past the L1 by several blocks that has left the L2.
 REFETCHED = 0.09
 #: The fraction of a multiprocessor's sector requests that no other one nearby makes at that time
-#: (the L2 merges these): 17 taps down a column, in blocks of a row, take 89 us (measured), not 146.
+#: (the L2 merges these).
 ALONE = 0.45
-#: … and in loops, where few coincide (counted: 0.89 to 0.97 in A·B and Aᵀ·B; but then the L2
-#: delivers 9.6, not 8.4 TB/s).
+#: … and in loops, where few coincide.
 IN_LOOPS = 0.75
-#: Seconds between the launches of two blocks: 262 144 blocks of any kind take 157 us.
+#: Seconds between the launches of two blocks.
 DISPATCH = 0.6e-9
 #: Seconds that any block lives (launch, addresses, the last store); additional seconds until data
 #: from L2 or DRAM arrives, and where the blocks of a cluster begin together.
 LIFE, FIRST_DATA, CLUSTER = 0.32e-6, 0.47e-6, 0.025e-6
 #: … and if the L1 can hold all reads, but blocks begin with new ones: from L2, and longer for every
-#: multiprocessor that requests the same sectors at that time (u[i]·v[j] of 8192 squared: 175 us row
-#: by row, where all request one u[i], 163 in columns of 256; of u[i] alone 175 and 161; of v[j]
-#: alone, which stays, 161).
+#: multiprocessor that requests the same sectors at that time.
 FROM_L2, SAME = 0.13e-6, 0.9e-9
-#: … and past the L1, where every warp requests (278 us of u[i]·v[j]; 325, not 225, of a[i, j] +
-#: u[i]).
+#: … and past the L1, where every warp requests.
 SAME_PAST = 3e-9
-#: … and until a block has loaded its position from a table of the order (8 192 squared in blocks of
-#: 8 × 32: 230 us by arithmetic, 325 by lookup; five points of 4 096 squared: 64 and 86; least
-#: squares over 40 such pairs).
+#: … and until a block has loaded its position from a table of the order.
 LOOKED_UP = 0.34e-6
 #: Additional seconds until data arrives if resident blocks touch only parts of rows, all over
-#: memory: each opened row of DRAM serves fewer bytes (columns of any width take 16 us of 225
-#: longer).
+#: memory: each opened row of DRAM serves fewer bytes.
 OPENED = 0.075e-6
 #: Additional cycles of a block's life for every load of a thread; for every loop iteration, whose
 #: loads wait for each other; for every slot of index arithmetic, which is a dependence chain; and
 #: for every doubling of the lines of a warp's access, which waits for the last one.
 LOAD, ITERATION, INDEX_SLOT, LINES = 54.0, 112.0, 2.3, 60.0
 #: … of a loop iteration, for every line that its warp fetches and every multiprocessor that
-#: requests it at that time: these are served one after the other (Aᵀ·B of 2048 squared in blocks of
-#: a row takes 3.5 ms where 140 request the lines of an iteration, 4.2 where 188 do, 3.0 where 50
-#: do).
+#: requests it at that time: these are served one after the other.
 CONTENDED = 0.86
-#: … if all resident blocks together read more than the L2 holds, and lines come from DRAM (A·B of
-#: 4096 squared, blocks of 8 × 32: 22.8 ms row by row, 17.5 in columns of 512).
+#: … if all resident blocks together read more than the L2 holds, and lines come from DRAM.
 FROM_DRAM = 50.0
 #: … for every doubling of the rows of an array that are read all over the device at the same time,
-#: each at its own position, starting from one per multiprocessor (A·B of 2048 squared, blocks of
-#: 8 × 32: 136 rows 2.22 ms, 264 to 528 2.30, 1056 2.32, all 2.39, with fewer sectors from L2).
+#: each at its own position, starting from one per multiprocessor.
 ROW_DISTANCE_LIMIT = 7.0
 #: Additional cycles of an iteration if a thread interleaves several loops.
 APIECE = 110.0
 #: Slots of the loop overhead of an iteration; of the address of a load in it that is not contiguous
-#: with the one before, and of one that is, if several outputs are interleaved, where loops are
-#: unrolled less; and additional slots of the former along Hilbert's curve of elements (machine
-#: code: 53 instructions in 16 iterations of two loads).
+#: with the one before, and of one that is, if several outputs are interleaved; and additional slots
+#: of the former along Hilbert's curve of elements.
 LOOP_OVERHEAD, STEP, TOGETHER, CURVED = 0.5, 3.5, 2.0, 3.3
 #: Slots of the address of a load outside loops, for every row of an array: two integer clamps and
-#: an address (17 taps in a column: 105 instructions counted, which take 160 slots).
+#: an address.
 OTHER_ROW = 5.6
 #: How much longer a warp runs loops of irregular lengths for every element of distance between its
-#: lanes: neighbours have similar lengths, and the warp waits for the longest (iterations of the
-#: Mandelbrot set, counted: lanes of 4 × 8 run 3.4 % fewer than those of 1 × 32, of 2 × 16 2.2 %; a
-#: Julia set, whose border is longer, takes 11 and 7 % less time: it depends on the picture).
+#: lanes: neighbours have similar lengths, and the warp waits for the longest.
 ROW_DISTANCE = 0.002
-#: … and if half of the resident blocks are close together and span no axis: they are expensive or
-#: cheap as a whole, so that cheap blocks, which wait, do not overlap with expensive ones, which
-#: compute (columns of 128 and 256, of which one or a part of one is resident, take 83.4 us, those
-#: of 32 81.0; but squares along Hilbert's curve 80.2).
+#: … and if half of the resident blocks are close together and span no axis: expensive or cheap as a
+#: whole, so that cheap blocks, which wait, do not overlap with expensive ones, which compute.
 UNMIXED = 0.024
 #: Cycles between dependent instructions of such a loop, twice that for doubles: if there are few
-#: warps, slots remain idle (counted, for doubles: 9.0).
+#: warps, slots remain idle.
 DEPENDENT = 4.5
 #: Distributes the blocks of a multiprocessor over the ids of a wave: coprime to most grids.
 SCATTER = 53

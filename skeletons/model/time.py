@@ -35,7 +35,7 @@ from .device import Ceilings
 
 #: Bytes that the L1 of a GPU fills in a cycle, in which it delivers nothing.
 FILL = 128
-#: The slowdown of a GPU's memory for scattered chunks: 16 M of 4 bytes take 273 us (measured).
+#: The slowdown of a GPU's memory for scattered chunks.
 AT_RANDOM = 2.0
 #: The power of the norm that combines the terms, on a CPU and on a GPU.
 TOGETHER = (2.0, 5.0)
@@ -50,9 +50,7 @@ GATHERED, SCATTERED = 1.5, 3.5
 #: Instructions to begin and end a row segment of a block, on a CPU.
 SEGMENT = 30.0
 #: Accesses that a core has in flight; cycles that a store waits whose line was evicted before it
-#: completed; and cycles that a load takes longer for every time that its set is refilled: from
-#: transposing 512, 1 024 and 4 096 squared, by stores and by loads, next to 1 000 squared (measured
-#: on a core of Zen 5).
+#: completed; and cycles that a load takes longer for every time that its set is refilled.
 IN_FLIGHT, STORE_STALL, REFILL = 64, 28.0, 1.05
 
 

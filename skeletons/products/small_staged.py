@@ -41,13 +41,10 @@ BANKS, ACCESS = 64, 8
 TOGETHER = 4
 #: Products beyond this extent, unless k fills whole steps, have all loads in flight before an
 #: element is stored (a compiler that saves registers makes several trips to memory), and as many
-#: blocks on a multiprocessor as leave a thread ENOUGH of its REGISTERS: on an NVIDIA H200, 0.875
-#: instead of 1.009 ms for 50,000 products of 100 × 100, 0.084 instead of 0.099 for 9,645 of 72²,
-#: 0.0868 instead of 0.0904 for 15,943 of 56².
+#: blocks on a multiprocessor as leave a thread ENOUGH of its REGISTERS.
 FLIGHT, ENOUGH, REGISTERS = 48, 80, 1 << 16
 #: Lanes that would load more vectors than this, each with a division for its place, load whole
-#: lines together, even if that takes more loads: the places of so many are spilled (on an NVIDIA
-#: H200, 0.128 instead of 0.200 ms for 6,172 products of 90 × 90 halves).
+#: lines together, even if that takes more loads: the places of so many are spilled.
 PLACES = 20
 
 

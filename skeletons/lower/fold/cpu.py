@@ -415,7 +415,7 @@ class Along(RowFold):
 #: Elements that cost more than COSTLY additions are folded by narrower tasks and, if grouping
 #: cannot change the result, in steps of COSTLY_STEP, which keeps what a column gives to all of its
 #: elements in registers.  Not if they are read down the columns of an array: the loop would leave
-#: its rows after each vector (maxima of a polynomial of 2048² numbers: 26 ms, in short steps 3.4).
+#: its rows after each vector.
 COSTLY, COSTLY_STEP, COSTLY_COLUMNS = 8.0, 1024, 256
 #: Rows of a block, and columns of a task, where columns are folded side by side.
 ACROSS_ROWS, ACROSS_COLUMNS = 1024, 2048
