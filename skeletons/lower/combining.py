@@ -12,11 +12,24 @@ from dataclasses import replace
 
 from treadle.dsl import simplify
 from treadle.dsl.analysis.combines import identities, is_commutative
-from treadle.dsl.expr import TRUE, Apply, Cond, Const, Expr, Extent, Param, Proj, Var, rewrite, walk
+from treadle.dsl.expr import (
+    TRUE,
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Param,
+    Proj,
+    Var,
+    rewrite,
+    walk,
+)
 from treadle.dsl.graph import Combine
 
 from ..ir import arithmetic as at
-from ..ir.kernel import Assign, Let, Reduce
+from ..ir.kernel import Assign, Buffer, Let, Load, Reduce, Store
 from ..ir.linearize import Linearizer, zero
 from .build import Builder
 
@@ -148,6 +161,25 @@ def join(into: Linearizer, combine: Combine, total: Sequence[Var], values: Seque
         accumulate(into, combine, total, values)
     with into.otherwise(known):
         assign(into, total, values)
+
+
+def put(into: Linearizer, buffers: Sequence[Buffer], index: Expr, values: Sequence[Expr]) -> None:
+    """Store a value in each of the buffers."""
+    into.append(*(Store(b, index, v) for b, v in zip(buffers, values, strict=True)))
+
+
+def get(into: Linearizer, buffers: Sequence[Buffer], index: Expr) -> tuple[Expr, ...]:
+    """The current contents of the buffers."""
+    return tuple(into.let(Load(b, index), b.name) for b in buffers)
+
+
+def compute(into: Linearizer, buffers: Sequence[Buffer], indices: Sequence[Expr],
+            extents: Sequence[Expr], roots: Sequence[Expr], position: Expr | None = None
+            ) -> None:  # fmt: skip
+    """Compute the element at `indices`, and store it there or at a position."""
+    with into.when_always({Index(k): i for k, i in enumerate(indices)}):
+        values = into.emit(roots)
+        put(into, buffers, at.linear(indices, extents) if position is None else position, values)
 
 
 def copied(into: Linearizer, v: Expr) -> Var:

@@ -10,10 +10,10 @@ from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType
 
 from ..ir import arithmetic as at
-from ..ir.kernel import Store
 from ..ir.linearize import Linearizer
 from ..lower import tiling, transform
 from ..lower.build import Builder
+from ..lower.combining import put
 
 
 def small_sizes(builder: Builder, node: Matmul) -> tuple[int, int, int] | None:
@@ -59,4 +59,4 @@ class CpuProduct:
             values = into.emit(self.epilogue)
             extents = self.builder.shape((*self.node.batch, self.node.m, self.node.n))
             where = at.linear(position, extents)
-            into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
+            put(into, self.outs, where, values)

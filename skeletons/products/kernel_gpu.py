@@ -35,6 +35,7 @@ from ..ir import arithmetic as at, kernel as ir
 from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder, LoweringContext, element_cost
+from ..lower.combining import put
 from ..lower.gpu import common
 from ..lower.gpu.orders import BlockVisits, Visits
 from .elements import resolved, small_sizes
@@ -499,7 +500,7 @@ class _Matmul:
     def _store_element(self, into: Linearizer, i: Expr, j: Expr, total: Expr) -> None:
         values = self._element(into, i, j, total)
         where = at.linear((*self.batch, i, j), self._shape())
-        into.append(*(ir.Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
+        put(into, self.outs, where, values)
 
     def _shape(self) -> tuple[Expr, ...]:
         return self.builder.shape((*self.node.batch, self.node.m, self.node.n))

@@ -36,6 +36,7 @@ from ...schedules.examine import ascends
 from ...schedules.schedule import shown
 from .. import tiling, transform
 from ..build import Builder, LoweringContext, element_bytes, element_cost
+from ..combining import compute, put
 from ..stencil.cpu import Overrun, is_short, merge, overrun
 from ..tiling import Tile, Tiling
 from ..transpose.cpu import in_tiles
@@ -75,7 +76,7 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     domain, roots = node.shape, node.elements
     rank = len(domain)
     if rank == 0:
-        _store(into, outs, (), (), transform.resolve(roots, builder, domain))
+        compute(into, outs, (), (), transform.resolve(roots, builder, domain))
         return builder.lowered(_kernel(builder, node, constant(1), task, into))
     if plan is not None and plan.grain == "thread":
         _note_single_elements(plan, builder)
@@ -210,16 +211,6 @@ def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Line
                           light=work <= TASK_COST / 2)  # fmt: skip
 
 
-def _store(into: Linearizer, outs: Sequence[Buffer], indices: Sequence[Expr],
-           extents: Sequence[Expr], roots: Sequence[Expr], position: Expr | None = None
-           ) -> None:  # fmt: skip
-    """Compute and store the element at `indices`."""
-    with into.when_always({Index(k): i for k, i in enumerate(indices)}):
-        values = into.emit(roots)
-        where = at.linear(indices, extents) if position is None else position
-        into.append(*(Store(b, where, v) for b, v in zip(outs, values, strict=True)))
-
-
 def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer], roots: Sequence[Expr],
              p: Var, task: Var, into: Linearizer) -> Expr:  # fmt: skip
     """A dense domain of any rank as one row; `roots` are expressions over the position `p`."""
@@ -228,7 +219,7 @@ def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer], roots: Se
     elements = elements_per_task(builder, node.elements, outs)
     start, stop = tiling.block_range(into, "at", task, elements, total)
     with into.loop(p, start, stop, "vector"):
-        _store(into, outs, (), (), roots, p)
+        compute(into, outs, (), (), roots, p)
     return builder.scalar(at.ceil_div(size, elements), "blocks")
 
 
@@ -321,7 +312,7 @@ class _Rows:
         indices = (*tile.leading, col) if row is None else (*tile.leading, row, col)
         for k, index in enumerate(indices):
             self.builder.stays_below(index, self.domain[k])
-        _store(into, self.outs, indices, self.extents, roots)
+        compute(into, self.outs, indices, self.extents, roots)
 
     def _row(self, into: Linearizer, tile: Tile, row: Expr | None, cols: tuple[Expr, Expr],
              roots: Sequence[Expr], kind: str = "vector") -> None:  # fmt: skip
@@ -520,9 +511,7 @@ class _Merged(_Rows):
         named[Index(self.rank - 1)] = at.floor_divide(col, self.channels)
         named[Index(self.rank)] = at.remainder(col, self.channels)
         with into.when_always(named):
-            values = into.emit(roots)
-            where = at.linear(indices, self.extents)
-            into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
+            put(into, self.outs, at.linear(indices, self.extents), into.emit(roots))
 
 
 def _note_single_elements(plan: Resolved, builder: Builder) -> None:
@@ -586,7 +575,7 @@ def _runs_in_order(plan: Resolved, builder: Builder, node: Generate, outs: Seque
     def one_by_one(begin: Expr, end: Expr) -> None:
         with into.loop("id", begin, end, "vector") as ident:
             _, origin = tiling.unit_origin(plan, builder, node.shape, into, ident)
-            _store(into, outs, origin, extents, body.anywhere)
+            compute(into, outs, origin, extents, body.anywhere)
 
     tiling.in_runs(plan, builder, node.shape, into, (start, stop), body.tile, one_by_one)
     return builder.scalar(at.ceil_div(ids_host, elements), "blocks")
@@ -606,7 +595,7 @@ def _along_lanes(plan: Resolved, builder: Builder, node: Generate, outs: Sequenc
             kind = "vector" if k == plan.lanes else "serial"
             indices[k] = around.enter_context(into.loop(f"i{k}", origin[k], stop, kind))
             builder.stays_below(indices[k], node.shape[k])
-        _store(into, outs, [indices[k] for k in range(plan.ndim)], extents, roots)
+        compute(into, outs, [indices[k] for k in range(plan.ndim)], extents, roots)
     return builder.scalar(tiling.host_ids(plan, node.shape), "blocks")
 
 
@@ -616,7 +605,7 @@ def _unit(builder: Builder, into: Linearizer, outs: Sequence[Buffer], extents: S
     """The outputs of one thread: small loops over the axes that have several."""
     k = len(done)
     if k == len(unit):
-        _store(into, outs, done, extents, roots)
+        compute(into, outs, done, extents, roots)
         return
     if unit[k] == 1:
         _unit(builder, into, outs, extents, unit, origin, [*done, origin[k]], roots)

@@ -19,6 +19,7 @@ from ...ir.kernel import Buffer, Kernel, Load, Store, StoreVector
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder
+from ..combining import put
 from ..gpu.common import (
     Group,
     Threads,
@@ -208,7 +209,7 @@ class Elements:
         with into.when_always(self._bindings(indices)):
             self._before(into, roots)
             values = into.emit(roots)
-            into.append(*(Store(b, position, v) for b, v in zip(self.outs, values, strict=True)))
+            put(into, self.outs, position, values)
 
     def _before(self, into: Linearizer, roots: Sequence[Expr]) -> None:
         """The values that the loops in `roots` need in every iteration."""
@@ -251,7 +252,7 @@ class Elements:
                 bindings[e] = into.let(here, local.name.replace("_group", "_k"))
             with into.when_always(bindings):
                 values = into.emit(self.inside)
-                into.append(*(Store(b, k, v) for b, v in zip(results, values, strict=True)))
+                put(into, results, k, values)
         for out, local in zip(self.outs, results, strict=True):
             parts = tuple(Load(local, constant(k)) for k in range(count))
             into.append(StoreVector(out, position, parts))

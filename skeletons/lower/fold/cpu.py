@@ -49,6 +49,7 @@ from ..combining import (
     fold_range,
     fold_runs,
     fold_tree,
+    put,
     zeros,
 )
 from ..visits import Visits, strip_width
@@ -362,7 +363,7 @@ class Along(RowFold):
         assert self.kept is not None
         where, count = self.kept.where(into, self.builder, position), self.kept.count
         buffers = self.kept.buffers(self.builder)
-        into.append(*(Store(b, where, v) for b, v in zip(buffers, values[count:], strict=True)))
+        put(into, buffers, where, values[count:])
         return values[:count]
 
     def _near_the_ends(self, into: Linearizer, k: Expr) -> tuple[Expr, ...]:
@@ -532,7 +533,7 @@ class Across(RowFold):
                         accumulate(into, self.combine, total, element(into, row))
                 if whole or sequential is not TRUE:
                     join(TRUE if whole else at.negate(sequential))
-                into.append(*(Store(b, slot, t) for b, t in zip(totals, total, strict=True)))
+                put(into, totals, slot, total)
 
         with into.loop("step", *rows, step=height) as step:
             stop = into.let(at.minimum(at.add(step, height), rows[1]), "step_stop")
@@ -712,7 +713,7 @@ class ArgumentFold(Along):
                 self.builder.stays_below(k, self.inner[-1])
             with into.when_always({**{Index(n): c for n, c in enumerate(at_row)}, last: k}):
                 values = self._near_the_ends(into, k) if self.linear is None else into.emit(roots)
-            into.append(*(Store(b, k, v) for b, v in zip(held, values, strict=True)))
+            put(into, held, k, values)
 
         def value(_: Linearizer, k: Expr) -> tuple[Expr, ...]:
             return (Load(held[0], k),)

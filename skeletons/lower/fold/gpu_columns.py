@@ -21,8 +21,8 @@ from ...ir.kernel import Barrier, Buffer, Kernel, Load, Lowered
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder, element_cost
-from ..combining import Values, accumulate, assign, declare, zeros
-from ..gpu.collectives import STEPS, get, neutral_of, put
+from ..combining import Values, accumulate, assign, declare, get, put, zeros
+from ..gpu.collectives import STEPS, neutral_of
 from ..gpu.common import Group, Threads, multiples, store_group
 from ..gpu.orders import BlockVisits, Visits
 from .gpu_row_folder import UNROLL, unrolling, vector_of

@@ -49,8 +49,8 @@ from ...ir.kernel import Barrier, Buffer, Kernel, Load, LoadVector, Store
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder
-from ..combining import accumulate, declare
-from ..gpu.collectives import get, is_exact, neutral_of, put, reduce_warp, tree
+from ..combining import accumulate, declare, get, put
+from ..gpu.collectives import is_exact, neutral_of, reduce_warp, tree
 from ..gpu.common import (
     WARP,
     WIDEST,

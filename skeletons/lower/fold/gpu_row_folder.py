@@ -24,7 +24,7 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Assign, Buffer
 from ...ir.linearize import Linearizer
 from ..build import Builder, element_cost
-from ..combining import Values, accumulate, assign, declare, join, zeros
+from ..combining import Values, accumulate, assign, declare, join, put, zeros
 from ..gpu import collectives
 from ..gpu.common import WARP, Group, Threads, has_loops, multiples, store_group, vector_count
 from .rows import Kept
@@ -325,17 +325,17 @@ class RowFolder:
         """The vector at `first` of a row of `count` elements, neutral beyond it, into `held`."""
         neutral = self.neutral or ()
         for k in range(self.vector):
-            collectives.put(into, buffers, at.add(slot, k), neutral)
+            put(into, buffers, at.add(slot, k), neutral)
         if self.elements.wide:
             with into.when(at.less(first, count)):
                 (found,) = self.elements.vectors(into, [first])
                 for k, value in enumerate(found):
-                    collectives.put(into, buffers, at.add(slot, k), value)
+                    put(into, buffers, at.add(slot, k), value)
             return
         for k in range(self.vector):
             p = into.let(at.add(first, k), "p")
             with into.when(at.less(p, count)):
-                collectives.put(into, buffers, at.add(slot, k), self.elements.one(into, p))
+                put(into, buffers, at.add(slot, k), self.elements.one(into, p))
 
     def _add(self, into: Linearizer, totals: Sequence[Sequence[Var]],
              group: Sequence[Values]) -> None:  # fmt: skip

@@ -22,8 +22,8 @@ from ...ir.kernel import Buffer, Kernel, Load, Lowered
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder
-from ..combining import accumulate, declare
-from ..gpu.collectives import get, neutral_of, put, reduce_warp, shuffled, tree
+from ..combining import accumulate, declare, get, put
+from ..gpu.collectives import neutral_of, reduce_warp, shuffled, tree
 from ..gpu.common import WARP, Threads, multiples
 from ..gpu.orders import BlockVisits, Visits, leaf
 from .gpu_jam import JammedFold

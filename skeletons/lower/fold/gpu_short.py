@@ -24,8 +24,8 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Barrier, Buffer, Kernel, LoadVector
 from ...ir.linearize import Linearizer
 from .. import tiling
-from ..combining import Values, accumulate, declare
-from ..gpu.collectives import get, is_exact, neutral_of, put
+from ..combining import Values, accumulate, declare, get, put
+from ..gpu.collectives import is_exact, neutral_of
 from ..gpu.common import Threads, store_group
 from ..gpu.orders import leaf
 from .gpu_row_folder import RowElements, heavy_loops

@@ -30,11 +30,11 @@ from treadle.dsl.expr import Apply, Expr, Index, Read, Var, substitute, walk
 from treadle.dsl.graph import Combine, Fold, FoldSeg, Leaf, StoringFold
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Buffer, Kernel, Store
+from ...ir.kernel import Buffer, Kernel
 from ...ir.linearize import Linearizer
 from .. import transform
 from ..build import Builder
-from ..combining import apply_combine, assign, declare
+from ..combining import apply_combine, assign, declare, put
 
 #: Elements of a column that are folded between two accesses to its accumulator in memory.
 ACROSS_STEP = 8
@@ -200,7 +200,7 @@ class RowFold:
                 where = at.linear(coordinates, self.extents)
             else:
                 where = self.place(coordinates)
-            into.append(*(Store(b, where, v) for b, v in zip(self.outs, stored, strict=True)))
+            put(into, self.outs, where, stored)
 
     def finish_or_keep(self, into: Linearizer, coordinates: Sequence[Expr], total: Sequence[Expr],
                        count: Expr, parts: Expr, where: Expr) -> None:  # fmt: skip
@@ -212,7 +212,7 @@ class RowFold:
         with into.when(alone):
             self.finish(into, coordinates, total, count)
         with into.otherwise(alone):
-            into.append(*(Store(b, where, t) for b, t in zip(self.scratch, total, strict=True)))
+            put(into, self.scratch, where, total)
 
     def partials(self, size: Expr) -> tuple[Buffer, ...]:
         types = [r.type for r in self.combine.results]

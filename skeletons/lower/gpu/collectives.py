@@ -18,9 +18,9 @@ from treadle.dsl.graph import Combine
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Barrier, Buffer, Collective, Load, Store
+from ...ir.kernel import Barrier, Buffer, Collective
 from ...ir.linearize import Linearizer
-from ..combining import Values, accumulate, assign
+from ..combining import Values, accumulate, assign, get, put
 from .common import WARP
 
 #: The distances of a tree over a warp.
@@ -130,15 +130,6 @@ def steps(into: Linearizer, count: Expr | int, kind: str = "rolled") -> Iterator
     with into.loop("e", 0, known, kind) as e:
         shifted = simplify.apply(primitive("left_shift"), (at.integer(1), e), int64)
         yield into.let(shifted, "step")
-
-
-def put(into: Linearizer, buffers: Sequence[Buffer], index: Expr, values: Sequence[Expr]) -> None:
-    into.append(*(Store(b, index, v) for b, v in zip(buffers, values, strict=True)))
-
-
-def get(into: Linearizer, buffers: Sequence[Buffer], index: Expr) -> tuple[Expr, ...]:
-    """The current contents of the buffers."""
-    return tuple(into.let(Load(b, index), b.name) for b in buffers)
 
 
 def reduce_block(into: Linearizer, combine: Combine, values: Sequence[Var], thread: Expr,

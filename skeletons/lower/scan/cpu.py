@@ -31,7 +31,7 @@ from treadle.dsl.graph import Scan
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Assign, Buffer, Kernel, Load, Lowered, Store
+from ...ir.kernel import Assign, Buffer, Kernel, Load, Lowered
 from ...ir.linearize import Linearizer
 from .. import combining, tiling, transform
 from ..build import Builder, LoweringContext, element_cost
@@ -114,7 +114,7 @@ class AxisScan:
             into.bind(dict(zip(self.node.results, values, strict=True)))
             stored = into.emit(self.epilogue)
             where = at.linear(coordinates, self.out_shape)
-            into.append(*(Store(b, where, v) for b, v in zip(self.outs, stored, strict=True)))
+            combining.put(into, self.outs, where, stored)
 
     def end(self, into: Linearizer, others: Sequence[Expr], total: Sequence[Expr]) -> None:
         """The value after the last step: the last result, or the total."""
@@ -122,7 +122,7 @@ class AxisScan:
             self.store(into, others, self.n, total)
         elif self.node.form == "total":
             where = at.linear(others, self.builder.shape(self.others))
-            into.append(*(Store(b, where, t) for b, t in zip(self.totals, total, strict=True)))
+            combining.put(into, self.totals, where, total)
 
     def step(
         self, into: Linearizer, total: Sequence[Expr], value: Sequence[Expr]
@@ -249,7 +249,7 @@ class _Along(AxisScan):
 
         total = combining.fold_range(into, self.combine, start, stop, element)
         where = at.add(at.multiply(row, self.blocks), block)
-        into.append(*(Store(b, where, t) for b, t in zip(self.sums, total, strict=True)))
+        combining.put(into, self.sums, where, total)
 
     def _carries(self) -> Kernel:
         into, task = self.builder.emitter(), Var("task", int64)
@@ -261,7 +261,7 @@ class _Along(AxisScan):
 
         def carry(inner: Linearizer, b: Expr, total: Sequence[Expr]) -> None:
             position = at.add(base, b)
-            inner.append(*(Store(c, position, t) for c, t in zip(self.carries, total, strict=True)))
+            combining.put(inner, self.carries, position, total)
 
         if self.node.init is not None:
             total = combining.declare(into, self.init(into))
@@ -362,15 +362,12 @@ class _Along(AxisScan):
             if self.stage_in:
                 with into.loop("p", part, part_stop, "vector") as p:
                     values = self.element(into, others, p)
-                    self._put(into, at.subtract(p, part), values)
+                    combining.put(into, self.stage, at.subtract(p, part), values)
             self._steps(into, others, total, part, part_stop, part, own)
             if self.stage_out:
                 with into.loop("p", part, part_stop, "vector") as p:
                     slot = into.let(at.subtract(p, part), "slot")
                     self.store(into, others, p, [Load(b, slot) for b in self.stage])
-
-    def _put(self, into: Linearizer, slot: Expr, values: Sequence[Expr]) -> None:
-        into.append(*(Store(b, slot, v) for b, v in zip(self.stage, values, strict=True)))
 
     def _steps(self, into: Linearizer, others: Sequence[Expr], total: tuple[Var, ...], start: Expr,
                stop: Expr, origin: Expr, own: UserProgram | None) -> None:  # fmt: skip
@@ -385,7 +382,7 @@ class _Along(AxisScan):
 
         def result(inner: Linearizer, p: Expr, values: Sequence[Expr]) -> None:
             if self.stage_out:
-                self._put(inner, at.subtract(p, origin), values)
+                combining.put(inner, self.stage, at.subtract(p, origin), values)
             else:
                 self.store(inner, others, p, values)
 
@@ -472,7 +469,7 @@ class _Across(AxisScan):
         if self.node.init is not None:
             start = self.init(into)
             with into.loop("j", *cols, "vector") as j:
-                self._store_accumulators(into, accumulators, at.subtract(j, cols[0]), start)
+                combining.put(into, accumulators, at.subtract(j, cols[0]), start)
         with into.loop("step", 0, self.n, step=ACROSS_STEP) as step:
             stop = into.let(at.minimum(at.add(step, ACROSS_STEP), self.n), "step_stop")
             with into.loop("j", *cols, "vector") as j:
@@ -484,16 +481,12 @@ class _Across(AxisScan):
                     combining.assign(into, total, [Load(b, slot) for b in accumulators])
                 with into.loop("p", step, stop) as p:
                     self._one(into, (*at_plane, j), total, p)
-                self._store_accumulators(into, accumulators, slot, total)
+                combining.put(into, accumulators, slot, total)
         if self.node.form != "inclusive":
             with into.loop("j", *cols, "vector") as j:
                 slot = into.let(at.subtract(j, cols[0]), "slot")
                 last = tuple(into.let(Load(b, slot), "last") for b in accumulators)
                 self.end(into, (*at_plane, j), last)
-
-    def _store_accumulators(self, into: Linearizer, accumulators: Sequence[Buffer], slot: Expr,
-                            values: Sequence[Expr]) -> None:  # fmt: skip
-        into.append(*(Store(b, slot, v) for b, v in zip(accumulators, values, strict=True)))
 
     def _one(self, into: Linearizer, others: Sequence[Expr], total: tuple[Var, ...], p: Expr
              ) -> None:  # fmt: skip

@@ -23,8 +23,8 @@ from ...ir.kernel import Barrier, Kernel, Load, Lowered
 from ...ir.linearize import Linearizer
 from .. import tiling
 from ..build import Builder, element_cost
-from ..combining import accumulate, apply_combine, assign, declare, zeros
-from ..gpu.collectives import combine_cost, flipped, get, put, scan_warp, shuffled
+from ..combining import accumulate, apply_combine, assign, declare, get, put, zeros
+from ..gpu.collectives import combine_cost, flipped, scan_warp, shuffled
 from ..gpu.common import WARP, Threads
 from ..gpu.orders import Visits, leaf
 from .cpu import AxisScan

@@ -31,8 +31,8 @@ from ...ir.kernel import Barrier, Kernel, Load, Store, While
 from ...ir.linearize import Linearizer
 from .. import tiling
 from ..build import Builder
-from ..combining import assign, declare, zeros
-from ..gpu.collectives import STEPS, get, put, reduce_warp, scan_warp, shuffled
+from ..combining import assign, declare, get, put, zeros
+from ..gpu.collectives import STEPS, reduce_warp, scan_warp, shuffled
 from ..gpu.common import WARP, Threads
 from .gpu_rows import Prefix, Reach
 from .gpu_tiles import PartialPrefix, TileScan, by_reach

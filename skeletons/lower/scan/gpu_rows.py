@@ -26,8 +26,8 @@ from ...ir.kernel import Buffer, Kernel, Let, Store, StoreVector
 from ...ir.linearize import Linearizer
 from .. import tiling
 from ..build import Builder, element_cost
-from ..combining import Values, apply_combine, assign, declare, zeros
-from ..gpu.collectives import STEPS, flipped, get, put, shuffled, steps
+from ..combining import Values, apply_combine, assign, declare, get, put, zeros
+from ..gpu.collectives import STEPS, flipped, shuffled, steps
 from ..gpu.common import WARP, WIDEST, Group, Threads, load_vector, multiples, vector_count
 from ..gpu.orders import WHOLE, BlockVisits, Visits
 from .cpu import AxisScan

@@ -32,8 +32,8 @@ from ...ir import arithmetic as at, kernel as ir
 from ...ir.linearize import Linearizer
 from .. import tiling
 from ..build import Builder
-from ..combining import apply_combine, assign, declare
-from ..gpu.collectives import STEPS, get, put, reduce_warp, scan_warp
+from ..combining import apply_combine, assign, declare, get, put
+from ..gpu.collectives import STEPS, reduce_warp, scan_warp
 from ..gpu.common import WARP, Threads, vector_count
 from ..gpu.orders import Visits
 from ..tiling import schedule_of

@@ -19,11 +19,11 @@ from treadle.dsl.graph import Leaf, Recurrence
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Load, Lowered, Store
+from ...ir.kernel import Load, Lowered
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import FUNCTION, Builder, LoweringContext, element_cost
-from ..combining import Values, assign, copied, declare
+from ..combining import Values, assign, copied, declare, put
 from ..gpu.common import Threads
 
 #: Walks of a task of a CPU, and the steps that each makes before the next one's.
@@ -81,12 +81,9 @@ class _Walks:
                                      self.others[-1])  # fmt: skip
         strip = builder.local("held", [v.type for v in self.node.state], STRIP)
 
-        def store(slot: Expr, values: Sequence[Expr]) -> None:
-            into.append(*(Store(b, slot, v) for b, v in zip(strip, values, strict=True)))
-
         with into.loop("j", *columns, "vector") as j:
             builder.stays_below(j, width)
-            store(at.subtract(j, columns[0]), self._first(into, (*lead, j)))
+            put(into, strip, at.subtract(j, columns[0]), self._first(into, (*lead, j)))
         with into.loop("step", 0, self.n, step=STEPS) as step:
             stop = into.let(at.minimum(at.add(step, STEPS), self.n), "step_stop")
             with into.loop("j", *columns, "vector") as j:
@@ -94,7 +91,7 @@ class _Walks:
                 slot = into.let(at.subtract(j, columns[0]), "slot")
                 state = declare(into, [Load(b, slot) for b in strip], "state")
                 self._walk(into, (*lead, j), state, step, stop)
-                store(slot, state)
+                put(into, strip, slot, state)
         if self.last:
             with into.loop("j", *columns, "vector") as j:
                 slot = into.let(at.subtract(j, columns[0]), "slot")
@@ -196,8 +193,7 @@ class _Walks:
         with into.when_always(bindings):
             made = into.emit((*self.steps, *self.values), named=True)
             where = at.linear(index, self.shape)
-            stored = zip(self.collected, made[len(state) :], strict=True)
-            into.append(*(Store(b, where, v) for b, v in stored))
+            put(into, self.collected, where, made[len(state) :])
             following = [copied(into, v) if v in state else v for v in made[: len(state)]]
             assign(into, state, following)
 
@@ -205,4 +201,4 @@ class _Walks:
         """Store the state after the last step, as far as it is read."""
         last = [state[k] for k in self.node.last]
         where = at.linear(others, self.others)
-        into.append(*(Store(b, where, v) for b, v in zip(self.last, last, strict=True)))
+        put(into, self.last, where, last)

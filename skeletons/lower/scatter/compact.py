@@ -22,7 +22,7 @@ from ...ir.kernel import Assign, Load, Lowered, Store
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder, LoweringContext
-from ..combining import reduce_range
+from ..combining import compute, reduce_range
 
 #: Marks that are tested at a time.
 TESTED = 64
@@ -61,10 +61,7 @@ def lower_compact(node: Compact, context: LoweringContext) -> Lowered:
     with into.loop("k", 0, count, "vector") as k:
         source = into.let(at.add(start, Load(chosen, k)), "chosen")
         builder.stays_below(source, n)
-        with into.when_always({Index(0): source}):
-            found = into.emit(values)
-            where = at.add(first, k)
-            into.append(*(Store(b, where, v) for b, v in zip(outs, found, strict=True)))
+        compute(into, outs, (source,), (), values, at.add(first, k))
     tasks = builder.scalar(at.ceil_div(n, Compact.BLOCK), "blocks")
     builder.notes.append(f"blocks of {Compact.BLOCK} elements, of which those that fit are stored")
     return builder.lowered(builder.kernel("", tasks, task, tuple(into.out)))

@@ -429,7 +429,7 @@ class _Permute:
         size = self.size
         base = into.let(at.product((task, self.sub, size)), "base")
         with into.loop("t", base, at.add(base, at.multiply(self.sub, size)), "vector") as t:
-            into.append(*(Store(b, t, v) for b, v in zip(copies, neutral, strict=True)))
+            combining.put(into, copies, t, neutral)
         step = at.select(at.equal(self.sub, 1), 0, size)
         bases = [into.let(at.add(base, at.multiply(step, u)), "copy") for u in range(COPIES)]
         per_chunk = into.let(at.ceil_div(self.tiling.tasks, chunks), "tiles_per_chunk")
@@ -481,7 +481,7 @@ def update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Seq
         values = combining.apply_combine(into, combine, values, old, named=False)
         if len(values) > 1:
             values = [into.let(v, "r") for v in values]
-    into.append(*(Store(b, where, v) for b, v in zip(buffers, values, strict=True)))
+    combining.put(into, buffers, where, values)
 
 
 def _sums(count: int) -> Combine:
@@ -588,8 +588,7 @@ class _Staged:
 
         self.permute._locate(into, stage.update, found)
         into.append(Store(stage.targets, slot, target))
-        stores = zip([b for b in stage.kept if b is not None], kept, strict=True)
-        into.append(*(Store(b, slot, v) for b, v in stores))
+        combining.put(into, [b for b in stage.kept if b is not None], slot, kept)
 
     def _update_staged(self, into: Linearizer, slot: Expr, copy: int) -> None:
         for stage in self.stages:

@@ -26,7 +26,7 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Assign, Atomic, Buffer, FetchUpdate, Load, Store
 from ...ir.linearize import Linearizer, zero
 from ..build import Builder
-from ..combining import apply_combine, declare, join
+from ..combining import apply_combine, declare, join, put
 
 _BITWISE = {"logical_and": "bitwise_and", "logical_or": "bitwise_or", "logical_xor": "bitwise_xor"}
 
@@ -174,7 +174,7 @@ class Bins:
     def clear(self, into: Linearizer, first: Expr, stop: Expr, step: int) -> None:
         with into.loop("b", first, stop, step=step) as b:
             for a, buffers in zip(self.made, self.buffers, strict=True):
-                into.append(*(Store(x, b, v) for x, v in zip(buffers, a.start, strict=True)))
+                put(into, buffers, b, a.start)
 
     def add(self, into: Linearizer, where: Expr, values: Sequence[Expr]) -> None:
         where = into.let(where, "slot")

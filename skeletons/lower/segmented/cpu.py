@@ -10,11 +10,11 @@ from treadle.dsl.graph import Combine, FoldSeg
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Load, Lowered, Store
+from ...ir.kernel import Load, Lowered
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder, LoweringContext, takes_vectors
-from ..combining import Elements, accumulate, declare, fold_range, reduce_range
+from ..combining import Elements, accumulate, declare, fold_range, put, reduce_range
 from ..fold.rows import RowFold
 from ..visits import Visits
 
@@ -94,7 +94,7 @@ def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
             with into.loop("k", base, last, "vector") as k:
                 values = computed(at_outer)(into, k)
                 slot = at.subtract(k, base)
-                into.append(*(Store(b, slot, v) for b, v in zip(held, values, strict=True)))
+                put(into, held, slot, values)
 
             def loaded(_: Linearizer, k: Expr) -> tuple[Expr, ...]:
                 return tuple(Load(b, at.subtract(k, base)) for b in held)

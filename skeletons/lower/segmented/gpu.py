@@ -23,10 +23,10 @@ from ...ir.kernel import Assign, Barrier, Collective, Kernel, Load, Lowered, Whi
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder, LoweringContext
-from ..combining import Values, accumulate, assign, declare
+from ..combining import Values, accumulate, assign, declare, get, put
 from ..fold.gpu_row_folder import RowElements, RowFolder
 from ..fold.rows import RowFold
-from ..gpu.collectives import get, neutral_of, put, reduce_warp, tree
+from ..gpu.collectives import neutral_of, reduce_warp, tree
 from ..gpu.common import WARP, Threads, vector_count
 from ..gpu.orders import BlockVisits, Visits
 

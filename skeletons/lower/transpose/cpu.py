@@ -24,9 +24,10 @@ from treadle.dsl.expr import Expr, Index, Read, Var, rewrite
 from treadle.dsl.graph import Generate, Leaf
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Buffer, Load, Store
+from ...ir.kernel import Buffer, Load
 from ...ir.linearize import Linearizer
 from ..build import Builder, element_cost
+from ..combining import compute, put
 from ..elementwise.parts import in_parts, leaves_of, parts
 from ..tiling import block_range
 from ..transform import has_boundary, resolve
@@ -188,8 +189,7 @@ class _Tiles:
               ) -> None:  # fmt: skip
         slot = self._slot(here)
         with into.when_always({Index(k): x for k, x in here.items()}):
-            values = into.emit(list(tiles))
-            into.append(*(Store(b, slot, v) for b, v in zip(tiles.values(), values, strict=True)))
+            put(into, list(tiles.values()), slot, into.emit(list(tiles)))
 
     def _compute(self, into: Linearizer, here: Mapping[int, Expr], roots: Sequence[Expr],
                  tiles: Mapping[Read, Buffer]) -> None:  # fmt: skip
@@ -197,10 +197,8 @@ class _Tiles:
         memo: dict[Expr, Expr] = {e: Load(b, slot) for e, b in tiles.items()}
         if has_boundary(roots):  # only of parts that hold nothing
             roots = resolve(roots, self.builder, self.node.shape)
-        with into.when_always({Index(k): x for k, x in here.items()}):
-            values = into.emit(rewrite(roots, lambda e: e, memo))
-            where = at.linear([here[k] for k in range(self.last + 1)], self.extents)
-            into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
+        indices = [here[k] for k in range(self.last + 1)]
+        compute(into, self.outs, indices, self.extents, rewrite(roots, lambda e: e, memo))
 
 
 def sides(sizes: Sequence[int]) -> tuple[int, int]:
