@@ -66,8 +66,8 @@ def unroll(most: int | None = None) -> Callable[[Expr], Expr]:
         if loop not in results:
             state = loop.args[1:]
             for k in range(int(loop.count.value)):
-                values = dict(zip(loop.vars, (constant(k), *state), strict=True))
-                state = substitute(loop.scoped, dict[Expr, Expr](values))
+                known = zip(loop.vars, (constant(k), *state), strict=True)
+                state = substitute(loop.scoped, dict[Expr, Expr](known))
             results[loop] = state
         return results[loop][e.which]
 

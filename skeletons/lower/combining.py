@@ -29,7 +29,7 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import Combine
 
 from ..ir import arithmetic as at
-from ..ir.kernel import Assign, Buffer, Let, Load, Reduce, Store
+from ..ir.kernel import Assign, Buffer, Let, Load, Reduce, Store, StoreVector
 from ..ir.linearize import Linearizer, zero
 from .build import Builder
 
@@ -171,6 +171,16 @@ def put(into: Linearizer, buffers: Sequence[Buffer], index: Expr, values: Sequen
 def get(into: Linearizer, buffers: Sequence[Buffer], index: Expr) -> tuple[Expr, ...]:
     """The current contents of the buffers."""
     return tuple(into.let(Load(b, index), b.name) for b in buffers)
+
+
+def store_group(into: Linearizer, outs: Sequence[Buffer], index: Expr,
+                values: Sequence[Sequence[Expr]]) -> None:  # fmt: skip
+    """Store `values[k][c]` at position index + k of component c, one access per component."""
+    for c, buffer in enumerate(outs):
+        if len(values) == 1:
+            into.append(Store(buffer, index, values[0][c]))
+        else:
+            into.append(StoreVector(buffer, index, tuple(v[c] for v in values)))
 
 
 def compute(into: Linearizer, buffers: Sequence[Buffer], indices: Sequence[Expr],

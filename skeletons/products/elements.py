@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import Const, Expr, Index
+from treadle.dsl.expr import Const, Expr, Index, Var
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType
 
 from ..ir import arithmetic as at
+from ..ir.kernel import Assign
 from ..ir.linearize import Linearizer
 from ..lower import tiling, transform
 from ..lower.build import Builder
 from ..lower.combining import put
+from .scalars import add_product
 
 
 def small_sizes(builder: Builder, node: Matmul) -> tuple[int, int, int] | None:
@@ -49,6 +51,14 @@ class CpuProduct:
         bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate((*self.batch, i, j))}
         with into.when_always(bindings):
             return simplify.cast(into.value(root), self.type)
+
+    def terms(self, into: Linearizer, sums: Sequence[Var], rows: Sequence[Expr], k: Expr, j: Expr
+              ) -> None:  # fmt: skip
+        """Add the terms of one k to the sums of some rows and a column."""
+        right = into.let(self.element(into, self.right, k, j), "x")
+        for i, total in zip(rows, sums, strict=True):
+            left = into.let(self.element(into, self.left, i, k), "x")
+            into.append(Assign(total, add_product(self.node.left.type, total, left, right)))
 
     def store(self, into: Linearizer, i: Expr, j: Expr, total: Expr) -> None:
         """The epilogue of an element, stored."""

@@ -13,19 +13,17 @@ of the right once for each group of rows.  Additions are in the order of k.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from treadle.dsl.expr import Expr, Var
+from treadle.dsl.expr import Var
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import int64
 
 from ..ir import arithmetic as at
-from ..ir.kernel import Assign, Kernel
+from ..ir.kernel import Kernel
 from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder, element_cost
 from .elements import CpuProduct, small_sizes
-from .scalars import add_product, sum_type
+from .scalars import sum_type
 from .small import MANY, on_cpu
 
 #: The longest loops along k that are unrolled.
@@ -76,18 +74,10 @@ class _Small(CpuProduct):
             if self.k <= UNROLLED:
                 for k in range(self.k):
                     with into.when_always({}):
-                        self._terms(into, sums, rows, at.integer(k), j)
+                        self.terms(into, sums, rows, at.integer(k), j)
             else:
                 with into.loop("k", 0, self.k) as inner:
                     self.builder.stays_below(inner, self.node.k)
-                    self._terms(into, sums, rows, inner, j)
+                    self.terms(into, sums, rows, inner, j)
             for i, total in zip(rows, sums, strict=True):
                 self.store(into, i, j, total)
-
-    def _terms(self, into: Linearizer, sums: Sequence[Var], rows: Sequence[Expr], k: Expr, j: Expr
-               ) -> None:  # fmt: skip
-        """The terms of one k."""
-        right = into.let(self.element(into, self.right, k, j), "x")
-        for i, total in zip(rows, sums, strict=True):
-            left = into.let(self.element(into, self.left, i, k), "x")
-            into.append(Assign(total, add_product(self.node.left.type, total, left, right)))

@@ -29,6 +29,7 @@ from ..ir.kernel import Assign, Buffer, Kernel
 from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder
+from ..lower.combining import store_group
 from ..lower.gpu import common
 from .scalars import add_product, sum_type
 from .small import tile_for, width
@@ -110,7 +111,7 @@ class Results:
                     values.append(into.emit(self.epilogue, named=True))
         shape = self.builder.shape((*node.batch, node.m, node.n))
         where = into.let(at.linear((*batch, i, first), shape), "at")
-        common.store_group(into, self.outs, where, values)
+        store_group(into, self.outs, where, values)
 
 
 class GpuProduct:

@@ -24,7 +24,7 @@ from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder
 from .elements import CpuProduct
-from .scalars import add_product, sum_type
+from .scalars import sum_type
 from .small import is_tall
 
 #: Rows that are computed together, the first of these that divides them all or the first: their
@@ -87,10 +87,7 @@ class _Tall(CpuProduct):
             sums = [into.declare(zero(self.type), "sum") for _ in rows]
             with into.loop("k", *block) as k:
                 self.builder.stays_below(k, self.node.k)
-                right = into.let(self.element(into, self.right, k, j), "x")
-                for i, total in zip(rows, sums, strict=True):
-                    left = into.let(self.element(into, self.left, i, k), "x")
-                    into.append(Assign(total, add_product(self.node.left.type, total, left, right)))
+                self.terms(into, sums, rows, k, j)
             for i, total in zip(rows, sums, strict=True):
                 where = at.linear((task, i, j), (1, self.m, self.n))
                 into.append(Store(self.partial, where, total))

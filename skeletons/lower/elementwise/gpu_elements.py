@@ -19,16 +19,8 @@ from ...ir.kernel import Buffer, Kernel, Load, Store, StoreVector
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder
-from ..combining import put
-from ..gpu.common import (
-    Group,
-    Threads,
-    invariants,
-    load_vector,
-    store_group,
-    unconditional,
-    vector_count,
-)
+from ..combining import put, store_group
+from ..gpu.common import Group, Threads, invariants, load_vector, unconditional, vector_count
 from ..gpu.jam import WideReads, jam, jams
 from ..gpu.unroll import Unrolled
 

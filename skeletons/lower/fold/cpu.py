@@ -332,7 +332,9 @@ class Along(RowFold):
                     else:
                         found = inner.emit(roots)
                     if self.kept is not None:
-                        found = self._keep(inner, found, None if self.linear is None else k)
+                        position = None if self.linear is None else k
+                        where = self.kept.where(inner, self.builder, position)
+                        (found,) = self.kept.store(inner, self.builder, where, [found])
                 return found if pick is None else pick(inner, found)
 
             return emit
@@ -356,15 +358,6 @@ class Along(RowFold):
             return fold_range(inner, combine, start, stop, element(where))
 
         return fold_runs(into, combine, first, end, one_run)
-
-    def _keep(self, into: Linearizer, values: tuple[Expr, ...], position: Expr | None
-              ) -> tuple[Expr, ...]:  # fmt: skip
-        """Store what is kept of an element; returns what is folded."""
-        assert self.kept is not None
-        where, count = self.kept.where(into, self.builder, position), self.kept.count
-        buffers = self.kept.buffers(self.builder)
-        put(into, buffers, where, values[count:])
-        return values[:count]
 
     def _near_the_ends(self, into: Linearizer, k: Expr) -> tuple[Expr, ...]:
         """An element, by plain reads where it is in the interior of its row."""

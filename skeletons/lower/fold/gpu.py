@@ -58,8 +58,7 @@ def grouping(node: Fold) -> Expr | None:
     of all rows to group the elements of a row identically.  None for columns."""
     if runs_across(node) and not is_pinned(node):
         return None
-    each = vector_of(node) * (1 if neutral_of(node.combine) is not None else run_of(node.combine))
-    return part_of(at.product(node.outer), at.product(node.inner), THREADS * each)
+    return groups(node, (*node.outer, *node.inner))[0]
 
 
 def groups(node: Fold, extents: Shape) -> tuple[Expr, ...]:

@@ -23,7 +23,7 @@ from .. import tiling, transform
 from ..build import Builder, element_cost
 from ..combining import Values, accumulate, assign, declare, get, put, zeros
 from ..gpu.collectives import STEPS, neutral_of
-from ..gpu.common import Group, Threads, multiples, store_group
+from ..gpu.common import Group, Threads, multiples
 from ..gpu.orders import BlockVisits, Visits
 from .gpu_row_folder import UNROLL, unrolling, vector_of
 from .gpu_rows import how
@@ -353,19 +353,11 @@ class ColumnFold(RowFold):
                     if where is None or group.count == 1:
                         where = self.kept.where(into, self.builder)
                     if group.count == 1:
-                        row[-1] = self._keep(into, where, row[-1:])[0]
-            if where is not None and group.count > 1:
-                row = self._keep(into, where, row)
+                        row[-1:] = self.kept.store(into, self.builder, where, row[-1:])
+            if self.kept is not None and where is not None and group.count > 1:
+                row = self.kept.store(into, self.builder, where, row)
             found.append(row)
         return found
-
-    def _keep(self, into: Linearizer, where: Expr, values: Sequence[Values]) -> list[Values]:
-        """Store what is kept of neighbouring elements; returns what is folded."""
-        assert self.kept is not None
-        count = self.kept.count
-        buffers = self.kept.buffers(self.builder)
-        store_group(into, buffers, where, [v[count:] for v in values])
-        return [v[:count] for v in values]
 
     def _strided(self, into: Linearizer, neutral: Sequence[Expr], sides: _Sides, y: Expr,
                  start: Expr, stop: Expr, rows: Columns, vector: int, cost: float

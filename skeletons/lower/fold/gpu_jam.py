@@ -49,17 +49,9 @@ from ...ir.kernel import Barrier, Buffer, Kernel, Load, LoadVector, Store
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder
-from ..combining import accumulate, declare, get, put
+from ..combining import accumulate, declare, get, put, store_group
 from ..gpu.collectives import is_exact, neutral_of, reduce_warp, tree
-from ..gpu.common import (
-    WARP,
-    WIDEST,
-    Threads,
-    coefficient,
-    store_group,
-    unconditional,
-    vector_count,
-)
+from ..gpu.common import WARP, WIDEST, Threads, coefficient, unconditional, vector_count
 from .gpu_short import fold_line
 from .rows import RowFold, is_pinned, runs_across
 

@@ -26,7 +26,7 @@ from ...ir.linearize import Linearizer
 from ..build import Builder, element_cost
 from ..combining import Values, accumulate, assign, declare, join, put, zeros
 from ..gpu import collectives
-from ..gpu.common import WARP, Group, Threads, has_loops, multiples, store_group, vector_count
+from ..gpu.common import WARP, Group, Threads, has_loops, multiples, vector_count
 from .rows import Kept
 
 #: Vectors, or rows across, loaded before the first is used.
@@ -92,12 +92,9 @@ class RowElements:
         is stored."""
         if self.kept is None:
             return values
-        count, along = self.kept.count, isinstance(self.variable, Index)
-        position = None if along else into.value(self.variable)
+        position = None if isinstance(self.variable, Index) else into.value(self.variable)
         where = self.kept.where(into, self.builder, position)
-        buffers = self.kept.buffers(self.builder)
-        store_group(into, buffers, where, [v[count:] for v in values])
-        return [v[:count] for v in values]
+        return self.kept.store(into, self.builder, where, values)
 
     def component(self, k: int) -> RowElements:
         """One component of the elements alone, wide only where all of them are."""

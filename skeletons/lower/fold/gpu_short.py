@@ -24,9 +24,9 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Barrier, Buffer, Kernel, LoadVector
 from ...ir.linearize import Linearizer
 from .. import tiling
-from ..combining import Values, accumulate, declare, get, put
+from ..combining import Values, accumulate, declare, get, put, store_group
 from ..gpu.collectives import is_exact, neutral_of
-from ..gpu.common import Threads, store_group
+from ..gpu.common import Threads
 from ..gpu.orders import leaf
 from .gpu_row_folder import RowElements, heavy_loops
 

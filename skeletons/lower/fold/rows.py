@@ -34,7 +34,7 @@ from ...ir.kernel import Buffer, Kernel
 from ...ir.linearize import Linearizer
 from .. import transform
 from ..build import Builder
-from ..combining import apply_combine, assign, declare, put
+from ..combining import Values, apply_combine, assign, declare, put, store_group
 
 #: Elements of a column that are folded between two accesses to its accumulator in memory.
 ACROSS_STEP = 8
@@ -156,6 +156,12 @@ class Kept:
             return into.let(at.linear((*outer, position), extents), "there")
         index = [into.value(Index(k)) for k in node.order]
         return into.let(at.linear(index, builder.shape(node.stored_shape)), "there")
+
+    def store(self, into: Linearizer, builder: Builder, where: Expr, values: Sequence[Values]
+              ) -> list[Values]:  # fmt: skip
+        """Store what is kept of neighbouring elements; returns what is folded."""
+        store_group(into, self.buffers(builder), where, [v[self.count :] for v in values])
+        return [v[: self.count] for v in values]
 
     @property
     def in_order(self) -> bool:

@@ -41,7 +41,7 @@ from treadle.dsl.types import ScalarType, int64
 
 from ...ir import arithmetic as at
 from ...ir.hosted import Stride
-from ...ir.kernel import Buffer, Kernel, Load, LoadVector, Store, StoreVector
+from ...ir.kernel import Buffer, Kernel, Load, LoadVector
 from ...ir.linearize import Linearizer
 from ..build import Builder
 
@@ -428,13 +428,3 @@ def load_vector(into: Linearizer, buffer: Buffer, index: Expr, count: int,
     variables = tuple(Var(name, buffer.type) for _ in range(count))
     into.append(LoadVector(variables, buffer, index, streaming))
     return variables
-
-
-def store_group(into: Linearizer, outs: Sequence[Buffer], index: Expr,
-                values: Sequence[Sequence[Expr]]) -> None:  # fmt: skip
-    """Store `values[k][c]` at position index + k of component c, one access per component."""
-    for c, buffer in enumerate(outs):
-        if len(values) == 1:
-            into.append(Store(buffer, index, values[0][c]))
-        else:
-            into.append(StoreVector(buffer, index, tuple(v[c] for v in values)))
