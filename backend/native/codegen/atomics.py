@@ -12,6 +12,7 @@ from treadle.dsl.types import ScalarType, float64
 from treadle.skeletons.ir.decompose import machine_update
 from treadle.skeletons.ir.kernel import Atomic, Buffer, Fetch, Publish, Report
 
+from . import single_lanes
 from .half import from_storage, to_storage
 from .lanes import BITS, Lanes
 from .text import Reg, vector
@@ -30,58 +31,20 @@ def each_lane(em: Emitter, values: list[Value],
 
     `body` also gets the number of the lane (an i64); it must end in the block it leaves open.
     """
-    code, lanes = em.code, em.lanes
-    slots: list[list[Reg] | None] = []
-    for value in values:
-        if not value.lanes:
-            slots.append(None)
-            continue
-        e = register_element(value.type)
-        store_as = "i8" if e == "i1" else e
-        pointers = []
-        for r in em.regs(value, lanes):
-            if e == "i1":
-                r = Lanes(code, lanes).convert("zext", "i1", "i8", r)
-            at = code.allocate(vector(store_as, lanes))
-            code.do(f"store {vector(store_as, lanes)} {r}, ptr {at}")
-            pointers.append(at)
-        slots.append(pointers)
-    word = f"i{lanes}"
+    slots = [single_lanes.stored(em, value) if value.lanes else None for value in values]
     bits = "-1"
     if em.mask is not None:
-        bits = code.emit(f"bitcast {vector('i1', lanes)} {em.mask} to {word}")
-    loop, run, done = code.label("lanes"), code.label("lane"), code.label("endlanes")
-    before = code.block
-    code.jump(loop)
-    code.start(loop)
-    left, at_left = code.phi(word, bits, before, "left")
-    code.branch(code.emit(f"icmp eq {word} {left}, 0"), done, run)
-    code.start(run)
-    narrow = Lanes(code, 0).call_immediate("cttz", word, left, True)
-    lane = narrow if word == "i64" else code.emit(f"zext {word} {narrow} to i64")
-    below = code.emit(f"sub {word} {left}, 1")
-    rest = code.emit(f"and {word} {left}, {below}")
-    scalars: list[tuple[Reg, ...]] = []
-    for value, slot in zip(values, slots, strict=True):
-        if slot is None:
-            scalars.append(em.regs(value, 0))
-            continue
-        e = register_element(value.type)
-        store_as = "i8" if e == "i1" else e
-        regs = []
-        for at in slot:
-            pointer = code.emit(f"getelementptr {store_as}, ptr {at}, i64 {lane}")
-            r = code.emit(f"load {store_as}, ptr {pointer}")
-            regs.append(code.emit(f"trunc i8 {r} to i1") if e == "i1" else r)
-        scalars.append(tuple(regs))
-    outer = em.lanes, em.mask
-    em.lanes, em.mask = 0, None
-    with em.scope():
-        body(scalars, lane)
-    em.lanes, em.mask = outer
-    code.complete(at_left, rest, code.block)
-    code.jump(loop)
-    code.start(done)
+        bits = em.code.emit(f"bitcast {vector('i1', em.lanes)} {em.mask} to i{em.lanes}")
+    with single_lanes.each(em, bits) as lane:
+        scalars = [
+            em.regs(value, 0) if slot is None else single_lanes.loaded(em, value, slot, lane).regs
+            for value, slot in zip(values, slots, strict=True)
+        ]
+        outer = em.lanes, em.mask
+        em.lanes, em.mask = 0, None
+        with em.scope():
+            body(scalars, lane)
+        em.lanes, em.mask = outer
 
 
 # --- atomic updates ---------------------------------------------------------------------------

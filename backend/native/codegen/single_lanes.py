@@ -60,52 +60,60 @@ def _bits(em: Emitter, mask: Reg) -> Reg:
     return em.code.emit(f"bitcast {vector('i1', em.lanes)} {mask} to i{em.lanes}")
 
 
+@contextmanager
+def each(em: Emitter, bits: Reg) -> Iterator[Reg]:
+    """The code emitted inside runs for every lane of which the bit is set, in order; gives its
+    number (an i64)."""
+    code, word = em.code, f"i{em.lanes}"
+    loop, run, done = code.label("lanes"), code.label("lane"), code.label("endlanes")
+    before = code.block
+    code.jump(loop)
+    code.start(loop)
+    left, at_left = code.phi(word, bits, before, "left")
+    code.branch(code.emit(f"icmp eq {word} {left}, 0"), done, run)
+    code.start(run)
+    narrow = Lanes(code, 0).call_immediate("cttz", word, left, True)
+    lane = narrow if word == "i64" else code.emit(f"zext {word} {narrow} to i64")
+    below = code.emit(f"sub {word} {left}, 1")
+    rest = code.emit(f"and {word} {left}, {below}")
+    yield lane
+    code.complete(at_left, rest, code.block)
+    code.jump(loop)
+    code.start(done)
+
+
 def emit(em: Emitter, s: For | While, copy: Copy, mask: Reg, first: Value | None = None) -> None:
     """Run a loop for each lane of a mask, beginning with the current values of its variables, and a
     counted one with `first`."""
-    code, lanes, word = em.code, em.lanes, f"i{em.lanes}"
     em.thorough = True  # loops of scalars have loads that are made once
     assigned = [v for v in modified((s,)) if isinstance(v, Var)]
     with em.scope():
-        stored = [(v, x, _stored(em, x)) for v in free(s)
-                  if (x := em.value(v, copy)).lanes]  # fmt: skip
-        start = None if first is None or not first.lanes else _stored(em, first)
-        head, body, done = code.label("lanes"), code.label("lane"), code.label("endlanes")
-        before, bits = code.block, _bits(em, mask)
-        with em.loop(tested=True):
-            code.jump(head)
-            code.start(head)
-            left, at = code.phi(word, bits, before, "left")
-            code.branch(code.emit(f"icmp ne {word} {left}, 0"), body, done)
-            code.start(body)
-            which = code.intrinsic(f"llvm.cttz.{word}", word, [(word, left), ("i1", "true")])
-            lane = code.emit(f"zext {word} {which} to i64") if lanes < 64 else which
-            with em.one_by_one():
-                one = type(copy)(copy)
-                for v, x, pointers in stored:
-                    value = _loaded(em, x, pointers, lane)
-                    if v in assigned:
-                        em.declare(v, value, one)
-                    else:
-                        one.slots.pop(v, None)
-                        one.values[v] = value
-                if isinstance(s, For):
-                    begin = first
-                    if start is not None and first is not None:
-                        begin = _loaded(em, first, start, lane)
-                    begin = begin or em.value(s.start, one)
-                    stop = em.value(s.stop, one)
-                    em.uniform_for(replace(s, kind="serial"), [one], begin, stop)
+        stored_values = [(v, x, stored(em, x)) for v in free(s)
+                         if (x := em.value(v, copy)).lanes]  # fmt: skip
+        start = None if first is None or not first.lanes else stored(em, first)
+        bits = _bits(em, mask)
+        with em.loop(tested=True), each(em, bits) as lane, em.one_by_one():
+            one = type(copy)(copy)
+            for v, x, pointers in stored_values:
+                value = loaded(em, x, pointers, lane)
+                if v in assigned:
+                    em.declare(v, value, one)
                 else:
-                    em.statement(s, [one])
-                for v, _, pointers in stored:
-                    if v in assigned:
-                        _store(em, em.value(v, one), pointers, lane)
-            rest = code.emit(f"and {word} {left}, {code.emit(f'sub {word} {left}, 1')}")
-            code.complete(at, rest, code.block)
-            code.jump(head)
-            code.start(done)
-    for v, _, pointers in stored:
+                    one.slots.pop(v, None)
+                    one.values[v] = value
+            if isinstance(s, For):
+                begin = first
+                if start is not None and first is not None:
+                    begin = loaded(em, first, start, lane)
+                begin = begin or em.value(s.start, one)
+                stop = em.value(s.stop, one)
+                em.uniform_for(replace(s, kind="serial"), [one], begin, stop)
+            else:
+                em.statement(s, [one])
+            for v, _, pointers in stored_values:
+                if v in assigned:
+                    _store(em, em.value(v, one), pointers, lane)
+    for v, _, pointers in stored_values:
         if v in assigned:
             em.reload(v, pointers, copy)
     em.touch(modified((s,)))
@@ -117,7 +125,7 @@ def _element(x: Value) -> str:
     return "i8" if e == "i1" else e
 
 
-def _stored(em: Emitter, x: Value) -> list[Reg]:
+def stored(em: Emitter, x: Value) -> list[Reg]:
     """Where the vectors of a value are stored."""
     found, e, v = [], register_element(x.type), Lanes(em.code, em.lanes)
     for reg in em.regs(x, em.lanes):
@@ -133,7 +141,7 @@ def _at(em: Emitter, x: Value, pointer: Reg, lane: Reg) -> Reg:
     return em.code.emit(f"getelementptr {_element(x)}, ptr {pointer}, i64 {lane}")
 
 
-def _loaded(em: Emitter, x: Value, pointers: list[Reg], lane: Reg) -> Value:
+def loaded(em: Emitter, x: Value, pointers: list[Reg], lane: Reg) -> Value:
     """The element of a lane."""
     regs = []
     for p in pointers:
@@ -150,4 +158,4 @@ def _store(em: Emitter, x: Value, pointers: list[Reg], lane: Reg) -> None:
         em.code.do(f"store {_element(x)} {whole}, ptr {_at(em, x, p, lane)}")
 
 
-__all__ = ["at_least", "emit", "threshold"]
+__all__ = ["at_least", "each", "emit", "loaded", "stored", "threshold"]
