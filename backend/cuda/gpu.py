@@ -2,23 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from treadle.dsl.graph import ArrayLoop, Branch, Library, Matmul, Node
-from treadle.dsl.passes.short_folds import Short
-from treadle.dsl.program import TracedProgram
-from treadle.skeletons.linalg.small import has_kernel
-
-from ..runtime.plan import Step
-from ..runtime.steps import Action, BranchStep
-from .calls import RecordedCalls
-from .forms import forms_of
-from .loops import LoopStep
-from .products.parts import product_step
-from .steps import KernelStep
-
-if TYPE_CHECKING:
-    from .executable import CudaExecutor
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import ModuleType
@@ -26,13 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treadle.dsl.graph import Library
 from treadle.dsl.libraries.base import PORTABLE, LibraryOperation, is_builtin
 from treadle.dsl.target import CUDA
+from treadle.skeletons.linalg.small import has_kernel
 
 from ..runtime.run import HostValues
-from ..runtime.steps import LibraryStep
+from ..runtime.steps import Action, BranchStep, LibraryStep
+from .calls import RecordedCalls
 from .device.device import Call
+from .forms import forms_of
+from .loops import LoopStep
+from .products.parts import product_step
 from .running import DeviceRun
+from .steps import KernelStep
 
 if TYPE_CHECKING:
     from .executable import CudaExecutor
@@ -41,16 +31,12 @@ if TYPE_CHECKING:
 class Gpu:
     """Steps and calls, for a device that has memory and launches kernels."""
 
-    def folds(self, program: TracedProgram) -> Short:
-        return forms_of(program)
-
-    def kernel_step(
-        self, owner: CudaExecutor, node: Node, expendable: frozenset[int] = frozenset()
-    ) -> KernelStep:
-        return KernelStep(owner, node, expendable)
-
-    def product_step(self, owner: CudaExecutor, node: Matmul) -> Action:
-        return product_step(owner, node)
+    folds = staticmethod(forms_of)
+    kernel_step = KernelStep
+    product_step = staticmethod(product_step)
+    loop_step = LoopStep
+    branch_step = BranchStep
+    calls = RecordedCalls
 
     def library_step(self, owner: CudaExecutor, node: Library) -> Action:
         if has_kernel(node):
@@ -58,15 +44,6 @@ class Gpu:
             owner.kernel_steps.append(made)
             return made
         return library(owner, node)
-
-    def loop_step(self, owner: CudaExecutor, node: ArrayLoop, step: Step) -> Action:
-        return LoopStep(owner, node, step)
-
-    def branch_step(self, owner: CudaExecutor, node: Branch, step: Step) -> Action:
-        return BranchStep(owner, node, step)
-
-    def calls(self, owner: CudaExecutor) -> RecordedCalls:
-        return RecordedCalls(owner)
 
 
 # --- Operations on complete arrays by a library: sorting, linear algebra, Fourier transforms, and a

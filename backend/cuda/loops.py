@@ -18,11 +18,14 @@ import numpy as np
 from treadle.dsl import graph
 from treadle.dsl.analysis.bounds import is_counter
 from treadle.dsl.expr import Expr, Foreign, Loop, Read, Var, While, constant, walk
+from treadle.dsl.target import CUDA
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.ir.counted import Loops, loops_in
 from treadle.skeletons.ir.kernel import Buffer, If, Kernel, Load, Store
 from treadle.skeletons.linalg.small import has_kernel
+from treadle.skeletons.lower.build import LoweringContext
+from treadle.skeletons.lower.stencil.gpu_temporal import temporal
 
 from ..runtime import loops
 from ..runtime.host import Cell, is_host_work
@@ -33,15 +36,6 @@ from ..runtime.types import HostArray
 from .device.device import Block, Code, Copy, Fill, Launch, Operation, Repeat
 from .graphs.tape import Recorder, flattened, renamed
 from .running import DeviceRun
-
-if TYPE_CHECKING:
-    from .executable import CudaExecutor
-from typing import TYPE_CHECKING
-
-from treadle.dsl.target import CUDA
-from treadle.skeletons.lower.build import LoweringContext
-from treadle.skeletons.lower.stencil.gpu_temporal import temporal
-
 from .steps import KernelLaunch
 
 if TYPE_CHECKING:

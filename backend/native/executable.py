@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from treadle.dsl.graph import ArrayLoop, Branch, Fold, Library, Matmul, Node
+from treadle.dsl.graph import Fold, Library, Matmul, Node
 from treadle.dsl.passes.convolutions import contracted
-from treadle.dsl.passes.short_folds import Short
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.target import NATIVE
 from treadle.skeletons.linalg.small import has_kernel
 from treadle.skeletons.store import processor
 
 from ..runtime.executor import Executor
-from ..runtime.plan import Step
 from ..runtime.steps import Action, LibraryStep
 from .calls import ReplayedCalls
 from .codegen.target import Target as CpuTarget
@@ -118,8 +116,10 @@ other_numbers: dict[type, Callable[..., int | complex]] = {
 class Cpu:
     """This machine's cores, as the `Device` of an executor."""
 
-    def folds(self, program: TracedProgram) -> Short:
-        return forms_of(program)
+    folds = staticmethod(forms_of)
+    loop_step = LoopStep
+    branch_step = BranchStep
+    calls = ReplayedCalls
 
     def kernel_step(
         self, owner: NativeExecutor, node: Node, expendable: frozenset[int] = frozenset()
@@ -145,15 +145,6 @@ class Cpu:
             owner.kernel_steps.append(made)
             return made
         return LibraryStep(owner, node, node.operation.on(NATIVE.name))
-
-    def loop_step(self, owner: NativeExecutor, node: ArrayLoop, step: Step) -> Action:
-        return LoopStep(owner, node, step)
-
-    def branch_step(self, owner: NativeExecutor, node: Branch, step: Step) -> Action:
-        return BranchStep(owner, node, step)
-
-    def calls(self, owner: NativeExecutor) -> ReplayedCalls:
-        return ReplayedCalls(owner)
 
 
 NativeExecutor = Executor[Cpu]

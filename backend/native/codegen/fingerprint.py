@@ -27,9 +27,9 @@ from .analysis import positive_scalars
 from .target import Target
 
 
-@functools.cache
-def _fields(kind: Any) -> list[str]:
-    return [f.name for f in fields(kind)]
+@functools.lru_cache(maxsize=64)
+def _fields(kind: type[Statement]) -> list[str]:
+    return [f.name for f in fields(kind)]  # type: ignore[arg-type]
 
 
 class _Writer:
@@ -79,7 +79,7 @@ class _Writer:
         for s in body:
             if isinstance(s, Comment):
                 continue
-            parts = [self.part(getattr(s, name)) for name in _fields(type(s))]
+            parts = [self.part(getattr(s, name)) for name in _fields(type(s))]  # type: ignore[arg-type]
             self.out.append(f"{type(s).__name__} {' '.join(parts)}")
 
     def part(self, x: Any) -> str:
