@@ -151,7 +151,7 @@ def kernels_of(
     """For each launch of a node its variants, in the order of trying.  `schedule`: None for the
     schedule of the node."""
     multiprocessors = _MULTIPROCESSORS.get(arch, 132)
-    lowered = lower_for(node, multiprocessors, check, schedule=schedule)
+    lowered = lower_for(node, multiprocessors, check, schedule)
     return [chain(k) for k in lowered.kernels]
 
 

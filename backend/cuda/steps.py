@@ -248,15 +248,10 @@ def chain(kernel: Kernel) -> list[Kernel]:
     return [*(n for n in map(narrowed, kernel.variants) if n is not None), *kernel.variants]
 
 
-def lower_for(
-    node: Node,
-    multiprocessors: int,
-    check: bool,
-    strided: frozenset[Leaf] = frozenset(),
-    schedule: Schedule | None = None,
-) -> Lowered:
+def lower_for(node: Node, multiprocessors: int, check: bool,
+              schedule: Schedule | None = None) -> Lowered:  # fmt: skip
     """The GPU kernels of a node."""
-    return lower(node, context_for(multiprocessors, check, strided, schedule))
+    return lower(node, context_for(multiprocessors, check, schedule=schedule))
 
 
 def context_for(

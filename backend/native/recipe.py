@@ -112,41 +112,17 @@ class Recipe:
         if data["format"] != FORMAT:
             raise ValueError("another format")
         reads, params = data["depends"]
-        return Recipe(
-            HostFunction.of(data["host"]),
-            _pairs(data["shapes"]),
-            tuple((int(at), str(t), bool(zero)) for at, t, zero in data["scratch"]),
-            tuple(tuple(_launch(*r) for r in choice) for choice in data["launches"]),
-            Dependence(bool(reads), frozenset(int(p) for p in params)),
-        )
+        launches = tuple(
+            tuple(LaunchRecipe(*_tuples(r[:6]), HostFunction.of(r[6]), *r[7:]) for r in choice)
+            for choice in data["launches"]
+        )  # fmt: skip
+        return Recipe(HostFunction.of(data["host"]), _tuples(data["shapes"]),
+                      _tuples(data["scratch"]), launches,
+                      Dependence(reads, frozenset(params)))  # fmt: skip
 
 
-def _launch(
-    digests: Any,
-    sources: Any,
-    start: int,
-    end: int,
-    types: Any,
-    given: Any,
-    requires: Any,
-    light: bool,
-    in_order: bool,
-) -> LaunchRecipe:
-    return LaunchRecipe(
-        tuple(map(str, digests)),
-        _pairs(sources),
-        int(start),
-        int(end),
-        tuple(map(str, types)),
-        _pairs(given),
-        HostFunction.of(requires),
-        bool(light),
-        bool(in_order),
-    )
-
-
-def _pairs(data: Any) -> tuple[tuple[int, int], ...]:
-    return tuple((int(a), int(b)) for a, b in data)
+def _tuples(data: Any) -> Any:
+    return tuple(map(_tuples, data)) if isinstance(data, list) else data
 
 
 # --- making ----------------------------------------------------------------------------------

@@ -78,11 +78,9 @@ def _evaluated(kernel: Kernel) -> list[Expr]:
     return walk(e for s in statements(kernel.body) for e in evaluated(s))
 
 
-def print_kernel(kernel: Kernel, *, fast_math: bool = False, every_scalar: bool = False) -> str:
-    """The CUDA C++ of a GPU kernel (its fallback is a separate text).
-
-    `every_scalar`: the kernel also takes the scalars that it does not read."""
-    return print_file([(None, kernel)], fast_math=fast_math, every_scalar=every_scalar)
+def print_kernel(kernel: Kernel, *, fast_math: bool = False) -> str:
+    """The CUDA C++ of a GPU kernel (its fallback is a separate text)."""
+    return print_file([(None, kernel)], fast_math=fast_math)
 
 
 def print_file(parts: Sequence[tuple[Heading | None, Kernel]], *, fast_math: bool = False,
@@ -90,6 +88,7 @@ def print_file(parts: Sequence[tuple[Heading | None, Kernel]], *, fast_math: boo
     """The CUDA C++ of several kernels, each under its heading: one file, which compiles.
 
     Shared helpers are printed once, at the head; kernels of the same name are numbered.
+    `every_scalar`: the kernels also take the scalars that they do not read.
     """
     prelude, names = Prelude(_LIBRARY), Names()
     foreign: dict[Any, str] = {}

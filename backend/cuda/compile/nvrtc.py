@@ -69,11 +69,10 @@ def compile_kernel(kernel: Kernel, arch: str, fast_math: bool = False, *,
                         dynamic_shared_bytes=dynamic_shared_bytes(kernel), cache=cache)  # fmt: skip
 
 
-def compile_kernels(kernels: Sequence[Kernel], arch: str, fast_math: bool = False, *,
-                    cache: DiskCache | None = None) -> list[Cubin]:  # fmt: skip
+def compile_kernels(kernels: Sequence[Kernel], arch: str, fast_math: bool = False) -> list[Cubin]:
     """Like `compile_kernel` for several kernels, compiled in parallel, the largest first."""
     order = sorted(range(len(kernels)), key=lambda k: -len(statements(kernels[k].body)))
-    jobs = [partial(compile_kernel, kernels[k], arch, fast_math, cache=cache) for k in order]
+    jobs = [partial(compile_kernel, kernels[k], arch, fast_math) for k in order]
     made = dict(zip(order, concurrently(jobs, os.cpu_count() or 1), strict=True))
     return [made[k] for k in range(len(kernels))]
 

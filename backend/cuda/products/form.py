@@ -244,9 +244,9 @@ def tf32_form(name: str, columns: int) -> Form:
     )  # fmt: skip
 
 
-def portable_tf32_form(name: str, columns: int, step: int, stages: int = 3) -> Form:
-    """The same without instructions of Hopper, in `stages` of `step` k; it was not measured."""
-    stage = (128 + columns) * step * 4
+def portable_tf32_form(name: str, columns: int, step: int) -> Form:
+    """The same without instructions of Hopper, in three stages of `step` k; it was not measured."""
+    stages, stage = 3, (128 + columns) * step * 4
     macros = {"BN": columns, "ELEMENT": "TF32", "PORTABLE": 1, "DEEP": step, "STAGES": stages}
     return Form(
         name, ("float32",), "half_matmul.cu", "matmul_half", 4, columns, stages * (stage + 16), 128,

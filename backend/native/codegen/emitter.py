@@ -271,10 +271,9 @@ class Emitter(ABC):
 
     # --- making values --------------------------------------------------------------------
 
-    def in_register(self, type_: ScalarType, regs: tuple[Reg, ...], lanes: int,
-                    number: int | None = None) -> Value:  # fmt: skip
+    def in_register(self, type_: ScalarType, regs: tuple[Reg, ...], lanes: int) -> Value:
         """A computed value; an int64 becomes an atom of polynomials."""
-        number = self.fresh_number() if number is None else number
+        number = self.fresh_number()
         self._depths[number] = self.depth
         if type_ == int64:
             self.atoms[number] = Value(type_, regs, lanes, number)

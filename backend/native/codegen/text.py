@@ -178,12 +178,11 @@ class Code:
         self.allocations.append(f"  {reg} = alloca {type_}{many}{aligned}")
         return reg
 
-    def intrinsic(self, name: str, result: str, arguments: list[tuple[str, Reg]],
-                  flags: str = "") -> Reg:  # fmt: skip
+    def intrinsic(self, name: str, result: str, arguments: list[tuple[str, Reg]]) -> Reg:
         """Call a pure intrinsic or external function by its full name."""
         self.module.declare(name, result, [t for t, _ in arguments])
         given = ", ".join(f"{t} {r}" for t, r in arguments)
-        return self.emit(f"call {flags}{result} @{name}({given})")
+        return self.emit(f"call {result} @{name}({given})")
 
     def finish(self, head: str) -> str:
         """The text of the function."""

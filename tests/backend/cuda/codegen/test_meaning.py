@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.backend.cuda.codegen.handmade import FLOATS, INTEGERS, Maker, apply, lit
-from treadle.backend.cuda.codegen.text import parameters, print_kernel
+from treadle.backend.cuda.codegen.text import parameters, print_file, print_kernel
 from treadle.dsl.expr import Apply, Const, Expr, walk
 from treadle.dsl.primitives import TABLE
 from treadle.dsl.types import ScalarType, bool_, float16, int32, int64
@@ -157,7 +157,7 @@ def run_on_the_host(kernel: Kernel, arrays: list[Any], scalars: list[int], folde
             f'  {{ FILE* f = fopen("{folder}/{k}.bin", "rb"); '
             f"if (fread(b{k}, 1, sizeof(b{k}), f) == 0) abort(); fclose(f); }}"
         )
-    text = print_kernel(kernel, every_scalar=True)
+    text = print_file([(None, kernel)], every_scalar=True)
     first = text.index(f"{kernel.name}(") + len(kernel.name) + 1
     inside = text[first : text.index(") {", first)]
     types = [p.rsplit(" ", 1)[0].replace("__restrict__", "") for p in inside.split(",")]
