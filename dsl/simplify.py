@@ -217,10 +217,7 @@ def is_const(e: Expr, value: int) -> bool:
 
 
 def _wrapped(value: int, type_: ScalarType) -> Const:
-    value &= (1 << type_.bits) - 1
-    if type_.signed and value >> (type_.bits - 1):
-        value -= 1 << type_.bits
-    return Const(value, type_)
+    return Const(type_.wrapped(value), type_)
 
 
 _WITH_RULES = frozenset(

@@ -119,6 +119,11 @@ class ScalarType:
             return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
         return float("inf")
 
+    def wrapped(self, number: int) -> int:
+        """An integer modulo 2**bits, as this type has it."""
+        number &= (1 << self.bits) - 1
+        return number - (1 << self.bits) if self.signed and number >> (self.bits - 1) else number
+
     def __repr__(self) -> str:
         return self.name
 

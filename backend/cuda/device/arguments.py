@@ -77,8 +77,7 @@ def _fit(value: Any, t: ScalarType) -> Any:
     if t.family == "bool":
         return bool(value)
     if t.is_integer:
-        number = int(value) & ((1 << t.bits) - 1)
-        return number - (1 << t.bits) if t.signed and number >> (t.bits - 1) else number
+        return t.wrapped(int(value))
     with np.errstate(over="ignore"):
         if t.bits == 16:
             return int(np.asarray(value).astype(t.numpy).view(np.uint16))

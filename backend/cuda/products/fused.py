@@ -80,10 +80,10 @@ class Element:
             if b.role == "output":
                 given.append("&made")
             elif b.role == "input":
-                given.append(f"reinterpret_cast<const {_c_type(b.type)}*>(extra[{at}])")
+                given.append(f"reinterpret_cast<const {type_name(b.type)}*>(extra[{at}])")
                 at += 1
         for t in self.types:
-            given.append(f"*reinterpret_cast<const {_c_type(t)}*>(extra + {at})")
+            given.append(f"*reinterpret_cast<const {type_name(t)}*>(extra + {at})")
             at += 1
         called = ", ".join([*given, *self.given, "i", "j"])
         return f"    {kind} made;\n    {entry_name(self.kernel)}({called});\n    return made;\n"
@@ -118,7 +118,7 @@ class Producer:
 
     def struct(self, at: int) -> str:
         """The struct of its slot; its words begin at `at`."""
-        kind, second = _c_type(self.type), len(self.reads) > 1
+        kind, second = type_name(self.type), len(self.reads) > 1
         body = self.element.call(at + 3 * second, kind)
         return (
             f"struct {SLOTS[self.slot]} {{\n  static constexpr bool identity = false;\n"
@@ -144,7 +144,7 @@ class Epilogue:
 
     def struct(self, at: int) -> str:
         """The struct of its slot; its words begin at `at`."""
-        kind = _c_type(self.type)
+        kind = type_name(self.type)
         return (
             f"struct {SLOTS['TILE_EPILOGUE']} {{\n  static constexpr bool identity = false;\n"
             f"  __device__ static __forceinline__ {kind} finish({kind} x, int i, int j, "
@@ -212,7 +212,3 @@ def _word(value: Any, t: ScalarType) -> int:
     """A scalar as the low bits of a word."""
     raw = np.asarray(value, t.numpy).tobytes()
     return int.from_bytes(raw, "little")
-
-
-def _c_type(t: ScalarType) -> str:
-    return type_name(t)

@@ -136,8 +136,7 @@ def _fit(value: float, t: ScalarType) -> float:
     if t.family == "bool":
         return int(bool(value))
     if t.is_integer:
-        number = int(value) & ((1 << t.bits) - 1)
-        return number - (1 << t.bits) if t.signed and number >> (t.bits - 1) else number
+        return t.wrapped(int(value))
     with np.errstate(over="ignore"):
         if t.is_complex:
             return float(np.float32(value) if t.bits == 64 else value)
