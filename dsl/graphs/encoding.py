@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, is_dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -43,6 +43,9 @@ from ..operations.stencils import coordinate
 from ..primitives import KERNEL, TABLE
 from ..schedule import Schedule
 from ..types import ALL_TYPES, LEAF, ScalarType, Structure
+
+#: What JSON has: strings, numbers, None, lists and dictionaries of these.
+Data: TypeAlias = Any
 
 TYPES = {t.name: t for t in ALL_TYPES}
 KINDS = ("use", "argument", "state", "counter")
@@ -83,7 +86,7 @@ class Encoder:
         if found is not None:
             return found
         extents = [self._extent(e, node, axis) for axis, e in enumerate(node.shape)]
-        name = [node.name, _location(node.where)] if self.full else []
+        name = [node.name, self._place(node.where)] if self.full else []
         return self._add(node, ["input", node.type.name, extents, node.kind, *name])
 
     def _extent(self, extent: Expr, of: Input, axis: int) -> int | list[int] | None:
@@ -105,7 +108,7 @@ class Encoder:
                 self._expression(e, node)
         entry = ["node", type(node).__name__, [self.value(f, node) for f in fields],
                  self._label(node.label), [self._check(c) for c in node.checks]]  # fmt: skip
-        self._add(node, [*entry, _location(node.where)] if self.full else entry)
+        self._add(node, [*entry, self._place(node.where)] if self.full else entry)
 
     def _label(self, label: Label) -> list[Any]:
         schedule = None if label.schedule is None else label.schedule.to_dict()
@@ -113,8 +116,11 @@ class Encoder:
 
     def _check(self, check: Check) -> list[Any]:
         meaning = [self.numbers[check.left], self.numbers[check.right], check.relation, check.error]
-        text = [check.message, check.hint, _location(check.where)] if self.full else []
+        text = [check.message, check.hint, self._place(check.where)] if self.full else []
         return [*meaning, *text]
+
+    def _place(self, where: Location | None) -> Data:
+        return None if where is None else [where.file, where.function, where.line]
 
     def value(self, value: Any, node: Node | None = None) -> Any:
         """A field of a node, tagged by its kind."""
@@ -223,10 +229,6 @@ def _refused(node: Node | None, what: str, hint: str) -> StorageError:
                         where=node.where if node is not None else None)  # fmt: skip
 
 
-def _location(where: Location | None) -> list[Any] | None:
-    return None if where is None else [where.file, where.function, where.line]
-
-
 def canonical(name: str, type_: ScalarType) -> Var | None:
     """The variable of that name that equal graphs share, if the name is canonical."""
     found = re.fullmatch(r"(result|left|right|outside)(\d{1,6})", name)
@@ -259,8 +261,16 @@ class Decoder:
                      None if schedule is None else self.schedule(schedule),
                      _of(deterministic, bool))  # fmt: skip
 
-    def table(self, entries: Sequence[Any]) -> None:
-        readers: dict[str, Callable[..., Expr | Node]] = {
+    def _place(self, where: Data) -> Location | None:
+        return location_of(where)
+
+    def table(self, entries: Sequence[Data]) -> None:
+        readers = self._readers()
+        for kind, *rest in entries:
+            self.made.append(readers[kind](*rest))
+
+    def _readers(self) -> dict[str, Callable[..., Expr | Node]]:
+        return {
             "input": self._input, "node": self._node, "const": self._const,
             "index": lambda axis: Index(_index(axis)), "extent": self._extent,
             "var": self._var, "param": self._param, "apply": self._apply, "read": self._read,
@@ -271,8 +281,6 @@ class Decoder:
                                             self.exprs(b)),
             "proj": lambda e, k: Proj(self.expr(e), _index(k)),
         }  # fmt: skip
-        for kind, *rest in entries:
-            self.made.append(readers[kind](*rest))
 
     # --- references ---
     def expr(self, n: int) -> Expr:
@@ -294,20 +302,22 @@ class Decoder:
 
     # --- entries ---
     def _input(self, type_: str, extents: list[int | list[int] | None], kind: str, name: str,
-               where: Any) -> Input:  # fmt: skip
+               where: Data) -> Input:  # fmt: skip
         if kind not in KINDS:
             raise ValueError(f"an input of kind {kind!r}")
         made = Input(
-            str(name), TYPES[type_], (False,) * len(extents), kind, where=location_of(where)
+            str(name), TYPES[type_], (False,) * len(extents), kind, where=self._place(where)
         )
-        given = zip(made.shape, extents, strict=True)
-        shape = tuple(
-            own if n is None else self._extent_of(made, n[0]) if isinstance(n, list)
-            else self.expr(n) for own, n in given
-        )  # fmt: skip
+        shape = self._shape(made, extents)
         if not made.bound and not all(isinstance(e, Extent) or e is constant(1) for e in shape):
             raise ValueError(f"the shape of {name!r}")
         return made.of_shape(shape)
+
+    def _shape(self, of: Input, extents: list[int | list[int] | None]) -> tuple[Expr, ...]:
+        return tuple(
+            Extent(of, axis) if n is None else self._extent_of(of, n[0]) if isinstance(n, list)
+            else self.expr(n) for axis, n in enumerate(extents)
+        )  # fmt: skip
 
     def _extent(self, n: int, axis: int) -> Extent:
         return self._extent_of(self.node(n, Input), axis)
@@ -318,21 +328,22 @@ class Decoder:
         return Extent(node, axis)
 
     def _node(self, kind: str, fields: list[Any], label: list[Any], checks: list[Any],
-              where: Any) -> Node:  # fmt: skip
+              where: Data, fused: Sequence[tuple[Data, Data]] = ()) -> Node:  # fmt: skip
         values = [self.value(f) for f in fields]
         made: Node = NODES[kind](
-            *values, label=self._label(*label), where=location_of(where),
+            *values, label=self._label(*label), where=self._place(where),
             checks=tuple(self._check(*c) for c in checks),
+            fused=tuple((self._label(*one), self._place(at)) for one, at in fused),
         )  # fmt: skip
         return made
 
     def _check(self, left: int, right: int, relation: str, error: str, message: str,
-               hint: str | None, where: Any) -> Check:  # fmt: skip
+               hint: str | None, where: Data) -> Check:  # fmt: skip
         kind = getattr(errors_module, error)
         if relation not in ("==", ">=") or not issubclass(kind, errors_module.TreadleError):
             raise ValueError("an unknown check")
         check = Check(self.expr(left), self.expr(right), _of(message, str), error, relation,
-                      _of(hint, str | None), location_of(where))  # fmt: skip
+                      _of(hint, str | None), self._place(where))  # fmt: skip
         check.text(0, 0)  # detect a malformed message now
         return check
 
@@ -402,7 +413,7 @@ def _index(n: Any) -> int:
     return n
 
 
-def location_of(where: Any) -> Location | None:
+def location_of(where: Data) -> Location | None:
     if where is None:
         return None
     file, function, line = where

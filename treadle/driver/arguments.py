@@ -207,13 +207,14 @@ def bind(program: TracedProgram, args: Sequence[Any]) -> tuple[list[Any], list[A
     """Validate arguments of a Program called directly: ranks and types must be as traced."""
     flat, _ = signature(args)
     data, scalars = split_arguments(flat)
-    if len(data) != len(program.arguments) or len(scalars) != len(program.params):
+    arguments = program.source_arguments
+    if len(data) != len(arguments) or len(scalars) != len(program.params):
         raise TracingError(
-            f"this program takes {_arrays_and_numbers(len(program.arguments), len(program.params))}"
+            f"this program takes {_arrays_and_numbers(len(arguments), len(program.params))}"
             f", got {_arrays_and_numbers(len(data), len(scalars))}.",
             hint="Call it with arguments like those that it was lowered for.",
         )
-    for node, a in zip(program.arguments, data, strict=True):
+    for node, a in zip(arguments, data, strict=True):
         if types.as_type(a.dtype) != node.type or a.ndim != len(node.shape):
             raise TracingError(
                 f"{node.name} was traced as {node.type} of rank {len(node.shape)}, got "

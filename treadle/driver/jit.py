@@ -356,7 +356,7 @@ class Jit(Generic[P, R, S]):
             self._overrides,
             self._devices,
         )
-        warn_of_unrolled(program.name, program.roots)
+        warn_of_unrolled(program.name, program.optimised.runs[0])
         program.names = tuple(names)
         program.example_shapes = shapes_of(flat)
         self._here().keep(key, flat, program, specialised)

@@ -29,6 +29,7 @@ from treadle.dsl.graphs.relations import without_tests
 from treadle.dsl.passes.associative import probe_associativity
 from treadle.dsl.process.collection import collected_rarely
 from treadle.dsl.process.configuration import Settings
+from treadle.dsl.process.locks import cached
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.target import target_of
 from treadle.dsl.text import printable
@@ -36,6 +37,7 @@ from treadle.dsl.types import LEAF
 from treadle.skeletons.schedules.layers import did_you_mean
 
 from .arguments import bind, in_order
+from .optimised import Optimised
 
 if TYPE_CHECKING:
     from treadle.tuning.memory import Memory
@@ -50,7 +52,8 @@ class Program(TracedProgram):
     `save(path)` stores it for `td.load`.
 
     `inputs` are the nodes of the arguments, then of captured arrays; `params` the run-time numbers;
-    `source_roots` the graph as written, `roots` the graph after the passes.
+    `source_roots` the graph as written, `roots` the graph after the passes.  What runs may be an
+    equal graph from disk; `roots` and `history` have the passes run.
 
     >>> import numpy as np, treadle as td
     >>> program = td.jit(lambda a: a + 1).lower(np.arange(3))
@@ -83,10 +86,9 @@ class Program(TracedProgram):
         self.source_inputs = inputs_of(self.source_roots, arguments, self.params)
         self.source_arguments = tuple(arguments)
         parts = devices is not None
-        self.history = passes.run_passes(self.source_roots, settings, backend, parts)
-        self.roots = self.history.roots
-        self.inputs = self.history.inputs(self.source_inputs)
-        self.arguments = self.inputs[: len(self.source_arguments)]
+        self.optimised = Optimised(
+            self.source_roots, self.source_inputs, self.params, settings, backend, parts
+        )
         self.names: Sequence[str] = ()
         self.example_shapes: tuple[tuple[int, ...], ...] | None = None
         self.example_numbers: tuple[Any, ...] = ()  # in order of `params`; empty if unknown
@@ -106,6 +108,30 @@ class Program(TracedProgram):
                 raise errors.no_attribute(f"a program has no {name!r}: {instead}.", name)
             raise AttributeError(f"'Program' object has no attribute {name!r}")
 
+    # --- the optimised graph, for whoever looks at it ---
+    @property
+    def history(self) -> passes.History:
+        """The graph after every pass, and the passes' decisions."""
+        return self.optimised.history
+
+    if TYPE_CHECKING:
+        roots: Sequence[Leaf]
+        inputs: Sequence[Input]
+        arguments: Sequence[Input]
+    else:
+
+        @cached
+        def roots(self):
+            return self.history.roots
+
+        @cached
+        def inputs(self):
+            return self.optimised.inputs
+
+        @cached
+        def arguments(self):
+            return self.inputs[: len(self.source_arguments)]
+
     # --- running ---
     @property
     def executable(self) -> Any:
@@ -115,7 +141,10 @@ class Program(TracedProgram):
         if self._executable is None:
             # From a copy: a reference cycle would keep both, and all data, alive until the garbage
             # collector runs.
-            self._executable = load_backend(self.backend).executable(copy.copy(self))
+            made = copy.copy(self)
+            made.roots, made.inputs = self.optimised.runs
+            made.arguments = made.inputs[: len(self.source_arguments)]
+            self._executable = load_backend(self.backend).executable(made)
         return self._executable
 
     @property
@@ -164,7 +193,7 @@ class Program(TracedProgram):
         found = self.executable.replay(args, self._inputs_of(data), params)
         if found is None or (self.tree.description == ("array", LEAF) and not as_arrays):
             return found
-        again, single = found, len(self.roots) == 1
+        again, single = found, len(self.source_roots) == 1
         build = self.tree.arrays if as_arrays else self.tree.build
 
         def replay(*args: Any) -> Any:
@@ -174,7 +203,8 @@ class Program(TracedProgram):
         return replay
 
     def _inputs_of(self, data: Sequence[Any]) -> list[Any]:
-        arrays = [*data, *(node.source for node in self.inputs[len(self.arguments) :])]
+        captured = self.source_inputs[len(self.source_arguments) :]
+        arrays = [*data, *(node.source for node in captured)]
         if self.devices is None and IN_PARTS and any(type(d) in IN_PARTS for d in arrays):
             whole = (lambda d: d.gather()) if target_of(self.backend).several else np.asarray
             return [whole(d) if type(d) in IN_PARTS else d for d in arrays]

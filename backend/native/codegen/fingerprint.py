@@ -22,6 +22,7 @@ from treadle.skeletons.ir.kernel import (
     statements,
 )
 
+from ...runtime.sources import sources
 from ..runtime import machine
 from .analysis import positive_scalars
 from .target import Target
@@ -127,7 +128,7 @@ def fingerprints(kernel: Kernel, targets: Sequence[Target], fast_math: bool
     w.out.append(str([(w.buffer(b), policy) for b, policy in kernel.policies]))
     w.body(kernel.body)
     text = "\n".join(w.out)
-    about = f"{machine.sources()}|{machine.llvm()}|{fast_math}|{kernel.name}"
+    about = f"{sources()}|{machine.llvm()}|{fast_math}|{kernel.name}"
     texts = (f"{about}|{target}\n{text}" for target in targets)
     return [hashlib.sha256(x.encode()).hexdigest() for x in texts], w.functions
 

@@ -9,35 +9,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from treadle.dsl import VERSION
 from treadle.dsl.process.environment import variable
 
-#: The folders whose files decide what becomes of a program, and those inside that do not.
-_PACKAGES = ("dsl", "skeletons", "backend")
-_OTHERS = ("__pycache__", "blocks", "cuda", "dask", "gpu", "engines", "reference", "simulator")
-
-
-@functools.lru_cache(maxsize=1)
-def sources() -> str:
-    """treadle's version, and its files with their sizes and times: it may be a checkout that is
-    being edited."""
-    root = Path(__file__).parents[3]
-    about = [VERSION]
-    for package in _PACKAGES:
-        folders = [str(root / package)]
-        while folders:
-            with os.scandir(folders.pop()) as entries:
-                found = sorted((entry.name, entry) for entry in entries)
-            for name, entry in found:
-                if name.endswith((".py", ".ll")):
-                    about.append(f"{name} {_stamp(entry.stat())}")
-                elif name not in _OTHERS and entry.is_dir():
-                    folders.append(entry.path)
-    return "\n".join(about)
-
-
-def _stamp(found: os.stat_result) -> str:
-    return f"{found.st_size} {found.st_mtime_ns}"
+from ...runtime.sources import sources, stamp
 
 
 @functools.lru_cache(maxsize=1)
@@ -48,7 +22,7 @@ def llvm() -> str:
         with os.scandir(Path(folder) / "binding") as entries:
             for entry in entries:
                 if "llvmlite" in entry.name and not entry.name.endswith(".py"):
-                    return f"{entry.name} {_stamp(entry.stat())}"
+                    return f"{entry.name} {stamp(entry.stat())}"
     return ""
 
 
