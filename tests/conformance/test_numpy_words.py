@@ -515,6 +515,19 @@ def test_repeats_for_each_element(backend):
         td.repeat(x, np.array([1.5, 2.0]), axis=0)
 
 
+def test_edges_of_the_run_rise_or_fall(backend):
+    compiled = [td.jit(lambda x, e, right=right: td.digitize(x, e, right), backend=backend)
+                for right in (False, True)]  # fmt: skip
+    for edges in (S * 1.0, S[::-1] * 1.0, [2.0, 2, 1], [3.0, 3], [5.0], [np.nan, 2, 1], []):
+        edges = np.array(edges, float)
+        for right in (False, True):
+            for x in (V, I):
+                want = np.digitize(x, edges, right)
+                assert_same(to_host(compiled[right](x, edges)), want)
+                computed = td.digitize(x, td.use(edges) + 0, right)
+                assert_same(to_host(td.run(computed, backend=backend)), want)
+
+
 def test_tiles_of_few_and_many_copies(backend):
     """Up to eight copies along an axis are joined, more are reads of a longer index space."""
     for x in (np.arange(6).reshape(2, 3), np.arange(3.0), np.zeros((0, 3)), np.ones((3, 1)), 5):

@@ -16,7 +16,7 @@ from ...errors import AxisError, DTypeError, ShapeError
 from ...expr import Index, constant
 from ...frontend.call_cache import slices
 from ...frontend.sources import as_array
-from ...frontend.tracing import is_tracing
+from ...frontend.tracing import is_tracing, is_tracing_program
 from ...graph import Check, Leaf, indices, known
 from ...scalar import KnownExtent, Scalar, lift
 from ...shapes import as_shape, broadcast_shapes, extents, require
@@ -533,6 +533,9 @@ def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
         if isinstance(parts, str | bytes) or not isinstance(parts, Iterable):
             hint = "Give a number of parts, or the indices between them."
             number = whole_number(parts, operation, "parts", hint)
+    if isinstance(parts, np.ndarray) and is_tracing_program():  # what it holds may change
+        read = as_array(parts, operation)
+        parts = cast(Sequence[int], [read[k] for k in range(len(parts))])
     if number is None:
         ends = [None, *cast(Sequence[int], parts), None]
         return slices(array, [(*whole, slice(a, b)) for a, b in itertools.pairwise(ends)])

@@ -8,23 +8,24 @@ from typing import Any, Literal
 import numpy as np
 
 from ... import simplify
-from ...annotations import ArrayLike
+from ...annotations import ArrayLike, Element
 from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...expr import constant
 from ...frontend.deferred import host_data, values_are_read
 from ...frontend.sources import as_array
-from ...frontend.tracing import forbid_nesting
+from ...frontend.tracing import forbid_nesting, is_tracing_program
 from ...scalar import apply_primitive
 from ...shapes import require
 from ...types import int64
 from ..common import alike, checked, normalise_axis, operation, require_real, whole_number
-from ..control import while_loop
-from ..elements.functions import quot, where
+from ..control import cond, while_loop
+from ..elements.foreign import compute
+from ..elements.functions import isnan, quot, where
 from ..elements.mapping import map as map_
 from ..indexing.index_space import flatten, take
 from ..indexing.joining import stack
-from ..indexing.making import generate
+from ..indexing.making import generate, the
 from .irregular import argsort, order_by, placed, sort as sort_
 
 __all__ = ["argpartition", "digitize", "lexsort", "partition", "searchsorted"]
@@ -98,8 +99,8 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     `right` `bins[i-1] >= x > bins[i]`.
 
     Parameters
-        bins: a 1-D array of edges, which ascend or descend. Edges that the program computes, and
-            those that are arguments of a compiled function, ascend, which is not checked.
+        bins: a 1-D array of edges, which ascend or descend (which is checked where their values
+            are known before the program runs).
         right: whether intervals include the right edge instead of the left; default False.
 
     Result: an array of integers of the shape of `x`.
@@ -110,8 +111,21 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     edges = as_array(bins, "digitize")
     require_real(edges, "digitize")
     require_real(as_array(x, "digitize"), "digitize")
-    given = host_data(edges) if edges.ndim == 1 else None
+    constant_edges = isinstance(bins, list | tuple) or not is_tracing_program()
+    given = host_data(edges) if edges.ndim == 1 and constant_edges else None
     side: Literal["left", "right"] = "left" if right else "right"
+    n = edges.shape[0] if edges.ndim == 1 else 1
+    if given is None and edges.ndim == 1:
+
+        def falls() -> Element:
+            first, last = edges[0], edges[n - 1]
+            return (first > last) | (isnan(first) & ~isnan(last))
+
+        turned = the(generate((), lambda: cond(n > 1, falls(), False)))
+        ascending: Array = generate(n, lambda k: edges[where(turned, n - 1 - k, k)])
+        place = searchsorted(as_array(compute(ascending), "digitize"), x, side)
+        found: Array = where(turned, n - place, place)
+        return found
     if given is None or not np.any(np.less(given[1:], given[:-1])):
         return searchsorted(edges, x, side)
     if np.any(np.greater(given[1:], given[:-1])):
