@@ -82,7 +82,7 @@ TILES = {
     16: (Tile((2, 4), (4, 4), 4, 2), Tile((2, 2), (2, 2), 8, 0), Tile((1, 1), (2, 2), 8, 0)),
 }  # fmt: skip
 #: The same on tensor cores, where a group of rows is one row.
-TENSOR = (Tile((4, 2), (4, 4), 16, 2), Tile((2, 2), (4, 4), 16, 3), Tile((1, 1), (4, 4), 16, 0))
+TENSOR = (Tile((2, 2), (4, 4), 16, 3), Tile((1, 1), (4, 4), 16, 0))
 #: Elements of k that tensor cores multiply at a time.
 DEEP = 8
 #: The parts of products of CUT × CUT elements that are computed at a time, if that many are large
@@ -107,10 +107,11 @@ def lower_matmul(node: Matmul, context: LoweringContext) -> ir.Lowered:
     if small is not None:
         return builder.lowered(small)
     made = (_TensorMatmul if sum_type(node.left.type) == float64 else _Matmul)(builder, node)
-    small = made.kernel(2, False, None)
-    middle = made.kernel(1, False, small)
-    plain = made.kernel(0, False, middle)
-    return builder.lowered(made.kernel(0, True, plain) if made.wide else plain, *made.after())
+    *larger, least = range(len(tiles(made.type)))
+    kernel = made.kernel(least, False, None)
+    for size in reversed(larger):
+        kernel = made.kernel(size, False, kernel)
+    return builder.lowered(made.kernel(0, True, kernel) if made.wide else kernel, *made.after())
 
 
 def _small_kernel(builder: Builder, node: Matmul) -> ir.Kernel | None:
@@ -276,7 +277,7 @@ class _Matmul:
             if vector:
                 requires.append(at.equal(at.remainder(self.n, self.widths[1]), 0))
                 aligned += self.outs
-        if size < 2:  # enough blocks for the GPU, and none mostly outside the matrix
+        if size + 1 < len(tiles(self.type)):  # enough blocks for the GPU, and none mostly outside the matrix
             tasks_host = at.product((self.host_parts, *node.batch, down_host, across_host))
             enough = builder.context.processors // 2
             requires.append(at.less_equal(enough, builder.scalar(tasks_host, "blocks")))
