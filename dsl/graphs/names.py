@@ -249,11 +249,11 @@ class Names:
         """An extent's value for the known shapes; None if it is unknown."""
         return evaluate(e, self.known)
 
-    def size(self, shape: Sequence[Expr]) -> int | None:
+    def size(self, shape: Sequence[Expr | None]) -> int | None:
         """The number of elements of a shape; None if it is unknown."""
         total = 1
         for e in shape:
-            n = self.value(e)
+            n = None if e is None else self.value(e)
             if n is None:
                 return None
             total *= max(n, 0)

@@ -104,7 +104,7 @@ def _joined_along(node: Node) -> int | None:
         return None
     sizes = [known(extent) for extent in node.shape[:-1]]
     return next((k for k, size in enumerate(sizes) if size in range(2, LONGEST + 1)
-                 and len(_places(node, k)) >= size - 1), None)  # fmt: skip
+                 and len(places(node, k)) >= size - 1), None)  # fmt: skip
 
 
 class _NotSplit(Exception):
@@ -224,7 +224,7 @@ class _Planes(Rebuilder):
                 pass  # a state
             elif self._may_split(node):
                 work += size * operations(node.bodies())
-                apart |= len(_places(node, axis)) >= size - 1
+                apart |= len(places(node, axis)) >= size - 1
             else:
                 raise _NotSplit
             for reader, read in self.readers[node]:
@@ -301,7 +301,7 @@ class _Planes(Rebuilder):
             for read in walk(node.elements)
             if isinstance(read, Read)
         ):
-            made = self.node(unrolled(node, _size(node.inner[0])))
+            made = self.node(unrolled(node))
         else:
             made = self.node(node)
         if made is not node:
@@ -446,7 +446,7 @@ def _at_each(index: Expr, axis: int, size: int) -> list[Expr]:
     return [substitute((index,), {Index(axis): constant(k)})[0] for k in range(size)]
 
 
-def _places(node: Node, axis: int) -> set[Expr]:
+def places(node: Node, axis: int) -> set[Expr]:
     """The constants with which elements compare their index along an axis."""
     return {
         e.args[1]
@@ -465,7 +465,7 @@ def _joined_axis(leaf: Leaf) -> int | None:
             continue
         for own, axis in enumerate(axes):
             if axis is not None and known(node.shape[own]) in range(2, LONGEST + 1):
-                if len(_places(node, own)) >= int(known(node.shape[own])) - 1:
+                if len(places(node, own)) >= int(known(node.shape[own])) - 1:
                     return axis
         for e in walk(node.elements):
             if isinstance(e, Read) and e.node not in seen:

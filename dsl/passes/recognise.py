@@ -157,9 +157,9 @@ def _as_matmul(node: Node, rounded: bool) -> Matmul | None:
                   fused=node.fused)  # fmt: skip
 
 
-def _may_be_outside(node: Any) -> bool:
-    domain = (*node.outer, *node.inner)
-    return any(isinstance(e, Read) and may_be_outside(e, domain) for e in walk(node.elements))
+def _may_be_outside(node: Node) -> bool:
+    space = node.iteration_space()
+    return any(isinstance(e, Read) and may_be_outside(e, space) for e in walk(node.per_element()))
 
 
 def _is_zero(init: tuple[Expr, ...] | None) -> bool:

@@ -65,6 +65,7 @@ from ..types import int64
 from .base import Context
 from .guard import inside
 from .recurrence import dependent, is_unsafe
+from .short_axes import is_free
 from .vertical import LARGEST, Inliner
 
 #: Elements that one update of an iteration writes, at most.
@@ -351,8 +352,7 @@ class _Iteration(_Loop):
 
     def _update(self, node: Permute) -> None:
         """The writes of an update of elements that are known to be few."""
-        label = node.label
-        _need(not (label.ordered or label.name is not None or label.schedule is not None))
+        _need(is_free(node))
         _need(all(d in self.version for d in node.defaults))
         self._check(node)
         components = [self.version[d][0] for d in node.defaults]

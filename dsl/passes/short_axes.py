@@ -13,13 +13,14 @@ producers are inlined, which then find one reader for each.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ..analysis.combines import argument_of, identities
 from ..analysis.short_extents import SHORT_AXIS
 from ..expr import Const, Expr, Index, Read, constant, primitive, rewrite, substitute, walk
-from ..graph import Fold, Generate, Leaf, Node, result_variables, topological
+from ..graph import Fold, Generate, Leaf, Node, known, result_variables, topological
 from ..graphs.rebuild import Rebuilder
 from ..simplify import apply, select
 from ..types import bool_
@@ -94,24 +95,24 @@ def _row(node: Fold) -> Generate | None:
     size = _size(node.inner[0]) if len(node.inner) == 1 else None
     if len(node.outer) < 2 or size is None or identities(node.combine) is None:
         return None
-    return unrolled(node, size)
+    return unrolled(node)
 
 
-def unrolled(node: Fold, size: int) -> Generate:
-    """A fold along one axis of `size` elements as an expression (`short_folds.py`)."""
-    axis = Index(len(node.outer))
-    each = (substitute(node.elements, {axis: constant(k)}) for k in range(size))
-    return Generate(node.outer, folded(node, each), label=node.label, where=node.where,
+def unrolled(node: Fold) -> Generate:
+    """A fold along axes of few elements as an expression of these, from the left: the bits of the
+    fold (`short_folds.py`)."""
+    rank, start = len(node.outer), identities(node.combine)
+    assert start is not None
+    found: tuple[Expr, ...] = start
+    for at in itertools.product(*(range(int(known(n) or 0)) for n in node.inner)):
+        here: dict[Expr, Expr] = {Index(rank + a): constant(k) for a, k in enumerate(at)}
+        found = node.combine.of(found, substitute(node.elements, here))
+    return Generate(node.outer, stored_by(node, found), label=node.label, where=node.where,
                     checks=node.checks, fused=node.fused)  # fmt: skip
 
 
-def folded(node: Fold, elements: Iterable[Sequence[Expr]]) -> tuple[Expr, ...]:
-    """What a fold stores, as expressions of its elements, from the left: the bits of the fold."""
-    start = identities(node.combine)
-    assert start is not None
-    found: tuple[Expr, ...] = start
-    for each in elements:
-        found = node.combine.of(found, each)
+def stored_by(node: Fold, found: Sequence[Expr]) -> tuple[Expr, ...]:
+    """What a fold stores of all its elements combined."""
     if node.init is not None:
         found = node.combine.of(node.init, found)
     return substitute(node.epilogue, dict(zip(node.results, found, strict=True)))

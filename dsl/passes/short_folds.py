@@ -43,7 +43,7 @@ from ..expr import (
     walk,
 )
 from ..graph import Fold, FoldSeg, Generate, Leaf, Node, Permute, topological
-from ..graphs.rebuild import Rebuilder
+from ..graphs.rebuild import rewrite_graph
 from ..operations.indexing.row_major import product
 from ..process.configuration import Settings
 from ..scalar import apply_primitive
@@ -246,13 +246,11 @@ def fold_windows(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
     max over k, l < 2 of a[2·i + k, 2·j + l]   →   four reads of a, in a kernel over i, j
     """
-    builder = Rebuilder()
-    for node in topological(roots):
-        made = builder.node(node)
-        if isinstance(made, Fold) and _is_window(made):
-            made = _looped(made) or made
-        builder.replace(node, made, context.kept)
-    return [builder.leaf(r) for r in roots]
+
+    def change(node: Node) -> Node:
+        return (isinstance(node, Fold) and _is_window(node) and _looped(node)) or node
+
+    return rewrite_graph(roots, change, context.kept)
 
 
 def _is_window(node: Fold) -> bool:

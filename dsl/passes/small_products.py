@@ -11,11 +11,10 @@ them.  Extents must be constants; `dsl/operations/` asks for those of products i
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
-from ..analysis.combines import argument_of, identities
+from ..analysis.combines import identities
 from ..analysis.short_extents import TINY
 from ..expr import Const, Expr, Index, constant, primitive, substitute
 from ..graph import ArrayLoop, Fold, Generate, Leaf, Matmul, Node, Permute, known, topological
@@ -23,7 +22,7 @@ from ..graphs.rebuild import Rebuilder
 from ..simplify import apply
 from .base import Context
 from .sequences import iteration_order
-from .short_axes import folded
+from .short_axes import is_free, is_plain, unrolled
 
 #: The most elements of an array that is computed in straight-line code.
 FEW = TINY * TINY
@@ -44,7 +43,7 @@ def unroll_small_products(roots: Sequence[Leaf], context: Context) -> list[Leaf]
     for node in order:
         made = builder.node(node)
         if node in chosen:
-            made = _product(made) if isinstance(made, Matmul) else _fold(made)
+            made = unrolled(made) if isinstance(made, Fold) else _product(made)
         builder.replace(node, made, context.kept)
     return [builder.leaf(r) for r in roots]
 
@@ -78,15 +77,12 @@ def _unrolled(loop: ArrayLoop) -> list[Node]:
 
 def _is_plain(node: Matmul | Fold) -> bool:
     """Whether nothing fixes another way to compute it, now or by the operation's name later."""
-    label = node.label
-    if label.ordered or label.name is not None or label.schedule is not None:
-        return False
     if isinstance(node, Fold):
-        return argument_of(node.combine) is None and identities(node.combine) is not None
+        return is_plain(node) and identities(node.combine) is not None
     t = node.left.type
     # Sums of other types are computed in a wider one (`skeletons/products/scalars.py`).
     wide = t.is_inexact or (t.is_integer and t.bits >= 32)
-    return node.options.open and wide and not t.is_narrow
+    return is_free(node) and node.options.open and wide and not t.is_narrow
 
 
 def _product(node: Node) -> Generate:
@@ -104,15 +100,3 @@ def _product(node: Node) -> Generate:
     stored = substitute(node.epilogue, {node.result: total})
     return Generate((*node.batch, node.m, node.n), stored, label=node.label, where=node.where,
                     checks=node.checks)  # fmt: skip
-
-
-def _fold(node: Node) -> Generate:
-    """A fold as an expression, from the left."""
-    assert isinstance(node, Fold)
-    rank = len(node.outer)
-    each = (
-        substitute(node.elements, {Index(rank + a): constant(k) for a, k in enumerate(at)})
-        for at in itertools.product(*(range(int(known(n) or 0)) for n in node.inner))
-    )
-    return Generate(node.outer, folded(node, each), label=node.label, where=node.where,
-                    checks=node.checks, fused=node.fused)  # fmt: skip

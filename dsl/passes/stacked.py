@@ -14,14 +14,15 @@ from collections.abc import Mapping, Sequence
 
 from ..analysis.combines import identities
 from ..analysis.regions import regions
-from ..expr import Apply, Const, Expr, Index, Read, constant, rewrite, substitute, walk
+from ..expr import Expr, Index, Read, constant, rewrite, substitute, walk
 from ..graph import Fold, Generate, Leaf, Node, known, topological
 from ..graphs.rebuild import Rebuilder
 from ..simplify import chosen
 from .base import Context
 from .cost import operations
-from .rows import COMPARISONS, LONGEST
-from .short_axes import is_free, is_plain
+from .planes import places
+from .rows import LONGEST
+from .short_axes import is_free, is_plain, stored_by
 from .vertical import checked_by_data
 
 #: The most work of the expression, in additions.
@@ -66,13 +67,10 @@ def _expression(node: Fold, readers: Counter[Node], region: Mapping[Node, object
         found = node.combine.of(found, here)
         if operations(found) > LARGEST:
             return None
-    if node.init is not None:
-        found = node.combine.of(node.init, found)
-    stored = substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
     checks = dict.fromkeys(c for n in (*inside, node) for c in n.checks)
     fused = dict.fromkeys(f for n in inside for f in ((n.label, n.where), *n.fused))
-    return Generate(node.outer, stored, label=node.label, where=node.where, checks=tuple(checks),
-                    fused=(*node.fused, *fused))  # fmt: skip
+    return Generate(node.outer, stored_by(node, found), label=node.label, where=node.where,
+                    checks=tuple(checks), fused=(*node.fused, *fused))  # fmt: skip
 
 
 def _joined(node: Fold, size: int, readers: Counter[Node], region: Mapping[Node, object]
@@ -95,13 +93,7 @@ def _joined(node: Fold, size: int, readers: Counter[Node], region: Mapping[Node,
             if not (whole and alone and is_free(of)) or checked_by_data(of):
                 continue
             index = Index(e.args.index(own))
-            places = {
-                x.args[1]
-                for x in walk(of.elements)
-                if isinstance(x, Apply) and x.op.name in COMPARISONS and x.args[0] is index
-                if isinstance(x.args[1], Const)
-            }
-            apart |= len(places) >= size - 1
+            apart |= len(places(of, index.axis)) >= size - 1
             if of not in found:
                 found.append(of)
                 stack.append((of.elements, index))

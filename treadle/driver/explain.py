@@ -517,14 +517,10 @@ def _work(node: graph.Node, names: Names) -> tuple[float, int | None, float, int
     combine = getattr(node, "combine", None)
     if combine is not None:
         each += cost.arithmetic(combine.results, names.value)
-    shape: Any = getattr(node, "shape", None)
-    if isinstance(node, graph.Fold | graph.StoringFold):
-        shape = (*node.outer, *node.inner)
-    elif isinstance(node, graph.FoldSeg):
-        shape = (*node.outer, node.extent)
-    elif isinstance(node, graph.Permute | graph.Sequential):
-        shape = node.domain
-    return each, names.size(shape) if shape is not None else None, after, finished
+    space = (
+        (*node.outer, node.extent) if isinstance(node, graph.FoldSeg) else node.iteration_space()
+    )
+    return each, names.size(space), after, finished
 
 
 def _total(sizes: Iterable[int | None], each: Iterable[int]) -> int | None:
