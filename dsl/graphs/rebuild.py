@@ -111,14 +111,25 @@ class Rebuilder:
         return node.with_(**changes, checks=checked)
 
 
-def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node],
+def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node | Sequence[Leaf]],
                   kept: dict[Node, str] | None = None) -> list[Leaf]:  # fmt: skip
-    """Rebuild every node over its changed inputs and apply `change`.  Decisions about a node
-    (`kept`) are carried over to the node that replaces it."""
-    builder = Rebuilder()
+    """Rebuild every node over its changed inputs and apply `change`, which gives a node, or a leaf
+    for each component.  Decisions about a node (`kept`) are carried over to the node that replaces
+    it."""
+    return replace_nodes(roots, lambda _, made: change(made), kept)
+
+
+def replace_nodes(roots: Sequence[Leaf], change: Callable[[Node, Node], Node | Sequence[Leaf]],
+                  kept: dict[Node, str] | None = None, builder: Rebuilder | None = None
+                  ) -> list[Leaf]:  # fmt: skip
+    """`rewrite_graph` for a change that is given a node as it was, too."""
+    builder = builder or Rebuilder()
     for node in topological(roots):
-        made = change(builder.node(node))
-        builder.replace(node, made, kept)
+        made = change(node, builder.node(node))
+        if isinstance(made, Node):
+            builder.replace(node, made, kept)
+        else:
+            builder.leaves.update(zip(node.leaves, made, strict=True))
     return [builder.leaf(r) for r in roots]
 
 

@@ -53,8 +53,7 @@ def _with_indices(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             )
     builder = Rebuilder()
     for node in topological(roots):
-        made = builder.node(joined.get(node, node))
-        builder.replace(node, made)
+        builder.replace(node, builder.node(joined.get(node, node)))
     return [builder.leaf(r) for r in roots]
 
 

@@ -27,7 +27,7 @@ from ..expr import (
     walk,
 )
 from ..graph import ArrayLoop, Generate, Input, Leaf, Node, topological
-from ..graphs.rebuild import Rebuilder
+from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..primitives import TABLE
 from ..types import ScalarType, int64
 from .base import Context
@@ -35,14 +35,9 @@ from .base import Context
 
 def recognise_counted(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with counted loops for while loops that count."""
-    order = list(topological(roots))
-    if not any(_has_while(node) for node in order):
+    if not any(map(_has_while, topological(roots))):
         return list(roots)
-    builder = _Counting(context)
-    for node in order:
-        made = builder.node(node)
-        builder.replace(node, made)
-    return [builder.leaf(r) for r in roots]
+    return replace_nodes(roots, lambda _, made: made, builder=_Counting(context))
 
 
 def _has_while(node: Node) -> bool:

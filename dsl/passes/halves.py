@@ -35,9 +35,8 @@ from ..graph import (
     canonical_combine,
     indices,
     result_variables,
-    topological,
 )
-from ..graphs.rebuild import Rebuilder
+from ..graphs.rebuild import rewrite_graph
 from ..primitives import ELEMENTARY
 from ..types import ScalarType, float32
 from .base import Context
@@ -56,15 +55,7 @@ Combining: TypeAlias = Fold | FoldSeg | Scan | Permute
 
 def widen_halves(roots: Sequence[Leaf], _: Context) -> list[Leaf]:
     """Combine in float32 what folds, scans and permutes combine of 16-bit floats."""
-    builder = Rebuilder()
-    for node in topological(roots):
-        made = builder.node(node)
-        rounded = _rounded(made) if isinstance(made, Combining) else None
-        if rounded is None:
-            builder.replace(node, made)
-        else:
-            builder.leaves.update(zip(node.leaves, rounded, strict=True))
-    return [builder.leaf(r) for r in roots]
+    return rewrite_graph(roots, lambda n: (isinstance(n, Combining) and _rounded(n)) or n)
 
 
 def _in_float32(node: Combining) -> Combine | None:

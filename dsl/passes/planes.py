@@ -36,7 +36,7 @@ from ..expr import (
     walk,
 )
 from ..graph import ArrayLoop, Fold, Generate, Input, Label, Leaf, Node, Shape, known, topological
-from ..graphs.rebuild import Rebuilder
+from ..graphs.rebuild import Rebuilder, rewrite_graph
 from ..scalar import apply_primitive
 from ..simplify import chosen
 from .base import Context
@@ -58,24 +58,17 @@ def split_planes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     order = list(topological(roots))
     if not context.target.in_memory or context.settings.check:
         return list(roots)
+
+    def change(node: Node) -> Node | Sequence[Leaf]:
+        results = _split(node) if isinstance(node, ArrayLoop) else None
+        if results is None:
+            return node
+        context.notes.append(f"{node.label}: a state that is a stack of arrays is these arrays")
+        return results
+
     if any(isinstance(n, ArrayLoop) for n in order):
-        roots = _split_states(roots, order, context)
+        roots = rewrite_graph(roots, change, context.kept)
     return _split_joined(roots, context)
-
-
-def _split_states(roots: Sequence[Leaf], order: Sequence[Node], context: Context) -> list[Leaf]:
-    builder = Rebuilder()
-    for node in order:
-        made = builder.node(node)
-        results = _split(made) if isinstance(made, ArrayLoop) else None
-        if results is not None:
-            builder.leaves.update(zip(node.leaves, results, strict=True))
-            context.notes.append(f"{node.label}: a state that is a stack of arrays is these arrays")
-        elif made is not node:
-            builder.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
-    return [builder.leaf(r) for r in roots]
 
 
 def _split_joined(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

@@ -28,7 +28,7 @@ from ..graph import (
     is_identity_read,
     topological,
 )
-from ..graphs.rebuild import Rebuilder
+from ..graphs.rebuild import replace_nodes
 from ..operations.algebra.products import MatmulOptions
 from ..types import ScalarType
 from .base import Context
@@ -43,21 +43,18 @@ def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     if not context.settings.recognise:
         return list(roots)
     rounded = _rounded_to_halves(roots)
-    builder = Rebuilder()
-    for node in topological(roots):
-        same = builder.node(node)
+
+    def change(node: Node, same: Node) -> Node | Sequence[Leaf]:
         made = _as_matmul(same, node in rounded)
-        if made is not None and context.settings.check and _may_be_outside(same):
-            made = None  # a product reads its operands by strides
-        if made is not None:
+        if made is not None and not (context.settings.check and _may_be_outside(same)):
+            # (In a checked program only if it may read its operands by strides.)
             said = f"{node.label}: a sum of products over rows and columns is a matmul"
             context.notes.append(said)
+            return made
         as_it_is = _converting_nothing(same) if same is not node else None
-        if as_it_is is not None:
-            builder.leaves[node.leaf()] = as_it_is
-        else:
-            builder.replace(node, same if made is None else made, context.kept)
-    return [builder.leaf(r) for r in roots]
+        return same if as_it_is is None else [as_it_is]
+
+    return replace_nodes(roots, change, context.kept)
 
 
 def recognise_histogram(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

@@ -26,7 +26,7 @@ from ..graph import (
     is_identity_read,
     topological,
 )
-from ..graphs.rebuild import Rebuilder
+from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..operations.stencils import in_range, resolve_index, resolve_read
 from ..scalar import apply_primitive
 from .base import Context
@@ -39,20 +39,17 @@ def record_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     whole = context.target.in_memory and not context.settings.check
     if not whole or not any(isinstance(n, ArrayLoop) for n in order):
         return list(roots)
-    builder = Rebuilder()
     arrays = _as_arrays(roots, order)
-    for node in order:
-        made = builder.node(node)
-        if isinstance(made, ArrayLoop):
-            made = _without_beginnings(made)
-        recorded = _Recorded.of(made) if isinstance(made, ArrayLoop) else []
-        recorded = [one for one in recorded if arrays.isdisjoint(node.leaf(j) for j in one.stores)]
-        if isinstance(made, ArrayLoop) and recorded:
-            results = _in_rows(made, recorded, context)
-            builder.leaves.update(zip(node.leaves, results, strict=True))
-        else:
-            builder.replace(node, made, context.kept)
-    return [builder.leaf(r) for r in roots]
+
+    def change(node: Node, made: Node) -> Node | Sequence[Leaf]:
+        if not isinstance(made, ArrayLoop):
+            return made
+        made = _without_beginnings(made)
+        recorded = [one for one in _Recorded.of(made)
+                    if arrays.isdisjoint(node.leaf(j) for j in one.stores)]  # fmt: skip
+        return _in_rows(made, recorded, context) if recorded else made
+
+    return replace_nodes(roots, change, context.kept)
 
 
 def _as_arrays(roots: Sequence[Leaf], order: Sequence[Node]) -> set[Leaf]:

@@ -33,7 +33,7 @@ from ..expr import (
     substitute,
     walk,
 )
-from ..graphs.rebuild import Rebuilder
+from ..graphs.rebuild import rewrite_graph
 from ..simplify import apply
 from .base import Context
 from .tested import may_be_outside
@@ -50,29 +50,23 @@ def recognise_recurrence(roots: Sequence[graph.Leaf], context: Context) -> list[
     order = list(graph.topological(roots))
     if context.settings.check or not any(isinstance(n, graph.ArrayLoop) for n in order):
         return list(roots)
-    builder = Rebuilder()
-    for node in order:
-        made = builder.node(node)
-        found = _recurrence(made, context) if isinstance(made, graph.ArrayLoop) else None
-        if found is not None:
-            made, components = found
-            builder.leaves.update(
-                (graph.Leaf(node, k), graph.Leaf(made, c)) for k, c in enumerate(components)
-            )
-            context.notes.append(f"{node.label}: one kernel walks along the axis")
-        else:
-            builder.replace(node, made)
-    return [builder.leaf(r) for r in roots]
+
+    def change(node: graph.Node) -> graph.Node | Sequence[graph.Leaf]:
+        found = _recurrence(node, context) if isinstance(node, graph.ArrayLoop) else None
+        if found is None:
+            return node
+        context.notes.append(f"{node.label}: one kernel walks along the axis")
+        return found
+
+    return rewrite_graph(roots, change)
 
 
 class _Unfit(Exception):
     """The loop is no recurrence."""
 
 
-def _recurrence(
-    loop: graph.ArrayLoop, context: Context
-) -> tuple[graph.Recurrence, list[int]] | None:
-    """The loop as a recurrence, and the component that is each of its results."""
+def _recurrence(loop: graph.ArrayLoop, context: Context) -> list[graph.Leaf] | None:
+    """The results of a loop, of a recurrence."""
     if loop.count is None or loop.index is None or loop.changing():
         return None
     try:
@@ -184,7 +178,7 @@ class _Walk:
         ((axis, at),) = found
         return axis, at
 
-    def made(self, context: Context) -> tuple[graph.Recurrence, list[int]]:
+    def made(self, context: Context) -> list[graph.Leaf]:
         loop, rank = self.loop, len(self.shape)
         assert loop.count is not None and loop.index is not None
         counter: Expr = loop.index.leaf().at()
@@ -242,7 +236,7 @@ class _Walk:
             with contextlib.suppress(_Unfit):  # it reads a state that the walk does not have
                 parts.update(dict.fromkeys(over(self.inliner.bodies[inner]),
                                            ((inner.label, inner.where),)))  # fmt: skip
-        return node, [components[k] for k in range(len(loop.state))]
+        return [node.leaf(components[k]) for k in range(len(loop.state))]
 
     def _is_backward(self, counter: Expr, count: Expr) -> bool:
         """Whether the results of step k are collected at count − 1 − k."""

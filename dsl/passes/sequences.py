@@ -57,7 +57,7 @@ from ..graph import (
     known,
     topological,
 )
-from ..graphs.rebuild import Rebuilder
+from ..graphs.rebuild import Rebuilder, rewrite_graph
 from ..node import indices
 from ..scalar import apply_primitive
 from ..simplify import in_order
@@ -80,18 +80,17 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     loops = any(isinstance(n, ArrayLoop) for n in order)
     if not context.target.cores or context.settings.check or not loops:
         return list(roots)
-    builder = Rebuilder()
-    for node in order:
-        made = builder.node(node)
-        found = as_sequence(made) if isinstance(made, ArrayLoop) else None
-        if found is not None:
-            builder.nodes[node] = found
-            number = _writes(found)
-            what = "an element" if number == 1 else f"{number} elements"
-            context.notes.append(f"{node.label}: one kernel writes {what} in each iteration")
-        else:
-            builder.replace(node, made, context.kept)
-    return [builder.leaf(r) for r in roots]
+
+    def change(node: Node) -> Node | Sequence[Leaf]:
+        found = as_sequence(node) if isinstance(node, ArrayLoop) else None
+        if found is None:
+            return node
+        number = _writes(found)
+        what = "an element" if number == 1 else f"{number} elements"
+        context.notes.append(f"{node.label}: one kernel writes {what} in each iteration")
+        return found.leaves
+
+    return rewrite_graph(roots, change, context.kept)
 
 
 def _writes(node: Sequential | ArrayLoop) -> int:
@@ -166,15 +165,13 @@ def _without_branches(roots: Sequence[Leaf]) -> list[Leaf]:
     order = list(topological(roots))
     if not any(isinstance(n, Branch) for n in order):
         return list(roots)
-    builder = Rebuilder()
-    for node in order:
-        made = builder.node(node)
-        if isinstance(made, Branch):
-            for k, (then, other) in enumerate(zip(made.then, made.other, strict=True)):
-                builder.leaves[Leaf(node, k)] = _chosen(made, then, other)
-        else:
-            builder.replace(node, made)
-    return [builder.leaf(r) for r in roots]
+
+    def change(node: Node) -> Node | Sequence[Leaf]:
+        if not isinstance(node, Branch):
+            return node
+        return [_chosen(node, *sides) for sides in zip(node.then, node.other, strict=True)]
+
+    return rewrite_graph(roots, change)
 
 
 def _chosen(branch: Branch, then: Leaf, other: Leaf) -> Leaf:

@@ -21,7 +21,7 @@ from ..analysis.combines import argument_of, identities
 from ..analysis.short_extents import SHORT_AXIS
 from ..expr import Const, Expr, Index, Read, constant, primitive, rewrite, substitute, walk
 from ..graph import Fold, Generate, Leaf, Node, known, result_variables, topological
-from ..graphs.rebuild import Rebuilder
+from ..graphs.rebuild import replace_nodes
 from ..simplify import apply, select
 from ..types import bool_
 from .base import Context
@@ -50,15 +50,13 @@ def unroll_short(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         rows |= _read_by_elements(order, roots)
     if not axes and not rows:
         return list(roots)
-    builder = Rebuilder()
-    for node in order:
-        made = builder.node(node)
+
+    def change(node: Node, made: Node) -> Node:
         if isinstance(made, Fold) and node in rows:
-            made = _row(made) or made
-        elif isinstance(made, Fold) and node in axes:
-            made = _components(made, axes[node])
-        builder.replace(node, made)
-    return [builder.leaf(r) for r in roots]
+            return _row(made) or made
+        return _components(made, axes[node]) if isinstance(made, Fold) and node in axes else made
+
+    return replace_nodes(roots, change)
 
 
 def _read_by_elements(order: Sequence[Node], roots: Sequence[Leaf]) -> set[Node]:

@@ -18,7 +18,7 @@ from ..analysis.combines import identities
 from ..analysis.short_extents import TINY
 from ..expr import Const, Expr, Index, constant, primitive, substitute
 from ..graph import ArrayLoop, Fold, Generate, Leaf, Matmul, Node, Permute, known, topological
-from ..graphs.rebuild import Rebuilder
+from ..graphs.rebuild import replace_nodes
 from ..simplify import apply
 from .base import Context
 from .sequences import iteration_order
@@ -39,13 +39,13 @@ def unroll_small_products(roots: Sequence[Leaf], context: Context) -> list[Leaf]
     chosen = {n for loop in order if isinstance(loop, ArrayLoop) for n in _unrolled(loop)}
     if not chosen:
         return list(roots)
-    builder = Rebuilder()
-    for node in order:
-        made = builder.node(node)
-        if node in chosen:
-            made = unrolled(made) if isinstance(made, Fold) else _product(made)
-        builder.replace(node, made, context.kept)
-    return [builder.leaf(r) for r in roots]
+
+    def change(node: Node, made: Node) -> Node:
+        if node not in chosen:
+            return made
+        return unrolled(made) if isinstance(made, Fold) else _product(made)
+
+    return replace_nodes(roots, change, context.kept)
 
 
 def _unrolled(loop: ArrayLoop) -> list[Node]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ..analysis.updates import overwritable, overwrites
 from ..graph import ArrayLoop, Generate, Label, Leaf, Node, Permute, topological
-from ..graphs.rebuild import Rebuilder
+from ..graphs.rebuild import replace_nodes
 from ..node import indices
 from .base import Context
 
@@ -26,13 +26,11 @@ def store_first(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             split |= {n for n, states in found.items() if not all(overwrites(n, s) for s in states)}
     if not split:
         return list(roots)
-    builder = Rebuilder()
-    for node in topological(roots):
-        made = builder.node(node)
-        if node in split and isinstance(made, Permute):
-            made = _split(made)
-        builder.replace(node, made, context.kept)
-    return [builder.leaf(r) for r in roots]
+
+    def change(node: Node, made: Node) -> Node:
+        return _split(made) if node in split and isinstance(made, Permute) else made
+
+    return replace_nodes(roots, change, context.kept)
 
 
 def _split(node: Permute) -> Permute:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence, Set
 from ..analysis.polynomial import always_inside
 from ..expr import Apply, Expr, Index, Read, primitive, walk
 from ..graph import Check, Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
-from ..graphs.rebuild import Rebuilder
+from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..primitives import Primitive
 from .base import Context
 
@@ -27,11 +27,7 @@ def drop_marks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     marks = {_STOP} if context.settings.check else {_STOP, _ALSO}
     if not _has_marks(order, marks):
         return list(roots)
-    builder = _Dropping(marks)
-    for node in order:
-        made = builder.node(node)
-        builder.replace(node, made, context.kept)
-    return [builder.leaf(r) for r in roots]
+    return replace_nodes(roots, lambda _, made: made, context.kept, _Dropping(marks))
 
 
 _ALSO, _STOP = primitive("also"), primitive("stop")
