@@ -13,7 +13,7 @@ fusion the same classes represent kernels: `epilogue` then contains the consumer
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from .errors import Location
@@ -119,6 +119,13 @@ class Input(Node):
             location = None if self.where is None else self.where.short()
             return "an array" if location is None else f"the array used at {location}"
         return self.name
+
+
+def ended(symbols: Iterable[Input]) -> None:
+    """Let symbols be valid no longer, as the function or the loop that has them is traced."""
+    now = fresh_uid()
+    for symbol in symbols:
+        symbol.until = now
 
 
 class Generate(Node):

@@ -12,9 +12,8 @@ from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Read, walk
 from ..frontend.refusals import called
 from ..frontend.sources import as_array, is_arraylike
-from ..graph import ArrayLoop, Generate, Input, Label, Leaf, Node, topological
+from ..graph import ArrayLoop, Generate, Input, Label, Leaf, Node, ended, topological
 from ..graphs.rebuild import Rebuilder
-from ..node import fresh_uid
 from ..operations.control import is_constant
 from ..scalar import Scalar, as_strong, lift
 from ..types import children_of, field_names, is_composite, kind_of_literal
@@ -170,9 +169,7 @@ class Variable:
 
     def close(self) -> None:
         """Its symbol is no longer valid."""
-        ended = fresh_uid()
-        for i in self.inputs:
-            i.until = ended
+        ended(self.inputs)
 
 
 class Substitution:

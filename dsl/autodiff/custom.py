@@ -32,11 +32,11 @@ from ..graph import (
     Label,
     Leaf,
     Node,
+    ended,
     indices,
     topological,
 )
 from ..graphs.rebuild import Rebuilder
-from ..node import fresh_uid
 from ..scalar import Scalar, as_strong, lift
 from ..shapes import require
 from ..types import kind_of_literal
@@ -314,9 +314,7 @@ class Rule:
         ]  # fmt: skip
         swap = list(zip([s.leaf() for s in symbols], form.leaves, strict=True))
         results = Substitution((), swap).leaves(of_result.leaves)
-        ended = fresh_uid()
-        for s in symbols:
-            s.until = ended
+        ended(symbols)
 
         def back(
             y: Sequence[Leaf], arguments: Sequence[Leaf], bars: Sequence[Leaf]

@@ -17,8 +17,8 @@ from ..array import Array
 from ..errors import TracingError, user_facing_maker, user_location
 from ..expr import Const, Expr, constant
 from ..frontend.tracing import enclosing_kernel
-from ..graph import Barrier, Generate, Label, Leaf, indices
-from ..node import Check, fresh_uid
+from ..graph import Barrier, Generate, Label, Leaf, ended, indices
+from ..node import Check
 from ..operations import control
 from ..operations.elements.functions import abs as abs_, cast, fmax, fmin, maximum
 from ..operations.queries import finfo
@@ -77,9 +77,7 @@ def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
     if len(body) != len(symbols):
         raise TracingError("fixed_point: the function returned None.", hint="Return the next x.")
     captured = captured_by(body, symbols)
-    ended = fresh_uid()
-    for s in symbols:
-        s.until = ended
+    ended(symbols)
     here = [s.leaf() for s in symbols]
 
     def step(x: Sequence[Leaf], given: Sequence[Leaf]) -> list[Leaf]:

@@ -26,12 +26,12 @@ from ..graph import (
     Library,
     Output,
     Permute,
+    ended,
     indices,
     is_identity_read,
     topological,
 )
 from ..libraries.checkpoints import ITERATION, SLOT, STEPS, TARGET, checkpoints
-from ..node import fresh_uid
 from ..operations.indexing.row_major import minus
 from ..scalar import apply_primitive
 from ..shapes import on_host
@@ -64,9 +64,7 @@ def states_like(states: Sequence[Input], name: str, where: Location | None) -> l
 
 
 def closed_loop(loop: ArrayLoop) -> ArrayLoop:
-    ended = fresh_uid()
-    for bound in loop.bound:
-        bound.until = ended
+    ended(loop.bound)
     return loop
 
 
@@ -104,23 +102,12 @@ def counted(loop: ArrayLoop) -> tuple[ArrayLoop, Expr]:
     start = Generate((), (constant(0),), label=label, where=where)
     step = Generate((), (following,), label=label, where=where)
     count = closed_loop(
-        ArrayLoop(
-            (*states, iterations),
-            (*loop.init, start.leaf()),
-            (*body, step.leaf()),
-            predicate,
-            None,
-            None,
-            label=label,
-            where=where,
-            checks=loop.checks,
-        )
-    )
+        ArrayLoop((*states, iterations), (*loop.init, start.leaf()), (*body, step.leaf()),
+                  predicate, None, None, label=label, where=where, checks=loop.checks)
+    )  # fmt: skip
     n = on_host(count.leaf(len(states)).at())
     index = Input("k", int64, (), kind="counter", where=where)
-    made = ArrayLoop(loop.state, loop.init, loop.body, None, n, index, label=loop.label,
-                     where=where, checks=loop.checks)  # fmt: skip
-    return made, n
+    return loop.with_(predicate=None, count=n, index=index), n
 
 
 def with_first_extents(loop: ArrayLoop) -> ArrayLoop:
@@ -151,10 +138,7 @@ def with_first_extents(loop: ArrayLoop) -> ArrayLoop:
         )
         body[k] = Generate(shape, (own(body[k], len(shape)),), label=loop.label, where=where,
                            checks=checks).leaf()  # fmt: skip
-    return closed_loop(
-        ArrayLoop(tuple(states), loop.init, tuple(body), predicate, loop.count, loop.index,
-                  label=loop.label, where=where, checks=loop.checks)
-    )  # fmt: skip
+    return closed_loop(loop.with_(state=tuple(states), body=tuple(body), predicate=predicate))
 
 
 _KEEP = "Keep the extents, and leave out elements by td.where."
@@ -363,19 +347,9 @@ def _loop_tangents(f: Forward, node: ArrayLoop) -> None:
         roots = Substitution((), list(inner.replaced.items())).leaves(roots)
     many = len(node.state)
     predicate = None if node.predicate is None else roots.pop(many)
-    made = closed_loop(
-        ArrayLoop(
-            (*node.state, *states),
-            (*node.init, *(f.of(node.init[k]) for k in active)),
-            tuple(roots),
-            predicate,
-            node.count,
-            node.index,
-            label=node.label,
-            where=node.where,
-            checks=node.checks,
-        )
-    )
+    init = (*node.init, *(f.of(node.init[k]) for k in active))
+    made = closed_loop(node.with_(state=(*node.state, *states), init=init, body=tuple(roots),
+                                  predicate=predicate))  # fmt: skip
     f.replaced.update(zip(node.leaves, made.leaves, strict=False))
     f.tangents.update((node.leaf(k), made.leaf(many + j)) for j, k in enumerate(active))
 
@@ -462,20 +436,10 @@ def _storing(
     empty = _checkpoint_storage(_not_negative(n), loop, kept)
     stores = [state_like(e, "stored", where) for e in empty]
     position = loop.index.leaf().at()
-    storing = closed_loop(
-        ArrayLoop(
-            (*loop.state, *stores),
-            (*first, *empty),
-            (*loop.body, *(_put(s.leaf(), position, loop.state[k].leaf(), TRUE, node)
-                           for s, k in zip(stores, kept, strict=True))),
-            None,
-            n,
-            loop.index,
-            label=loop.label,
-            where=where,
-            checks=loop.checks,
-        )
-    )  # fmt: skip
+    puts = (_put(s.leaf(), position, loop.state[k].leaf(), TRUE, node)
+            for s, k in zip(stores, kept, strict=True))  # fmt: skip
+    storing = closed_loop(loop.with_(state=(*loop.state, *stores), init=(*first, *empty),
+                                     body=(*loop.body, *puts)))  # fmt: skip
     many = len(loop.state)
     return storing.leaves[:many], storing.leaves[many:]
 

@@ -49,6 +49,7 @@ from ..graph import (
     Label,
     Leaf,
     Output,
+    ended,
     known,
     topological,
 )
@@ -611,9 +612,7 @@ def _array_loop(
         where=where,
         checks=tuple(checks),
     )
-    ended = fresh_uid()
-    for given in node.bound:
-        given.until = ended
+    ended(node.bound)
     own = node.leaves[len(traced.extents) :]
     results = regroup(own, arrays, Structure(tuple, (LEAF,) * len(arrays)))
     shown = [r._scalar_at(()) if s else r for r, s in zip(results, scalar, strict=True)]

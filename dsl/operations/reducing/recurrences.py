@@ -12,8 +12,7 @@ from ...expr import TRUE, Apply, Const, Expr, constant
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
 from ...frontend.tracing import check_result, forbid_nesting, traced_iteration
-from ...graph import ArrayLoop, Check, Generate, Input, Label, Leaf, Permute, indices
-from ...node import fresh_uid
+from ...graph import ArrayLoop, Check, Generate, Input, Label, Leaf, Permute, ended, indices
 from ...scalar import Scalar, as_count, as_strong, lift
 from ...shapes import on_host, same_shape
 from ...types import LEAF, Structure
@@ -142,9 +141,7 @@ def _scan(f: Function, first: Sequence[object], structure: Structure, xs: Elemen
         where=where,
         checks=(*checks, *before, *(c for y in ys for c in y.checks)),
     )
-    ended = fresh_uid()
-    for bound_input in node.bound:
-        bound_input.until = ended
+    ended(node.bound)
     many = len(states)
     results = control.regroup(node.leaves[:many], arrays, Structure(tuple, (LEAF,) * len(arrays)))
     last = [r._scalar_at(()) if s else r for r, s in zip(results, scalar, strict=True)]
