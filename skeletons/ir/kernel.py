@@ -515,10 +515,10 @@ def mapped(s: Statement, value: Callable[[Expr], Expr] = lambda e: e,
            index: Callable[[Buffer, Expr], Expr] | None = None) -> Statement:  # fmt: skip
     """A statement with other expressions and bodies, in the order of its fields; itself if none
     changes.  `index`: for positions in its buffer.  Combinations stay as they are."""
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     for name, t in _fields(s)[0]:
-        old: Any = getattr(s, name)
-        new: Any
+        old = getattr(s, name)
+        new: object
         if t == _BODY:
             new = body(old)
         elif t == _EXPRS:

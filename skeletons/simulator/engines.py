@@ -34,7 +34,7 @@ def lru_state(span: int, capacity: int) -> State:
 
 @_jit
 def touch(line: int, slot_of: Ints, line_in: Ints, newer: Ints, older: Ints, newest: int,
-          oldest: int, used: int) -> Any:  # fmt: skip
+          oldest: int, used: int) -> tuple[int, int, int, int]:  # fmt: skip
     """Makes a line the newest of a cache.  Whether it was there (1), found a free slot (0) or
     evicted the oldest line (−1); the newest and the oldest slot now, and how many are used."""
     s = slot_of[line]
@@ -126,7 +126,7 @@ def _push(keys: Ints, lines: Ints, at: int, key: int, line: int) -> None:
 
 
 @_jit
-def _pop(keys: Ints, lines: Ints, size: int, now: Ints) -> Any:
+def _pop(keys: Ints, lines: Ints, size: int, now: Ints) -> tuple[int, int]:
     """Removes the least entry, whose key is `now` that of its line, and stale ones before it; its
     line, and how many entries are left."""
     while True:
@@ -191,7 +191,7 @@ def step_lru(lines: Ints, step: Any, stamp: Ints, arrival: Ints, heap_key: Ints,
 
 
 @_jit
-def _shift(row: Ints, line: int) -> Any:
+def _shift(row: Ints, line: int) -> tuple[bool, int]:
     """Makes a line the newest of a set: shifts the others down to its previous position; whether it
     was there, and else the tag that was last."""
     carried = line
