@@ -15,10 +15,13 @@ that is not always valid.
 
     while_loop(p, f, s)   →   while_loop(p, several, s)
     where several(s) is loop(1024, lambda k, t: f(t) if p(t) else t, s)
+
+A loop around loops whose lengths its iterations decide is made one loop with them (`one_loop`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -64,12 +67,10 @@ from ..simplify import in_order
 from ..types import int64
 from .base import Context
 from .guard import inside
-from .recurrence import dependent, is_unsafe
+from .one_loop import MOST_ELEMENTS, OneLoop, OtherLoop, iteration_order, need, where_both
 from .short_axes import is_free
 from .vertical import LARGEST, Inliner
 
-#: Elements that one update of an iteration writes, at most.
-MOST_ELEMENTS = 36
 #: The iterations of a loop with a predicate that one kernel runs.
 AT_ONCE = 1024
 
@@ -80,9 +81,10 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     loops = any(isinstance(n, ArrayLoop) for n in order)
     if not context.target.cores or context.settings.check or not loops:
         return list(roots)
+    written: dict[Node, ArrayLoop] = {}
 
     def change(node: Node) -> Node | Sequence[Leaf]:
-        found = as_sequence(node) if isinstance(node, ArrayLoop) else None
+        found = as_sequence(node, written) if isinstance(node, ArrayLoop) else None
         if found is None:
             return node
         number = _writes(found)
@@ -100,32 +102,41 @@ def _writes(node: Sequential | ArrayLoop) -> int:
     return len(sequence.written)
 
 
-def as_sequence(loop: ArrayLoop) -> Sequential | ArrayLoop | None:
+def as_sequence(loop: ArrayLoop, written: dict[Node, ArrayLoop]) -> Sequential | ArrayLoop | None:
     """A loop as a sequence, where each iteration writes a few elements, or is a sequence itself;
-    one with a predicate as a loop around a sequence."""
+    one with a predicate as a loop around a sequence.  `written`: the loops that sequences were."""
     if loop.changing() or any(c.reads for c in loop.checks):
         return None
     try:
         body = _without_branches(loop.inner_roots())
-        order = iteration_order(loop, body)
-        if loop.predicate is not None:
-            return _while(loop, body, order)
-        if any(isinstance(n, Sequential) for n in order):
-            return _Nest(loop, order).made()
-        return _Iteration(loop.with_(body=tuple(body)), order).made()
-    except _OtherLoop:
+        order = sorted(iteration_order(loop, body), key=lambda n: n.uid)  # as they were written
+        if loop.predicate is None and any(isinstance(n, Sequential) for n in order):
+            with contextlib.suppress(OtherLoop):
+                return _Nest(loop, order).made()
+        if any(n in written for n in topological(loop.inner_roots())):
+            loops = _without_branches(_as_loops(loop.inner_roots(), written))
+            return as_sequence(OneLoop(loop, loops).made(), written)
+        last, predicate = tuple(body[: len(loop.state)]), loop.predicate and body[-1]
+        one = loop.with_(body=last, predicate=predicate)
+        made = _Iteration(one, order).made() if predicate is None else _while(loop, body, order)
+    except OtherLoop:
         return None
+    written[made] = one
+    return made
 
 
-def iteration_order(loop: ArrayLoop, body: Sequence[Leaf]) -> list[Node]:
-    """The nodes of an iteration, in the order of computation."""
-    order = [n for n in topological(body) if not isinstance(n, Input)]
-    changing = dependent(order, set(loop.bound))
-    # What is unsafe, and what reads that, must not be computed before the loop, which may have no
-    # iteration; what changes is not, anyway.
-    unsafe = {n for n in order if n not in changing and is_unsafe(n)}
-    kept = changing | unsafe | dependent(order, unsafe)
-    return [n for n in order if n in kept]
+def _as_loops(roots: Sequence[Leaf], written: dict[Node, ArrayLoop]) -> list[Leaf]:
+    """The roots with the loops that sequences were."""
+    builder = Rebuilder()
+    for node in topological(roots):
+        source = written.get(node)
+        if source is None:
+            builder.replace(node, builder.node(node))
+        else:
+            for inside in topological(source.inner_roots()):
+                builder.replace(inside, builder.node(inside))
+            builder.nodes[node] = builder.node(source)
+    return [builder.leaf(leaf) for leaf in roots]
 
 
 def _while(loop: ArrayLoop, body: Sequence[Leaf], order: Sequence[Node]) -> ArrayLoop:
@@ -198,14 +209,7 @@ def _chosen(branch: Branch, then: Leaf, other: Leaf) -> Leaf:
                 valid = where_both(condition, update.valid)
                 at = update.with_(defaults=(at,), valid=valid).leaf()
             return at
-    raise _OtherLoop
-
-
-def where_both(p: Expr, valid: Expr) -> Expr:
-    """`p and valid`, of which the second is only evaluated where the first holds."""
-    if p is TRUE or valid is TRUE:
-        return valid if p is TRUE else p
-    return Proj(Cond(p, (valid,), (FALSE,)), 0)
+    raise OtherLoop
 
 
 def _conditional(e: Expr) -> tuple[Expr, Expr] | None:
@@ -214,10 +218,6 @@ def _conditional(e: Expr) -> tuple[Expr, Expr] | None:
     if isinstance(cond, Cond) and cond.other == (FALSE,):
         return cond.args[0], cond.then[0]
     return None
-
-
-class _OtherLoop(Exception):
-    """A loop that is no sequence of writes."""
 
 
 class _Write(NamedTuple):
@@ -237,11 +237,6 @@ class _Kept(NamedTuple):
     before: int
     name: Var
     value: Expr
-
-
-def _need(condition: bool) -> None:
-    if not condition:
-        raise _OtherLoop
 
 
 class _Loop:
@@ -268,8 +263,8 @@ class _Loop:
         checked = (e for c in node.checks for e in (c.left, c.right))
         used = walk((*node.bodies(), *checked))
         uses = (e.node for e in used if isinstance(e, Read | Extent))
-        _need(not any(n in bound for n in uses))
-        _need(not any(leaf.node in bound for leaf in node.defaults))
+        need(not any(n in bound for n in uses))
+        need(not any(leaf.node in bound for leaf in node.defaults))
         memo: dict[Expr, Expr] = {}
         known = {f: rewrite(getattr(node, f), lambda e: _decided(e, node.domain), memo)
                  for f in node.computed}  # fmt: skip
@@ -305,7 +300,7 @@ class _Iteration(_Loop):
         assert loop.count is not None and loop.index is not None
         scalars = [n for n in self.order if isinstance(n, Generate)]
         updates = [n for n in self.order if isinstance(n, Permute)]
-        _need(len(scalars) + len(updates) == len(self.order))
+        need(len(scalars) + len(updates) == len(self.order))
         bodies = [e for n in self.order for e in n.bodies()]
         # Of what is computed before the loop, an iteration may return the elements as they are.
         given = [*loop.body, *(() if self.predicate is None else (self.predicate,))]
@@ -323,7 +318,7 @@ class _Iteration(_Loop):
         for k, leaf in pending:
             for at in _elements(leaf.shape):
                 self._write(k, TRUE, at, leaf.at(*at))
-        _need(bool(self.writes))
+        need(bool(self.writes))
         self._scalars(scalars)
         ready = [self._ready(number) for number in range(len(self.writes))]
         kept = sorted(self.kept, key=lambda x: x.before)
@@ -342,20 +337,20 @@ class _Iteration(_Loop):
             checks=tuple(dict.fromkeys(self.checks)),
             fused=tuple(f for n in updates for f in ((n.label, n.where), *n.fused)),
         )
-        _need(sum(1 for _ in walk(made.bodies())) <= LARGEST)
+        need(sum(1 for _ in walk(made.bodies())) <= LARGEST)
         return self._finished(made)
 
     # --- the writes ---
 
     def _update(self, node: Permute) -> None:
         """The writes of an update of elements that are known to be few."""
-        _need(is_free(node))
-        _need(all(d in self.version for d in node.defaults))
+        need(is_free(node))
+        need(all(d in self.version for d in node.defaults))
         self._check(node)
         components = [self.version[d][0] for d in node.defaults]
         for d, k in zip(node.defaults, components, strict=True):
-            _need(self.version[d][1] == len(self.began[k]) - 1)
-        _need(len(set(components)) == len(components))
+            need(self.version[d][1] == len(self.began[k]) - 1)
+        need(len(set(components)) == len(components))
         for at in _elements(node.domain):
             here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
             target = substitute(node.target, here)
@@ -371,7 +366,7 @@ class _Iteration(_Loop):
 
     def _check(self, node: Node) -> None:
         """What a node checks is checked before the loop."""
-        _need(not any(c.reads for c in node.checks))
+        need(not any(c.reads for c in node.checks))
         self.checks = (*self.checks, *node.checks)
 
     def _write(self, component: int, given: Expr, target: tuple[Expr, ...], value: Expr) -> None:
@@ -396,7 +391,7 @@ class _Iteration(_Loop):
         """The elements of small arrays: computed once in each iteration, the predicate first."""
         always = set() if self.predicate is None else set(topological((self.predicate,)))
         for node in sorted(nodes, key=lambda n: n not in always):
-            _need(not node.label.ordered)
+            need(not node.label.ordered)
             self._check(node)
             for at in _elements(node.shape):
                 here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
@@ -436,7 +431,7 @@ class _Iteration(_Loop):
         if isinstance(e, Const) or (isinstance(e, Var) and any(x.name is e for x in self.kept)):
             return e
         first, last = self._span((e,), -1)[e]
-        _need(first <= last)
+        need(first <= last)
         place = first if at is None else at
         for x in self.kept:
             if x.value is e and x.before == place:
@@ -482,7 +477,7 @@ class _Iteration(_Loop):
             a, b = self._span((condition,), now)[condition]
             if max(a, first) <= min(b, last):
                 return condition, max(a, first), min(b, last)
-        raise _OtherLoop
+        raise OtherLoop
 
     def _in_parts(self, e: Expr, guard: Expr, part: Callable[[Expr, Expr], Expr]) -> Expr:
         """An expression of which no version of the arrays has all parts."""
@@ -490,7 +485,7 @@ class _Iteration(_Loop):
             p = part(found[0], guard)
             return where_both(p, part(found[1], where_both(guard, p)))
         if not isinstance(e, Apply):
-            raise _OtherLoop
+            raise OtherLoop
         if e.op.name != "select":
             return e.rebuild(tuple(part(a, guard) for a in e.args), ())
         p, a, b = e.args
@@ -560,7 +555,7 @@ _TESTS = ("less", "greater_equal")
 def _elements(shape: Sequence[Expr]) -> list[tuple[Expr, ...]]:
     """The indices of a small array."""
     extents = [known(n) for n in shape]
-    _need(None not in extents and math.prod(extents) <= MOST_ELEMENTS)
+    need(None not in extents and math.prod(extents) <= MOST_ELEMENTS)
     return [tuple(map(constant, at)) for at in itertools.product(*(range(int(n)) for n in extents))]
 
 
@@ -571,21 +566,21 @@ class _Nest(_Loop):
         loop = self.loop
         assert loop.count is not None and loop.index is not None
         inner = [n for n in self.order if isinstance(n, Sequential)]
-        _need(len(inner) == 1)
+        need(len(inner) == 1)
         (update,) = inner
         states = tuple(s.leaf() for s in loop.state)
-        _need(update.defaults == states and update.leaves == tuple(loop.body))
-        _need(not any(c.reads for c in update.checks))
+        need(update.defaults == states and update.leaves == tuple(loop.body))
+        need(not any(c.reads for c in update.checks))
         inliner = Inliner()
         for node in self.order:
             if node is update:
                 continue
-            _need(isinstance(node, Generate) and not (
+            need(isinstance(node, Generate) and not (
                 node.shape or node.label.ordered or node.checks))  # fmt: skip
             assert isinstance(node, Generate)
             body = rewrite(node.elements, inliner.expand, inliner.memo)
             # Computed too often, or from what the inner loop has changed.
-            _need(not any(isinstance(e, While) or _of_any(e, states) for e in walk(body)))
+            need(not any(isinstance(e, While) or _of_any(e, states) for e in walk(body)))
             inliner.bodies[node] = body
         bodies = [*update.bodies(), *(e for made in inliner.bodies.values() for e in made)]
         self._own_elements([*bodies, loop.count])

@@ -34,7 +34,8 @@ from ..scalar import apply_primitive
 from ..types import int64
 from .base import Context
 from .cost import operations
-from .sequences import as_sequence, where_both
+from .one_loop import where_both
+from .sequences import as_sequence
 from .walks import HIDDEN, is_costly
 
 #: The bytes of an array that stays in a core's cache.
@@ -104,7 +105,7 @@ def _fused(update: Permute, walked: Recurrence) -> Sequential | None:
         (*next_.leaves[: len(states)], own.leaf()), None, walked.shape[0], k,
         label=update.label, where=update.where, checks=(*walked.checks, *update.checks),
     )  # fmt: skip
-    made = as_sequence(loop)
+    made = as_sequence(loop, {})
     if not isinstance(made, Sequential):
         return None
     fused = (*made.fused, (walked.label, walked.where), *walked.fused)

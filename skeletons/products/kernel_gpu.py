@@ -277,7 +277,7 @@ class _Matmul:
             if vector:
                 requires.append(at.equal(at.remainder(self.n, self.widths[1]), 0))
                 aligned += self.outs
-        if size + 1 < len(tiles(self.type)):  # enough blocks for the GPU, and none mostly outside the matrix
+        if fallback is not None:  # enough blocks for the GPU, none mostly outside the matrix
             tasks_host = at.product((self.host_parts, *node.batch, down_host, across_host))
             enough = builder.context.processors // 2
             requires.append(at.less_equal(enough, builder.scalar(tasks_host, "blocks")))

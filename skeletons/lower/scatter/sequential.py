@@ -3,16 +3,33 @@ defaults already.
 
 Tasks run in order, on one thread.  Arrays are written in place; a state of one element is a
 variable of the task.  Where an iteration reads what the one before it in the row has written, this
-stays in a register, too: a load would wait for the store.
+stays in a register, too: a load would wait for the store.  What several parts of an iteration test
+is tested once, around all that nobody needs otherwise: a processor goes on while a test waits for
+its data, but not while a value does.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from treadle.dsl.analysis.polynomial import polynomial
-from treadle.dsl.expr import TRUE, Const, Expr, Index, Read, Var, substitute
+from treadle.dsl.expr import (
+    FALSE,
+    TRUE,
+    Cond,
+    Const,
+    Expr,
+    Index,
+    Proj,
+    Read,
+    Var,
+    substitute,
+    walk,
+)
 from treadle.dsl.graph import Leaf, Sequential
+from treadle.dsl.passes.one_loop import where_both
 from treadle.dsl.passes.waiting import last_comes_last
 from treadle.dsl.types import int64
 
@@ -28,6 +45,19 @@ from ..tiling import Tile
 def lower_sequential(node: Sequential, context: LoweringContext) -> Lowered:
     """One kernel."""
     return _Sequential(Builder(node, context), node).lower()
+
+
+class _Part(NamedTuple):
+    """A write of an iteration, or the value of a name, where the tests hold."""
+
+    tests: tuple[Expr, ...]
+    used: tuple[Expr, ...]
+    name: Var | None = None
+    write: int = -1
+
+    @property
+    def value(self) -> Expr:
+        return self.used[0]
 
 
 class _Sequential:
@@ -49,6 +79,7 @@ class _Sequential:
         for write, read in enumerate(self.previous):
             if read is not None:
                 self.values[write] = last_comes_last((self.values[write],), (read,))[0]
+        self.parts = self._together(_under_tests(self._in_order()))
 
     def lower(self) -> Lowered:
         builder, into, task = self.builder, self.builder.emitter(), Var("task", int64)
@@ -84,11 +115,41 @@ class _Sequential:
             }
             known |= {Index(axis): k for axis, k in enumerate(counters)}
             with into.when_always(known):
-                for write in range(len(self.node.written)):
-                    self._early(into, write)
-                    # What is read here is read again after the write.
-                    with into.when_always({}), into.when(into.value(self.valid[write])):
-                        self._write(into, write, carried[write])
+                self._parts(into, self.parts, carried, {})
+
+    def _in_order(self) -> list[_Part]:
+        """The parts of an iteration."""
+        parts = list[_Part]()
+        named = list(zip(self.node.before, self.node.names, self.early, strict=True))
+        for write, valid in enumerate(self.valid):
+            for before, name, value in named:
+                if before == write:
+                    parts.append(_Part(*_guarded(value), name))
+            used = (*self.target[write], self.values[write])
+            parts.append(_Part(_tests(valid), used, write=write))
+        return parts
+
+    def _together(self, parts: Sequence[_Part]) -> list[_Part]:
+        """The parts in an order that has one after the other those with the same tests."""
+        component = {leaf: k for k, leaf in enumerate(self.node.defaults)}
+        uses, makes = list[set[object]](), list[set[object]]()
+        for part in parts:
+            read = list(walk((*part.tests, *part.used)))
+            arrays = {Leaf(e.node, e.component) for e in read if isinstance(e, Read)}
+            uses.append({e for e in read if isinstance(e, Var)} | {
+                component[leaf] for leaf in arrays if leaf in component})  # fmt: skip
+            makes.append({part.name or self.node.written[part.write]})
+        after = [
+            {j for j in range(k) if makes[j] & uses[k] or uses[j] & makes[k] or makes[j] & makes[k]}
+            for k in range(len(parts))
+        ]
+        left, made = list(range(len(parts))), list[int]()
+        while left:
+            last = parts[made[-1]].tests if made else ()
+            ready = [k for k in left if after[k].issubset(made)]
+            made.append(max(ready, key=lambda k: (len(_shared(last, parts[k].tests)), -k)))
+            left.remove(made[-1])
+        return [parts[k] for k in made]
 
     def _previous(self, write: int) -> Read | None:
         """The read by a write's value of what the iteration before in the row has written, if the
@@ -125,13 +186,38 @@ class _Sequential:
             into.append(Assign(held, into.value(read)))
         return held
 
-    def _early(self, into: Linearizer, write: int) -> None:
-        """The values that are computed before a write; they are bound for the iteration."""
-        for name, value, before in zip(self.node.names, self.early, self.node.before, strict=True):
-            if before == write:
-                with into.when_always({}):
-                    found = _kept(into, into.value(value), name.name)
-                into.bind({name: found})
+    def _parts(self, into: Linearizer, parts: Sequence[_Part], carried: Sequence[Var | None],
+               cells: dict[Expr, Var]) -> None:  # fmt: skip
+        """Parts of an iteration.  `cells`: the variables of values that branches compute."""
+        for test, run in itertools.groupby(parts, lambda part: part.tests[:1]):
+            if not test or not isinstance(test[0], Var):  # what is tested may change between writes
+                for part in run:
+                    self._part(into, part, carried, cells)
+                continue
+            inside = [part._replace(tests=part.tests[1:]) for part in run]
+            for name in [part.name for part in inside if part.name is not None]:
+                if name not in cells:
+                    cells[name] = into.declare(zero(name.type), name.name)
+                    into.bind({name: cells[name]})
+            with into.when(into.value(test[0])):
+                self._parts(into, inside, carried, cells)
+
+    def _part(self, into: Linearizer, part: _Part, carried: Sequence[Var | None],
+              cells: dict[Expr, Var]) -> None:  # fmt: skip
+        """A value or a write, under what is left of its tests."""
+        valid = _both(part.tests)
+        if part.name is None:
+            # What is read here is read again after the write.
+            with into.when_always({}), into.when(into.value(valid)):
+                self._write(into, part.write, carried[part.write])
+            return
+        with into.when_always({}):
+            value = into.value(_where(valid, part.value))
+            if part.name in cells:
+                into.append(Assign(cells[part.name], value))
+                return
+            found = _kept(into, value, part.name.name)
+        into.bind({part.name: found})
 
     def _write(self, into: Linearizer, write: int, carried: Var | None) -> None:
         component = self.node.written[write]
@@ -146,6 +232,66 @@ class _Sequential:
             value = _kept(into, value, "value")
             into.append(Assign(carried, value))
         into.append(Store(self.outs[component], where, value))
+
+
+def _tests(valid: Expr) -> tuple[Expr, ...]:
+    """The tests of which a condition consists."""
+    if valid is TRUE:
+        return ()
+    cond = valid.args[0] if isinstance(valid, Proj) else None
+    if isinstance(cond, Cond) and cond.other == (FALSE,):
+        return (*_tests(cond.args[0]), *_tests(cond.then[0]))
+    return (valid,)
+
+
+def _shared(some: Sequence[Expr], others: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The first tests of both."""
+    same = itertools.takewhile(lambda pair: pair[0] is pair[1], zip(some, others, strict=False))
+    return tuple(test for test, _ in same)
+
+
+def _both(tests: Sequence[Expr]) -> Expr:
+    valid: Expr = TRUE
+    for test in tests:
+        valid = where_both(valid, test)
+    return valid
+
+
+def _guarded(value: Expr) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The tests without which a value is 0, and the value where they hold."""
+    tests: tuple[Expr, ...] = ()
+    while isinstance(value, Proj) and isinstance(cond := value.args[0], Cond):
+        if cond.other[value.which] is not zero(value.type):
+            break
+        tests = (*tests, *(test for test in _tests(cond.args[0]) if test not in tests))
+        value = cond.then[value.which]
+    return tests, (value,)
+
+
+def _where(valid: Expr, value: Expr) -> Expr:
+    return value if valid is TRUE else Proj(Cond(valid, (value,), (zero(value.type),)), 0)
+
+
+def _under_tests(parts: Sequence[_Part]) -> list[_Part]:
+    """The parts, values also under the tests that are known before them and without which no later
+    part needs them."""
+    place = {part.name: k for k, part in enumerate(parts) if part.name is not None}
+    needed: dict[Expr, tuple[Expr, ...]] = {}
+    found = list[_Part]()
+    for k, part in reversed(list(enumerate(parts))):
+        if part.name is not None:
+            wanted = needed.get(part.name, ())
+            known = tuple(itertools.takewhile(lambda e: e in place and place[e] < k, wanted))  # noqa: B023
+            own = (test for test in part.tests if test not in known)
+            part = part._replace(tests=(*known, *own))
+        uses = [*part.tests, Proj(Cond(TRUE, part.used, part.used), 0)]
+        for level, e in enumerate(uses):
+            for name in walk((e,)):
+                if name in place:
+                    tests = part.tests[:level]
+                    needed[name] = _shared(needed.get(name, tests), tests)
+        found.append(part)
+    return found[::-1]
 
 
 def _kept(into: Linearizer, value: Expr, name: str) -> Expr:

@@ -676,3 +676,133 @@ def test_loops_with_a_test(f: Any, args: tuple[Any, ...]) -> None:
         assert all(np.array_equal(x, y) for x, y in parts)
     assert kinds(f, *args) == (1, 1)
     assert kinds(f, *args, check=True) == kinds(f, *args, backend="cuda") == (0, 1)
+
+
+def near_first(rows: Any, to: Any) -> Any:
+    """The distances from node 0 in a graph, by a queue; `rows` are the ends of rows of `to`."""
+    n = rows.shape[0] - 1
+
+    def visit(s: Any) -> Any:
+        d, queue, first, end = s
+        node = queue[first]
+
+        def edge(e: Any, s: Any) -> Any:
+            d, queue, end = s
+            new = d[to[e]] < 0
+            d, at = td.cond(new, d.at[to[e]].set(d[node] + 1), d), end
+            return d, td.cond(new, queue.at[at].set(to[e]), queue), td.where(new, end + 1, end)
+
+        d, queue, end = td.loop(rows[node], rows[node + 1], edge, (d, queue, end))
+        return d, queue, first + 1, end
+
+    start = td.full(n, -1).at[0].set(0), td.zeros(n, td.int64), 0, 1
+    return td.while_loop(lambda s: s[2] < s[3], visit, start)[0]
+
+
+def insertions(a: Any) -> Any:
+    """An inner loop with a test, after which an element is written."""
+
+    def insert(k: Any, a: Any) -> Any:
+        x = a[k]
+
+        def shift(s: Any) -> Any:
+            a, i = s
+            return a.at[i].set(a[i - 1]), i - 1
+
+        a, i = td.while_loop(lambda s: (s[1] > 0) & (s[0][s[1] - 1] > x), shift, (a, k))
+        return a.at[i].set(x)
+
+    return td.loop(1, a.shape[0], insert, a)
+
+
+def heaps(a: Any) -> Any:
+    """Two inner loops: numbers go up a heap, and the least goes out of it from the top down."""
+
+    def least(n: Any, h: Any, i: Any) -> Any:
+        left, right = td.minimum(2 * i + 1, n - 1), td.minimum(2 * i + 2, n - 1)
+        return td.where(h[right] < h[left], right, left)
+
+    def exchange(h: Any, i: Any, j: Any) -> Any:
+        return h.at[i].set(h[j]).at[j].set(h[i])
+
+    def step(k: Any, s: Any) -> Any:
+        h, n, out = s
+        h = h.at[n].set(a[k])
+        h, _ = td.while_loop(
+            lambda s: (s[1] > 0) & (s[0][s[1]] < s[0][(s[1] - 1) // 2]),
+            lambda s: (exchange(s[0], s[1], (s[1] - 1) // 2), (s[1] - 1) // 2),
+            (h, n),
+        )
+        takes = k % 3 == 2
+        out = td.cond(takes, out.at[k].set(h[0]), out)
+        n = n + 1 - takes
+        h = td.cond(takes, h.at[0].set(h[n]), h)
+        h, _ = td.while_loop(
+            lambda s: (2 * s[1] + 1 < n) & (s[0][least(n, s[0], s[1])] < s[0][s[1]]),
+            lambda s: (exchange(s[0], s[1], least(n, s[0], s[1])), least(n, s[0], s[1])),
+            (h, td.where(takes, 0, n)),
+        )
+        return h, n, out
+
+    empty = td.full(a.shape, np.inf)
+    return td.loop(a.shape[0], step, (empty, 0, empty))
+
+
+def primes_three_deep(n: Any) -> Any:
+    """How often a number is crossed out, each by a loop, once for each number of rounds."""
+
+    def rounds(r: Any, t: Any) -> Any:
+        def number(k: Any, t: Any) -> Any:
+            cross = lambda m, t: t.at[m * k].add(1)
+            return td.loop(r + 2, (n - 1) // k + 1, cross, t)
+
+        return td.loop(2, r + 4 + t[0] % 2, number, t)
+
+    return td.loop(n // 8, rounds, td.zeros(n, td.int64))
+
+
+def before_and_after(a: Any, most: Any) -> Any:
+    """What an iteration reads before its inner loop is used inside of it, and after it."""
+
+    def step(s: Any) -> Any:
+        t, k, total = s
+        first, n = t[k % 7], t.shape[0]
+        t = t.at[(k + 1) % n].set(first + 1)
+        inner = lambda i, s: (s[0].at[(i + k) % n].add(first), s[1] + s[0][i])
+        t, part = td.loop(t[k % n] % 4, inner, (t, k))
+        return t.at[k % n].set((t[k % n] + part) % 1000), k + 1, total + first + part
+
+    return td.while_loop(lambda s: (s[1] < most) & (s[0][0] >= 0), step, (a, 0, 0))
+
+
+def graph(n: int) -> tuple[Any, Any]:
+    random = np.random.default_rng(n)
+    rows = np.concatenate([[0], np.cumsum(random.integers(0, 4, n))])
+    return rows, random.integers(0, n, rows[-1])
+
+
+@pytest.mark.parametrize(
+    "f, args",
+    [
+        (near_first, graph(60)),
+        (near_first, graph(1)),
+        (insertions, (numbers[:40],)),
+        (insertions, (numbers[:1],)),
+        (heaps, (numbers[:50],)),
+        (heaps, (numbers[:1],)),
+        (primes_three_deep, (40,)),
+        (primes_three_deep, (3,)),
+        (before_and_after, (np.arange(9), 30)),
+        (before_and_after, (np.arange(9), 0)),
+    ],
+)
+def test_loops_as_long_as_their_iterations_decide(f: Any, args: tuple[Any, ...]) -> None:
+    """A loop around them is one kernel with them."""
+    want = td.jit(f, backend="reference")(*args)
+    compiled = td.jit(f, backend="native")
+    for _ in range(4):
+        got = compiled(*args)
+        parts = zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]
+        assert all(np.array_equal(x, y) for x, y in parts)
+    assert kinds(f, *args) == (1, 1)
+    assert sum(kinds(f, *args, check=True)) > 1
