@@ -46,6 +46,7 @@ from .stacked import unroll_stacked
 from .store_first import store_first
 from .stored_folds import store_in_folds
 from .tested import drop_marks
+from .turned import turn_axes
 from .unread import drop_unread
 from .updates import fuse_updates
 from .vertical import fuse_vertical
@@ -74,6 +75,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("unroll_short", unroll_short),  # Σ over 3 coordinates is an expression
     ("fuse_shared", fuse_shared),  # Σ w·u and Σ w·v of a computed w
     ("fuse_vertical", fuse_vertical),  # producers into consumers
+    ("turn_axes", turn_axes),  # arrays made of transposes, and read as such, are stored turned
     ("split_walks", split_walks),  # of a walk, what does not depend on its state
     ("recognise_compaction", recognise_compaction),  # a[mask] without all positions
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
