@@ -540,6 +540,31 @@ UFUNC_METHODS = {
     "reduceat": "Write td.fold1_seg(f, a, lengths).",
     "outer": "Operators broadcast: write a[:, None] + b.",
 }
+#: The reductions and scans of functions of NumPy's that have names.
+_NAMED = {
+    ("add", "reduce"): "sum",
+    ("multiply", "reduce"): "prod",
+    ("maximum", "reduce"): "max",
+    ("minimum", "reduce"): "min",
+    ("logical_and", "reduce"): "all",
+    ("logical_or", "reduce"): "any",
+    ("add", "accumulate"): "cumsum",
+    ("multiply", "accumulate"): "cumprod",
+    ("maximum", "accumulate"): "cummax",
+    ("minimum", "accumulate"): "cummin",
+}
+
+
+def of_ufunc(name: str, method: str) -> str:
+    """What is written instead of the method of NumPy's function of this name."""
+    if method == "at":
+        return f"{at_indices(name)}."
+    if named := _NAMED.get((name, method)):
+        return f"Write td.{named}(a, axis); of a list of arrays a = td.stack([x, y]), axis=0."
+    combine = "f" if public(name) is None else f"td.{name}"
+    return UFUNC_METHODS[method].replace("(f,", f"({combine},")
+
+
 #: Functions of NumPy's whose `np.f.at(a, indices, values)` is a method of `a.at[indices]`.
 _AT_INDICES = {
     "add": "add(values)",
@@ -677,8 +702,7 @@ def no_ufunc(
         said = _OF_NUMBERS if instead is None else f"Instead: {instead}."
         return f"{'scipy.special.' if special else 'the ufunc '}{name}", said
     if method != "__call__":
-        instead = f"{at_indices(name)}." if method == "at" else UFUNC_METHODS[method]
-        return f"np.{name}.{method}", instead
+        return f"np.{name}.{method}", of_ufunc(name, method)
     word = next(iter(given), None)
     if word == "out":
         return f"np.{name} into an array of NumPy's", (

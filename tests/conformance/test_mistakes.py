@@ -378,6 +378,13 @@ MISTAKES = [
     ("run(lambda x, w: td.correlate(x, w), a, a[:0])", SHAPE, "weights of extent 0", ""),
     ("td.unique(m, axis=0)", TRACING, "no argument 'axis' | np.unique(a, axis=0)",
      "np.unique(m, axis=0)"),
+    ("td.maximum.reduce([A, A])", TRACING, "no 'reduce' | td.max(a, axis) | td.stack",
+     "td.max(td.stack([A, A]), axis=0)"),
+    ("td.add.accumulate(A)", TRACING, "td.cumsum(a, axis)", "td.cumsum(A)"),
+    ("td.gcd.reduce(K)", TRACING, "td.fold1(td.gcd, a, axis)", "td.fold1(td.gcd, K)"),
+    ("td.hypot.reduce(A)", TRACING, "td.fold1(td.hypot, a, axis)", "td.fold1(td.hypot, A)"),
+    ("td.add.at(K, [0, 0], 1)", TRACING, "a.at[indices].add(values)", "K.at[[0, 0]].add(1)"),
+    ("td.multiply.outer(A, A)", TRACING, "a[:, None]", "A[:, None] * A"),
     ("td.save('a.npy', A)", AttributeError, "np.save(path, a) stores an array", ""),
     ("A.strides", AttributeError, "td.run(a) has", "td.run(A).strides"),
     # Functions of Python's that compare, and NumPy's and SciPy's of what is traced.

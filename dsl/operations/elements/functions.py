@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ... import late_binding as later, simplify
 from ...annotations import DTypeLike, Operand, Value
 from ...array import Array, require_scalars
-from ...errors import DTypeError
+from ...errors import DTypeError, TracingError
 from ...expr import Const, Expr
+from ...frontend.suggestions import UFUNC_METHODS, of_ufunc
 from ...primitives import TABLE, floating
 from ...scalar import Scalar, apply_primitive, as_strong, as_truth, lift, unify_in_floats
 from ...types import as_type, float64, int64, promote, uint8
@@ -875,14 +876,27 @@ __all__ = ["abs", "absolute", "acos", "acosh", "add", "angle", "arccos", "arccos
            "trunc", "where"]  # fmt: skip
 
 
+def _refusing(name: str, method: str) -> Callable[..., NoReturn]:
+    def refuse(*_: object, **named: object) -> NoReturn:
+        raise TracingError(f"{name} has no {method!r}.", hint=of_ufunc(name, method))
+
+    return refuse
+
+
 def label(module: dict[str, Any]) -> None:
-    """Add `name=` and `schedule=` to every public function of a module, as all operations have."""
+    """Add `name=` and `schedule=` to every public function of a module, as all operations have,
+    and to those that NumPy has, its methods, which say what is written instead."""
     wrapped: dict[int, Any] = {}
     for name in module["__all__"]:
         function = module[name]
         if id(function) not in wrapped:
             numbers = function.__name__ in TABLE and function is not power
-            wrapped[id(function)] = (operation_of_numbers if numbers else operation)(function)
+            made = wrapped[id(function)] = (operation_of_numbers if numbers else operation)(
+                function
+            )
+            if isinstance(getattr(np, name, None), np.ufunc):
+                for method in ("at", *UFUNC_METHODS):
+                    setattr(made, method, _refusing(name, method))
         module[name] = wrapped[id(function)]
 
 

@@ -101,7 +101,8 @@ MISTAKES = {
         lambda: td.jit(lambda a: np.add(A, a, out=A.copy()))(A), td.TracingError,
         r"np\.add into .*w = w \+ v"),
     "NumPy's reduce": (
-        lambda: td.jit(lambda a: np.hypot.reduce(a))(A), td.TracingError, r"td\.fold1\(f, a, axis"),
+        lambda: td.jit(lambda a: np.hypot.reduce(a))(A), td.TracingError,
+        r"td\.fold1\(td\.hypot, a, axis"),
     "NumPy's types": (
         lambda: td.jit(lambda a: np.add(a, A, dtype="f4"))(A), td.TracingError,
         r"np\.add\(dtype=…\).*astype"),
