@@ -18,6 +18,7 @@ from ..process.configuration import Settings
 from ..target import target_of
 from .arguments import single_pass_arguments
 from .base import Context
+from .columns import unroll_columns
 from .compaction import recognise_compaction
 from .convolutions import recognise_convolution
 from .counted import recognise_counted
@@ -73,6 +74,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("unroll_small_products", unroll_small_products),  # in loops, products of tiny matrices: sums
     ("unroll_stacked", unroll_stacked),  # folds along axes along which arrays were joined
     ("unroll_short", unroll_short),  # Σ over 3 coordinates is an expression
+    ("unroll_columns", unroll_columns),  # t.at[i].add(stack([x, y], axis=1)): by column
     ("fuse_shared", fuse_shared),  # Σ w·u and Σ w·v of a computed w
     ("fuse_vertical", fuse_vertical),  # producers into consumers
     ("turn_axes", turn_axes),  # arrays made of transposes, and read as such, are stored turned

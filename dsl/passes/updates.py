@@ -23,7 +23,7 @@ from .base import Context
 from .horizontal import _common
 
 #: Updates of one kernel, at most.
-SHORT = 8
+SHORT = 16
 
 
 def fuse_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -96,22 +96,27 @@ def _reads(node: Permute, other: Node) -> bool:
     return any(isinstance(e, Read | Extent) and e.node is other for e in found)
 
 
+def along(index: Expr, sides: Sequence[Expr]) -> Expr:
+    """The side whose number is the index."""
+    *others, made = sides
+    for k in reversed(range(len(others))):
+        if others[k] is not made:
+            here = apply_primitive("equal", [index, constant(k)])
+            made = Proj(Cond(here, (others[k],), (made,)), 0)
+    return made
+
+
 def _merged(chain: Sequence[Permute]) -> Permute:
     first, last = chain[0], len(chain[0].domain)
 
-    def chosen(sides: Sequence[Expr]) -> Expr:
-        """The side whose number is the index along the last axis."""
-        *others, made = sides
-        for k in reversed(range(len(others))):
-            if others[k] is not made:
-                here = apply_primitive("equal", [Index(last), constant(k)])
-                made = Proj(Cond(here, (others[k],), (made,)), 0)
-        return made
-
     def of(name: str) -> tuple[Expr, ...]:
-        return tuple(map(chosen, zip(*(getattr(n, name) for n in chain), strict=True)))
+        return tuple(
+            along(Index(last), sides)
+            for sides in zip(*(getattr(n, name) for n in chain), strict=True)
+        )
 
     return first.with_(
-        domain=(*first.domain, constant(len(chain))), valid=chosen([n.valid for n in chain]),
+        domain=(*first.domain, constant(len(chain))),
+        valid=along(Index(last), [n.valid for n in chain]),
         target=of("target"), values=of("values"), where=chain[-1].where, **_common(chain),
     )  # fmt: skip

@@ -142,6 +142,7 @@ class _Permute:
         roots = (node.valid, *node.target, *node.values)
         roots = transform.resolve(roots, builder, self.domain)
         parts = _alternatives(roots, self.domain)
+        stacked = len(parts) > 1
         self.launched: Expr = TRUE
         rank = len(node.domain)
         if len(parts) == 1:
@@ -190,6 +191,10 @@ class _Permute:
             for k in range(0, len(roots), size)
         ]
         self.common = _common(self.parts)
+        #: The updates of all sources, where those of a source are of columns of a row.
+        self.updates_host = self.count_host
+        if stacked and _are_columns(self.parts):
+            self.updates_host = at.multiply(self.count_host, len(self.parts))
         self.counted = self.combine is not None and all(
             is_count(self.combine, k, v) for k, v in enumerate(node.values)
         )
@@ -289,7 +294,7 @@ class _Permute:
         sub_host = at.select(at.less_equal(self.size_host, COPIED_TARGET), COPIES, 1)
         per_target = at.multiply(sub_host, 4 if self.bytes else 8)
         least = at.maximum(at.multiply(self.size_host, per_target), CHUNK_ELEMENTS)
-        chunks_host = at.minimum(at.maximum(at.floor_divide(self.count_host, least), 1), CHUNKS)
+        chunks_host = at.minimum(at.maximum(at.floor_divide(self.updates_host, least), 1), CHUNKS)
         if not rounds(self.node):
             chunks_host = self._for_all_threads(chunks_host)
         worth = at.both(
@@ -610,6 +615,13 @@ def _alternatives(roots: tuple[Expr, ...], domain: Shape) -> list[tuple[Expr, ..
         return [roots]
 
     return [rewrite(roots, simplify.chosen, {last: constant(k)}) for k in range(n)]
+
+
+def _are_columns(updates: Sequence[_Update]) -> bool:
+    """Whether the updates differ along one axis of the target, where they have constant indices."""
+    differ = [set(index) for index in zip(*(u.target for u in updates), strict=True)]
+    apart = [found for found in differ if len(found) > 1]
+    return len(apart) == 1 and all(isinstance(e, Const) for e in apart[0])
 
 
 def _by_row(roots: tuple[Expr, ...], last: Expr) -> tuple[Expr, tuple[Expr, ...]]:
