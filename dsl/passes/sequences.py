@@ -90,7 +90,7 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         number = _writes(found)
         what = "an element" if number == 1 else f"{number} elements"
         context.notes.append(f"{node.label}: one kernel writes {what} in each iteration")
-        return found.leaves
+        return found.leaves[: len(node.leaves)]  # one loop of several has further state
 
     return rewrite_graph(roots, change, context.kept)
 
