@@ -6,20 +6,26 @@ exceed a round trip through memory.  An explicit schedule disables the pass.
 
     CPU   one operation per axis, the last axis first, through memory
     GPU   one operation, a sum of sums: its skeleton computes the sum of every row once
+
+A sum, minimum or maximum over the axes of windows is computed axis by axis, too, on a CPU:
+
+    max(sliding_window_view(a, (9, 9)), axis=(2, 3))   →   of 9 rows the maxima of 9 columns
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..expr import Apply, Const, Expr, Index, Read, walk
-from ..graph import Generate, Label, Leaf, Node
+from ..expr import Apply, Const, Expr, Index, Read, constant, substitute, walk
+from ..graph import Fold, Generate, Label, Leaf, Node, indices, known
 from ..graphs.rebuild import rewrite_graph
 from ..primitives import TABLE
 from ..simplify import apply
+from ..types import int64
 from .base import Context
 from .cost import ROUND_TRIP
 
@@ -32,13 +38,18 @@ def recognise_separable(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     if not context.settings.recognise:
         return list(roots)
 
+    folds = not (context.target.gpu or context.settings.check or context.settings.deterministic)
+
     def change(node: Node) -> Node:
-        made = _separated(node, context.target.gpu)
+        if isinstance(node, Fold):
+            made: Node | None = _of_windows(node) if folds else None
+            why = "it folds windows"
+        else:
+            made = _separated(node, context.target.gpu)
+            why = "its weights are an outer product"
         if made is None:
             return node
-        context.notes.append(
-            f"{node.label}: its weights are an outer product, so it runs one axis after the other"
-        )
+        context.notes.append(f"{node.label}: {why}, so it runs one axis after the other")
         return made
 
     return rewrite_graph(roots, change)
@@ -74,6 +85,96 @@ def _separated(node: Node, nested: bool) -> Node | None:
     if np.count_nonzero(table) - taps <= least or passes < 2:
         return None
     return (_nest if nested else _chain)(node, read, factors, low)
+
+
+#: Operations whose results do not depend on the order, apart from the rounding of sums.
+_ANY_ORDER = ("add", "minimum", "maximum", "logical_and", "logical_or")
+
+
+def _of_windows(node: Fold) -> Fold | None:
+    """A fold over several axes of windows as a fold over each of them, the last one first."""
+    rank, label = len(node.outer), node.label
+    lengths = [known(n) for n in node.inner]
+    (result, *others), (element, *_) = node.combine.results, node.elements
+    plain = not (label.ordered or label.schedule) and len(lengths) > 1 and not others
+    if not plain or None in lengths or not isinstance(result, Apply) or (
+        element.type.is_inexact and element.type.bits < 32
+    ):  # fmt: skip
+        return None
+    taps = [int(n) for n in lengths if n is not None]
+    of_both = {*result.args} == {node.combine.left[0], node.combine.right[0]}
+    if result.op.name not in _ANY_ORDER or not of_both or min(taps) < 1:
+        return None
+    if math.prod(taps) - sum(taps) <= ROUND_TRIP * (len(taps) - 1):
+        return None
+    read = _behind_views(element)
+    places = None if read is None else _window_axes(read.args, rank, len(taps))
+    if read is None or places is None:
+        return None
+    for inner in reversed(range(1, len(taps))):
+        # Over the last axis of what is left; along the others as far as windows reach.
+        outer, at = list(node.outer), list(read.args)
+        again: list[Expr] = [Index(k) for k in range(rank)]
+        for q in range(inner):
+            axis, place = places[q]
+            reach = _plus(node.outer[axis], taps[q] - 1)
+            if reach is not read.node.outputs[read.component].shape[place]:
+                some = apply(TABLE["minimum"], (node.outer[axis], constant(1)), int64)
+                more = apply(TABLE["multiply"], (some, constant(taps[q] - 1)), int64)
+                reach = apply(TABLE["add"], (node.outer[axis], more), int64)
+            outer[axis] = reach
+            (at[place],) = substitute((at[place],), {Index(rank + q): constant(0)})
+            again[axis] = _plus_index(axis, rank + q)
+        last: dict[Expr, Expr] = {Index(rank + inner): Index(rank)}
+        element = Read(read.node, read.component, substitute(at, last))
+        made = Fold(
+            tuple(outer), (node.inner[inner],), (element,), node.combine, None,
+            label=Label(f"{label.operation} (axis {rank + inner})"), where=node.where,
+        )  # fmt: skip
+        read = made.leaf().at(*again)
+        places = [(axis, axis) for axis, _ in places]
+    return node.with_(inner=node.inner[:1], elements=(read,))
+
+
+def _behind_views(e: Expr) -> Read | None:
+    """What an expression reads of an array that is not only a view of another."""
+    while isinstance(e, Read) and e.boundary is None:
+        node = e.node
+        if type(node) is not Generate or not isinstance(node.elements[e.component], Read):
+            return e
+        here: dict[Expr, Expr] = dict(zip(indices(len(node.shape)), e.args, strict=True))
+        (e,) = substitute((node.elements[e.component],), here)
+    return None
+
+
+def _window_axes(args: Sequence[Expr], rank: int, windows: int) -> list[tuple[int, int]] | None:
+    """For each axis of a window the outer axis along which it moves by one, and the index that is
+    the sum of both; None if another index depends on them."""
+    found = dict[int, tuple[int, int]]()
+    used = [{i.axis for i in walk((a,)) if isinstance(i, Index)} for a in args]
+    for place, (arg, axes) in enumerate(zip(args, used, strict=True)):
+        if all(axis < rank for axis in axes):
+            continue
+        terms = _terms(arg)
+        own = [t.axis for t in terms if isinstance(t, Index)]
+        if len(axes) != 2 or sorted(own) != sorted(axes) or min(own) >= rank or max(own) < rank:
+            return None
+        if sum(min(own) in axes for axes in used) > 1 or max(own) in found:
+            return None
+        found[max(own)] = min(own), place
+    if sorted(found) != list(range(rank, rank + windows)):
+        return None
+    return [found[rank + q] for q in range(windows)]
+
+
+def _terms(e: Expr) -> list[Expr]:
+    if isinstance(e, Apply) and e.op.name == "add":
+        return [t for a in e.args for t in _terms(a)]
+    return [e]
+
+
+def _plus_index(axis: int, other: int) -> Expr:
+    return apply(TABLE["add"], (Index(axis), Index(other)), int64)
 
 
 def linear_form(element: Expr) -> tuple[Read, dict[Offsets, float]] | None:
