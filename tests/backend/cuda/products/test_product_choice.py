@@ -152,6 +152,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     for module in (engine_parts, gpu_steps):
         monkeypatch.setattr(module, "KernelStep", Kernels)
+    monkeypatch.setattr(gpu_steps.Gpu, "kernel_step", Kernels)
     monkeypatch.setattr(engine_parts, "engine_for", listening)
     monkeypatch.setattr(products, "product_into", library)
 
