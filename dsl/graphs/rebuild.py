@@ -83,6 +83,11 @@ class Rebuilder:
             if kept is not None and node in kept:
                 kept[made] = kept[node]
 
+    def join(self, nodes: Sequence[Node], made: Node) -> None:
+        """Let the components of `made` stand for those of several nodes, in order."""
+        leaves = [leaf for node in nodes for leaf in node.leaves]
+        self.leaves.update(zip(leaves, made.leaves, strict=True))
+
     def node(self, node: Node) -> Node:
         """The node over the new leaves, or the node itself if nothing changed."""
         if not self.nodes and not self.leaves:

@@ -21,7 +21,6 @@ from ..graph import (
     Combine,
     Fold,
     Generate,
-    Input,
     Leaf,
     Node,
     Permute,
@@ -151,28 +150,18 @@ def _fuse(roots: Sequence[Leaf], context: Context,
     done: set[Node] = set()
     # Rebuild nodes by depth, so that all inputs of a cluster exist when it is merged.
     for node in sorted(order, key=lambda n: depth[n]):
-        if isinstance(node, Input):
-            builder.take(node)
-            continue
         if node in done:
             continue
         cluster = members.get(node, [node])
         made = [builder.node(n) for n in cluster]
         done |= set(cluster)
         if len(cluster) == 1:
-            if made[0] is not node:
-                builder.nodes[node] = made[0]
-                if node in context.kept:
-                    context.kept[made[0]] = context.kept[node]
+            builder.replace(node, made[0], context.kept)
             continue
         merge = {Generate: _merge_generates, Fold: _merge_folds, Permute: _merge_permutes}
         merged = merge[type(node)](made)
         context.kept[merged] = context.kept.get(node, "")
-        at = 0
-        for original in cluster:
-            for k in range(len(original.outputs)):
-                builder.leaves[Leaf(original, k)] = Leaf(merged, at)
-                at += 1
+        builder.join(cluster, merged)
     return [builder.leaf(r) for r in roots]
 
 

@@ -40,9 +40,6 @@ def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     builder = Rebuilder()
     done: set[Node] = set()
     for node in order:
-        if isinstance(node, Input):
-            builder.take(node)
-            continue
         if node in done:
             continue
         members = groups[node].members if node in groups else [node]
@@ -50,11 +47,8 @@ def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         merged = node if len(members) == 1 else _merged(members)
         made = builder.node(merged)
         builder.replace(node, made, context.kept)
-        at = 0
-        for original in members if len(members) > 1 else ():
-            for k in range(len(original.outputs)):
-                builder.leaves[Leaf(original, k)] = Leaf(made, at)
-                at += 1
+        if len(members) > 1:
+            builder.join(members, made)
     return [builder.leaf(r) for r in roots]
 
 

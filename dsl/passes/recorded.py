@@ -237,11 +237,9 @@ def _in_rows(loop: ArrayLoop, recorded: Sequence[_Recorded], context: Context) -
         if node in skipped:
             continue
         made = put.node(node)
-        if made is not node and node not in steps:
-            put.nodes[node] = made
-            if node in context.kept:
-                context.kept[made] = context.kept[node]
-        if node in steps:
+        if node not in steps:
+            put.replace(node, made, context.kept)
+        else:
             assert isinstance(made, Generate)
             elements = rewrite(made.elements, lambda e: e, _own_indices(made))
             stores = steps[node].stores

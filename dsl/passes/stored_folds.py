@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from ..analysis.combines import ways
 from ..expr import Expr, Foreign, Index, Read, Var, rewrite, substitute, walk
-from ..graph import Fold, Generate, Input, Leaf, Node, StoringFold, indices, topological
+from ..graph import Fold, Generate, Leaf, Node, StoringFold, indices, topological
 from ..graphs.rebuild import Rebuilder
 from .base import Context
 from .rows import row_axes
@@ -169,10 +169,7 @@ def _merged(roots: Sequence[Leaf], array: Generate, fold: Fold, made: StoringFol
     builder = Rebuilder()
 
     def rebuild(node: Node) -> None:
-        if isinstance(node, Input):
-            builder.take(node)
-        else:
-            builder.replace(node, builder.node(node), context.kept)
+        builder.replace(node, builder.node(node), context.kept)
 
     for node in order:
         if node not in late:

@@ -41,14 +41,8 @@ def drop_unread(roots: Sequence[graph.Leaf], context: Context) -> list[graph.Lea
         made = builder.node(short)
         if made is node:
             continue
-        if left:
-            builder.leaves.update(
-                (graph.Leaf(node, k), graph.Leaf(made, at)) for at, k in enumerate(left)
-            )
-        else:
-            builder.nodes[node] = made
-        if node in context.kept:
-            context.kept[made] = context.kept[node]
+        builder.replace(node, made, context.kept)
+        builder.leaves.update((node.leaf(k), made.leaf(at)) for at, k in enumerate(left))
     return [builder.leaf(r) for r in roots]
 
 
