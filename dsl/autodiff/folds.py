@@ -70,14 +70,13 @@ def _fold_tangents(f: Forward, node: Fold) -> None:
                     label=tangent_of(node), where=node.where)  # fmt: skip
 
     moved, _ = f.combined(node.combine, node.elements, node.init, make)
-    plain = node.with_(epilogue=node.results)
-    f.epilogue(node, node.outer, node.results, plain.leaves, node.epilogue, moved)
+    f.epilogue(node, moved)
 
 
 @reverse_rule(Fold)
 def _fold(r: Reverse, node: Fold, bars: Bars) -> None:
     plain = node.with_(epilogue=node.results)
-    bars = through_epilogue(r, node.outer, node.results, plain.leaves, node.epilogue, bars, node)
+    bars = through_epilogue(r, node, bars)
     seeds: Seeds = []
     starts: Seeds = []
     for group, combine in independent_parts(node.combine):
@@ -294,9 +293,7 @@ def _fold_seg_tangents(f: Forward, node: FoldSeg) -> None:
                        init, label=tangent_of(node), where=node.where)  # fmt: skip
 
     moved, _ = f.combined(node.combine, node.elements, node.init, make)
-    plain = node.with_(epilogue=node.results)
-    shape = plain.outputs[0].shape
-    f.epilogue(node, shape, node.results, plain.leaves, node.epilogue, moved)
+    f.epilogue(node, moved)
 
 
 @reverse_rule(FoldSeg)
@@ -304,7 +301,7 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
     """As folds, with the cotangent of each element's segment."""
     plain = node.with_(epilogue=node.results)
     stored = plain.outputs[0].shape
-    bars = through_epilogue(r, stored, node.results, plain.leaves, node.epilogue, bars, node)
+    bars = through_epilogue(r, node, bars)
     rank = len(node.outer)
     shape = (*node.outer, node.extent)
     here = Index(rank)
@@ -416,10 +413,7 @@ def _scan_tangents(f: Forward, node: Scan) -> None:
 
     totals = node.form == "total"
     moved, last = f.combined(node.combine, node.elements, node.init, make, totals)
-    plain = node.with_(epilogue=node.results)
-    shape = plain.outputs[0].shape
-    many = len(node.elements)
-    f.epilogue(node, shape, node.results, plain.leaves[:many], node.epilogue, moved)
+    f.epilogue(node, moved)
     for k, t in enumerate(last):
         if t is not None:
             f.tangents[node.leaf(len(node.epilogue) + k)] = t
@@ -427,14 +421,9 @@ def _scan_tangents(f: Forward, node: Scan) -> None:
 
 @reverse_rule(Scan)
 def _scan(r: Reverse, node: Scan, bars: Bars) -> None:
-    plain = node.with_(epilogue=node.results)
-    many = len(node.elements)
-    stored = plain.outputs[0].shape
-    prefixes = through_epilogue(
-        r, stored, node.results, plain.leaves[:many], node.epilogue, bars[: len(node.epilogue)],
-        node,
-    )  # fmt: skip
-    totals = list(bars[len(node.epilogue) :]) if node.form == "total" else [None] * many
+    prefixes = through_epilogue(r, node, bars)
+    others = bars[len(node.epilogue) :]
+    totals = list(others) if node.form == "total" else [None] * len(node.elements)
     seeds: Seeds = []
     for group, combine in independent_parts(node.combine):
         part = _Scanned(node, group, combine, prefixes, totals)

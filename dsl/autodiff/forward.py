@@ -21,14 +21,13 @@ from ..graph import (
     Label,
     Leaf,
     Node,
-    Shape,
     canonical_combine,
     topological,
 )
 from .arguments import constant_leaf
 from .expressions import Active, expr_jvp, resolved, shifted, zero
 from .reads import stored
-from .reverse import located, own, pulled, refused
+from .reverse import Reducing, located, own, pulled, refused, results_of
 
 
 class Forward:
@@ -146,28 +145,19 @@ class Forward:
                     last[k] = made.leaf(count + len(values) + j)
         return results, last
 
-    def epilogue(
-        self,
-        node: Node,
-        shape: Shape,
-        variables: Sequence[Var],
-        values: Sequence[Leaf],
-        epilogue: Sequence[Expr],
-        tangents: Sequence[Leaf | None],
-    ) -> None:
-        """Tangents of the expressions of `variables`, whose values are stored in `values`."""
+    def epilogue(self, node: Reducing, tangents: Sequence[Leaf | None]) -> None:
+        """Tangents of an epilogue, for those of the variables that it is computed from."""
+        variables, shape, values = results_of(node)
         rank = len(shape)
-        if tuple(epilogue) == tuple(variables):
+        if node.epilogue == variables:
             exprs = [None if t is None else own(t, rank) for t in tangents]
         else:
             moved: dict[Expr, Expr] = {
                 v: own(t, rank) for v, t in zip(variables, tangents, strict=True) if t is not None
             }
-            stored: dict[Expr, Expr] = {
-                v: own(x, rank) for v, x in zip(variables, values, strict=True)
-            }
-            exprs = [None if t is None else shifted(t, stored) for t in self.along(epilogue, moved)]
-        self.give(node.leaves[: len(epilogue)], exprs, node)
+            along = self.along(node.epilogue, moved)
+            exprs = [None if t is None else shifted(t, values) for t in along]
+        self.give(node.leaves[: len(node.epilogue)], exprs, node)
 
 
 def tangent_of(node: Node) -> Label:

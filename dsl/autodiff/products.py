@@ -30,18 +30,15 @@ def _matmul_tangents(f: Forward, node: Matmul) -> None:
             part = own(made.leaf(), rank)
             total = part if total is None else add(total, part)
     moved = None if total is None else stored(shape, total, tangent_of(node), node.where)
-    plain = node.with_(epilogue=(node.result,))
-    f.epilogue(node, shape, (node.result,), plain.leaves, node.epilogue, (moved,))
+    f.epilogue(node, (moved,))
 
 
 @reverse_rule(Matmul)
 def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
     """Abar = G Bᴴ, Bbar = Aᴴ G; whatever algorithm computes the product."""
     batch = len(node.batch)
-    shape = (*node.batch, node.m, node.n)
     rank = batch + 2
-    plain = node.with_(epilogue=(node.result,))
-    (bar,) = through_epilogue(r, shape, (node.result,), plain.leaves, node.epilogue, bars, node)
+    (bar,) = through_epilogue(r, node, bars)
     if bar is None:
         return
     i, j = Index(batch), Index(batch + 1)

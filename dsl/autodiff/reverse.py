@@ -8,16 +8,21 @@ class (`reverse_rule`) gives the contributions of a node to what it computes fro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from ..errors import GradientError
 from ..expr import Apply, Expr, Read, Var, rewrite, walk
 from ..graph import (
     Combine,
+    Fold,
+    FoldSeg,
     Generate,
     Input,
     Label,
     Leaf,
+    Matmul,
     Node,
+    Scan,
     Shape,
     indices,
     is_identity_read,
@@ -255,29 +260,34 @@ def reverse_rule(cls: type[Node]) -> Callable[[Callable[..., None]], Callable[..
     return register
 
 
+#: The nodes with epilogues.
+Reducing: TypeAlias = Fold | FoldSeg | Scan | Matmul
+
+
 def own(bar: Leaf, rank: int) -> Expr:
     """The cotangent at the element's own index."""
     return bar.at(*indices(rank))
 
 
-def through_epilogue(
-    r: Reverse,
-    shape: Shape,
-    variables: Sequence[Var],
-    values: Sequence[Leaf],
-    epilogue: Sequence[Expr],
-    bars: Bars,
-    node: Node,
-) -> list[Leaf | None]:
-    """The cotangents of the `variables` that an epilogue is computed from, whose values are stored
-    in `values`."""
-    if tuple(epilogue) == tuple(variables):
+def results_of(node: Reducing) -> tuple[tuple[Var, ...], Shape, dict[Expr, Expr]]:
+    """The variables that an epilogue is computed from, their shape, and their values, which are
+    stored for it."""
+    variables = (node.result,) if isinstance(node, Matmul) else node.results
+    plain = node.with_(epilogue=variables)
+    shape = plain.outputs[0].shape
+    leaves = plain.leaves[: len(variables)]
+    return variables, shape, {
+        v: own(leaf, len(shape)) for v, leaf in zip(variables, leaves, strict=True)
+    }  # fmt: skip
+
+
+def through_epilogue(r: Reverse, node: Reducing, bars: Bars) -> list[Leaf | None]:
+    """The cotangents of the variables that an epilogue is computed from."""
+    variables, shape, by_variable = results_of(node)
+    bars, rank = bars[: len(node.epilogue)], len(shape)
+    if node.epilogue == variables:
         return list(bars)
-    rank = len(shape)
-    by_variable: dict[Expr, Expr] = {
-        v: own(leaf, rank) for v, leaf in zip(variables, values, strict=True)
-    }
-    seeds = [(e, own(b, rank)) for e, b in zip(epilogue, bars, strict=True) if b is not None]
+    seeds = [(e, own(b, rank)) for e, b in zip(node.epilogue, bars, strict=True) if b is not None]
     active = Active(
         lambda e: isinstance(e, Var) or (isinstance(e, Read) and r.moves(e.node, e.component))
     )
