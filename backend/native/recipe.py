@@ -113,7 +113,7 @@ class Recipe:
             raise ValueError("another format")
         reads, params = data["depends"]
         launches = tuple(
-            tuple(LaunchRecipe(*_tuples(r[:6]), HostFunction.of(r[6]), *r[7:]) for r in choice)
+            tuple(LaunchRecipe(*(*_tuples(r[:6]), HostFunction.of(r[6]), *r[7:])) for r in choice)
             for choice in data["launches"]
         )  # fmt: skip
         return Recipe(HostFunction.of(data["host"]), _tuples(data["shapes"]),
