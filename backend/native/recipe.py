@@ -14,8 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Read, substitute, walk
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 FORMAT = 6
 
 
-@dataclass(frozen=True)
-class LaunchRecipe:
+class LaunchRecipe(NamedTuple):
     """One kernel and where its arguments come from.
 
     `digests` are the keys of its machine code without and with streaming stores, "" if unknown: the
@@ -64,8 +63,7 @@ class LaunchRecipe:
     in_order: bool = False
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """How to run a node.
 
     `shapes` are the ranges of host values that are the shapes of the outputs.  `scratch` has
@@ -98,13 +96,13 @@ class Recipe:
         """The same recipe with renumbered slots."""
         launches = [
             [
-                replace(r, requires=r.requires.moved(slots), sources=tuple(
+                r._replace(requires=r.requires.moved(slots), sources=tuple(
                     (space, slots[k] if space == 0 else k) for space, k in r.sources))
                 for r in choice
             ]
             for choice in self.launches
         ]  # fmt: skip
-        return replace(self, host=self.host.moved(slots), launches=tuple(map(tuple, launches)))
+        return self._replace(host=self.host.moved(slots), launches=tuple(map(tuple, launches)))
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Recipe:
@@ -128,8 +126,7 @@ def _tuples(data: Any) -> Any:
 # --- making ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Lowered:
+class Lowered(NamedTuple):
     """A recipe and what is not stored on disk: the kernels, orders that may be valid for some
     extents only (with the range of host values to test), and scratch that Python fills, by its
     number: (function, start and end of its values, slots of its arrays)."""
@@ -211,8 +208,7 @@ _memory = Recent[str, Recipe](256)
 _disk = DiskCache(folder="recipes")
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """The hash of what a recipe depends on, and the program's slots; the cached recipe refers to a
     slot by its position here."""
 

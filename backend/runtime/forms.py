@@ -3,8 +3,7 @@ them, and a kernel may be specialised for some extents."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Node
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 NOTHING: frozenset[Node] = frozenset()
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """A form of a node: the folds that are loops in it, and the extents that are constants."""
 
     loops: frozenset[Node] = NOTHING

@@ -8,11 +8,10 @@ else through the primitives' NumPy implementations.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from types import CodeType, MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -139,8 +138,7 @@ def is_host_work(elements: Sequence[Expr]) -> bool:
 _OF_ARRAYS = ("extent", "stride", "read")
 
 
-@dataclass(frozen=True)
-class HostFunction:
+class HostFunction(NamedTuple):
     """Host expressions as plain data, which `function` compiles.
 
     `entries` are lists of strings and numbers that refer to earlier ones by their position:

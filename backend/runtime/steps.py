@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -164,8 +163,7 @@ Filled = tuple[Callable[[Sequence[Any], Sequence[HostArray]], HostArray], int, i
 Fits = tuple["Order", int, int]
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(NamedTuple):
     """The values of a lowered node that the host computes before any launch.
 
     `hosts` are the expressions.  The other fields refer to ranges and positions in them: `shapes`

@@ -10,8 +10,7 @@ that would decide by it ends the recording.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Never
+from typing import Any, NamedTuple, Never
 
 import numpy as np
 
@@ -83,8 +82,7 @@ class Growing(HostArray):
     size = nbytes
 
 
-@dataclass(frozen=True, eq=False)
-class Instruction:
+class Instruction(NamedTuple):
     """An instruction of replay.c.  Registers are numbers, addresses those of arrays."""
 
     kind: Kind

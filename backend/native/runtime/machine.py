@@ -31,7 +31,7 @@ def processor() -> str:
     """The CPU with its features and caches."""
     about = [platform.machine(), sys.platform]
     try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             first = file.read(8192).split("\n\n")[0].splitlines()
         moving = ("cpu MHz", "bogomips", "BogoMIPS", "apicid", "initial apicid", "core id",
                   "processor", "physical id", "microcode")  # fmt: skip

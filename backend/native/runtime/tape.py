@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -41,8 +41,7 @@ class TooLarge(Unrecordable):
     """More memory than a tape may ask for: so for these extents."""
 
 
-@dataclass(frozen=True, eq=False)
-class Launch:
+class Launch(NamedTuple):
     """A kernel's arguments and tasks.  `given` says which scalars are a parameter of the program:
     (position, its number); `errors`: an array for what fails; `in_order`: as `Kernel.in_order`."""
 
@@ -63,31 +62,27 @@ class Launch:
         return 1 if few or self.in_order else min(self.tasks, threads.thread_count())
 
 
-@dataclass(frozen=True, eq=False)
-class Fill:
+class Fill(NamedTuple):
     """Zeros."""
 
     target: HostArray
 
 
-@dataclass(frozen=True, eq=False)
-class Copy:
+class Copy(NamedTuple):
     """One dense array into another of its size."""
 
     target: HostArray
     source: HostArray
 
 
-@dataclass(frozen=True, eq=False)
-class Failure:
+class Failure(NamedTuple):
     """Nothing follows if something has failed in a launch of `kernel`, of which `errors` tells."""
 
     errors: HostArray
     kernel: Callable[[], Kernel]
 
 
-@dataclass(frozen=True, eq=False)
-class Call:
+class Call(NamedTuple):
     """A call of a library by `function`, a function of Python's.  It gets these arrays, some of
     which are somewhere else each time: it keeps no view of them."""
 
@@ -95,8 +90,7 @@ class Call:
     arrays: tuple[HostArray, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class State:
+class State(NamedTuple):
     """Part of the state of a loop.
 
     `now` stands for it in an iteration, `first` is its first value.  The last value is moved into
@@ -112,8 +106,7 @@ class State:
     source: int
 
 
-@dataclass(frozen=True, eq=False)
-class Loop:
+class Loop(NamedTuple):
     """Iterations `first` to `limit` − 1, as long as `test` holds; `counter` has their number.
 
     An iteration runs `testing`, which computes the test, `once` if it is the first, and `rest`.
@@ -134,8 +127,7 @@ class Loop:
     exchanged: list[tuple[Growing, Growing]]
 
 
-@dataclass(frozen=True, eq=False)
-class Branch:
+class Branch(NamedTuple):
     """One of two lists of operations."""
 
     test: HostArray
@@ -143,8 +135,7 @@ class Branch:
     other: list[Operation]
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluate:
+class Evaluate(NamedTuple):
     """Instructions that compute numbers for what follows."""
 
     code: list[Instruction]
@@ -250,8 +241,7 @@ def fresh(shape: tuple[int, ...], dtype: DType) -> HostArray:
     return np.ndarray(shape, dtype, raw, -address(raw) % 64)
 
 
-@dataclass(frozen=True)
-class Dependence:
+class Dependence(NamedTuple):
     """What host expressions depend on besides extents and strides.
 
     `reads`: elements of arrays; `params`: the numbers of parameters.
