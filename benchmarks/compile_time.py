@@ -231,7 +231,7 @@ PROGRAMS.update({name: functools.partial(npbench, name) for name in NPBENCH})
 
 # --- phases ----------------------------------------------------------------------------------
 
-PHASES = ("import", "trace", "passes", "plan", "key", "lower", "narrow", "text", "parse",
+PHASES = ("import", "trace", "passes", "graph", "plan", "key", "lower", "narrow", "text", "parse",
           "optimise", "code", "link", "nvrtc", "disk", "collector", "rest")  # fmt: skip
 
 
@@ -312,8 +312,8 @@ def measured(name: str, backend: str, warm: bool) -> dict[str, Any]:
     clock.imports()
     clock.collections()
     with clock.phase("import"):
-        passes, jit, disk = (
-            found("dsl.passes"),
+        optimised, jit, disk = (
+            found("driver.optimised"),
             found("driver.jit"),
             found("backend.runtime.disk_cache"),
         )
@@ -346,7 +346,10 @@ def measured(name: str, backend: str, warm: bool) -> dict[str, Any]:
             for part in outer:
                 owner = getattr(owner, part)
             clock.wrap(owner, attribute, phase)
-    clock.wrap(passes, "run_passes", "passes")
+    clock.wrap(optimised, "run_passes", "passes")
+    clock.wrap(optimised, "_written", "key")
+    clock.wrap(optimised._Written, "read", "graph")
+    clock.wrap(optimised._Written, "keep", "graph")
     clock.wrap(jit.Jit, "_trace", "trace")
     for attribute in ("get", "put"):
         clock.wrap(disk.DiskCache, attribute, "disk")

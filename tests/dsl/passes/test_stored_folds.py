@@ -85,6 +85,7 @@ def test_results_are_those_of_two_kernels(name, monkeypatch):
             found = td.jit(f, backend="cuda")(*args)
             with monkeypatch.context() as m:
                 m.setattr("treadle.dsl.passes.stored_folds._pair", lambda roots, gpu: None)
+                m.setattr("treadle.driver.optimised.LEAST", 1000)  # not the graph from disk
                 wanted = td.jit(lambda *args: f(*args), backend="cuda")(*args)
         for a, b, c in zip(found, wanted, td.jit(f, backend="reference")(*args), strict=True):
             assert np.array_equal(a, b)
@@ -99,6 +100,7 @@ def test_results_on_a_cpu_are_those_of_two_kernels(name, monkeypatch):
         found = td.jit(f, backend="native")(*args)
         with monkeypatch.context() as m:
             m.setattr("treadle.dsl.passes.stored_folds._pair", lambda roots, gpu: None)
+            m.setattr("treadle.driver.optimised.LEAST", 1000)  # not the graph from disk
             wanted = td.jit(lambda *args: f(*args), backend="native")(*args)
         for a, b, c in zip(found, wanted, td.jit(f, backend="reference")(*args), strict=True):
             assert np.array_equal(a, b)
