@@ -291,6 +291,10 @@ class Operators(Generic[V]):
             raise self._changed_by(
                 f"np.{ufunc.__name__}.at", suggestions.at_indices(ufunc.__name__)
             )
+        if any(isinstance(x, Operators) for x in kwargs.get("out", ())):
+            raise self._changed_by(
+                f"np.{ufunc.__name__} with out=", "Leave it out: the result is a new array"
+            )
         kwargs = _meaningful(kwargs)
         if (method != "__call__" or kwargs or target is None) and self._is_closed():
             return getattr(ufunc, method)(*of_numpy(inputs), **of_numpy(kwargs))

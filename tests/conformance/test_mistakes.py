@@ -385,6 +385,8 @@ MISTAKES = [
     ("td.hypot.reduce(A)", TRACING, "td.fold1(td.hypot, a, axis)", "td.fold1(td.hypot, A)"),
     ("td.add.at(K, [0, 0], 1)", TRACING, "a.at[indices].add(values)", "K.at[[0, 0]].add(1)"),
     ("td.multiply.outer(A, A)", TRACING, "a[:, None]", "A[:, None] * A"),
+    ("np.add(A, 1, out=A)", TRACING, "with out= changes | Leave it out", "np.add(A, 1)"),
+    ("np.add.reduce(m, out=A)", TRACING, "with out= changes | Leave it out", "np.add.reduce(m)"),
     ("td.save('a.npy', A)", AttributeError, "np.save(path, a) stores an array", ""),
     ("A.strides", AttributeError, "td.run(a) has", "td.run(A).strides"),
     # Functions of Python's that compare, and NumPy's and SciPy's of what is traced.
