@@ -77,6 +77,11 @@ class Label:
         """Whether there is a schedule with layers; `Auto()` has none."""
         return self.schedule is not None and bool(self.schedule.layers)
 
+    @property
+    def called(self) -> str:
+        """The name, or what the operation is called."""
+        return self.name or self.operation
+
     def grouping(self, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The extents by which elements are grouped, of a fold or scan over `extents`."""
         return extents if self.whole is None else tuple(map(constant, self.whole))
@@ -261,7 +266,7 @@ class Node(metaclass=_NodeType):
 
     def called(self) -> str:
         """The name of the array in error messages."""
-        return self.label.name or self.label.operation
+        return self.label.called
 
     def expressions(self) -> tuple[Expr, ...]:
         """All scalar expressions of the node, including shapes."""

@@ -149,7 +149,7 @@ def _show(extent: Expr) -> str:
         elif not isinstance(e, ir.Extent | ir.Param | ir.Const):
             return "?"
         if isinstance(e, ir.Extent):
-            name = e.node.label.name or e.node.label.operation
+            name = e.node.label.called
             text = text.replace(f"%{e.node.uid}.", f"{name}.")
     return text
 

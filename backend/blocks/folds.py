@@ -206,7 +206,7 @@ class Folds(Scans):
         def fold(shape: Shape, count: int, moved: Mapping[Expr, Expr]) -> Fold:
             elements = substitute(node.elements, dict(moved))
             return Fold(shape, (constant(count),), elements, node.combine, None, known, known,
-                        label=Label(LEAVES, node.label.name), where=node.where)  # fmt: skip
+                        label=Label(LEAVES, node.label.called), where=node.where)  # fmt: skip
 
         shape = (*node.outer[:axis], constant(full), *node.outer[axis:])
         moved: dict[Expr, Expr] = {Index(k): Index(k + columns) for k in range(outer)}
@@ -238,7 +238,7 @@ class Folds(Scans):
             elements = at.choose(at.less(at_row[outer], full), elements, ends_)
         total = Fold(node.outer, (constant(full + bool(rest)),), elements, node.combine,
                      node.init, node.results, node.epilogue,
-                     label=Label(PARTIALS, node.label.name), where=node.where)  # fmt: skip
+                     label=Label(PARTIALS, node.label.called), where=node.where)  # fmt: skip
         blocks = self._local(total, free=within).blocks(self.program.params)
         stage = self._add(blocks, list(total.leaves))
         self._takes(stage, self.instead.get(node, node))
@@ -261,7 +261,7 @@ class Folds(Scans):
 def _leaves_of(fold: Fold, shape: Shape, count: int, moved: Mapping[Expr, Expr]) -> Fold:
     """Folds of `count` elements each."""
     known = result_variables(fold.elements)
-    label = Label(LEAVES, fold.label.name, None, fold.label.deterministic)
+    label = Label(LEAVES, fold.label.called, None, fold.label.deterministic)
     elements = substitute(fold.elements, dict(moved))
     return Fold(shape, (constant(count),), elements, fold.combine, None, known, known, label=label,
                 where=fold.where)  # fmt: skip
@@ -273,13 +273,13 @@ def _of_rows(fold: Fold) -> Fold:
     known, last = result_variables(fold.elements), len(fold.inner) - 1
     elements = substitute(fold.elements, {Index(last): Index(last + 1)})
     return Fold(fold.inner[:-1], (constant(1), fold.inner[-1]), elements, fold.combine, None, known,
-                known, label=Label(LEAVES, fold.label.name), where=fold.where)  # fmt: skip
+                known, label=Label(LEAVES, fold.label.called), where=fold.where)  # fmt: skip
 
 
 def _in_order(fold: Fold, shape: Shape, count: int, elements: Sequence[Expr]) -> Fold:
     """`count` elements each, however many, from left to right, beginning with the neutral one."""
     known = result_variables(fold.elements)
-    label = Label(PARTIALS, fold.label.name, None, True)
+    label = Label(PARTIALS, fold.label.called, None, True)
     return Fold(shape, (constant(count),), tuple(elements), fold.combine, None, known, known,
                 label=label, where=fold.where)  # fmt: skip
 

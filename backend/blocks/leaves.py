@@ -44,7 +44,7 @@ class Leaves:
         self.extra: list[Expr] = []
         elements = self._elements()
         self.rows, self.length = Param("leaves", int64), Param("length", int64)
-        label = Label(LEAVES, node.label.name, None, node.label.deterministic)
+        label = Label(LEAVES, node.label.called, None, node.label.deterministic)
         made = Fold((self.rows,), (self.length,), elements, node.combine, None,
                     label=label, where=node.where)  # fmt: skip
         self.program = BlockProgram.over(
@@ -155,7 +155,7 @@ class Leaves:
 
 def together(node: Fold, leaves: Sequence[Expr], count: Expr) -> Fold:
     """The fold of everything, given the results of its leaves."""
-    label = Label(PARTIALS, node.label.name, None, node.label.deterministic)
+    label = Label(PARTIALS, node.label.called, None, node.label.deterministic)
     return Fold((), (count,), tuple(leaves), node.combine, node.init, node.results, node.epilogue,
                 label=label, where=node.where)  # fmt: skip
 

@@ -157,7 +157,7 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     token = _token(text, blocks, needed)
     label = blocks.node.label
     # (Dashboards show the words between hyphens up to the first that is not of letters.)
-    layer = f"{name}-{re.sub(r'[^A-Za-z0-9]+', '-', label.name or label.operation)}-{token}"
+    layer = f"{name}-{re.sub(r'[^A-Za-z0-9]+', '-', label.called)}-{token}"
     program = f"{layer}-program"
     graph: dict[Any, Any] = {program: text}
     several = len(blocks.results) > 1

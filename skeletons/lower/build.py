@@ -482,7 +482,7 @@ def array_name(leaf: Leaf) -> str:
     if isinstance(leaf.node, Input):
         return leaf.node.name
     label = leaf.node.label
-    name = label.name or label.operation
+    name = label.called
     return name if len(leaf.node.outputs) == 1 else f"{name}{leaf.component}"
 
 
@@ -493,7 +493,7 @@ def _identifier(name: str) -> str:
 
 def kernel_name(node: Node, suffix: str = "") -> str:
     """The operation (or the user's name for it), the phase and the user's line."""
-    parts = [_identifier(node.label.name or node.label.operation)]
+    parts = [_identifier(node.label.called)]
     if suffix:
         parts.append(suffix)
     if node.where is not None:

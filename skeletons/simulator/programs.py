@@ -98,7 +98,7 @@ def pattern_of(
     addresses = _Addresses(
         bodies, reads, bases, host, domain, inside, _Store(target, valid, made, end)
     )
-    name = node.label.name or node.label.operation
+    name = node.label.called
     placed.append(Placed("result", end, made))
     return Pattern(name, domain, addresses, end + math.prod(made), tuple(placed))
 
@@ -179,7 +179,7 @@ def _called(program: TracedProgram, node: graph.Node) -> str:
     if isinstance(node, graph.Input):
         names = [source.name for source in program.arguments if source is node]
         return names[0] if names else node.name
-    return node.label.name or node.label.operation
+    return node.label.called
 
 
 def _chosen(
@@ -192,7 +192,7 @@ def _chosen(
     made = [n for n in kernels if kernel in (None, n.label.name, n.label.operation, numbers[n])]
     if len(made) == 1:
         return made[0]
-    names = ", ".join(f"{n.label.name or n.label.operation} {numbers[n]}" for n in kernels)
+    names = ", ".join(f"{n.label.called} {numbers[n]}" for n in kernels)
     asked = "" if kernel is None else f" called {kernel!r} (it may be fused into another)"
     if not kernels:
         others = {n.label.operation for n in graph.topological(program.roots)

@@ -282,6 +282,9 @@ def test_layers_have_the_names_of_operations() -> None:
 
     got = td.jit(smooth)(da.from_array(matrix((20, 30)), chunks=10))
     assert any(dask.utils.key_split(name) == "smooth-five-points" for name in got.dask.layers)
+    mean = td.jit(lambda a: td.mean(a, axis=0))(da.from_array(matrix((3000, 8)), chunks=(500, 8)))
+    layers = {dask.utils.key_split(name) for name in mean.dask.layers}
+    assert not any("leaves" in name for name in layers) and "lambda-mean" in layers
     again = td.jit(smooth)(da.from_array(matrix((20, 30)), chunks=10))
     assert got.name == again.name  # equal work has equal keys
 
