@@ -24,7 +24,7 @@ from ..graphs.rebuild import Rebuilder
 from ..scalar import apply_primitive
 from .base import Context
 from .short_axes import is_free
-from .updates import SHORT, along
+from .updates import COLUMNS, along
 from .vertical import checked_by_data
 
 
@@ -83,7 +83,7 @@ def _by_column(node: Permute, of: Generate) -> Permute | None:
     """The permute with an axis of the columns."""
     last = Index(len(node.domain) - 1)
     columns = _columns(of.elements[0], last)
-    if columns is None or not 2 <= len(columns) <= SHORT or min(columns) < 0:
+    if columns is None or not 2 <= len(columns) <= COLUMNS or min(columns) < 0:
         return None
     places = sorted(columns)
     column = along(last, [constant(c) for c in places])

@@ -4,7 +4,7 @@
 
 The sources are visited once, and what the updates share is computed once.  The merged permute has
 one more axis, of constant extent, along which a `cond` chooses the update; the lowering for CPUs
-unrolls it (`SHORT` updates at most).  A GPU visits the sources of each update by themselves: its
+unrolls it (`COLUMNS` updates at most).  A GPU visits the sources of each update by themselves: its
 atomic updates take longer than what they share.
 """
 
@@ -22,8 +22,9 @@ from ..scalar import apply_primitive
 from .base import Context
 from .horizontal import _common
 
-#: Updates of one kernel, at most.
-SHORT = 16
+#: Updates of one kernel, at most; and so many columns of a row (`columns.py`), which have the same
+#: index otherwise.
+SHORT, COLUMNS = 8, 16
 
 
 def fuse_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

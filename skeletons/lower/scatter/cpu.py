@@ -53,7 +53,7 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import Combine, Permute, Shape, known
 from treadle.dsl.passes.recognise import counts_in_bytes, is_count
 from treadle.dsl.passes.rows import NARROW
-from treadle.dsl.passes.updates import SHORT
+from treadle.dsl.passes.updates import COLUMNS
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
 from ...ir import arithmetic as at
@@ -611,7 +611,7 @@ def _alternatives(roots: tuple[Expr, ...], domain: Shape) -> list[tuple[Expr, ..
     otherwise the roots."""
     last, n = Index(len(domain) - 1), known(domain[-1])
     chooses = any(isinstance(e, Cond) and last in e.args[0].args for e in walk(roots))
-    if len(domain) < 2 or n is None or n > SHORT or not chooses:
+    if len(domain) < 2 or n is None or n > COLUMNS or not chooses:
         return [roots]
 
     return [rewrite(roots, simplify.chosen, {last: constant(k)}) for k in range(n)]
