@@ -234,7 +234,7 @@ INSTEAD = by_name({
     "custom_linear_solve": "td.linalg.solve(a, b), or td.fixed_point(f, x0, tol)",
     "clear_caches": "the programs called last are kept, and code on disk, in TREADLE_CACHE_DIR",
     "Mesh NamedSharding PartitionSpec": "td.shard(a, devices=4) cuts an array along its first axis",
-    "device_count devices default_backend local_devices": "td.backends() says what works here",
+    "device_count devices default_backend default_device local_devices": "td.backends() says what works here",
     "defvjp defjvp custom_vjp custom_jvp custom_gradient": "f = td.rule(f), then @f.vjp or @f.jvp",
     "autograd backward": "td.grad(f) is the function that computes the gradient of f",
     "manual_seed": "key = td.random.key(0), which functions of td.random take",
@@ -309,6 +309,9 @@ INSTEAD = by_name({
     "nn": "write the functions: td.maximum(x, 0), td.tanh(x), 1 / (1 + td.exp(-x))",
     "top_k topk": "td.sort(a, descending=True)[..., :k], td.argsort(a, descending=True)[..., :k]",
     "rsqrt": "1 / td.sqrt(x)",
+    "integer_pow": "x ** n",
+    "broadcast_in_dim": "td.broadcast_to(a[:, None], shape)",
+    "rng_uniform": "td.random.uniform(key, shape)",
     "gelu": "x / 2 * (1 + td.erf(x / 2**0.5))",
     "ndtr": "(1 + td.erf(x / 2**0.5)) / 2",
     "xlogy": "td.where(x == 0, 0, x * td.log(y))",
@@ -319,7 +322,7 @@ INSTEAD = by_name({
     "psi": "td.digamma(x)",
     "factorial": "math.factorial(n), or td.cumprod(td.arange(1, n + 1)) for a table",
     "logit": "td.log(p / (1 - p))",
-    "polygamma betainc zeta erfinv erf_inv gammainc jv j0 j1":
+    "polygamma betainc zeta erfinv erf_inv igamma igammac gammainc jv j0 j1 bessel_i0e bessel_i1e":
         "td.foreign(f, x) calls a compiled function of numbers inside a kernel, as one of "
         "scipy.special.cython_special by ctypes; td.erf, td.lgamma and td.digamma are here",
     "cat": "td.concat(arrays, axis)",
@@ -605,6 +608,8 @@ _KEYWORDS = {
         "stencil.": "It is called where the array is, td.stencil(f, a), in a function with @td.jit",
         "where.":
             "The indices where it holds are td.nonzero(p), the elements a[p] or td.filter(f, a)",
+        "where.size where.fill_value":
+            "td.nonzero(p) are the indices: extents may depend on what arrays hold",
         "unique.axis": "Of rows, outside of compiled functions: np.unique(a, axis=0)",
         "choice. integers. integers.* permutation. shuffle.":
             "The first argument is a key, td.random.key(0)",
@@ -625,7 +630,6 @@ _KEYWORDS = {
         "debug_nans": "td.any(td.isnan(a)) finds NaN, of an intermediate result that f returns",
         "enable_x64": "Floats have 64 bits unless an array has 32: leave it out",
         "unroll": "Steps are run as they are: leave it out",
-        "vjp.has_aux": "Return (y, aux) from f; the cotangent of aux is td.zeros_like(aux)",
         "nopython": "Everything is compiled: leave it out",
         "parallel": "Everything is parallel: leave it out",
         "cache": "Compiled code is cached on disk automatically: leave it out",

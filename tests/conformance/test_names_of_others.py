@@ -27,7 +27,7 @@ random.bernoulli random.categorical random.gumbel random.laplace random.dirichle
 random.multivariate_normal random.lognormal random.chisquare random.sum linalg.sin fft.abs
 tree_flatten ravel_pytree pure_callback debug_nans enable_x64 psum named_scope logcumsumexp
 broadcasted_iota dot_general sort_key_val population_count rev softplus log_softmax signal image
-dtypes random.t random.maxwell
+dtypes random.t random.maxwell igamma integer_pow broadcast_in_dim default_device
 """
 
 
