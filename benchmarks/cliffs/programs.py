@@ -301,3 +301,116 @@ def loops_that_differ_in_length(small: int) -> Cliff:
         return out
 
     return Cliff({"": natural}, {"numba": peer}, np.arange(1, 200_000 // small, dtype=np.int64))
+
+
+@cliff
+def breadth_first_search_of_rodinia(small: int) -> Cliff:
+    """The distances of the nodes of a graph from one of them, by a queue."""
+    random, n = np.random.default_rng(3), 100_000 // small
+    rows = np.concatenate([[0], np.cumsum(random.integers(1, 8, n))])
+    to = random.integers(0, n, rows[-1])
+
+    def natural(rows: Any, to: Any) -> Any:
+        def visit(s: Any) -> Any:
+            distance, queue, first, end = s
+            node = queue[first]
+
+            def edge(e: Any, s: Any) -> Any:
+                distance, queue, end = s
+                new = distance[to[e]] < 0
+                distance = td.cond(new, distance.at[to[e]].set(distance[node] + 1), distance)
+                queue = td.cond(new, queue.at[end].set(to[e]), queue)
+                return distance, queue, td.where(new, end + 1, end)
+
+            inner = td.loop(rows[node], rows[node + 1], edge, (distance, queue, end))
+            return inner[0], inner[1], first + 1, inner[2]
+
+        n = rows.shape[0] - 1
+        start = td.full(n, -1).at[0].set(0), td.zeros(n, td.int64), 0, 1
+        return td.while_loop(lambda s: s[2] < s[3], visit, start)[0]
+
+    @compiled
+    def peer(rows: Any, to: Any) -> Any:
+        n = len(rows) - 1
+        distance, queue = np.full(n, -1), np.zeros(n, np.int64)
+        distance[0], first, end = 0, 0, 1
+        while first < end:
+            node = queue[first]
+            first += 1
+            for e in range(rows[node], rows[node + 1]):
+                if distance[to[e]] < 0:
+                    distance[to[e]] = distance[node] + 1
+                    queue[end] = to[e]
+                    end += 1
+        return distance
+
+    return Cliff({"": natural}, {"numba": peer}, rows, to)
+
+
+@cliff
+def gas_on_transposes(small: int) -> Cliff:
+    """Euler's equations of a gas, by one function for fluxes along the first axis."""
+    n, steps, gamma = 200 // min(small, 5), 10, 1.4
+    gas = np.ones((4, n, n))
+    gas[:, : n // 2] = np.array([0.125, 0.0, 0.0, 0.25])[:, None, None]
+    gas[1], gas[2], gas[3, n // 2 :] = 0.1 * gas[0], 0.05 * gas[0], 2.5
+
+    def natural(gas: Any) -> Any:
+        def change(gas: Any) -> Any:
+            rho, along, beside, energy = gas
+            u, v = along / rho, beside / rho
+            p = (gamma - 1) * (energy - 0.5 * (along * u + beside * v))
+            fluxes = along, along * u + p, beside * u, (energy + p) * u
+            speed = td.abs(u) + td.sqrt(gamma * p / rho)
+            top = td.maximum(speed, td.roll(speed, -1, 0))
+            sides = [0.5 * (f + td.roll(f, -1, 0)) - 0.5 * top * (td.roll(q, -1, 0) - q)
+                     for f, q in zip(fluxes, gas, strict=True)]  # fmt: skip
+            return [f - td.roll(f, 1, 0) for f in sides]
+
+        def step(gas: Any) -> Any:
+            rho, x, y, energy = gas
+            turned = [q.T for q in change([rho.T, y.T, x.T, energy.T])]
+            turned[1], turned[2] = turned[2], turned[1]
+            return tuple(q - 0.1 * (a + b)
+                         for q, a, b in zip(gas, change(gas), turned, strict=True))  # fmt: skip
+
+        return td.iterate(steps, step, tuple(gas))
+
+    @compiled
+    def side(rho: Any, a: Any, b: Any, energy: Any) -> Any:
+        u, v = a / rho, b / rho
+        p = (gamma - 1) * (energy - 0.5 * (a * u + b * v))
+        return a, a * u + p, b * u, (energy + p) * u, abs(u) + np.sqrt(gamma * p / rho)
+
+    @compiled
+    def flux(r: Any, a: Any, b: Any, e: Any, s: Any, c: Any, d: Any, f: Any) -> Any:
+        r1, a1, b1, e1, left = side(r, a, b, e)
+        r2, a2, b2, e2, right = side(s, c, d, f)
+        top = max(left, right)
+        return (
+            0.5 * (r1 + r2) - 0.5 * top * (s - r), 0.5 * (a1 + a2) - 0.5 * top * (c - a),
+            0.5 * (b1 + b2) - 0.5 * top * (d - b), 0.5 * (e1 + e2) - 0.5 * top * (f - e),
+        )  # fmt: skip
+
+    @compiled
+    def peer(gas: Any) -> Any:
+        q = gas.copy()
+        down, across = np.empty((n, n, 4)), np.empty((n, n, 4))
+        for _ in range(steps):
+            for i in range(n):
+                for j in range(n):
+                    k, m = i + 1 if i < n - 1 else 0, j + 1 if j < n - 1 else 0
+                    f = flux(q[0, i, j], q[1, i, j], q[2, i, j], q[3, i, j],
+                             q[0, k, j], q[1, k, j], q[2, k, j], q[3, k, j])  # fmt: skip
+                    down[i, j, 0], down[i, j, 1], down[i, j, 2], down[i, j, 3] = f
+                    f = flux(q[0, i, j], q[2, i, j], q[1, i, j], q[3, i, j],
+                             q[0, i, m], q[2, i, m], q[1, i, m], q[3, i, m])  # fmt: skip
+                    across[i, j, 0], across[i, j, 2], across[i, j, 1], across[i, j, 3] = f
+            for i in range(n):
+                for j in range(n):
+                    for c in range(4):
+                        change = down[i, j, c] - down[i - 1, j, c]
+                        q[c, i, j] -= 0.1 * (change + across[i, j, c] - across[i, j - 1, c])
+        return q[0], q[1], q[2], q[3]
+
+    return Cliff({"": natural}, {"numba": peer}, gas)

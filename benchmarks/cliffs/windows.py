@@ -183,3 +183,68 @@ def three_dimensions_short_rows(small: int) -> Cliff:
         return out
 
     return Cliff({"": natural}, {"numba": peer}, a)
+
+
+@cliff
+def similarity_of_skimage(small: int) -> Cliff:
+    """The mean structural similarity of two images: means of products over 7 × 7 windows."""
+    x = floats(768 // small, 1024 // small)
+    y = x + 0.1 * np.random.default_rng(4).random(x.shape)
+
+    def natural(x: Any, y: Any) -> Any:
+        def mean(a: Any) -> Any:
+            return td.mean(td.sliding_window_view(a, (7, 7)), axis=(2, 3))
+
+        mx, my = mean(x), mean(y)
+        vx, vy = (49 / 48 * (mean(a * a) - m * m) for a, m in ((x, mx), (y, my)))
+        vxy = 49 / 48 * (mean(x * y) - mx * my)
+        above = (2 * mx * my + 1e-4) * (2 * vxy + 9e-4)
+        return td.mean(above / ((mx * mx + my * my + 1e-4) * (vx + vy + 9e-4)))
+
+    @compiled
+    def peer(x: Any, y: Any) -> Any:
+        n, m = x.shape
+        total, columns, k = 0.0, np.zeros((5, m)), 49 / 48
+        for i in range(n):
+            for j in range(m):
+                a, b = x[i, j], y[i, j]
+                columns[0, j] += a
+                columns[1, j] += b
+                columns[2, j] += a * a
+                columns[3, j] += b * b
+                columns[4, j] += a * b
+            if i < 6:
+                continue
+            s0 = s1 = s2 = s3 = s4 = 0.0
+            for j in range(6):
+                s0 += columns[0, j]
+                s1 += columns[1, j]
+                s2 += columns[2, j]
+                s3 += columns[3, j]
+                s4 += columns[4, j]
+            for j in range(m - 6):
+                s0 += columns[0, j + 6]
+                s1 += columns[1, j + 6]
+                s2 += columns[2, j + 6]
+                s3 += columns[3, j + 6]
+                s4 += columns[4, j + 6]
+                mx, my = s0 / 49, s1 / 49
+                vx, vy = k * (s2 / 49 - mx * mx), k * (s3 / 49 - my * my)
+                above = 2 * k * (s4 / 49 - mx * my) + 9e-4
+                below = (mx * mx + my * my + 1e-4) * (vx + vy + 9e-4)
+                total += (2 * mx * my + 1e-4) * above / below
+                s0 -= columns[0, j]
+                s1 -= columns[1, j]
+                s2 -= columns[2, j]
+                s3 -= columns[3, j]
+                s4 -= columns[4, j]
+            for j in range(m):
+                a, b = x[i - 6, j], y[i - 6, j]
+                columns[0, j] -= a
+                columns[1, j] -= b
+                columns[2, j] -= a * a
+                columns[3, j] -= b * b
+                columns[4, j] -= a * b
+        return total / ((n - 6) * (m - 6))
+
+    return Cliff({"": natural}, {"numba": peer}, x, y)
