@@ -421,7 +421,7 @@ class _Case:
             own = kernel_seconds(t, self.size, self.on, computed, self.count)
             yield _Alternative(KERNEL, frozenset(), own, own, own)
         loaded = every - {EPILOGUE}
-        if t.name == "float64" and loaded and not self.checked:
+        if t.name == "float64" and loaded and not (precise or self.checked):
             m, k, n = self.size
             if all(operands.sources(self.operand(p), casts=True) is not None for p in loaded):
                 elements = self.count * ((LEFT in loaded) * m * k + (RIGHT in loaded) * k * n)
