@@ -234,7 +234,8 @@ INSTEAD = by_name({
     "custom_linear_solve": "td.linalg.solve(a, b), or td.fixed_point(f, x0, tol)",
     "clear_caches": "the programs called last are kept, and code on disk, in TREADLE_CACHE_DIR",
     "Mesh NamedSharding PartitionSpec": "td.shard(a, devices=4) cuts an array along its first axis",
-    "device_count devices default_backend default_device local_devices": "td.backends() says what works here",
+    "device_count devices default_backend default_device local_devices":
+        "td.backends() says what works here",
     "defvjp defjvp custom_vjp custom_jvp custom_gradient": "f = td.rule(f), then @f.vjp or @f.jvp",
     "autograd backward": "td.grad(f) is the function that computes the gradient of f",
     "manual_seed": "key = td.random.key(0), which functions of td.random take",

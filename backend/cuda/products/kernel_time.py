@@ -57,7 +57,7 @@ def kernel_seconds(t: ScalarType, size: tuple[int, int, int], on: Machine, compu
 #: capability, where these are made for it; the fraction of them that the kernel reaches; seconds in
 #: which a wave of blocks begins and ends.
 TENSOR64 = {80: 64, 90: 128}
-REACHED, WAVE = 0.6, 5e-6
+REACHED, WAVE = 0.5, 5e-6
 
 
 def tensor_seconds(size: tuple[int, int, int], on: Machine, arch: str, computed: int, count: int
