@@ -13,8 +13,8 @@ fusion the same classes represent kernels: `epilogue` then contains the consumer
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
 
 from .errors import Location
 from .expr import Const, Expr, Extent, Index, Read, Var, constant, primitive, substitute
@@ -376,6 +376,19 @@ class Scan(Node):
 
     def bodies(self) -> tuple[Expr, ...]:
         return (*self.elements, *(self.init or ()), *self.combine.results, *self.epilogue)
+
+
+Reduction = TypeVar("Reduction", bound=Fold | FoldSeg | Scan)
+
+
+def over(node: Reduction, elements: Sequence[Expr], combine: Combine,
+         init: tuple[Expr, ...] | None, label: Label) -> Reduction:  # fmt: skip
+    """The same fold or scan of other elements, by another function, and without an epilogue."""
+    given = {"elements": tuple(elements), "combine": combine, "init": init}
+    fields = [f for f in node.fields if f not in ("results", "epilogue")]
+    make: Callable[..., Reduction] = type(node)
+    return make(*[given[f] if f in given else getattr(node, f) for f in fields],
+                label=label, where=node.where)  # fmt: skip
 
 
 class Recurrence(Node):

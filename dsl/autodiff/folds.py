@@ -25,6 +25,7 @@ from ..graph import (
     Shape,
     canonical_combine,
     indices,
+    over,
 )
 from ..operations.indexing.row_major import linear
 from ..operations.reducing.recurrences import scan
@@ -42,7 +43,7 @@ from .expressions import (
     shifted,
     zero,
 )
-from .forward import Forward, forward_rule, tangent_of
+from .forward import Forward, forward_rule
 from .reads import summed
 from .reverse import Bars, Reverse, adjoint, own, reverse_rule, through_epilogue
 
@@ -64,13 +65,9 @@ def _apply(name: str, *operands: Expr) -> Expr:
 
 
 @forward_rule(Fold)
-def _fold_tangents(f: Forward, node: Fold) -> None:
-    def make(elements: tuple[Expr, ...], combine: Combine, init: tuple[Expr, ...] | None) -> Fold:
-        return Fold(node.outer, node.inner, elements, combine, init,
-                    label=tangent_of(node), where=node.where)  # fmt: skip
-
-    moved, _ = f.combined(node.combine, node.elements, node.init, make)
-    f.epilogue(node, moved)
+@forward_rule(FoldSeg)
+def _fold_tangents(f: Forward, node: Fold | FoldSeg) -> None:
+    f.epilogue(node, f.combined(node)[0])
 
 
 @reverse_rule(Fold)
@@ -122,8 +119,7 @@ class _Folded:
     def fold(
         self, elements: Sequence[Expr], combine: Combine, init: tuple[Expr, ...] | None
     ) -> Fold:
-        return Fold(self.node.outer, self.node.inner, tuple(elements), combine, init,
-                    label=adjoint(self.node), where=self.node.where)  # fmt: skip
+        return over(self.node, elements, combine, init, adjoint(self.node))
 
     def _of_init(self, g: Expr) -> Expr:
         """The sum of what every row contributes to the initial value."""
@@ -284,18 +280,6 @@ def _otherwise(p: Expr, at_end: Expr | None, inside: Expr | None, like: Expr) ->
 # --- segmented folds ---------------------------------------------------------------------------
 
 
-@forward_rule(FoldSeg)
-def _fold_seg_tangents(f: Forward, node: FoldSeg) -> None:
-    def make(
-        elements: tuple[Expr, ...], combine: Combine, init: tuple[Expr, ...] | None
-    ) -> FoldSeg:
-        return FoldSeg(node.outer, node.segments, node.extent, node.offsets, elements, combine,
-                       init, label=tangent_of(node), where=node.where)  # fmt: skip
-
-    moved, _ = f.combined(node.combine, node.elements, node.init, make)
-    f.epilogue(node, moved)
-
-
 @reverse_rule(FoldSeg)
 def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
     """As folds, with the cotangent of each element's segment."""
@@ -318,8 +302,7 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
     def fold(
         elements: tuple[Expr, ...], combine: Combine, init: tuple[Expr, ...] | None
     ) -> FoldSeg:
-        return FoldSeg(node.outer, node.segments, node.extent, node.offsets, elements, combine,
-                       init, label=label, where=node.where)  # fmt: skip
+        return over(node, elements, combine, init, label)
 
     seeds: Seeds = []
     starts: Seeds = []
@@ -407,12 +390,7 @@ _MOST_COMPONENTS = 3
 
 @forward_rule(Scan)
 def _scan_tangents(f: Forward, node: Scan) -> None:
-    def make(elements: tuple[Expr, ...], combine: Combine, init: tuple[Expr, ...] | None) -> Scan:
-        return Scan(node.shape, node.axis, elements, combine, init, node.form, node.reverse,
-                    label=tangent_of(node), where=node.where)  # fmt: skip
-
-    totals = node.form == "total"
-    moved, last = f.combined(node.combine, node.elements, node.init, make, totals)
+    moved, last = f.combined(node)
     f.epilogue(node, moved)
     for k, t in enumerate(last):
         if t is not None:

@@ -16,12 +16,16 @@ from ..expr import Expr, Read, Var
 from ..graph import (
     Barrier,
     Combine,
+    Fold,
+    FoldSeg,
     Generate,
     Input,
     Label,
     Leaf,
     Node,
+    Scan,
     canonical_combine,
+    over,
     topological,
 )
 from .arguments import constant_leaf
@@ -111,21 +115,15 @@ class Forward:
         """The tangent of a leaf, zeros if it has none."""
         return self.tangents.get(leaf) or constant_leaf(0, leaf, "no tangent")
 
-    def combined(
-        self,
-        combine: Combine,
-        elements: Sequence[Expr],
-        init: Sequence[Expr] | None,
-        make: Callable[[tuple[Expr, ...], Combine, tuple[Expr, ...] | None], Node],
-        totals: bool = False,
-    ) -> tuple[list[Leaf | None], list[Leaf | None]]:
-        """The tangents of what `make(elements, combine, init)` computes; of a scan with `totals`
-        also of those."""
+    def combined(self, node: Fold | FoldSeg | Scan
+                 ) -> tuple[list[Leaf | None], list[Leaf | None]]:  # fmt: skip
+        """The tangents of what a fold or a scan combines, and of a scan's totals."""
+        elements, init = node.elements, node.init
         moved = self.along(elements)
         starts = [None] * len(elements) if init is None else self.along(init)
         results: list[Leaf | None] = [None] * len(elements)
         last: list[Leaf | None] = [None] * len(elements)
-        for group, one in independent_parts(combine):
+        for group, one in independent_parts(node.combine):
             floats = [k for k in group if elements[k].type.is_inexact]
             still = all(moved[k] is None and starts[k] is None for k in floats)
             if still and not self.captures(one):
@@ -137,11 +135,12 @@ class Forward:
             first = None
             if init is not None:
                 first = (*([] if linear else [init[k] for k in group]), *beginning)
-            made = make((*values, *tangents), one if linear else self.dual(one), first)
+            both = one if linear else self.dual(one)
+            made = over(node, (*values, *tangents), both, first, tangent_of(node))
             count = len(values) + len(tangents)
             for j, k in enumerate(floats):
                 results[k] = made.leaf(len(values) + j)
-                if totals:
+                if isinstance(node, Scan) and node.form == "total":
                     last[k] = made.leaf(count + len(values) + j)
         return results, last
 
