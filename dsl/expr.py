@@ -392,6 +392,18 @@ def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> l
     return found
 
 
+def evaluated(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> list[Expr]:
+    """The expressions that are evaluated whenever `roots` are; it does not look into those for
+    which `into` (if given) is false."""
+    seen, stack = dict[Expr, None](), list(roots)
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen[e] = None
+            stack += e.args if into is None or into(e) else ()
+    return list(seen)
+
+
 def _walked(
     roots: Iterable[Expr], into: Callable[[Expr], bool] | None, known: Container[Expr] = ()
 ) -> list[Expr]:

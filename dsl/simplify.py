@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from . import late_binding as later
-from .expr import FALSE, TRUE, Apply, Cond, Const, Expr, Foreign, Proj, Read, walk
+from .expr import FALSE, TRUE, Apply, Cond, Const, Expr, Foreign, Proj, Read, evaluated, walk
 from .primitives import TABLE, Primitive, convert, is_rounded, value_of
 from .types import ScalarType, bool_, int64
 
@@ -128,21 +128,11 @@ def also(value: Expr, *dropped: Expr) -> Expr:
 
 def _reading(roots: tuple[Expr, ...]) -> dict[Expr, None]:
     """The reads in `roots`, and the conditionals and loops that contain reads."""
-    found: dict[Expr, None] = {}
-    seen: set[Expr] = set()
-    stack = list(roots)
-    while stack:
-        e = stack.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        if isinstance(e, Apply | Foreign):
-            stack += e.args
-        elif isinstance(e, Read) or (
-            isinstance(e, Proj) and any(isinstance(x, Read) for x in walk((e,)))
-        ):
-            found[e] = None
-    return found
+    return dict.fromkeys(
+        e for e in evaluated(roots, lambda e: isinstance(e, Apply | Foreign))
+        if isinstance(e, Read)
+        or (isinstance(e, Proj) and any(isinstance(x, Read) for x in walk((e,))))
+    )  # fmt: skip
 
 
 _EXACTLY = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}

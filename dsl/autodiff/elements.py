@@ -23,6 +23,7 @@ from ..expr import (
     Var,
     While,
     constant,
+    evaluated,
     substitute,
     walk,
 )
@@ -76,14 +77,7 @@ def _loops_as_nodes(r: Reverse, node: Generate) -> tuple[tuple[Expr, ...], list[
     mapping: dict[Expr, Expr] = {}
     made: list[Node] = []
     lifted: dict[Expr, ArrayLoop] = {}
-    seen: set[Expr] = set()
-    stack = list(node.elements)
-    while stack:
-        e = stack.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        stack += e.args
+    for e in evaluated(node.elements):
         if not isinstance(e, Proj) or not r.active(e):
             continue
         loop = e.args[0]

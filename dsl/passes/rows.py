@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from itertools import product
 from math import prod
 
-from ..expr import Apply, Const, Expr, Index, Read, constant, substitute, walk
+from ..expr import Apply, Const, Expr, Index, Read, constant, evaluated, substitute, walk
 from ..graph import Generate, Node
 from .cost import operations
 
@@ -95,18 +95,8 @@ def row_axes(elements: Sequence[Expr], shape: Sequence[Expr]) -> int | None:
 
 def _common(elements: Sequence[Expr], last: dict[Expr, int], axes: int) -> list[Expr]:
     """The largest expressions, outside of loops, that depend on the first `axes` axes only."""
-    found: list[Expr] = []
-    stack, seen = list(elements), set[Expr]()
-    while stack:
-        e = stack.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        if last[e] < axes:
-            found.append(e)
-        elif not isinstance(e, Read):
-            stack += e.args
-    return found
+    inside = evaluated(elements, lambda e: last[e] >= axes and not isinstance(e, Read))
+    return [e for e in inside if last[e] < axes]
 
 
 def row_members(elements: Sequence[Expr], shape: Sequence[Expr], axes: int

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 
 from ..analysis.polynomial import always_inside
-from ..expr import Apply, Expr, Index, Read, primitive, walk
+from ..expr import Apply, Expr, Index, Read, evaluated, primitive, walk
 from ..graph import Check, Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
 from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..primitives import Primitive
@@ -105,17 +105,4 @@ def _reads_all(reader: Node, read: Read) -> bool:
     axes = [e.axis if isinstance(e, Index) else -1 for e in read.args]
     every = sorted(axes) == list(range(len(over)))
     whole = every and all(over[k] is n for k, n in zip(axes, extents, strict=True))
-    return whole and _is_unguarded(read, reader.elements)
-
-
-def _is_unguarded(e: Expr, roots: Sequence[Expr]) -> bool:
-    """Whether evaluating `roots` always evaluates `e`."""
-    stack, seen = list(roots), set[Expr]()
-    while stack:
-        x = stack.pop()
-        if x is e:
-            return True
-        if x not in seen:
-            seen.add(x)
-            stack += x.args
-    return False
+    return whole and read in evaluated(reader.elements)

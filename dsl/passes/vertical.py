@@ -440,15 +440,12 @@ class Inliner:
         body = self.bodies[e.node][e.component]
         shape = e.node.outputs[e.component].shape
         rank = len(shape)
-        inside: set[Expr] = set()
         for x in walk((body,)):
             if isinstance(x, Read):
                 if not is_identity_read(x, rank) or x.node.outputs[x.component].shape != shape:
                     return None
-                inside |= set(x.args)
-        indices = [x for x in walk((body,)) if isinstance(x, Index)]
-        if any(_used_outside_reads(body, i) for i in indices):
-            return None
+        if any(isinstance(x, Index) for x in walk((body,), lambda x: not isinstance(x, Read))):
+            return None  # an index is used otherwise than to index what the body reads
 
         def move(x: Expr) -> Expr:
             if isinstance(x, Read):
@@ -456,21 +453,6 @@ class Inliner:
             return x
 
         return rewrite((body,), move)[0]
-
-
-def _used_outside_reads(body: Expr, index: Expr) -> bool:
-    """Whether a body uses an index otherwise than to index what it reads."""
-    stack, seen = [body], set()
-    while stack:
-        e = stack.pop()
-        if e in seen:
-            continue
-        seen.add(e)
-        if e is index:
-            return True
-        if not isinstance(e, Read):
-            stack += [*e.args, *e.scoped]
-    return False
 
 
 def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

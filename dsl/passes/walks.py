@@ -16,11 +16,24 @@ pass runs after producers are inlined, and finds them in the steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 from ..analysis.regions import regions
-from ..expr import Apply, Const, Expr, Foreign, Index, Loop, Read, Var, While, rewrite, walk
+from ..expr import (
+    Apply,
+    Const,
+    Expr,
+    Foreign,
+    Index,
+    Loop,
+    Read,
+    Var,
+    While,
+    evaluated,
+    rewrite,
+    walk,
+)
 from ..graph import Generate, Label, Leaf, Node, Recurrence, indices, topological
 from ..graphs.rebuild import Rebuilder
 from .base import Context, Fused
@@ -136,7 +149,7 @@ class _Split:
     def _without_early(self) -> Recurrence:
         """The recurrence reading what does not depend on its state."""
         node = self.node
-        always = _always(node.per_element(), lambda e: bool(self.free[e]))
+        always = evaluated(node.per_element(), lambda e: bool(self.free[e]))
         found = [e for e in always if self._is_early(e)]
         if not found:
             return node
@@ -158,7 +171,7 @@ class _Split:
     def _late(self, node: Recurrence) -> dict[int, list[Expr]]:
         """The collected components that are costly to compute from what a step computes anyway, by
         number, and the values to store for each instead."""
-        computed, free = {*_always(node.steps), *node.state}, _free(node)
+        computed, free = {*evaluated(node.steps), *node.state}, _free(node)
         found: dict[int, list[Expr]] = {}
         for k, e in enumerate(node.collected):
             cuts = [c for c in _parts(e, computed) if free[c]]
@@ -187,18 +200,6 @@ def is_costly(e: Expr, computed: set[Expr]) -> bool:
         if slow or isinstance(part, Loop | While | Foreign):
             return True
     return operations((e,)) - operations(computed) > HIDDEN
-
-
-def _always(roots: Sequence[Expr], into: Callable[[Expr], bool] | None = None) -> list[Expr]:
-    """The expressions that are evaluated whenever `roots` are; it does not look into those for
-    which `into` (if given) is false."""
-    seen, stack = dict[Expr, None](), list(roots)
-    while stack:
-        e = stack.pop()
-        if e not in seen:
-            seen[e] = None
-            stack += e.args if into is None or into(e) else ()
-    return list(seen)
 
 
 def _parts(e: Expr, computed: set[Expr]) -> list[Expr]:
