@@ -143,12 +143,16 @@ class _Sequential:
             {j for j in range(k) if makes[j] & uses[k] or uses[j] & makes[k] or makes[j] & makes[k]}
             for k in range(len(parts))
         ]
-        left, made = list(range(len(parts))), list[int]()
-        while left:
+        ready, made = [k for k, first in enumerate(after) if not first], list[int]()
+        while ready:
             last = parts[made[-1]].tests if made else ()
-            ready = [k for k in left if after[k].issubset(made)]
             made.append(max(ready, key=lambda k: (len(_shared(last, parts[k].tests)), -k)))
-            left.remove(made[-1])
+            ready.remove(made[-1])
+            for k in range(made[-1] + 1, len(parts)):
+                if made[-1] in after[k]:
+                    after[k].remove(made[-1])
+                    if not after[k]:
+                        ready.append(k)
         return [parts[k] for k in made]
 
     def _previous(self, write: int) -> Read | None:
