@@ -32,7 +32,14 @@ from .frontend.refusals import (
     no_operand,
     refuse_grid,
 )
-from .frontend.tracing import Scope, Scoped, current_scope, is_tracing, reject_escaped
+from .frontend.tracing import (
+    Scope,
+    Scoped,
+    current_scope,
+    enclosing_kernel,
+    is_tracing,
+    reject_escaped,
+)
 from .node import Check
 from .primitives import TABLE, floating
 from .types import (
@@ -251,9 +258,16 @@ class Scalar(Operators["Scalar"], Scoped):
         )
 
     def __getitem__(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        if all(part is ... for part in parts) and len(parts) < 2:
+            return self
+        if enclosing_kernel() is None and all(part is None or part is ... for part in parts):
+            return later.as_array(self)[index]
         raise TracingError(
             f"a scalar of type {self._expr.type} cannot be indexed.",
-            hint="Index the array itself: a[i, j] inside a kernel is a gather.",
+            hint="Index the array itself: a[i, j] inside a kernel is a gather."
+            if enclosing_kernel() is not None
+            else "It is one number: x[None] makes an array of it.",
         )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

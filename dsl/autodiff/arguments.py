@@ -10,8 +10,11 @@ from .. import simplify
 from ..array import Array, generated
 from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Read, walk
+from ..frontend.call_cache import data_number
+from ..frontend.evaluation import number
 from ..frontend.refusals import called
 from ..frontend.sources import as_array, is_arraylike
+from ..frontend.tracing import is_tracing
 from ..graph import ArrayLoop, Generate, Input, Label, Leaf, Node, ended, topological
 from ..graphs.rebuild import Rebuilder
 from ..operations.control import is_constant
@@ -131,21 +134,22 @@ class Variable:
         strong: Expr | None = None
         weak = False
         if scalar:
-            expression = lift(value, operation)
+            literal = isinstance(value, int | float | complex) and not is_tracing()
+            expression = lift(data_number(value) if literal else value, operation)
             strong, weak = as_strong(expression), expression.weak
             array = generated((), (strong,), name)
         else:
             array = as_array(value, operation)
         for t in array.types:
             if not t.is_inexact:
+                instead = {
+                    "grad": "leave it out of argnums",
+                    "value_and_grad": "leave it out of argnums",
+                    "jvp": "give None as its tangent",
+                }.get(operation, "leave it out: a function of the others, lambda x: f(x, n)")
                 raise DTypeError(
                     f"{operation}: the argument {path or name} is {t}, and has no gradient.",
-                    hint="Convert it to a float, x.astype(td.float64) or 3.0 for 3; or leave it "
-                    + (
-                        "out of argnums."
-                        if operation in ("grad", "value_and_grad")
-                        else "out: a function of the other arguments, lambda x: f(x, n)."
-                    ),
+                    hint=f"Convert it to a float, x.astype(td.float64) or 3.0 for 3; or {instead}.",
                 )
         self.scalar, self.given, self.structure = scalar, array._leaves, array.structure
         self.shape = array._shape
@@ -164,7 +168,7 @@ class Variable:
     def like(self, leaves: Sequence[Leaf]) -> Any:
         """A value of the variable's form with these components."""
         if self.scalar:
-            return Scalar(leaves[0].at())
+            return number(leaves[0].at())
         return Array(leaves, self.structure, self.shape)
 
     def close(self) -> None:
@@ -252,7 +256,7 @@ class Substitution:
         if isinstance(value, Scalar):
             reads = [e for e in walk((value._expr,)) if isinstance(e, Read)]
             self._prepare([Leaf(e.node, e.component) for e in reads])
-            return Scalar(self._builder.expr(value._expr))
+            return number(self._builder.expr(value._expr))
         return value
 
 

@@ -7,6 +7,7 @@ and the arguments.  Derivatives ask the rule; programs that are run have the bar
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,6 +21,7 @@ from ..errors import (
     user_facing_maker,
     user_location,
 )
+from ..frontend.evaluation import number
 from ..frontend.refusals import called
 from ..frontend.sources import as_array
 from ..frontend.tracing import enclosing_kernel
@@ -40,7 +42,7 @@ from ..graphs.rebuild import Rebuilder
 from ..scalar import Scalar, as_strong, lift
 from ..shapes import require
 from ..types import kind_of_literal
-from .arguments import Substitution, constant_leaf, flatten, parts_in_order
+from .arguments import Substitution, constant_leaf, flatten, names_of, parts_in_order
 from .forward import Forward, transposed
 from .reverse import Reverse, moving, pulled, refused
 
@@ -75,7 +77,7 @@ class Form:
         for part, structure in zip(self._parts, self._like, strict=True):
             own = leaves[at : at + len(part)]
             at += len(part)
-            made.append(Scalar(own[0].at()) if structure is None
+            made.append(number(own[0].at()) if structure is None
                         else Array(tuple(own), structure, own[0].shape))  # fmt: skip
         return self._build(made)
 
@@ -303,6 +305,12 @@ class Rule:
                 hint=f"Write @{name}.vjp before a function (ybar, y, *args), or @{name}.jvp before "
                 "one (args, tangents).",
             )
+        if self._vjp is not None:
+            _require_parameters(
+                self._vjp, f"{name}.vjp", ("ybar", "y"), names_of(self._function, len(args))
+            )
+        if self._jvp is not None:
+            _require_parameters(self._jvp, f"{name}.jvp", ("args", "tangents"))
         form = Form(args, name)
         symbols = [symbol(leaf, f"argument of {name}") for leaf in form.leaves]
         result = self._function(*form.put([s.leaf() for s in symbols]))
@@ -336,6 +344,25 @@ class Rule:
         node = Barrier((*results, *form.leaves, *captured), ruled, len(results), label=Label(name),
                        where=user_location())  # fmt: skip
         return of_result.put(node.leaves[: len(results)])
+
+
+def _require_parameters(
+    function: Callable[..., object],
+    registered: str,
+    first: Sequence[str],
+    others: Sequence[str] = (),
+) -> None:
+    """Raise an error for a derivative that does not take these arguments."""
+    given = [*first, *(p.replace(" ", "_") for p in others)]
+    try:
+        inspect.signature(function).bind(*given)
+    except ValueError:  # a built-in without a signature
+        return
+    except TypeError as misfit:
+        raise TracingError(
+            f"the function given to @{registered} does not take what it is called with: {misfit}.",
+            hint=f"Write def _({', '.join(given)}): …",
+        ) from None
 
 
 @user_facing_maker

@@ -25,6 +25,7 @@ from ..errors import (
 from ..evaluator import evaluator
 from ..expr import Const, Expr, Var
 from ..frontend.call_cache import CallCache
+from ..frontend.evaluation import number
 from ..frontend.refusals import called, result_of
 from ..frontend.sources import as_array, use
 from ..frontend.tracing import enclosing_kernel
@@ -90,7 +91,7 @@ def _numbers(argnums: object, operation: str) -> list[int]:
     return numbers
 
 
-def _argnums(argnums: Any, count: int, operation: str) -> tuple[int, ...]:
+def _argnums(argnums: object, count: int, operation: str) -> tuple[int, ...]:
     numbers = _numbers(argnums, operation)
     for k in numbers:
         if not -count <= k < count:
@@ -121,13 +122,13 @@ def _pair(result: object, operation: str) -> tuple[Any, Any]:
         raise TracingError(
             f"{operation}: with has_aux=True the function returns the pair (value, aux), but "
             f"returned {called(result)}.",
-            hint="Return (loss, other).",
+            hint="Return (value, other).",
         )
     value, aux = result
     return value, aux
 
 
-def _loss(result: Any, operation: str) -> tuple[Leaf, bool]:
+def _loss(result: object, operation: str) -> tuple[Leaf, bool]:
     """The leaf of a differentiated function's result, and whether it was a number."""
     if not is_value(result):
         raise _no_number(result, operation)
@@ -157,7 +158,12 @@ def _require_function(f: object, operation: str, rest: str) -> None:
 
 
 def _differentiated(
-    f: Function, args: tuple[Any, ...], argnums: Any, has_aux: bool, memory: Any, operation: str
+    f: Function,
+    args: tuple[object, ...],
+    argnums: object,
+    has_aux: bool,
+    memory: object,
+    operation: str,
 ) -> tuple[Any, Any, Any]:
     """The value, the auxiliary results and the gradients."""
     _require_function(f, operation, "(f)(x)")
@@ -176,7 +182,7 @@ def _differentiated(
     variables = [v for own, _ in groups for v in own]
     result = result_of(f, symbols)
     result, aux = _pair(result, operation) if has_aux else (result, None)
-    root, number = _loss(result, operation)
+    root, is_number = _loss(result, operation)
     targets = [leaf for v in variables for leaf in v.leaves]
     limit = None if memory is None else byte_count(memory)
     if memory is not None and limit is None:
@@ -191,7 +197,7 @@ def _differentiated(
     for v in variables:
         v.close()
     value_leaf, *made = put.leaves([root, *bars])
-    value = Scalar(value_leaf.at()) if number else Array((value_leaf,))
+    value = number(value_leaf.at()) if is_number else Array((value_leaf,))
     gradients, at = [], 0
     for own, build in groups:
         parts = []
@@ -204,7 +210,7 @@ def _differentiated(
 
 
 def _in_kernel(
-    f: Function, args: tuple[Any, ...], chosen: tuple[int, ...], has_aux: bool, operation: str
+    f: Function, args: tuple[object, ...], chosen: tuple[int, ...], has_aux: bool, operation: str
 ) -> tuple[Any, Any, Any]:
     """Inside a scalar function: by the expressions alone."""
     symbols = list(args)
@@ -425,16 +431,27 @@ def _named_after(f: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return rename
 
 
+@overload
+def vjp(
+    f: Function, *args: object, has_aux: Literal[False] = False
+) -> tuple[Any, Callable[[object], Any]]: ...
+@overload
+def vjp(
+    f: Function, *args: object, has_aux: Literal[True]
+) -> tuple[Any, Callable[[object], Any], Any]: ...
 @user_facing_maker
-def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
+def vjp(f: Function, *args: object, has_aux: bool = False) -> tuple[Any, ...]:
     """`(y, back)`: the value of `f` and the function that maps a cotangent of `y` to those of the
-    arguments (one, or a tuple for several).
+    arguments (one, or a tuple for several).  With `has_aux`, `(y, back, aux)`.
 
     Parameters
         f: a function of arrays.
         *args: the arguments of `f`.
+        has_aux: whether `f` returns a pair, of which the second is not differentiated; default
+            False.
 
-    Result: the result of `f`, and a function from its cotangent to those of the arguments.
+    Result: the result of `f`, and a function from its cotangent to those of the arguments. Where a
+        cotangent, or a part of one, is None, it is 0.
 
     >>> import numpy as np, treadle as td
     >>> y, back = td.vjp(td.sin, np.array([0.0, 1.0]))
@@ -460,6 +477,7 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
         groups.append((own, build))
     variables = [v for own, _ in groups for v in own]
     result = result_of(f, symbols)
+    result, aux = _pair(result, "vjp") if has_aux else (result, None)
     for v in variables:
         v.close()
     results, _ = flatten(result)
@@ -467,11 +485,11 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
         [leaf for v in results for leaf in as_array(v, "vjp")._leaves],
         [leaf for v in variables for leaf in v.leaves],
     )
-    result = Substitution((), joined).value(result)
+    result, aux = Substitution((), joined).value((result, aux))
     arrays = [as_array(v, "vjp") for v in flatten(result)[0]]
     roots = [leaf for a in arrays for leaf in a._leaves]
 
-    def back(ybar: Any) -> Any:
+    def back(ybar: object) -> Any:
         given = parts_in_order(ybar, result, "the cotangent")
         if len(given) != len(arrays):
             raise TracingError(
@@ -480,6 +498,9 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
             )
         seeds: list[Leaf | Expr | None] = []
         for v, a in zip(given, arrays, strict=True):
+            if v is None:
+                seeds += [None] * len(a._leaves)
+                continue
             g = as_array(v, "vjp")
             if g.ndim != a.ndim or len(g._leaves) != len(a._leaves):
                 raise ShapeError(
@@ -503,7 +524,8 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
             found.append(build(parts))
         return found[0] if len(found) == 1 else tuple(found)
 
-    return Substitution(variables).value(result), back
+    result, aux = Substitution(variables).value((result, aux))
+    return (result, back, aux) if has_aux else (result, back)
 
 
 def _like(g: Array, a: Array, operation: str = "vjp") -> Array:
@@ -521,21 +543,35 @@ def _like(g: Array, a: Array, operation: str = "vjp") -> Array:
     return map_over(g, indices(a.ndim), a._shape, operation, checks)
 
 
+@overload
+def jvp(
+    f: Function, args: Sequence[object], tangents: Sequence[object], has_aux: Literal[False] = False
+) -> tuple[Any, Any]: ...
+@overload
+def jvp(
+    f: Function, args: Sequence[object], tangents: Sequence[object], has_aux: Literal[True]
+) -> tuple[Any, Any, Any]: ...
 @user_facing_maker
-def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(
+    f: Function, args: Sequence[object], tangents: Sequence[object], has_aux: bool = False
+) -> tuple[Any, ...]:
     """`(y, dy)`: the value of `f` at `args`, and its derivative along `tangents`, in one program.
+    With `has_aux`, `(y, dy, aux)`.
 
     It costs about as much as `f` again, whatever the number of results, and no memory for loops.
 
     Parameters
         f: a function of arrays and numbers.
         args: a tuple of its arguments: floats, complex numbers, arrays, or nested values of them.
-        tangents: a tuple of as many values, in the same nesting and of the same shapes.
+        tangents: a tuple of as many values, in the same nesting and of the same shapes. None is the
+            tangent of what does not move, as integers.
+        has_aux: whether `f` returns a pair, of which the second is not differentiated; default
+            False.
 
     Result: a pair (value, derivative), both in the structure that `f` returns.
 
     Errors: `GradientError` at the line of an operation that has no derivative; `DTypeError` for
-        integers among the arguments; `ShapeError` for a tangent of another shape.
+        the tangent of an integer; `ShapeError` for a tangent of another shape.
 
     >>> import numpy as np, treadle as td
     >>> y, dy = td.jvp(td.sin, (np.array([0.0, 1.0]),), (np.array([1.0, 2.0]),))
@@ -559,22 +595,26 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
             hint="Give one tangent for each argument.",
         )
     names = names_of(f, len(args))
-    symbols, variables, moved = [], [], []
+    symbols: list[object] = []
+    variables: list[Variable] = []
+    moved: list[Leaf] = []
     for a, t, name in zip(args, tangents, names, strict=True):
         flat, build = flatten(a)
-        own = [Variable(v, name, "jvp", path)
-               for v, path in zip(flat, paths(a, name), strict=True)]  # fmt: skip
-        symbols.append(build([v.symbol for v in own]))
-        variables += own
         given = parts_in_order(t, a, f"jvp: the tangent of {name}")
-        if len(given) != len(own):
+        if len(given) != len(flat):
             raise TracingError(
-                f"jvp: the tangent of {name} has {len(given)} part(s), the argument {len(own)}.",
+                f"jvp: the tangent of {name} has {len(given)} part(s), the argument {len(flat)}.",
                 hint="Give one for each array of the argument, in the same nesting.",
             )
-        for v, g in zip(own, given, strict=True):
-            moved += _tangent(v, g, name)
+        seen = []
+        for part, g, path in zip(flat, given, paths(a, name), strict=True):
+            if g is not None:
+                variables.append(Variable(part, name, "jvp", path))
+                moved += _tangent(variables[-1], g, name)
+            seen.append(part if g is None else variables[-1].symbol)
+        symbols.append(build(seen))
     result = result_of(f, symbols)
+    result, aux = _pair(result, "jvp") if has_aux else (result, None)
     for v in variables:
         v.close()
     results, build = flatten(result)
@@ -587,10 +627,10 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
         like = as_array(v, "jvp")
         mine = put.leaves([forward.of(leaf) for leaf in like._leaves])
         at += len(mine)
-        number = isinstance(v, Scalar)
-        along.append(Scalar(mine[0].at()) if number
+        along.append(number(mine[0].at()) if isinstance(v, Scalar)
                      else Array(tuple(mine), like.structure, mine[0].shape))  # fmt: skip
-    return put.value(result), build(along)
+    value, aux = put.value((result, aux))
+    return (value, build(along), aux) if has_aux else (value, build(along))
 
 
 def _tangent(v: Variable, given: Any, name: str) -> list[Leaf]:
@@ -610,7 +650,7 @@ def _tangent(v: Variable, given: Any, name: str) -> list[Leaf]:
 
 
 @user_facing_maker
-def check_grad(f: Function, *args: Any, rtol: float = 1e-5, eps: float = 1e-4) -> None:
+def check_grad(f: Function, *args: object, rtol: float = 1e-5, eps: float = 1e-4) -> None:
     """Compare the derivatives of `f` at `args` with central differences, along a random direction.
 
     Both derivatives are checked: the gradient, and the forward one of `jvp`.  At a kink, as that of

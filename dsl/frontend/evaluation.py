@@ -16,6 +16,7 @@ from ..expr import Apply, Const, Expr, Extent, Read, walk
 from ..graph import ArrayLoop, Input, known, topological
 from ..process import locks
 from ..process.configuration import settings
+from ..scalar import Scalar, as_strong
 from ..target import target_of
 from ..types import LEAF, Structure, bfloat16
 from . import deferred
@@ -48,12 +49,25 @@ def value_of_scalar(e: Expr) -> Any:
     value = known(e)
     if value is not None or is_tracing():
         return value
+    array = _closed(e)
+    return None if array is None else on_host(values_of(array, "a scalar")[0])[()]
+
+
+def _closed(e: Expr) -> Array | None:
+    """A number as an array that can be computed now; None for others."""
     parts = list(walk((e,)))
     own = {v for x in parts for v in x.vars}  # those of loops
     if not all(isinstance(x, Read | Extent | Apply | Const) or x.args or x in own for x in parts):
         return None
     array = generated((), (e,), "value")
-    return on_host(values_of(array, "a scalar")[0])[()] if is_closed(array) else None
+    return array if is_closed(array) else None
+
+
+def number(e: Expr) -> Array | Scalar:
+    """A number that an operation returns: outside of traced functions an array of rank 0, which
+    is computed once, and which a Python loop may carry on; a symbol where there is no value yet."""
+    array = None if is_tracing() else _closed(as_strong(e))
+    return Scalar(e) if array is None else array
 
 
 def no_value(array: Array, what: str, hint: str | None = None) -> TracingError:

@@ -30,6 +30,7 @@ from ..errors import (
     user_location,
 )
 from ..expr import Expr, Index, Proj, Var
+from ..frontend.evaluation import number
 from ..frontend.refusals import called, returned
 from ..frontend.sources import as_array, is_arraylike
 from ..frontend.tracing import (
@@ -250,7 +251,7 @@ def while_loop(
     >>> td.run(td.while_loop(lambda s: s < 100, lambda s: 2 * s, 3))
     array(192)
     """
-    return _loop("while_loop", None, pred, body, init, name)
+    return _values(_loop("while_loop", None, pred, body, init, name))
 
 
 @_iterate_function
@@ -265,7 +266,7 @@ def iterate(n: IntLike, f: Function, init: Element, *, name: str | None = None) 
     >>> td.iterate(3, lambda s: s + s, np.array([3, 1, 2]))
     Array([24,  8, 16])
     """
-    return _loop("iterate", n, None, f, init, name)
+    return _values(_loop("iterate", n, None, f, init, name))
 
 
 def _counted(n: Any, f: Function, init: Any) -> tuple[Any, Function, Any]:
@@ -320,12 +321,27 @@ def loop(
     except TypeError as misfit:
         raise misfitting(form, given, misfit) from None
     count, body, first = form(*bound.args, **bound.kwargs)
-    return _loop("loop", count, None, body, first, name)
+    return _values(_loop("loop", count, None, body, first, name))
 
 
 loop.__signature__ = inspect.signature(  # type: ignore[attr-defined]
     lambda n, f, init, *, name=None: None
 )
+
+
+def counted(n: int, f: Function, init: Element) -> Element:
+    """`loop` of scalars for what makes expressions: none is an array that is computed by itself."""
+    made: Element = _loop("loop", n, None, f, init, None)
+    return made
+
+
+def _values(state: Element) -> Element:
+    """The results of a loop: the scalars among them as `number` gives them."""
+    leaves, structure = flat(state, "the state")
+    made: Element = structure.build(
+        [number(v._expr) if isinstance(v, Scalar) else v for v in leaves]
+    )
+    return made
 
 
 def _loop(

@@ -642,11 +642,33 @@ def test_methods_of_arrays_are_those_of_numpy():
     )
 
 
-def test_scalars_outside_of_programs_show_their_values():
+def test_numbers_outside_of_programs_show_their_values():
     slope = td.grad(lambda x: x**2)(3.0)
     counted = td.loop(3, lambda k, total: total + k, 0)
-    assert str(slope) == "6.0" and repr(slope) == "Scalar(6.0: float64)" and f"{slope}" == "6.0"
-    assert repr(counted) == "Scalar(3: int64)" and int(counted) == 3
+    assert str(slope) == "6.0" and repr(slope) == "Array(6.)" and f"{slope}" == "6.0"
+    assert repr(counted) == "Array(3)" and int(counted) == 3
+    root = td.sqrt(9.0)
+    assert str(root) == "3.0" and repr(root) == "Scalar(3.0: float64)" and f"{root}" == "3.0"
+
+
+def test_a_number_becomes_an_array_by_its_index():
+    def step(last, x):
+        assert x[...] is x and x[()] is x
+        return td.concatenate([last[1:], x[None]]), x[None, None]
+
+    last, every = td.jit(lambda a: td.scan(step, td.zeros(2), a))(np.arange(5.0))
+    np.testing.assert_array_equal(last, [3, 4])
+    assert every.shape == (5, 1, 1)
+    for index in (0, slice(None), (None, 0)):
+        with pytest.raises(
+            td.TracingError, match=r"cannot be indexed[^§]+x\[None\] makes an array"
+        ):
+            td.scan(lambda c, x: (c + x[index], None), 0.0, np.arange(3.0))
+    with pytest.raises(td.TracingError, match="cannot be indexed"):
+        td.map(lambda x: x[None], np.arange(3.0))
+
+
+def test_scalars_of_traced_functions_have_no_values():
     seen = []
     td.jit(lambda x: (seen.append(str(td.the(td.sum(x)))), x)[1])(np.ones(2))
     assert seen[0].startswith("Scalar(%")

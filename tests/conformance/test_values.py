@@ -59,8 +59,8 @@ def test_numbers():
 
 
 def test_a_scalar_that_is_known_has_an_item():
-    slope = td.grad(lambda t: t**3)(2.0)
-    assert isinstance(slope, td.Scalar) and type(slope.item()) is float and slope.item() == 12
+    for root in (td.sqrt(144.0), td.the(td.sum(np.full(3, 4.0)))):
+        assert isinstance(root, td.Scalar) and type(root.item()) is float and root.item() == 12
     with pytest.raises(td.TracingError, match=r"item\(\) needs the value of a traced scalar"):
         td.map(lambda x: x.item(), np.ones(2))
 
@@ -217,7 +217,7 @@ def _asked(monkeypatch, backend):
         lambda a: td.sum(a * 2),
         lambda a: {"x": [td.cumsum(a), None], "y": td.max(a)},
         lambda a: td.iterate(3, lambda s: td.stencil(lambda w: w[1] + w[-1], s), a),
-        lambda a: td.loop(2, lambda k, s: (s[0] + k, s[1] * td.sum(s[0])), (a, 1.0))[1],
+        lambda a: td.loop(2, lambda k, s: (s[0] + k, s[1] * td.sum(s[0])), (a, 1.0)),
         lambda a: td.while_loop(lambda s: s.shape[0] > 2, lambda s: s[1:] + s[:-1], a),
         lambda a: td.iterate(2, lambda s: td.iterate(3, lambda t: t + s, s) - s, a),
         lambda a: td.scan(lambda c, row: (c + row, c), 0.0, a),

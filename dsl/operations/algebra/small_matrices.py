@@ -18,7 +18,7 @@ import numpy as np
 from ...annotations import Element
 from ...scalar import Scalar
 from ...types import ScalarType, int32
-from ..control import loop
+from ..control import counted
 from ..elements import functions as f
 
 Matrix = list[list[Any]]
@@ -319,7 +319,7 @@ def eigh(a: Matrix, upper: bool, vectors: bool = True) -> tuple[list[Any], Matri
             _rotate(d, o, v, p, q)
         return (*d, *(o[pair] for pair in pairs), *(x for row in v for x in row))
 
-    end = loop(SWEEPS, sweep, start) if n > 1 else start
+    end = counted(SWEEPS, sweep, start) if n > 1 else start
     values = [x * scale for x in end[:n]]
     columns = [[end[n + len(pairs) + i * n + j] for i in range(n)] for j in range(n)]
     for last in reversed(range(1, n)):  # ascending: exchange neighbours

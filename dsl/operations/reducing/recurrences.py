@@ -9,6 +9,7 @@ from ...annotations import Element, Function, IntLike, ScanFunction
 from ...array import Array, generated
 from ...errors import AxisError, Location, ShapeError, TracingError, user_location
 from ...expr import TRUE, Apply, Const, Expr, constant
+from ...frontend.evaluation import number
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
 from ...frontend.tracing import check_result, forbid_nesting, traced_iteration
@@ -144,7 +145,7 @@ def _scan(f: Function, first: Sequence[object], structure: Structure, xs: Elemen
     ended(node.bound)
     many = len(states)
     results = control.regroup(node.leaves[:many], arrays, Structure(tuple, (LEAF,) * len(arrays)))
-    last = [r._scalar_at(()) if s else r for r, s in zip(results, scalar, strict=True)]
+    last = [number(r._element(())[0]) if s else r for r, s in zip(results, scalar, strict=True)]
     whole = [Array(y.init_leaves(node.leaves[many:], ys), y.structure, y.shape) for y in ys]
     return structure.build(last), shape_of.build(whole)
 

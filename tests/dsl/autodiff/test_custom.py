@@ -92,8 +92,14 @@ def test_mistakes_in_rules_are_refused():
     for name, instead in (("defvjp", "@f.vjp"), ("defjvp", "@f.jvp"), ("other", "no attribute")):
         with pytest.raises(AttributeError, match=instead):
             getattr(f, name)
-    with pytest.raises(td.DTypeError, match=r"function of the\s+other arguments"):
-        td.jvp(lambda x, n: x**n, (A, 2), (A, 0))
+    with pytest.raises(td.DTypeError, match=r"function of the\s+others"):
+        td.vjp(lambda x, n: x**n, A, 2)
+    both.jvp(lambda x, dx, y: dx)
+    with pytest.raises(td.TracingError, match=r"given to @sin.jvp does not[^§]+def _\(args, tang"):
+        td.grad(lambda x: td.sum(both(x)))(A)
+    both.vjp(lambda g: g)
+    with pytest.raises(td.TracingError, match=r"@sin.vjp does not[^§]+def _\(ybar, y, x\)"):
+        both(A)
     f.vjp(lambda g, y, x: g * g)
     with pytest.raises(td.GradientError, match="not linear"):
         td.jvp(f, (A,), (A,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import pytest
 import treadle as td
 from treadle.dsl.expr import Apply, Const, walk
 from treadle.dsl.graph import topological
+from treadle.dsl.graphs.printer import show_graph
 
 from .helpers import BACKENDS, assert_gradient
 
@@ -480,6 +482,68 @@ def test_vjp_and_stop():
     np.testing.assert_allclose(gb, X)
     stopped = td.grad(lambda x: td.sum(x * td.stop(x * x)))(X)
     np.testing.assert_allclose(td.run(stopped), X * X)
+
+
+def test_auxiliary_results_of_vjp_and_jvp():
+    def f(a, b):
+        return a * b, {"sum": td.sum(a), "name": "f"}
+
+    y, back, aux = td.vjp(f, X, W, has_aux=True)
+    np.testing.assert_allclose(td.run(y), X * W)
+    np.testing.assert_allclose(td.run(back(np.ones((5, 4))))[1], X)
+    np.testing.assert_allclose(td.run(aux["sum"]), X.sum())
+    assert aux["name"] == "f"
+    y, dy, aux = td.jvp(f, (X, W), (W, X), has_aux=True)
+    np.testing.assert_allclose(td.run(y), X * W)
+    np.testing.assert_allclose(td.run(dy), W * W + X * X)
+    np.testing.assert_allclose(td.run(aux["sum"]), X.sum())
+    compiled = td.jit(lambda x: td.jvp(lambda a: (a * a, td.max(a)), (x,), (x,), has_aux=True)[1:])
+    np.testing.assert_allclose(compiled(X)[0], 2 * X * X)
+    np.testing.assert_allclose(compiled(X)[1], X.max())
+    for derivative in (lambda g: td.vjp(g, X, has_aux=True),
+                       lambda g: td.jvp(g, (X,), (X,), has_aux=True)):  # fmt: skip
+        with pytest.raises(td.TracingError, match=r"returns the pair \(value, aux\)"):
+            derivative(td.sin)
+
+
+def test_none_is_the_tangent_or_cotangent_of_what_does_not_move():
+    value, along = td.jvp(lambda a, n: a**n, (X, 3), (W, None))
+    np.testing.assert_allclose(td.run(value), X**3)
+    np.testing.assert_allclose(td.run(along), 3 * X**2 * W)
+    _, along = td.jvp(lambda p, q: p["a"] * p["b"] * q[0], ({"a": X, "b": W}, (X, W)),
+                      ({"b": None, "a": W}, None))  # fmt: skip
+    np.testing.assert_allclose(td.run(along), W * W * X)
+    _, along = td.jvp(td.sin, (X,), (None,))
+    np.testing.assert_array_equal(td.run(along), np.zeros_like(X))
+    _, back = td.vjp(lambda a: (a * a, td.sum(a)), X)
+    np.testing.assert_allclose(td.run(back((None, 2.0))), np.full_like(X, 2))
+    np.testing.assert_array_equal(td.run(back(None)), np.zeros_like(X))
+    with pytest.raises(td.DTypeError, match="or give None as its tangent"):
+        td.jvp(lambda a, n: a**n, (X, 3), (W, 0))
+
+
+def test_derivatives_by_numbers_are_carried_on_by_python_loops():
+    """Each is an array, which is computed once: no expression of all iterations before."""
+    slope = td.grad(lambda x: (x - 3) ** 2)
+    x = 0.0
+    for _ in range(300):
+        x = x - 0.1 * slope(x)
+    assert isinstance(x, td.Array)
+    assert len(list(topological(x._leaves))) < 100
+    assert abs(float(x) - 3) < 1e-12
+    (value, by_x), (y, dy) = td.value_and_grad(lambda x: x**3)(2.0), td.jvp(td.exp, (0.0,), (2.0,))
+    assert [type(v) for v in (value, by_x, y, dy)] == [td.Array] * 4
+    assert [v.item() for v in (value, by_x, y, dy)] == [8, 12, 1, 2]
+    assert td.grad(lambda x: td.grad(lambda y: x * y * y)(3.0))(2.0).item() == 6
+    total, _ = td.scan(lambda c, x: (c + x, c), 0.0, X[0])
+    assert isinstance(total, td.Array) and isinstance(td.loop(3, lambda k, s: s * 2, 1.5), td.Array)
+
+
+def test_derivatives_by_other_numbers_are_the_same_program():
+    """The number is data, so nothing is compiled again."""
+    slope = td.grad(lambda x: td.exp(x) * x)
+    first, second = (re.sub(r"%\d+", "%", show_graph(slope(x)._leaves)) for x in (0.25, 1.75))
+    assert first == second and "0.25" not in first
 
 
 def test_entries_of_dicts_belong_to_the_same_keys_in_any_order():
