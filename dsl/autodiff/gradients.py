@@ -622,11 +622,10 @@ def jvp(
     forward = Forward(dict(zip([x for v in variables for x in v.leaves], moved, strict=True)))
     forward.run(roots)
     put = Substitution(variables, list(forward.replaced.items()))
-    along, at = [], 0
+    along = []
     for v in results:
         like = as_array(v, "jvp")
         mine = put.leaves([forward.of(leaf) for leaf in like._leaves])
-        at += len(mine)
         along.append(number(mine[0].at()) if isinstance(v, Scalar)
                      else Array(tuple(mine), like.structure, mine[0].shape))  # fmt: skip
     value, aux = put.value((result, aux))

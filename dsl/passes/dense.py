@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from ..analysis.polynomial import affine_forms, polynomial, variables
 from ..expr import TRUE, Apply, Cond, Const, Expr, Index, Proj, constant, substitute
-from ..graph import Fold, Generate, Input, Leaf, Node, Permute, Shape, known, topological
+from ..graph import Fold, Generate, Input, Leaf, Node, Permute, known, topological
 from ..graphs.rebuild import rewrite_graph
 from ..node import indices
 from ..scalar import apply_primitive
@@ -66,7 +66,7 @@ def _as_elements(node: Permute) -> Generate | None:
     equal = {c.left: c.right for c in node.checks if c.relation == "=="}
     domain = tuple(equal.get(n, n) for n in node.domain)  # in terms of the array
     for k, (target, n) in enumerate(zip(node.target, shape, strict=True)):
-        axis = _axis(target, node.domain)
+        axis = _axis(target)
         if axis is None:
             return None
         moving, start = axis
@@ -104,7 +104,7 @@ def _as_elements(node: Permute) -> Generate | None:
                     fused=node.fused)  # fmt: skip
 
 
-def _axis(target: Expr, domain: Shape) -> tuple[Index | None, Expr] | None:
+def _axis(target: Expr) -> tuple[Index | None, Expr] | None:
     """A target along an axis: the axis of the domain that moves it by 1, if one does, and the
     first target."""
     form = affine_forms((target,)).get(target)

@@ -148,7 +148,7 @@ def short_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
     if not alone:
         return Short()
     uses = find_uses(roots)
-    readers = {node: _only_reader(node, uses[node]) for node in alone}
+    readers = {node: _only_reader(uses[node]) for node in alone}
     return Short(alone, {node: r for node, r in readers.items() if r is not None})
 
 
@@ -196,7 +196,7 @@ def _not_too_long(node: Fold) -> Expr:
     return apply_primitive("less_equal", [product(node.inner), constant(LOOPED)])
 
 
-def _only_reader(node: Node, use: Uses) -> Node | None:
+def _only_reader(use: Uses) -> Node | None:
     """The only kernel that reads a fold's results, if it reads each at most once."""
     readers = {reader for reader, _ in use.reads}
     if use.whole is not None or use.by_other_region or use.times > 1 or len(readers) != 1:
