@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from . import late_binding as later
-from .expr import FALSE, TRUE, Apply, Cond, Const, Expr, Foreign, Proj, Read, evaluated, walk
+from .expr import FALSE, TRUE, Apply, Cond, Const, Expr, Foreign, Proj, Read, evaluated
 from .primitives import TABLE, Primitive, convert, is_rounded, value_of
 from .types import ScalarType, bool_, int64
 
@@ -130,8 +130,7 @@ def _reading(roots: tuple[Expr, ...]) -> dict[Expr, None]:
     """The reads in `roots`, and the conditionals and loops that contain reads."""
     return dict.fromkeys(
         e for e in evaluated(roots, lambda e: isinstance(e, Apply | Foreign))
-        if isinstance(e, Read)
-        or (isinstance(e, Proj) and any(isinstance(x, Read) for x in walk((e,))))
+        if isinstance(e, Read) or (isinstance(e, Proj) and e.reads)
     )  # fmt: skip
 
 

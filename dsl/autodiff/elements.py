@@ -20,7 +20,6 @@ from ..expr import (
     Index,
     Loop,
     Proj,
-    Var,
     While,
     constant,
     evaluated,
@@ -82,7 +81,7 @@ def _loops_as_nodes(r: Reverse, node: Generate) -> tuple[tuple[Expr, ...], list[
             continue
         loop = e.args[0]
         term = _added(loop, e.which) if isinstance(loop, Loop) else None
-        if isinstance(loop, Loop) and term is not None and not _varies(loop.count):
+        if isinstance(loop, Loop) and term is not None and not loop.count.varies:
             total, terms = _sum(node, loop, term)
             made += [total.node, terms]
             r.moving.update((terms.leaf(), total))
@@ -95,11 +94,6 @@ def _loops_as_nodes(r: Reverse, node: Generate) -> tuple[tuple[Expr, ...], list[
                 made += [lifted[loop], *(leaf.node for leaf in lifted[loop].init)]
             mapping[e] = own(lifted[loop].leaf(e.which), len(node.shape))
     return substitute(node.elements, mapping), made
-
-
-def _varies(count: Expr) -> bool:
-    """Whether a number of iterations differs from element to element."""
-    return any(isinstance(x, Index | Var) for x in walk((count,)))
 
 
 def _added(loop: Loop, k: int) -> Expr | None:
@@ -147,7 +141,7 @@ def _lifted(r: Reverse, node: Generate, loop: Loop | While) -> ArrayLoop:
         here = index.leaf().at()
         mapping[loop.vars[0]] = cast(here, loop.vars[0].type)
         following = substitute(loop.scoped, mapping)
-        count = on_host(loop.count) if not _varies(loop.count) else None
+        count = on_host(loop.count) if not loop.count.varies else None
         if count is None:
             own_count = cast(loop.count, int64)
             most = _folded("maximum", shape, own_count, constant(0), node)
