@@ -10,7 +10,7 @@ from .. import simplify
 from ..array import Array, generated
 from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Read, walk
-from ..frontend.call_cache import data_number
+from ..frontend.deferred import data_number
 from ..frontend.evaluation import number
 from ..frontend.refusals import called
 from ..frontend.sources import as_array, is_arraylike

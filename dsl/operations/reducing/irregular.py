@@ -13,7 +13,7 @@ from ...annotations import ArrayLike, Element, Function1, Function2, ScheduleLik
 from ...array import Array, generated
 from ...errors import AxisError, DTypeError, ShapeError, user_location
 from ...expr import Const, Expr, Index, Read, constant
-from ...frontend.call_cache import HostArray
+from ...frontend.deferred import HostArray
 from ...frontend.refusals import no_array
 from ...frontend.sources import as_array, is_arraylike, normalise_source, use
 from ...frontend.tracing import enclosing_kernel, forbid_nesting, is_tracing_program
