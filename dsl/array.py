@@ -714,7 +714,7 @@ class Array(Operators["Array"]):
                 "an input has no schedule: nothing computes it.",
                 hint="Give the operation that reads it one: td.map(f, a, schedule=…).",
             )
-        return later.relabel(self, None, schedule)  # type: ignore[no-any-return]
+        return later.relabel(self, None, schedule, user_orders=True)  # type: ignore[no-any-return]
 
 
 def _gather_in_kernel(array: Array, index: Any) -> Any:

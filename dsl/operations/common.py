@@ -209,13 +209,14 @@ def _operation(function: Callable[P, R], common: tuple[str, ...], numbers: Numbe
 
 
 def relabel(result: Any, name: str | None = None, schedule: ScheduleLike | None = None,
-            deterministic: bool = False) -> Any:  # fmt: skip
+            deterministic: bool = False, user_orders: bool = False) -> Any:  # fmt: skip
     """The same arrays, with a new name or schedule for their operation, or made deterministic.
+    `user_orders`: whether orders defined by users are tried now, not when the program runs.
 
     The label goes to a fold if an element-wise node of the same operation finishes it (`mean`).
     """
     if isinstance(result, tuple):
-        return tuple(relabel(r, name, schedule, deterministic) for r in result)
+        return tuple(relabel(r, name, schedule, deterministic, user_orders) for r in result)
     if not isinstance(result, Array):
         return result
 
@@ -237,7 +238,7 @@ def relabel(result: Any, name: str | None = None, schedule: ScheduleLike | None 
                 asked.deterministic,
             )
             if schedule is not None:
-                require_axes(node, label)
+                require_order(node, label, user_orders)
             changes: dict[str, Any] = {"label": label}
             if pinned and isinstance(node, Matmul):
                 changes["options"] = replace(node.options, deterministic=True)

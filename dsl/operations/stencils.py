@@ -695,15 +695,14 @@ def _overlaps(
     shape: Sequence[Expr], sizes: Sequence[Expr], mode: Mode, operation: str
 ) -> tuple[tuple[Expr, ...], tuple[Check, ...]]:
     """The extents of the results of a mode, for weights of these sizes."""
+    if mode == "same":
+        return tuple(shape), ()
     found: list[Expr] = []
     checks: tuple[Check, ...] = ()
     for n, m in zip(shape, sizes, strict=True):
-        for extent, what in ((n, "an array"), (m, "weights"))[mode == "same" :]:
+        for extent, what in ((n, "an array"), (m, "weights")):
             checks += require(extent, constant(1), f"{operation}: {what} of extent {{left}}.",
                               relation=">=", hint="Give at least one element.")  # fmt: skip
-        if mode == "same":
-            found.append(n)
-            continue
         if mode == "full":
             more = apply_primitive("add", [n, apply_primitive("subtract", [m, constant(1)])])
         else:

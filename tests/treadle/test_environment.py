@@ -39,6 +39,10 @@ try:
     td.fold(lambda x, y: x + y, np.ones(3))
 except td.TreadleError as error:
     print(error)
+try:
+    td.set_backend
+except AttributeError as error:
+    print(error)
 td.fold(lambda x, \u00e4: x + \u00e4, "\u00d7", 1, 2)
 """
 
@@ -52,7 +56,7 @@ def test_without_utf8(encoding: str, tmp_path: Path) -> None:
     done = python(str(script), **variables)
     assert "Kernel 1: sum" in done.stdout and "The arguments, in order: fold(" in done.stdout
     assert "treadle.AxisError: fold" in done.stderr and "UnicodeEncodeError" not in done.stderr
-    assert done.stdout.isascii() and "name=..." in done.stdout
+    assert done.stdout.isascii() and "td.config(backend=...)" in done.stdout
 
 
 @pytest.mark.sample(1)

@@ -109,11 +109,12 @@ def test_what_a_user_edits_is_not_taken_from_disk(monkeypatch: pytest.MonkeyPatc
     from treadle.backend.native import recipe
 
     kept: list[Any] = []
-    monkeypatch.setattr(recipe, "_remember", lambda *a: kept.append(a))
+    memory = recipe.Recent[str, Any](2)
+    monkeypatch.setattr(recipe, "_memory", memory)
     monkeypatch.setattr(recipe._disk, "put", lambda *a: kept.append(a))
     with td.config(backend="native"):
         blurred().scheduled(blur=Snake(height=3))(np.ones((4, 9)))
-    assert not kept
+    assert not kept and not memory
 
 
 def test_large_grids_are_tried_in_checked_mode(monkeypatch: pytest.MonkeyPatch) -> None:
