@@ -159,6 +159,9 @@ def _window_axes(args: Sequence[Expr], rank: int, windows: int) -> list[tuple[in
         own = [t.axis for t in terms if isinstance(t, Index)]
         if len(axes) != 2 or sorted(own) != sorted(axes) or min(own) >= rank or max(own) < rank:
             return None
+        # What else is in the sum must not depend on either.
+        if any(isinstance(e, Index) for t in terms if not isinstance(t, Index) for e in walk((t,))):
+            return None
         if sum(min(own) in axes for axes in used) > 1 or max(own) in found:
             return None
         found[max(own)] = min(own), place

@@ -78,3 +78,27 @@ def test_what_stays_one_fold() -> None:
     assert not by_axis(f, image, recognise=False)
     assert not by_axis(f, image, deterministic=True)
     assert not by_axis(lambda a: td.sum(td.sliding_window_view(a, (9, 9))), image)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda i, p: i + p + 2 * i, lambda i, p: i + p + i * i, lambda i, p: i + p + p // 2,
+        lambda i, p: i + p + td.where(i > 3, 5, 0), lambda i, p: i - p + 9, lambda i, p: 2 * p + i,
+    ],
+)  # fmt: skip
+def test_places_that_are_no_windows(place: Fold) -> None:
+    """Sums of both indices and of what depends on one of them again."""
+
+    def f(a: Any) -> Any:
+        taken = td.generate((9, 9, 9, 9), lambda i, j, p, q: a[place(i, p), j + q])
+        return td.sum(taken, axis=(2, 3))
+
+    agree(f, np.arange(100 * 20).reshape(100, 20) ** 2 % 1009, exact=True)
+
+    def moved(a: Any) -> Any:
+        taken = td.generate((9, 9, 9, 9), lambda i, j, p, q: a[i + p + 5, q + j])
+        return td.sum(taken, axis=(2, 3))
+
+    agree(moved, whole[0], exact=True)
+    assert by_axis(moved, whole[0])
