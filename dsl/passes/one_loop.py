@@ -256,6 +256,7 @@ class OneLoop:
             if isinstance(made, Permute):
                 made = made.with_(valid=where_both(valid, made.valid))
                 for old, new, leaf in zip(node.operands(), node.leaves, made.leaves, strict=True):
+                    need(old in parts)  # otherwise a copy of what is no state, or is replaced
                     parts[new] = parts.pop(old)
                     self.now[parts[new]] = leaf
             else:

@@ -115,7 +115,8 @@ def as_sequence(loop: ArrayLoop, written: dict[Node, ArrayLoop]) -> Sequential |
                 return _Nest(loop, order).made()
         if any(n in written for n in topological(loop.inner_roots())):
             loops = _without_branches(_as_loops(loop.inner_roots(), written))
-            return as_sequence(OneLoop(loop, loops).made(), written)
+            if any(isinstance(n, ArrayLoop) for n in iteration_order(loop, loops)):
+                return as_sequence(OneLoop(loop, loops).made(), written)
         last, predicate = tuple(body[: len(loop.state)]), loop.predicate and body[-1]
         one = loop.with_(body=last, predicate=predicate)
         made = _Iteration(one, order).made() if predicate is None else _while(loop, body, order)

@@ -806,3 +806,39 @@ def test_loops_as_long_as_their_iterations_decide(f: Any, args: tuple[Any, ...])
         assert all(np.array_equal(x, y) for x, y in parts)
     assert kinds(f, *args) == (1, 1)
     assert sum(kinds(f, *args, check=True)) > 1
+
+
+def the_same_each_time(a: Any, n: Any) -> Any:
+    """The inner loop is computed once, before the outer one."""
+
+    def step(k: Any, s: Any) -> Any:
+        t = td.loop(0, a[0] % 4, lambda i, t: t.at[i % n].add(i + 1), a)
+        return s.at[k % s.shape[0]].add(t[k % s.shape[0]])
+
+    return td.loop(5, step, a)
+
+
+def copies(a: Any, n: Any) -> Any:
+    """The second of the inner loops reads a changed copy of what is no state of it."""
+
+    def step(k: Any, s: Any) -> Any:
+        t, total = s
+        t = td.loop(0, t[k % n] % 4, lambda i, t: t.at[(i + k) % n].add(1), t)
+
+        def inner(s: Any) -> Any:
+            i, total = s
+            changed = a.at[(t[i % n] + i) % n].set(k)
+            return i + 1, (total + td.where(total > changed[5 % n], total, changed[5 % n])) % 1000
+
+        _, total = td.while_loop(lambda s: s[0] < t[k % n] % 5, inner, (0, total))
+        return t, total
+
+    return td.loop(6, step, (a, 1))
+
+
+@pytest.mark.parametrize("f", [the_same_each_time, copies])
+@pytest.mark.parametrize("a", [np.arange(3, 10), np.array([7])])
+def test_inner_loops_that_are_not_joined(f: Any, a: Any) -> None:
+    want, got = (td.jit(f, backend=b)(a, len(a)) for b in ("reference", "native"))
+    parts = zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]
+    assert all(np.array_equal(x, y) for x, y in parts)
