@@ -186,6 +186,15 @@ def test_ignore(check):
                 ),
                 triangle,
             ),
+            "of no columns": (
+                lambda: td.permute(
+                    plus,
+                    np.ones((60, 60), "i8"),
+                    lambda i, j: td.cond(j > 3, (i, j), td.ignore),
+                    td.zeros((60, 0), dtype=td.int64),
+                ),
+                np.ones((60, 60), "i8"),
+            ),
             "into nothing": (
                 lambda: td.permute(plus, zeros[:0], lambda i: td.ignore, ones),
                 zeros[:0],

@@ -611,7 +611,7 @@ def _alternatives(roots: tuple[Expr, ...], domain: Shape) -> list[tuple[Expr, ..
     otherwise the roots."""
     last, n = Index(len(domain) - 1), known(domain[-1])
     chooses = any(isinstance(e, Cond) and last in e.args[0].args for e in walk(roots))
-    if len(domain) < 2 or n is None or n > COLUMNS or not chooses:
+    if len(domain) < 2 or not n or n > COLUMNS or not chooses:
         return [roots]
 
     return [rewrite(roots, simplify.chosen, {last: constant(k)}) for k in range(n)]
