@@ -304,7 +304,11 @@ class OneLoop:
             tested = self._compute([n for n in nodes if n in tests], here, begun)
             need(all(isinstance(n, Generate) for n in nodes if n in tests))
             step = self._flag(where_both(here, tested.leaf(inner.predicate).at()))
+        held = list(self.now)
         builder = self._compute(nodes, step, begun)
+        # An update of what is no state of the inner loop would be of a copy.
+        changed = {p for p, old in enumerate(held) if self.now[p] != old}
+        need(changed.issubset(self.within[k]))
         self._finish([*zip(self.within[k], inner.body, strict=True)], step, builder, self.parts)
         if counted is not None:
             more = apply_primitive("add", [self.now[counted[0]].at(), constant(1)])
@@ -332,6 +336,7 @@ class OneLoop:
             at, stop = self.now[self.counter].at(), self.now[self.count].at()
             return apply_primitive("less", [at, stop])
         (predicate,) = self.tested
+        need(all(isinstance(n, Generate) for n in self.test))
         return self._compute(self.test, again, begun).leaf(predicate).at()
 
 

@@ -836,7 +836,42 @@ def copies(a: Any, n: Any) -> Any:
     return td.loop(6, step, (a, 1))
 
 
-@pytest.mark.parametrize("f", [the_same_each_time, copies])
+def copies_of_states(a: Any, n: Any) -> Any:
+    """The second of the inner loops reads a changed copy of a state of the outer one."""
+
+    def step(k: Any, s: Any) -> Any:
+        t, c = s
+        c = td.loop(0, c[k % n] % 4, lambda i, c: c.at[(i + k) % n].add(1), c)
+        first = c[1 % n]
+        t = t.at[(k + 1) % n].set(first * 3 - k)
+
+        def inner(s: Any) -> Any:
+            i, c = s
+            copy = t.at[first % n].add(2)
+            x, at = copy[i % n], copy[c[first % n] % n] % n
+            return i + 1, c.at[at].add(td.where(x > 5, x, 6))
+
+        return t, td.while_loop(lambda s: s[0] < k % 6, inner, (first % 3, c))[1]
+
+    return td.loop(9, step, (a, a + 1))
+
+
+def copies_in_tests(a: Any, n: Any) -> Any:
+    """The test of the outer loop reads a changed copy of its state."""
+
+    def step(s: Any) -> Any:
+        k, t = s
+        return k + 1, td.loop(0, t[k % n] % 4, lambda i, t: t.at[(i + k) % n].add(1), t)
+
+    def test(s: Any) -> Any:
+        k, t = s
+        copy = t.at[k % n].add(100)
+        return (k < 12) & (copy[copy[k % n] % n] + copy[(k + 1) % n] < 500)
+
+    return td.while_loop(test, step, (0, a))
+
+
+@pytest.mark.parametrize("f", [the_same_each_time, copies, copies_of_states, copies_in_tests])
 @pytest.mark.parametrize("a", [np.arange(3, 10), np.array([7])])
 def test_inner_loops_that_are_not_joined(f: Any, a: Any) -> None:
     want, got = (td.jit(f, backend=b)(a, len(a)) for b in ("reference", "native"))
