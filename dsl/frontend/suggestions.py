@@ -308,7 +308,9 @@ INSTEAD = by_name({
         "td.update(a, slice(i, i + n), new), or a.at[i : i + n].set(new)",
     "reduce_window": "td.stencil(lambda w: …, a), or td.fold of a reshaped array",
     "nn": "write the functions: td.maximum(x, 0), td.tanh(x), 1 / (1 + td.exp(-x))",
-    "top_k topk": "td.sort(a, descending=True)[..., :k], td.argsort(a, descending=True)[..., :k]",
+    "top_k topk":
+        "td.argpartition(-a, k)[:k] are the indices of the k largest, in any order; "
+        "td.argsort(a, descending=True)[..., :k] in theirs",
     "rsqrt": "1 / td.sqrt(x)",
     "integer_pow": "x ** n",
     "broadcast_in_dim": "td.broadcast_to(a[:, None], shape)",
@@ -393,7 +395,7 @@ INSTEAD = by_name({
         'td.convolve(a, td.ones(n) / n, mode="valid") is a rolling mean, td.stencil any other '
         "function of a window",
     "shift": "td.roll(a, n), or td.pad(a[:-n], (n, 0))",
-    "nlargest": "td.sort(a, descending=True)[:k]",
+    "nlargest": "-td.partition(-a, k)[:k], in any order; td.sort(a, descending=True)[:k] in theirs",
     "rank": "td.argsort(td.argsort(a))",
     "max_pool avg_pool pool": _POOLED,
     "stride_tricks": "td.stencil(lambda w: …, a), or td.stack of shifted views",
@@ -438,7 +440,8 @@ INSTEAD = by_name({
         "td.scan(f, init, a) for a recurrence; td.convolve for finite weights",
     "hilbert": "td.fft.fft, twice the positive frequencies, td.fft.ifft",
     "interp1d make_interp_spline CubicSpline": "td.interp(x, xp, fp) is linear",
-    "minimize least_squares curve_fit root_scalar linprog quad solve_ivp odeint fsolve brentq":
+    "minimize least_squares curve_fit root_scalar linprog quad solve_ivp odeint fsolve brentq "
+    "optimize integrate":
         _SCIPY + " (recipes: SciPy's optimisers)",
     "label distance_transform_edt watershed regionprops find_peaks griddata KDTree cKDTree "
     "pearsonr spearmanr": _SCIPY.partition(",")[0],
@@ -629,6 +632,7 @@ _KEYWORDS = {
         "static_argnames": "Put the value into a closure: td.jit(lambda a: f(a, n=n))",
         "donate_argnums donate_argnames": "Memory is reused automatically: leave it out",
         "debug_nans": "td.any(td.isnan(a)) finds NaN, of an intermediate result that f returns",
+        "check": "Write with td.config(check=True): before the call",
         "enable_x64": "Floats have 64 bits unless an array has 32: leave it out",
         "unroll": "Steps are run as they are: leave it out",
         "nopython": "Everything is compiled: leave it out",

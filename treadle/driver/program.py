@@ -521,7 +521,10 @@ def _check_names(roots: Sequence[Leaf], schedules: dict[str, Any]) -> None:
         if wanted not in names | numbers:
             near = did_you_mean(wanted, names)
             known = ", ".join(sorted(names)) or "none"
-            advice = f"Named operations: {known}.  Name one with name=… where it is built."
+            advice = (
+                f"Named operations: {known}.  Name one with name=… where it is built, "
+                "td.add(a, b, name=…) for a + b."
+            )
             raise errors.TracingError(
                 f"the program has no operation named {wanted!r}.",
                 hint=advice if near is None else f"{near}\n{advice}",
