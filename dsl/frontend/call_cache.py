@@ -30,6 +30,7 @@ from ..errors import user_location
 from ..graph import Input, topological
 from ..node import Node
 from ..process.configuration import settings
+from ..process.recent import Recent
 from ..scalar import Scalar
 from ..types import ScalarType
 from . import functions
@@ -50,7 +51,6 @@ from .deferred import (
     data_number,
     data_of,
     defer,
-    drop_one,
     find_program,
     handles,
     integers_fit,
@@ -90,7 +90,7 @@ class CallCache:
         self.function, self.numbers = function, numbers
         self.literals = Literals()
         #: By settings and signature; False if calls of a signature are not cached.
-        self.known: dict[Hashable, CachedCall | Literal[False]] = {}
+        self.known = Recent[Hashable, CachedCall | Literal[False]](CALLS)
 
     def __call__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """`function(*args, **kwargs)`, or deferred arrays."""
@@ -127,8 +127,6 @@ class CallCache:
                 found = self._first(numbers, result, args, kwargs)
             else:
                 found = self._second(cached, key, args, kwargs)
-            if cached is None and len(self.known) >= CALLS:
-                drop_one(self.known)
             self.known[now, key] = found or False
         if found:
             defer(found, arrays_of(result) or (), args, kwargs, read)

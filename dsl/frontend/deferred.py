@@ -17,19 +17,11 @@ import math
 import sys
 import threading
 from collections import deque
-from collections.abc import (
-    Callable,
-    Hashable,
-    Iterable,
-    Iterator,
-    Mapping,
-    MutableMapping,
-    Sequence,
-)
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard
 from weakref import ref
 
 import numpy as np
@@ -43,6 +35,7 @@ from ..expr import Param, Read
 from ..graph import Input, Leaf, known
 from ..process import locks
 from ..process.configuration import refresh_settings, settings, under
+from ..process.recent import Recent
 from ..scalar import Scalar
 from ..types import DEFAULT_OF_KIND, ScalarType, as_type, kind_of_literal
 from . import functions, held
@@ -275,26 +268,15 @@ def integers_fit(numbers: Sequence[Number], types: Sequence[object]) -> bool:
     return all(t.lowest <= n <= t.highest for n in numbers if type(n) is int for t in met)
 
 
-Value = TypeVar("Value")
-
-
-def drop_one(entries: MutableMapping[Hashable, Value]) -> None:
-    """Drop the oldest entry, or none if other threads change them at this moment."""
-    with suppress(RuntimeError, StopIteration):
-        entries.pop(next(iter(entries)), None)
-
-
 class Literals:
     """The integers, or other numbers, that calls of the same signature otherwise have had."""
 
     def __init__(self) -> None:
-        self.seen: dict[Hashable, set[Hashable]] = {}
+        self.seen = Recent[Hashable, set[Hashable]](CALLS)
 
     def vary(self, family: Hashable, literals: Hashable) -> bool:
         """Whether these follow `MOST_LITERALS` others."""
         seen = self.seen.pop(family, set())
-        if len(self.seen) >= CALLS:
-            drop_one(self.seen)
         self.seen[family] = seen
         if len(seen) < MOST_LITERALS:
             seen.add(literals)
@@ -555,9 +537,9 @@ def _note_computed(call: DeferredCall) -> bool:
 
 
 #: The places where chains are cut.
-_cuts: dict[Hashable, None] = {}
+_cuts = Recent[Hashable, None](MOST_CUTS)
 #: What has been computed there together, by its signature.
-_parts: dict[Hashable, CachedCall] = {}
+_parts = Recent[Hashable, CachedCall](CALLS)
 
 
 def cut_chain(args: Sequence[object], depth: int) -> bool:
@@ -570,8 +552,6 @@ def cut_chain(args: Sequence[object], depth: int) -> bool:
     if not state and (depth >= MOST_DEEP - 1 or place in _cuts):
         state = [call for call in calls if call.depth >= LEAST_ROUND and is_small(call)]
         if state and place not in _cuts:
-            if len(_cuts) >= MOST_CUTS:
-                drop_one(_cuts)
             _cuts[place] = None
     if not state:
         return False
@@ -627,8 +607,6 @@ def _compute(calls: Sequence[DeferredCall]) -> None:
             arrays = tuple(map(Array._deferred, results))
             cached = CachedCall(handles, "none", arrays, arrays)
             find_program(cached, arrays, {}, read)
-            if len(_parts) >= CALLS:
-                drop_one(_parts)
             _parts[key] = cached
         if cached.program is not None:
             values = cached.program(read.data, read.numbers)

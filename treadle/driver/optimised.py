@@ -50,7 +50,7 @@ class Optimised:
         self._written, self._inputs = roots, inputs
         self._how = settings, backend, in_parts
         self._known: tuple[list[Leaf], tuple[Input, ...]] | None = None
-        written = _written(roots, inputs, params, *self._how)
+        written = _encoded(roots, inputs, params, *self._how)
         if written is not None:
             self._known = written.read()
         if self._known is None:
@@ -75,7 +75,7 @@ class Optimised:
         return known if known is not None else (self.history.roots, self.inputs)
 
 
-def _written(roots: Sequence[Leaf], inputs: Sequence[Input], params: Sequence[Param],
+def _encoded(roots: Sequence[Leaf], inputs: Sequence[Input], params: Sequence[Param],
              settings: Settings, backend: str, in_parts: bool) -> _Written | None:  # fmt: skip
     """The graph as written, as data; None if its passes always run: of few operations, of a program
     that is checked or not compiled to kernels, and of what no file has."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple, overload
 
 from ...annotations import ArrayLike, AxisLike, IntLike, ScheduleLike
-from ...array import Array
-from ...errors import TracingError, user_location
+from ...array import Array, generated
+from ...errors import TracingError
 from ...expr import Index, constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
-from ...graph import Generate, Label
 from ...scalar import Scalar, apply_primitive
 from ..common import normalise_axes, operation
 from ..control import cond
@@ -153,8 +152,7 @@ def _starts(ordered: Array, equal_nan: bool) -> Array:
             nan = apply_primitive("logical_not", [apply_primitive("logical_and", both)])
             other = apply_primitive("logical_and", [other, nan])
         new = apply_primitive("logical_or", [new, other])
-    mask = Generate(ordered._shape, (new,), label=Label("unique"), where=user_location())
-    return Array(mask.leaves)
+    return generated(ordered._shape, (new,), "unique")
 
 
 @operation
