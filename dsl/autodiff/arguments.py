@@ -12,6 +12,7 @@ from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Read, walk
 from ..frontend.deferred import data_number
 from ..frontend.evaluation import number
+from ..frontend.number_lists import as_argument
 from ..frontend.refusals import called
 from ..frontend.sources import as_array, is_arraylike
 from ..frontend.tracing import is_tracing
@@ -62,7 +63,9 @@ def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
             at += len(leaves)
         if cls is dict:
             return dict(zip(value, made, strict=True))
-        return cls(made) if cls in (list, tuple) else cls(*made)
+        if cls is list:
+            return as_argument(made)
+        return tuple(made) if cls is tuple else cls(*made)
 
     return [leaf for leaves, _ in parts for leaf in leaves], build
 

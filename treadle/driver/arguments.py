@@ -13,6 +13,7 @@ from treadle.dsl.array import Array
 from treadle.dsl.errors import DTypeError, TracingError, shown, user_location
 from treadle.dsl.expr import Param
 from treadle.dsl.frontend.evaluation import value_of_scalar, values_of
+from treadle.dsl.frontend.number_lists import as_argument
 from treadle.dsl.frontend.refusals import instead_of
 from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_arraylike, is_lazy, normalise_source
 from treadle.dsl.graph import Input
@@ -153,7 +154,7 @@ def symbol(a: Value, inputs: list[Input], params: list[Param], name: str) -> Val
     if isinstance(a, dict):
         return {k: symbol(v, inputs, params, f"{name}[{k!r}]") for k, v in a.items()}
     if isinstance(a, list):
-        return [symbol(v, inputs, params, f"{name}[{k}]") for k, v in enumerate(a)]
+        return as_argument([symbol(v, inputs, params, f"{name}[{k}]") for k, v in enumerate(a)])
     if types.is_composite(a):
         parts = [
             symbol(v, inputs, params, f"{name}.{k}" if k else f"{name}[{position}]")

@@ -114,6 +114,22 @@ MISTAKES = {
     "a list of numbers": (
         lambda: td.jit(lambda a: td.sum(a))([1, 2, 3]), td.TracingError,
         r"^a\[0\] is a number by itself.*f\(np\.array\(x\)\)"),
+    "a list of numbers, times two": (
+        lambda: td.jit(lambda a: a * 2)([1, 2, 3]), td.TracingError,
+        r"list of numbers is no array: \* repeats a list.*f\(np\.asarray\(x\)\).*td\.stack\(x\)"),
+    "a list of rows, times two": (
+        lambda: td.jit(lambda a: 2 * a)([[1, 2], [3, 4]]), td.TracingError,
+        r"\* repeats a list.*td\.array\(x\)"),
+    "lists of numbers added": (
+        lambda: td.jit(lambda a, b: a + b)([1, 2], [3, 4]), td.TracingError, r"\+ joins lists"),
+    "a list of numbers compared": (
+        lambda: td.jit(lambda a: td.where(a == 2, a[0], a[1]))([1, 2]), td.TracingError,
+        "is False for anything else"),
+    "a method of a list of numbers": (
+        lambda: td.jit(lambda a: a.sum())([1, 2]), AttributeError,
+        r"list of numbers has no 'sum'.*np\.asarray"),
+    "a list of numbers differentiated": (
+        lambda: td.grad(lambda a: sum(a * 2))([1.0, 2.0]), td.TracingError, r"\* repeats a list"),
     "an argument too few": (
         lambda: td.jit(lambda a, b: a + b)(A), td.TracingError,
         r"missing a required argument: 'b'.*The arguments, in order: <lambda>\(a, b\)"),
