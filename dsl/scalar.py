@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import expr as ir, late_binding as later, simplify
+from . import expr as ex, late_binding as later, simplify
 from .analysis.bounds import bounds, whole, wraps
 from .errors import (
     DTypeError,
@@ -453,7 +453,7 @@ def _check_weak(e: Expr, type_: ScalarType) -> None:
     least, most = bounds(e)
     parts = list(walk((e,)))
     numbers = [x for x in parts if isinstance(x, Param)]
-    if not numbers or not all(isinstance(x, Const | Param | ir.Apply) for x in parts):
+    if not numbers or not all(isinstance(x, Const | Param | ex.Apply) for x in parts):
         return
     name = numbers[0].name.replace("{", "{{").replace("}", "}}")
     first, comma = (f"the argument {name}, ", ",") if len(parts) < 3 else ("the integer ", "")
@@ -508,8 +508,8 @@ def yields(e: Expr, type_: ScalarType) -> bool:
 def _counts(e: Expr) -> bool:
     """Whether a weak number is computed from extents; data-dependent extents are reads, and so are
     Python's numbers that are data."""
-    return isinstance(e, ir.Apply) and any(
-        isinstance(x, Extent) or (isinstance(x, ir.Read) and x.node.label.operation != "number")
+    return isinstance(e, ex.Apply) and any(
+        isinstance(x, Extent) or (isinstance(x, ex.Read) and x.node.label.operation != "number")
         for x in walk((e,))
     )
 
@@ -524,7 +524,7 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
         part = values[0].type if values[0].type.is_float else float64
         target = as_type(np.complex64 if part.bits <= 32 else np.complex128)
         part = as_type(np.float32 if target.bits == 64 else np.float64)
-        return ir.Apply(op, tuple(simplify.cast(v, part) for v in values), target)
+        return ex.Apply(op, tuple(simplify.cast(v, part) for v in values), target)
     elif name in ("arctan2", "hypot", "copysign", "nextafter"):
         values, weak = unify_in_floats(operands, name)
     elif name.startswith("logical_"):

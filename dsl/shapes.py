@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import expr as ir, late_binding as later, simplify
+from . import expr as ex, late_binding as later, simplify
 from .analysis.bounds import bounds
 from .errors import DTypeError, ShapeError, as_called, user_location
 from .expr import Apply, Const, Expr, Foreign, Index, Loop, Read, While, walk
@@ -120,8 +120,8 @@ def _not_negative(e: Expr, given: Any, axis: int, operation: str) -> tuple[Check
         return ()  # a count computed by the backend, as in `compact`
     return require(
         # Formulated as an equation, because backends compare many of these at once.
-        apply_primitive("minimum", [e, ir.constant(0)]),
-        ir.constant(0),
+        apply_primitive("minimum", [e, ex.constant(0)]),
+        ex.constant(0),
         f"{operation}: the extent of axis {axis} is {{left}}; extents cannot be negative.",
         hint="td.maximum(n, 0) makes the array empty instead.",
     )
@@ -142,13 +142,13 @@ def _show(extent: Expr) -> str:
     computed in other ways than by arithmetic of such extents and of arguments."""
     text = repr(extent)
     for e in walk((extent,)):
-        if isinstance(e, ir.Apply):
+        if isinstance(e, ex.Apply):
             e = e.args[0] if e.op.name == "cast" else e
-            if isinstance(e, ir.Apply) and e.op.name not in _SHOWN:
+            if isinstance(e, ex.Apply) and e.op.name not in _SHOWN:
                 return "?"
-        elif not isinstance(e, ir.Extent | ir.Param | ir.Const):
+        elif not isinstance(e, ex.Extent | ex.Param | ex.Const):
             return "?"
-        if isinstance(e, ir.Extent):
+        if isinstance(e, ex.Extent):
             name = e.node.label.called
             text = text.replace(f"%{e.node.uid}.", f"{name}.")
     return text
@@ -253,7 +253,7 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
                     where=user_location(),
                 )
             )
-        result.append(chosen if chosen is not None else ir.constant(1))
+        result.append(chosen if chosen is not None else ex.constant(1))
     return tuple(result), tuple(checks)
 
 
@@ -268,7 +268,7 @@ def _must_be_one(e: Expr, other: Expr, misfit: str) -> tuple[Check, ...]:
         return ()
     return require(
         apply_primitive("minimum", [e, other]),
-        apply_primitive("minimum", [other, ir.constant(1)]),
+        apply_primitive("minimum", [other, ex.constant(1)]),
         f"{misfit}: an operand is empty (extent {{left}}), another is not.",
         hint="a[k:k + 1] is empty if there is no element k; a[:1] and a[-1:] if a is empty.",
     )
@@ -282,7 +282,7 @@ def stretched(shape: Shape, target: Shape) -> tuple[Expr, ...]:
         one = known(e)
         goal = target[offset + axis]
         if goal is not e and (_at_most_one(e) or (one is not None and int(one) == 1)):
-            index.append(ir.constant(0))
+            index.append(ex.constant(0))
         else:
             index.append(Index(offset + axis))
     return tuple(index)

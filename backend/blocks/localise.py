@@ -20,38 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from treadle.dsl import expr as ex, graph
 from treadle.dsl.analysis.combines import identities
-from treadle.dsl.expr import (
-    Apply,
-    Const,
-    Expr,
-    Extent,
-    Foreign,
-    Index,
-    Param,
-    Read,
-    constant,
-    substitute,
-    walk,
-)
-from treadle.dsl.graph import (
-    Combine,
-    Fold,
-    FoldSeg,
-    Generate,
-    Input,
-    Label,
-    Leaf,
-    Library,
-    Matmul,
-    Node,
-    Output,
-    Permute,
-    Recurrence,
-    Scan,
-    indices,
-    topological,
-)
+from treadle.dsl.expr import Expr
+from treadle.dsl.graph import Leaf, Node
 from treadle.dsl.libraries.base import combined_axes
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
@@ -89,7 +61,7 @@ class NoRule(Exception):
 
 def require_travel(e: Expr, node: Node, engine: Engine) -> None:
     """Raise `NoRule` for a Python function if blocks run in other processes."""
-    if isinstance(e, Foreign) and engine.separate:
+    if isinstance(e, ex.Foreign) and engine.separate:
         raise NoRule(
             f"{node.label} calls the Python function {e.function.name!r}, which "
             "cannot travel to other processes"
@@ -114,7 +86,7 @@ class Buffer:
     """The part of an array that a block reads: indices `low` … `high` − 1 along each axis."""
 
     leaf: Leaf
-    input: Input
+    input: graph.Input
     low: list[Numbers]
     high: list[Numbers]
     periodic: list[bool]
@@ -125,7 +97,7 @@ class Buffer:
     windows: Leaf | None = None
 
     @staticmethod
-    def whole(leaf: Leaf, given: Input, shape: Sequence[int]) -> Buffer:
+    def whole(leaf: Leaf, given: graph.Input, shape: Sequence[int]) -> Buffer:
         """All of an array."""
         full = [np.asarray(np.int64(n)) for n in shape]
         return Buffer(leaf, given, [np.zeros((), np.int64)] * len(full), full, [False] * len(full))
@@ -196,7 +168,7 @@ class Shape:
 def _as_roots(value: Any) -> tuple[Expr, ...]:
     """The expressions of a field; an array is that of all its elements."""
     if isinstance(value, Leaf):
-        return (value.at(*indices(len(value.shape))),)
+        return (value.at(*graph.indices(len(value.shape))),)
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -220,41 +192,41 @@ def shape_of(node: Node) -> Shape:
         return Shape((*extents, *more), (*free,), made, [(*axes,) for axes in results], sizes)
 
     match node:
-        case Generate():
+        case graph.Generate():
             rank = range(len(node.shape))
             return shape({"shape": rank}, rank, [(rank, ("elements",))], [rank] * len(outs))
-        case Fold():
+        case graph.Fold():
             outer, inner = range(len(node.outer)), len(node.inner)
             every = range(len(outer) + inner)
             scopes = [(every, ("elements",)), (outer, ("epilogue",))]
             sizes = {"outer": outer, "inner": every[len(outer) :]}
             return shape(sizes, outer, scopes, [outer] * len(outs))
-        case Scan():
+        case graph.Scan():
             rank = range(len(node.shape))
             free = [k for k in rank if k != node.axis]
             along = [None if k == node.axis else k for k in rank]
             results = [along if len(o.shape) == len(rank) else free for o in outs]
             return shape({"shape": rank}, free, [(rank, ("elements", "epilogue"))], results)
-        case Recurrence():
+        case graph.Recurrence():
             rank = range(len(node.shape))
             free = [k for k in rank if k != node.axis]
             stored = [*[rank] * len(node.collected), *[free] * len(node.last)]
             return shape({"shape": rank}, free,
                          [(rank, ("steps", "collected")), (free, ("start",))], stored)  # fmt: skip
-        case Permute():
+        case graph.Permute():
             rank = range(len(node.domain))
             return shape({"domain": rank}, rank, [(rank, ("valid", "target", "values"))],
                          [(None,) * len(o.shape) for o in outs])  # fmt: skip
-        case Matmul():
+        case graph.Matmul():
             batch = range(len(node.batch))
             m, n, k = (len(batch) + j for j in range(3))
             scopes = [((*batch, m, k), ("left",)), ((*batch, k, n), ("right",)),
                       ((*batch, m, n), ("epilogue",))]  # fmt: skip
             return shape({"batch": batch, "m": m, "n": n, "k": k}, (*batch, m, n), scopes,
                          [(*batch, m, n)] * len(outs))  # fmt: skip
-        case Library():
+        case graph.Library():
             return _rows_of(node)
-        case FoldSeg():
+        case graph.FoldSeg():
             outer, p = range(len(node.outer)), len(node.outer)
             scopes = [((*outer, p), ("elements",)), ((*outer, p + 1), ("epilogue",)),
                       ((p + 2,), ("offsets",))]  # fmt: skip
@@ -263,7 +235,7 @@ def shape_of(node: Node) -> Shape:
     raise NoRule(f"there is no rule for {node.label} on blocks")
 
 
-def _rows_of(node: Library) -> Shape:
+def _rows_of(node: graph.Library) -> Shape:
     """A library's operation computes what has another index along some axes by itself, for which
     arrays of fewer axes, or of one element there, are the same; along the others, every array has
     extents of its own."""
@@ -273,7 +245,7 @@ def _rows_of(node: Library) -> Shape:
         raise NoRule(f"there is no rule for {node.label} on blocks")
     rows = [k for k in range(rank) if k not in combined]
     aligned = [dict(enumerate(leaf.shape, rank - len(leaf.shape))) for leaf in node.arguments]
-    one = constant(1)
+    one = ex.constant(1)
     extents = [next((x[k] for x in aligned if x.get(k, one) is not one), one) for k in rows]
 
     def axes_of(shape: Mapping[int, Expr], whole: list[Expr]) -> tuple[int, ...]:
@@ -295,7 +267,7 @@ def _rows_of(node: Library) -> Shape:
     for leaf, shape in zip(node.arguments, aligned, strict=True):
         if any(shape.get(k, one) not in (e, one) for k, e in zip(rows, extents, strict=True)):
             raise NoRule(f"the arrays of {node.label} have other extents")
-        at_all = leaf.at(*indices(len(leaf.shape)))
+        at_all = leaf.at(*graph.indices(len(leaf.shape)))
         scopes.append(_Scope((at_all,), axes_of(shape, whole)))
     read = len(rows) + len(whole)
     outs = [axes_of(dict(enumerate(o.shape)), whole) for o in node.outs]
@@ -311,11 +283,11 @@ def _rows_of(node: Library) -> Shape:
 def of_constant_extents(read: Expr, shape: tuple[Expr, ...]) -> Leaf:
     """The array that is read at every index, with those of its extents that are constants: small
     matrices have kernels of their own."""
-    assert isinstance(read, Read)
+    assert isinstance(read, ex.Read)
     leaf = Leaf(read.node, read.component)
-    if not any(isinstance(e, Const) and e.value != 1 for e in shape):
+    if not any(isinstance(e, ex.Const) and e.value != 1 for e in shape):
         return leaf
-    return Generate(shape, (read,), label=Label("copy")).leaves[0]
+    return graph.Generate(shape, (read,), label=graph.Label("copy")).leaves[0]
 
 
 def extents_of(shape: Iterable[Expr], known: Known, node: Node) -> tuple[int, ...]:
@@ -360,11 +332,11 @@ class Localiser:
         self.notes: list[str] = []
         label = node.label
         #: That of the node over buffers.
-        self.label = Label(label.operation, label.name, None, label.deterministic)
+        self.label = graph.Label(label.operation, label.name, None, label.deterministic)
         allowed = self.shape.free if free is None else free
         self.free = tuple(k for k in allowed if self.extents[k] > 1)
         bodies = [e for s in self.shape.scopes for e in s.roots]
-        for e in walk((*bodies, *node.expressions())):
+        for e in ex.walk((*bodies, *node.expressions())):
             require_travel(e, node, engine)
         self._cut()
 
@@ -406,7 +378,7 @@ class Localiser:
                 for a, e in enumerate(read.args):
                     found = follows(e, self.known)
                     position, each = (e, 1) if found is not None else self._quotient(e)
-                    if found is None and isinstance(position, Index):
+                    if found is None and isinstance(position, ex.Index):
                         found = follows(position, self.known)
                     steps = strides(e, self.known) if found is None else None
                     axis = found.axis if found is not None else steps[0] if steps else None
@@ -438,7 +410,7 @@ class Localiser:
 
     def _quotient(self, e: Expr) -> tuple[Expr, int]:
         """`i` and c of an index `i // c`, as of an array that is read in row-major order."""
-        if isinstance(e, Apply) and e.op.name == "floor_divide":
+        if isinstance(e, ex.Apply) and e.op.name == "floor_divide":
             number = self.known.number(e.args[1])
             if number is not None and number > 0:
                 return e.args[0], number
@@ -449,7 +421,7 @@ class Localiser:
     ) -> dict[int, tuple[int, ...]]:
         """The blocks along one axis: the first of a result, else that of the largest array."""
         axes = self.shape.results[0]
-        first = axes[0] if axes and isinstance(self.node, Generate | Matmul) else None
+        first = axes[0] if axes and isinstance(self.node, graph.Generate | graph.Matmul) else None
         if self.is_result and first is not None and first in free:
             if first in best:
                 return {first: best[first][1]}
@@ -466,7 +438,7 @@ class Localiser:
         others = {*axes, *self.shape.written}
         itemsize *= prod(n for k, n in enumerate(self.extents) if k not in others) or 1
         itemsize = max(itemsize, LARGE if large else 0)
-        if isinstance(self.node, Matmul) and not self.engine.single:
+        if isinstance(self.node, graph.Matmul) and not self.engine.single:
             return self._of_product(len(self.node.batch), axes, itemsize)
         rest = [self.extents[k] for k in axes]
         return dict(zip(axes, self.engine.choose(rest, itemsize), strict=True))
@@ -524,7 +496,7 @@ class Localiser:
             self.axes = self._axes(free, halos)
         return left
 
-    def _near(self, scope: _Scope, read: Read, a: int, extent: int) -> Following | None:
+    def _near(self, scope: _Scope, read: ex.Read, a: int, extent: int) -> Following | None:
         """How an index of a read follows an axis of the domain that has the same extent."""
         found = follows(read.args[a], self.known)
         if found is None or found.rest or found.axis >= len(scope.axes):
@@ -539,17 +511,19 @@ class Localiser:
             for read in reads_of(scope.roots):
                 shape = extents_of(read.node.outputs[read.component].shape, self.known, self.node)
                 for a, e in enumerate(read.args):
-                    if any(isinstance(x, Index) and scope.axes[x.axis] == k for x in walk((e,))):
+                    if any(
+                        isinstance(x, ex.Index) and scope.axes[x.axis] == k for x in ex.walk((e,))
+                    ):
                         if self._near(scope, read, a, shape[a]) is None:
                             return False
         return True
 
     # --- the program ---
 
-    def blocks(self, params: Sequence[Param]) -> Blocks:
+    def blocks(self, params: Sequence[ex.Param]) -> Blocks:
         """The kernel in blocks."""
         self.buffers: dict[Any, Buffer] = {}
-        self.params: list[Param] = list(params)
+        self.params: list[ex.Param] = list(params)
         self.numbers: list[Any] = [self.known.values[p] for p in params]
         self.origins: dict[int, Expr] = {}
         self.extent_of: dict[int, Expr] = {}
@@ -563,9 +537,9 @@ class Localiser:
         made = self._made(memos)
         used = {
             e
-            for n in topological(made.leaves)
-            for e in walk((*n.expressions(), *n.host_expressions()))
-            if isinstance(e, Param)
+            for n in graph.topological(made.leaves)
+            for e in ex.walk((*n.expressions(), *n.host_expressions()))
+            if isinstance(e, ex.Param)
         }
         numbered = [(p, v) for p, v in zip(self.params, self.numbers, strict=True) if p in used]
         program = BlockProgram.over(
@@ -600,16 +574,16 @@ class Localiser:
         if combine is not None:
             found += combine.results
         found += getattr(node, "init", None) or ()
-        if isinstance(node, Permute):
+        if isinstance(node, graph.Permute):
             found += [e for leaf in node.defaults for e in leaf.shape]
         return tuple(found)
 
-    def _plan(self, scope: _Scope) -> tuple[_Scope, dict[Read, tuple[Any, list[Any]]]]:
+    def _plan(self, scope: _Scope) -> tuple[_Scope, dict[ex.Read, tuple[Any, list[Any]]]]:
         """Find the buffers of the reads in a scope; for each read, the key of its buffer and how
         each of its indices is found."""
         axes = {j: self.axes[k] for j, k in enumerate(scope.axes)}
         spans = Spans(axes, self.known, scope.roots, self.constants)
-        found: dict[Read, tuple[Any, list[Any]]] = {}
+        found: dict[ex.Read, tuple[Any, list[Any]]] = {}
         for read in reads_of(scope.roots):
             leaf = Leaf(read.node, read.component)
             shape = extents_of(leaf.shape, self.known, self.node)
@@ -623,8 +597,8 @@ class Localiser:
             key = (leaf, tuple(replace(w[0]) for w in ways))
             had = self.buffers.get(key)
             if had is None:
-                one = tuple(isinstance(e, Const) and e.value == 1 for e in leaf.shape)
-                made = Input(f"in{len(self.buffers)}", leaf.type, one, kind="argument")
+                one = tuple(isinstance(e, ex.Const) and e.value == 1 for e in leaf.shape)
+                made = graph.Input(f"in{len(self.buffers)}", leaf.type, one, kind="argument")
                 self.buffers[key] = Buffer(leaf, made, lows, highs, periodic)
             else:
                 had.low = [np.minimum(x, y) for x, y in zip(had.low, lows, strict=True)]
@@ -633,7 +607,7 @@ class Localiser:
         return scope, found
 
     def _way(
-        self, scope: _Scope, spans: Spans, read: Read, a: int, e: Expr, extent: int
+        self, scope: _Scope, spans: Spans, read: ex.Read, a: int, e: Expr, extent: int
     ) -> tuple[tuple[Reading, int], Numbers, Numbers, bool]:
         """How the index of a read along an axis is computed, its offset, and its range."""
         zero, full = np.zeros((), np.int64), np.asarray(np.int64(extent))
@@ -667,7 +641,7 @@ class Localiser:
         """A new run-time number, or a constant if it is 0 in all blocks."""
         if not np.any(value):
             return at.integer(0)
-        made = Param(name, int64)
+        made = ex.Param(name, int64)
         self.params.append(made)
         self.numbers.append(value)
         return made
@@ -680,7 +654,7 @@ class Localiser:
         for key, buffer in self.buffers.items():
             shape = list(buffer.input.shape)
             for a, way in enumerate(key[1]):
-                if isinstance(shape[a], Const):
+                if isinstance(shape[a], ex.Const):
                     continue
                 same = way.kind in ("near", "offset") and np.array_equal(
                     buffer.high[a] - buffer.low[a],
@@ -689,7 +663,7 @@ class Localiser:
                 if way.kind == "whole" or not same:
                     continue
                 domain = self.shape.extents[way.axis]
-                if isinstance(domain, Const) and not self.axes[way.axis].is_cut:
+                if isinstance(domain, ex.Const) and not self.axes[way.axis].is_cut:
                     continue
                 shape[a] = self.extent_of.setdefault(way.axis, shape[a])
             buffer.input.of_shape(tuple(shape))
@@ -700,10 +674,10 @@ class Localiser:
             if k in self.extent_of:
                 continue
             written = self.shape.extents[k]
-            if isinstance(written, Const) and not axis.is_cut:
+            if isinstance(written, ex.Const) and not axis.is_cut:
                 self.extent_of[k] = written
                 continue
-            made = Param(f"extent{k}", int64)
+            made = ex.Param(f"extent{k}", int64)
             self.params.append(made)
             self.numbers.append(axis.high - axis.low)
             self.extent_of[k] = made
@@ -711,29 +685,34 @@ class Localiser:
     def _whole_extent(self, e: Expr) -> Expr:
         """An extent of a whole array as a number."""
         if e not in self.extents_known:
-            made = Param("n", int64)
+            made = ex.Param("n", int64)
             self.params.append(made)
             self.numbers.append(np.asarray(np.int64(self.known.number(e) or 0)))
             self.extents_known[e] = made
         return self.extents_known[e]
 
     def _rewritten(
-        self, scope: _Scope, reads: Mapping[Read, tuple[Any, list[Any]]]
+        self, scope: _Scope, reads: Mapping[ex.Read, tuple[Any, list[Any]]]
     ) -> dict[Expr, Expr]:
         """The expressions of a scope as those of a block."""
 
         def change(e: Expr, memo: dict[Expr, Expr]) -> Expr | None:
-            if isinstance(e, Index):
+            if isinstance(e, ex.Index):
                 return at.add(e, self.origins[scope.axes[e.axis]])
-            if isinstance(e, Extent):
+            if isinstance(e, ex.Extent):
                 return self._whole_extent(e)
-            return self._read(scope, e, *reads[e], memo) if isinstance(e, Read) else None
+            return self._read(scope, e, *reads[e], memo) if isinstance(e, ex.Read) else None
 
         return rewritten(scope.roots, change)
 
     def _read(
-        self, scope: _Scope, read: Read, key: Any, offsets: Sequence[int], memo: Mapping[Expr, Expr]
-    ) -> Read:
+        self,
+        scope: _Scope,
+        read: ex.Read,
+        key: Any,
+        offsets: Sequence[int],
+        memo: Mapping[Expr, Expr],
+    ) -> ex.Read:
         buffer = self.buffers[key]
         args: list[Expr] = []
         # What a boundary's function receives: buffers that begin elsewhere share its variables.
@@ -745,13 +724,13 @@ class Localiser:
         for a, (e, way, offset) in enumerate(zip(read.args, key[1], offsets, strict=True)):
             if way.kind in ("near", "offset"):  # n - 1 - (n - 1 - i) is i, whatever n
                 first = 0 if way.kind == "near" else self._least(key, a)
-                args.append(at.add(Index(scope.axes.index(way.axis)), offset - first))
+                args.append(at.add(ex.Index(scope.axes.index(way.axis)), offset - first))
             elif way.kind == "image":
                 args.append(at.subtract(memo[e], self.lows[key, a]))
             else:
                 args.append(memo[e])
-        scoped = substitute([memo[e] for e in read.scoped], moved)
-        return Read(buffer.input, 0, tuple(args), read.boundary, scoped, read.vars)
+        scoped = ex.substitute([memo[e] for e in read.scoped], moved)
+        return ex.Read(buffer.input, 0, tuple(args), read.boundary, scoped, read.vars)
 
     def _least(self, key: Any, a: int) -> int:
         """The least offset of the reads of a buffer along an axis."""
@@ -782,30 +761,32 @@ class Localiser:
                 found = tuple(memo[e] for e in _as_roots(value))
                 if isinstance(value, Leaf):
                     (read,) = found
-                    assert isinstance(read, Read)
+                    assert isinstance(read, ex.Read)
                     changes[name] = Leaf(read.node, read.component)
                 else:
                     changes[name] = found if isinstance(value, tuple) else found[0]
         if (combine := getattr(node, "combine", None)) is not None:
             results = tuple(rest[e] for e in combine.results)
-            changes["combine"] = Combine(combine.left, combine.right, results)
+            changes["combine"] = graph.Combine(combine.left, combine.right, results)
         if (init := getattr(node, "init", None)) is not None:
             changes["init"] = tuple(rest[e] for e in init)
-        if isinstance(node, Permute):
+        if isinstance(node, graph.Permute):
             # Into nothing: what it was before is combined with the results of all blocks.
             neutral = () if node.combine is None else identities(node.combine) or ()
             empty = [
-                Generate(tuple(rest[e] for e in leaf.shape), (value,), label=Label("fill"))
+                graph.Generate(
+                    tuple(rest[e] for e in leaf.shape), (value,), label=graph.Label("fill")
+                )
                 for leaf, value in zip(node.defaults, neutral, strict=True)
             ]
             changes["defaults"] = tuple(leaf for e in empty for leaf in e.leaves)
-        if isinstance(node, Library):
+        if isinstance(node, graph.Library):
             changes["arguments"] = tuple(
                 of_constant_extents(memo[scope.roots[0]], tuple(sizes[j] for j in scope.axes))
                 for memo, scope in zip(memos, self.shape.scopes, strict=True)
             )
             changes["outs"] = tuple(
-                Output(tuple(sizes[k] for k in axes if k is not None), o.type)
+                graph.Output(tuple(sizes[k] for k in axes if k is not None), o.type)
                 for o, axes in zip(node.outs, self.shape.results, strict=True)
             )
         return type(node)(
@@ -822,7 +803,7 @@ def rewritten(
     """What expressions, and those they consist of, become: by `change`, given what the others have
     become, or (None) the same of these."""
     memo = {} if memo is None else memo
-    for e in walk(roots):
+    for e in ex.walk(roots):
         if e in memo:
             continue
         made = change(e, memo)

@@ -12,31 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from treadle.dsl import graph
 from treadle.dsl.analysis.combines import identities, is_commutative
 from treadle.dsl.errors import DistributionError
 from treadle.dsl.expr import Expr, Extent, Index, Read, constant, substitute, walk
 from treadle.dsl.frontend.standard import MOST_AXES
-from treadle.dsl.graph import (
-    ArrayLoop,
-    Barrier,
-    Branch,
-    Fold,
-    FoldSeg,
-    Generate,
-    Input,
-    Label,
-    Leaf,
-    Library,
-    Matmul,
-    Node,
-    Permute,
-    Recurrence,
-    Scan,
-    Sequential,
-    indices,
-    is_identity_read,
-    topological,
-)
+from treadle.dsl.graph import Leaf, Node
 from treadle.dsl.graphs.rebuild import Rebuilder
 from treadle.dsl.graphs.relations import checks_before, verify_checks
 from treadle.dsl.libraries.base import combined_axes
@@ -97,9 +78,9 @@ class Planner(Folds):
         for k, given in enumerate(program.inputs):
             self.plan.given[given.leaf()] = k
             self.plan.chunks[given.leaf()] = chunks[k]
-        outer = set(topological(program.roots, inside=False))
+        outer = set(graph.topological(program.roots, inside=False))
         # What loops and branches read inside comes before them, also if other results use it.
-        order = [n for n in topological(program.roots) if n in outer]
+        order = [n for n in graph.topological(program.roots) if n in outer]
         self.outside: set[Node] = {*order, *program.inputs}
         found = compactions(order, program.roots) if engine.dynamic else Compactions()
         self.selections, self.counts, self.skipped = found.selections, found.counts, found.skipped
@@ -111,7 +92,7 @@ class Planner(Folds):
         """Plan nodes; those after one whose extents depend on what arrays hold, when these are
         known."""
         for k, node in enumerate(nodes):
-            if isinstance(node, Input) or node in self.skipped:
+            if isinstance(node, graph.Input) or node in self.skipped:
                 continue
             if self.engine.dynamic and (needs := self._late(node)):
                 self._steered(self._later(node, needs, nodes[k:]))
@@ -133,7 +114,7 @@ class Planner(Folds):
         known, roots, outside = self.known, self.plan.roots, set(self.outside)
         given, numbers = self.plan.given, list(needs)
         selection = self.selections.get(node)
-        if isinstance(node, Permute) and selection is not None:
+        if isinstance(node, graph.Permute) and selection is not None:
             if selection.total in self.partial:
                 needs = [*needs, self.partial[selection.total][0]]
             require(self._compacted(node), node, self.engine)
@@ -155,7 +136,7 @@ class Planner(Folds):
     # --- nodes ---
 
     def _plan_node(self, node: Node) -> None:
-        if isinstance(node, Barrier):
+        if isinstance(node, graph.Barrier):
             for made, leaf in zip(node.leaves, node.arguments, strict=True):
                 self._same(made, leaf)
             return
@@ -169,27 +150,27 @@ class Planner(Folds):
                     self._fold(self.counts[node])
                     self._takes(self.plan.stages[-1], node)
                     return
-                if isinstance(node, Sequential):
+                if isinstance(node, graph.Sequential):
                     raise NoRule("each element may need those written before it")
-                if isinstance(node, Generate):
+                if isinstance(node, graph.Generate):
                     self._generate(node)
-                elif isinstance(node, Fold):
+                elif isinstance(node, graph.Fold):
                     self._fold(node)
-                elif isinstance(node, ArrayLoop):
+                elif isinstance(node, graph.ArrayLoop):
                     self._loop(node)
-                elif isinstance(node, Branch) and self.engine.dynamic:
+                elif isinstance(node, graph.Branch) and self.engine.dynamic:
                     self._branch(node)
-                elif isinstance(node, Scan):
+                elif isinstance(node, graph.Scan):
                     self._scan(node)
-                elif isinstance(node, Recurrence):
+                elif isinstance(node, graph.Recurrence):
                     self._recurrence(node)
-                elif isinstance(node, FoldSeg):
+                elif isinstance(node, graph.FoldSeg):
                     self._segments(node)
-                elif isinstance(node, Permute):
+                elif isinstance(node, graph.Permute):
                     self._permute(node)
-                elif isinstance(node, Library):
+                elif isinstance(node, graph.Library):
                     self._library(node)
-                elif isinstance(node, Matmul):
+                elif isinstance(node, graph.Matmul):
                     self._product(node)
                 else:
                     self._plain(node)
@@ -210,7 +191,7 @@ class Planner(Folds):
                 where=node.where,
             ) from None
 
-    def _generate(self, node: Generate) -> None:
+    def _generate(self, node: graph.Generate) -> None:
         """Elements, for which chunks of large arrays may answer reads at indices that depend on
         data."""
         answered = self._gatherer().answered(node) if self.engine.dynamic else node
@@ -240,11 +221,11 @@ class Planner(Folds):
 
     # --- loops ---
 
-    def _loop(self, node: ArrayLoop) -> None:
+    def _loop(self, node: graph.ArrayLoop) -> None:
         """A counted loop over stencils: several iterations per task."""
         bound: set[Node] = set(node.bound)
         for n in inside(node, self.outside - {node})[0]:  # what does not depend on the state
-            if isinstance(n, Input) or any(
+            if isinstance(n, graph.Input) or any(
                 leaf.node in bound for leaf in (*n.inputs(), *n.inside())
             ):
                 bound.add(n)
@@ -273,7 +254,7 @@ class Planner(Folds):
             )  # fmt: skip
             self._add(made, state)
 
-    def _unrolled(self, node: ArrayLoop, reason: NoRule) -> None:
+    def _unrolled(self, node: graph.ArrayLoop, reason: NoRule) -> None:
         """Every iteration as stages of their own."""
         count = None if node.count is None else self.known.number(node.count)
         if node.changing() or (
@@ -286,9 +267,9 @@ class Planner(Folds):
         body = [
             n
             for n in inside(node, self.outside - {node})[0]
-            if n is not node and not isinstance(n, Input)
+            if n is not node and not isinstance(n, graph.Input)
         ]
-        own = set(topological(node.body, inside=False))  # not those of loops inside
+        own = set(graph.topological(node.body, inside=False))  # not those of loops inside
         blocks = prod(len(sizes) for sizes in self.plan.chunks[node.init[0]])
         if count * len(body) * blocks > UNROLLED:
             if self.engine.dynamic:
@@ -319,7 +300,7 @@ class Planner(Folds):
 
     # --- loops and branches that are run step by step ---
 
-    def _repeated(self, node: ArrayLoop, count: int) -> None:
+    def _repeated(self, node: graph.ArrayLoop, count: int) -> None:
         """A loop that ends when a predicate says so, or after many iterations."""
         for state_input, first in zip(node.state, node.init, strict=True):
             extents = extents_of(first.shape, self.known, node)
@@ -345,7 +326,7 @@ class Planner(Folds):
             test, node.predicate, count, None if node.index is None else node.index.leaf(),
         ))  # fmt: skip
 
-    def _branch(self, node: Branch) -> None:
+    def _branch(self, node: graph.Branch) -> None:
         """The stages of both sides, of which one is run."""
         chosen = self.known.number(node.predicate)
         if chosen is not None:
@@ -354,7 +335,9 @@ class Planner(Folds):
             for made, leaf in zip(node.leaves, side, strict=True):
                 self._same(made, leaf)
             return
-        test = Generate((), (node.predicate,), label=Label("predicate"), where=node.where)
+        test = graph.Generate(
+            (), (node.predicate,), label=graph.Label("predicate"), where=node.where
+        )
         self._plan_node(test)
         sides: list[tuple[Plan, list[Leaf]]] = []
         for side in (node.then, node.other):
@@ -389,14 +372,14 @@ class Planner(Folds):
 
     def _within(self, roots: Sequence[Leaf]) -> None:
         """Plan the nodes that arrays inside a loop or branch depend on."""
-        for n in topological(roots, inside=False):
-            if n not in self.outside and not isinstance(n, Input):
+        for n in graph.topological(roots, inside=False):
+            if n not in self.outside and not isinstance(n, graph.Input):
                 self._plan_node(n)
                 self.outside.add(n)
 
     # --- folds ---
 
-    def _fold(self, node: Fold) -> None:
+    def _fold(self, node: graph.Fold) -> None:
         after = self._gatherer().split(node) if self.engine.dynamic else None
         if after is not None:
             self._generate(after)
@@ -426,7 +409,7 @@ class Planner(Folds):
             return
         self._partials(node, cut_axes)
 
-    def _segments(self, node: FoldSeg) -> None:
+    def _segments(self, node: graph.FoldSeg) -> None:
         """Folds of segments: blocks of rows, or of the segments of one row."""
         if node.outer:
             self._plain(node)
@@ -440,12 +423,14 @@ class Planner(Folds):
                 if self.engine.dynamic
                 else "how many elements its segments have depends on what arrays hold"
             )
-        made = Generate((node.extent,), node.elements, label=Label("elements"), where=node.where)
+        made = graph.Generate(
+            (node.extent,), node.elements, label=graph.Label("elements"), where=node.where
+        )
         local = self._local(made, free=(0,))
         sizes = self.engine.runs(local.axes[0].sizes, each)
         if len(sizes) <= 1 or count <= 1:
             raise NoRule("it has one block" if count > 1 else "it has one segment")
-        reads = [e for e in node.elements if isinstance(e, Read) and is_identity_read(e, 1)]
+        reads = [e for e in node.elements if isinstance(e, Read) and graph.is_identity_read(e, 1)]
         stored = [Leaf(e.node, e.component) for e in reads]
         if len(stored) < len(node.elements) or any(
             len(self.plan.chunks[leaf][0]) > MOST or leaf.shape != (node.extent,)
@@ -462,13 +447,14 @@ class Planner(Folds):
         folded = self._results_of(blocks)
         at_segment = [leaf.at(Index(0)) for leaf in folded]
         values: dict[Expr, Expr] = dict(zip(node.results, at_segment, strict=True))
-        after = Generate((node.segments,), substitute(node.epilogue, values), label=node.label,
-                         where=node.where)  # fmt: skip
+        after = graph.Generate(
+            (node.segments,), substitute(node.epilogue, values), label=node.label, where=node.where
+        )
         self._as(after, node)
 
     # --- products ---
 
-    def _product(self, node: Matmul) -> None:
+    def _product(self, node: graph.Matmul) -> None:
         """A product in blocks of its result, or of parts of its sum if that moves less."""
         batch, params = len(node.batch), self.program.params
         along = self._local(node, free=range(batch + 3)).axes[-1]
@@ -494,7 +480,7 @@ class Planner(Folds):
 
     # --- sorting ---
 
-    def _library(self, node: Library) -> None:
+    def _library(self, node: graph.Library) -> None:
         """Rows, or matrices, that are complete in a block; a large row is sorted by samples."""
         rank = max(len(leaf.shape) for leaf in node.arguments)
         along = combined_axes(node.operation, rank)
@@ -516,7 +502,7 @@ class Planner(Folds):
 
     # --- permutes ---
 
-    def _permute(self, node: Permute) -> None:
+    def _permute(self, node: graph.Permute) -> None:
         """A scatter into a small array that combines exactly: one for every block, then all of them
         together.  Others: every part of the target from the elements that go there, in order."""
         if node in self.selected:
@@ -544,7 +530,7 @@ class Planner(Folds):
             return
         if any(a.before or a.after for a in axes):
             stored = self._elements(node)
-            read = [leaf.at(*indices(len(node.domain))) for leaf in stored]
+            read = [leaf.at(*graph.indices(len(node.domain))) for leaf in stored]
             rank = len(node.target)
             again = node.with_(valid=read[0], target=tuple(read[1 : rank + 1]),
                                values=tuple(read[rank + 1 :]))  # fmt: skip
@@ -555,20 +541,20 @@ class Planner(Folds):
             raise NoRule(f"with the axis of blocks its result has more than {MOST_AXES} axes")
         partial = self._per_block(local.blocks(self.program.params), axes)
         rank = len(node.defaults[0].shape)
-        index = indices(rank + len(axes))
+        index = graph.indices(rank + len(axes))
         counts = tuple(Extent(partial[0].node, rank + k) for k in range(len(axes)))
         folded = result_variables(node.values)
-        own = [leaf.at(*indices(rank)) for leaf in node.defaults]
+        own = [leaf.at(*graph.indices(rank)) for leaf in node.defaults]
         epilogue = node.combine.of(folded, own)
         elements = tuple(p.at(*index) for p in partial)
-        label = Label(node.label.operation, node.label.name)
-        total = Fold(
+        label = graph.Label(node.label.operation, node.label.name)
+        total = graph.Fold(
             node.defaults[0].shape, counts, elements, node.combine, None, folded, epilogue,
             label=label, where=node.where,
         )  # fmt: skip
         self._as(total, node)
 
-    def _compacted(self, node: Permute, counts: Numbers | None = None) -> Blocks:
+    def _compacted(self, node: graph.Permute, counts: Numbers | None = None) -> Blocks:
         """The elements that a mask selects, of every block by itself: so many, or all."""
         selection, (extent,) = self.selections[node], extents_of(node.domain, self.known, node)
         sizes = {0: self.partial[selection.total][1] if selection.total in self.partial
@@ -583,7 +569,7 @@ class Planner(Folds):
         counts = np.asarray(sizes[0], np.int64) if counts is None else counts
         return compacted(node, local.blocks(self.program.params), counts)
 
-    def _combines_per_block(self, node: Permute, exact: bool) -> bool:
+    def _combines_per_block(self, node: graph.Permute, exact: bool) -> bool:
         """Whether every block may combine its elements by itself: if the order does not matter, or
         is not asked for and there are many."""
         if node.combine is None or identities(node.combine) is None:
@@ -592,17 +578,19 @@ class Planner(Folds):
         many = source * sum(e.type.numpy.itemsize for e in node.values) > MANY
         return exact or (many and not node.label.deterministic and is_commutative(node.combine))
 
-    def _elements(self, node: Permute, rows: bool = False) -> tuple[Leaf, ...]:
+    def _elements(self, node: graph.Permute, rows: bool = False) -> tuple[Leaf, ...]:
         """What a scatter has for each of its elements, as arrays; `rows`: in at least two chunks
         along the first axis."""
-        made = Generate(node.domain, node.per_element(), label=Label("elements"), where=node.where)
+        made = graph.Generate(
+            node.domain, node.per_element(), label=graph.Label("elements"), where=node.where
+        )
         local = self._local(made, free=(0,) if rows else None)
         if rows and len(local.axes[0].sizes) <= 1:
             raise NoRule("its source is one block")
         self._add(local.blocks(self.program.params), list(made.leaves))
         return made.leaves
 
-    def _exchanged(self, node: Permute, size: int, exact: bool) -> None:
+    def _exchanged(self, node: graph.Permute, size: int, exact: bool) -> None:
         """A scatter in the order of its source, which is cut along its first axis."""
         reason = "its result depends on the order of what it scatters"
         if exact:

@@ -7,20 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from treadle.dsl import graph
 from treadle.dsl.expr import Const, Expr, Extent, Param, walk
-from treadle.dsl.graph import (
-    ArrayLoop,
-    Fold,
-    Input,
-    Label,
-    Leaf,
-    Library,
-    Node,
-    Recurrence,
-    Scan,
-    indices,
-    topological,
-)
+from treadle.dsl.graph import Leaf, Node
 from treadle.dsl.graphs.rebuild import Rebuilder
 from treadle.dsl.libraries.base import is_builtin
 from treadle.dsl.types import int64
@@ -50,7 +39,7 @@ def whole(
     """A node in one block; `outside`: the nodes whose results are stored."""
     inner, needed = inside(node, outside)
     for n in inner:
-        if isinstance(n, Library) and not is_builtin(n.operation) and engine.separate:
+        if isinstance(n, graph.Library) and not is_builtin(n.operation) and engine.separate:
             raise NoRule(
                 f"{n.label} calls a Python function, which cannot travel to other processes"
             )
@@ -61,15 +50,17 @@ def whole(
         for o in node.outputs
     ]
     builder = Rebuilder()
-    by_library = any(isinstance(n, Library) for n in inner)
+    by_library = any(isinstance(n, graph.Library) for n in inner)
     buffers: list[Buffer] = []
     for leaf in needed:
         shape = extents_of(leaf.shape, known, node)
-        made = Input(f"in{len(buffers)}", leaf.type, tuple(n == 1 for n in shape), kind="argument")
+        made = graph.Input(
+            f"in{len(buffers)}", leaf.type, tuple(n == 1 for n in shape), kind="argument"
+        )
         buffers.append(Buffer.whole(leaf, made, shape))
         same = (w if by_library and isinstance(w, Const) else n
                 for w, n in zip(leaf.shape, made.shape, strict=True))  # fmt: skip
-        at_all = made.leaf().at(*indices(len(shape)))
+        at_all = made.leaf().at(*graph.indices(len(shape)))
         builder.leaves[leaf] = of_constant_extents(at_all, tuple(same))
         for written, own in zip(leaf.shape, made.shape, strict=True):
             if isinstance(written, Extent):
@@ -85,7 +76,7 @@ def whole(
                 more.append(param)
                 numbers.append(np.asarray(np.int64(known.number(e) or 0)))
     for n in inner:
-        if isinstance(n, Input):
+        if isinstance(n, graph.Input):
             builder.nodes[n] = copied = n.copy()
             for a, e in enumerate(n.shape):
                 if e is Extent(n, a):
@@ -93,7 +84,9 @@ def whole(
             copied.of_shape(builder.exprs(n.shape))
             continue
         again = builder.over(n, builder)
-        label = Label(again.label.operation, again.label.name, None, again.label.deterministic)
+        label = graph.Label(
+            again.label.operation, again.label.name, None, again.label.deterministic
+        )
         again = again.with_(label=label)
         if again is not n:
             builder.nodes[n] = again
@@ -105,12 +98,12 @@ def whole(
 
 def _bound(n: Node) -> list[Leaf]:
     """The state and the counter of a loop."""
-    return [s.leaf() for s in n.bound] if isinstance(n, ArrayLoop) else []
+    return [s.leaf() for s in n.bound] if isinstance(n, graph.ArrayLoop) else []
 
 
 def _all_expressions(n: Node) -> tuple[Expr, ...]:
     sides = tuple(e for c in n.checks for e in (c.left, c.right))
-    if isinstance(n, Input):
+    if isinstance(n, graph.Input):
         return n.shape
     return (*n.expressions(), *n.host_expressions(), *sides)
 
@@ -118,9 +111,9 @@ def _all_expressions(n: Node) -> tuple[Expr, ...]:
 def why_one(node: Node) -> str:
     """Why a kernel that reads an array in parts is not cut."""
     match node:
-        case Scan() | Recurrence() | Library():
+        case graph.Scan() | graph.Recurrence() | graph.Library():
             return "it goes along the rows, which are complete in a block"
-        case Fold():
+        case graph.Fold():
             return "what it folds is complete in a block"
     return "it has no axis that can be cut"
 
@@ -138,7 +131,7 @@ def inside(node: Node, outside: Collection[Node]) -> tuple[list[Node], list[Leaf
             elif leaf.node not in found:
                 found[leaf.node] = None
                 pending.append(leaf.node)
-    order = {n: k for k, n in enumerate(topological(node.leaves))}
+    order = {n: k for k, n in enumerate(graph.topological(node.leaves))}
     return sorted(found, key=lambda n: order.get(n, -1)), list(needed)
 
 

@@ -7,20 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treadle.dsl import expr as ex
 from treadle.dsl.errors import out_of_range
-from treadle.dsl.expr import (
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Extent,
-    Foreign,
-    Loop,
-    Param,
-    Proj,
-    Read,
-    While,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Leaf
 from treadle.dsl.operations.stencils import resolve_read
 
@@ -72,7 +61,7 @@ class Lanes:
                 stack.append((e, True))
                 stack += [(a, False) for a in reversed(e.args) if self.lookup(a) is None]
                 continue
-            if isinstance(e, Proj):
+            if isinstance(e, ex.Proj):
                 continue  # set by its parent
             self._compute(e)
         return [self._get(r) for r in roots]
@@ -83,29 +72,33 @@ class Lanes:
         return found
 
     def _compute(self, e: Expr) -> None:
-        args = [self._get(a) for a in e.args] if not isinstance(e, Cond | While | Loop) else []
-        if isinstance(e, Const):
+        args = (
+            [self._get(a) for a in e.args]
+            if not isinstance(e, ex.Cond | ex.While | ex.Loop)
+            else []
+        )
+        if isinstance(e, ex.Const):
             self.values[e] = np.asarray(e.value)
-        elif isinstance(e, Apply):
+        elif isinstance(e, ex.Apply):
             self.values[e] = e.value(args)
-        elif isinstance(e, Read):
+        elif isinstance(e, ex.Read):
             self._read(e)
-        elif isinstance(e, Cond):
+        elif isinstance(e, ex.Cond):
             self._cond(e)
-        elif isinstance(e, While):
+        elif isinstance(e, ex.While):
             self._while(e)
-        elif isinstance(e, Loop):
+        elif isinstance(e, ex.Loop):
             self._loop(e)
-        elif isinstance(e, Foreign):
+        elif isinstance(e, ex.Foreign):
             call = np.vectorize(e.function, otypes=[e.type.numpy])
             size = np.broadcast(*args).size if args else 1
             self.values[e] = call(*args) if size else np.zeros(0, e.type.numpy)
-        elif isinstance(e, Extent | Param):
+        elif isinstance(e, ex.Extent | ex.Param):
             self.values[e] = np.asarray(self.machine.evaluator.host_value(e), e.type.numpy)
         else:
             raise AssertionError(f"unbound {type(e).__name__} {e!r}")
 
-    def _read(self, e: Read) -> None:
+    def _read(self, e: ex.Read) -> None:
         if e.boundary is not None:
             (self.values[e],) = self.evaluate([resolve_read(e)])
             return
@@ -126,7 +119,7 @@ class Lanes:
         inside = [np.clip(i, 0, n - 1) for i, n in zip(position, array.shape, strict=True) if n > 1]
         self.values[e] = np.asarray(array.squeeze()[tuple(inside)])
 
-    def _cond(self, e: Cond) -> None:
+    def _cond(self, e: ex.Cond) -> None:
         p = self.full(self._get(e.args[0]))
         results = [np.zeros(self.count, t.numpy) for t in e.types]
         for chosen, side in ((p, e.then), (~p, e.other)):
@@ -135,7 +128,7 @@ class Lanes:
                     out[chosen] = value
         self._set(e, results)
 
-    def _while(self, e: While) -> None:
+    def _while(self, e: ex.While) -> None:
         state = [np.array(self.full(self._get(a))) for a in e.args]
         active = np.ones(self.count, bool)
         while True:
@@ -153,7 +146,7 @@ class Lanes:
                 s[active] = value
         self._set(e, state)
 
-    def _loop(self, e: Loop) -> None:
+    def _loop(self, e: ex.Loop) -> None:
         count = self.full(self._get(e.count))
         state = [np.array(self.full(self._get(a))) for a in e.args[1:]]
         for k in range(int(count.max()) if self.count else 0):
@@ -169,7 +162,7 @@ class Lanes:
     def _set(self, e: Expr, results: Sequence[Value]) -> None:
         self.values[e] = np.zeros(())  # computed; its parts are the projections
         for k, value in enumerate(results):
-            self.values[Proj(e, k)] = value
+            self.values[ex.Proj(e, k)] = value
 
 
 class Machine:

@@ -11,21 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from treadle.dsl import graph
 from treadle.dsl.analysis.regions import regions
 from treadle.dsl.analysis.updates import defaults_of, in_sides, overwritable, overwrites
 from treadle.dsl.expr import Expr, Extent, Foreign, Read, While, walk
-from treadle.dsl.graph import (
-    ArrayLoop,
-    Branch,
-    Check,
-    Input,
-    Leaf,
-    Library,
-    Memory,
-    Node,
-    Permute,
-    topological,
-)
+from treadle.dsl.graph import Leaf, Node
 from treadle.dsl.libraries.base import is_builtin
 from treadle.dsl.passes.tested import may_be_outside
 
@@ -52,7 +42,7 @@ class Plan:
 
     steps: list[Step]
     results: list[int]
-    checks: list[Check]
+    checks: list[graph.Check]
 
     def walk(self) -> Iterator[tuple[int, Step]]:
         """Every step with its depth of nesting."""
@@ -72,7 +62,7 @@ class Planner:
     def __init__(
         self,
         roots: Sequence[Leaf],
-        inputs: Sequence[Input],
+        inputs: Sequence[graph.Input],
         inside: Callable[[Node], Sequence[Node]] = lambda node: (),
         checked: bool = False,
     ) -> None:
@@ -93,7 +83,7 @@ class Planner:
     def sub_plan(self, roots: Sequence[Leaf], done: set[Node], bound: frozenset[Node]) -> Plan:
         """Steps for `roots` given that `done` nodes have their slots."""
         steps: list[Step] = []
-        checks: list[Check] = []
+        checks: list[graph.Check] = []
         wanted: list[Leaf] = list(roots)
         pending = self._needed(wanted, done, bound)
         finished = set(done)
@@ -104,14 +94,14 @@ class Planner:
             for c in node.checks:
                 if not c.reads:
                     checks.append(c)
-            if isinstance(node, ArrayLoop):
+            if isinstance(node, graph.ArrayLoop):
                 for variable in node.bound:
                     self.slot(variable.leaf())
                 inside = finished | set(node.bound)
                 body = self.sub_plan(node.inner_roots(), inside, bound | set(node.bound))
                 checks += body.checks
                 step.inner = self.parts(node, body)
-            elif isinstance(node, Branch):
+            elif isinstance(node, graph.Branch):
                 step.inner = [
                     self.sub_plan(node.then, finished, bound),
                     self.sub_plan(node.other, finished, bound),
@@ -124,7 +114,7 @@ class Planner:
         self.releases(plan, {self.slot(r) for r in roots})
         return plan
 
-    def parts(self, loop: ArrayLoop, body: Plan) -> list[Plan]:
+    def parts(self, loop: graph.ArrayLoop, body: Plan) -> list[Plan]:
         """The plans of an iteration (see `Step`); the last plan has the results."""
         tested: list[Step] = []
         if loop.predicate is not None:
@@ -158,7 +148,7 @@ class Planner:
         for step in steps:
             states = updated.get(step.node, ())
             step.release += [self.slots[state] for state in states]
-            if not (states and isinstance(step.node, Branch)):
+            if not (states and isinstance(step.node, graph.Branch)):
                 continue
             for side, inner in zip(step.inner, in_sides(step.node, states, outside), strict=True):
                 side.steps = self._readers_first(side.steps, inner)
@@ -208,15 +198,15 @@ class Planner:
             if node in seen:
                 continue
             seen.add(node)
-            if isinstance(node, Input):
+            if isinstance(node, graph.Input):
                 continue
             stack.append((node, True))
             needed = [leaf.node for leaf in node.inputs()]
-            if isinstance(node, ArrayLoop):
+            if isinstance(node, graph.ArrayLoop):
                 needed += invariants(node, self.region, bound, self.checked)
-                needed += [n for n in topological(node.inner_roots()) if n in outside]
-            elif isinstance(node, Branch):
-                needed += [n for n in topological((*node.then, *node.other)) if n in outside]
+                needed += [n for n in graph.topological(node.inner_roots()) if n in outside]
+            elif isinstance(node, graph.Branch):
+                needed += [n for n in graph.topological((*node.then, *node.other)) if n in outside]
             stack += [(n, False) for n in reversed(needed) if n not in seen]
         return order
 
@@ -225,12 +215,12 @@ class Planner:
         found: set[Node] = set()
         wanted = list(roots)
         while wanted:
-            more = list(topological(wanted, inside=False, known=found))
+            more = list(graph.topological(wanted, inside=False, known=found))
             found.update(more)
             wanted = [
                 n.leaf()
                 for node in more
-                if isinstance(node, ArrayLoop)
+                if isinstance(node, graph.ArrayLoop)
                 for n in invariants(node, self.region, bound, self.checked)
             ]
         return found
@@ -277,7 +267,7 @@ class Planner:
         return used
 
 
-def invariants(loop: ArrayLoop, region: Mapping[Node, Set[Node]], bound: Set[Node],
+def invariants(loop: graph.ArrayLoop, region: Mapping[Node, Set[Node]], bound: Set[Node],
                checked: bool) -> list[Node]:  # fmt: skip
     """Nodes of a loop's body that depend only on the states of enclosing loops (`bound`), and that
     may be computed before the loop even if it has no iteration.
@@ -286,11 +276,11 @@ def invariants(loop: ArrayLoop, region: Mapping[Node, Set[Node]], bound: Set[Nod
     needs stay there.  Nodes that may fail stay in the loop, unless the first test needs them.
     """
     in_branches = _branch_nodes(loop.inner_roots())
-    tested = () if loop.predicate is None else topological((loop.predicate,), inside=False)
+    tested = () if loop.predicate is None else graph.topological((loop.predicate,), inside=False)
     always = set(tested)
     found = []
-    for node in topological(loop.inner_roots()):
-        if isinstance(node, Input) or node in in_branches or not region[node] <= bound:
+    for node in graph.topological(loop.inner_roots()):
+        if isinstance(node, graph.Input) or node in in_branches or not region[node] <= bound:
             continue
         late = _may_fail(node, checked) or any(leaf.node in in_branches for leaf in node.inputs())
         if late and node not in always:
@@ -303,15 +293,17 @@ def invariants(loop: ArrayLoop, region: Mapping[Node, Set[Node]], bound: Set[Nod
 def without_memory(nodes: Sequence[Node]) -> list[Node]:
     """Nodes without the memory that none of them writes to: who writes to it may have it."""
     used = {leaf.node for n in nodes for leaf in used_leaves(n)}
-    return [n for n in nodes if not isinstance(n, Memory) or n in used]
+    return [n for n in nodes if not isinstance(n, graph.Memory) or n in used]
 
 
 def _may_fail(node: Node, checked: bool) -> bool:
     """Whether a node may read outside its arrays, or do something else that only an iteration may
     do: stop a checked program, run forever, or call a user's function."""
-    if isinstance(node, ArrayLoop | Branch) or (checked and isinstance(node, Permute)):
+    if isinstance(node, graph.ArrayLoop | graph.Branch) or (
+        checked and isinstance(node, graph.Permute)
+    ):
         return True
-    if isinstance(node, Library):
+    if isinstance(node, graph.Library):
         return not is_builtin(node.operation)
     over = node.iteration_space()
     return any(
@@ -332,23 +324,23 @@ def used_leaves(node: Node) -> set[Leaf]:
             found.add(Leaf(e.node, 0))
         elif isinstance(e, Read):
             found.add(Leaf(e.node, e.component))
-    if isinstance(node, ArrayLoop):
+    if isinstance(node, graph.ArrayLoop):
         found |= set(node.inner_roots())
-    if isinstance(node, Branch):
+    if isinstance(node, graph.Branch):
         found |= {*node.then, *node.other}
     return found
 
 
 def _branch_nodes(roots: Sequence[Leaf]) -> set[Node]:
     """Nodes that only the sides of branches need."""
-    always = set(topological(roots, inside=False))
+    always = set(graph.topological(roots, inside=False))
     found: set[Node] = set()
-    for node in topological(roots):
-        if isinstance(node, Branch):
-            found |= {n for n in topological((*node.then, *node.other)) if n not in always}
+    for node in graph.topological(roots):
+        if isinstance(node, graph.Branch):
+            found |= {n for n in graph.topological((*node.then, *node.other)) if n not in always}
     return found
 
 
-def data_checks(node: Node) -> list[Check]:
+def data_checks(node: Node) -> list[graph.Check]:
     """The checks of a node that need arrays: verified just before it runs."""
     return [c for c in node.checks if c.reads]

@@ -15,20 +15,8 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from ..expr import (
-    Apply,
-    Const,
-    Expr,
-    Extent,
-    Index,
-    Param,
-    Read,
-    Var,
-    rewrite,
-    substitute,
-    unknown,
-    walk,
-)
+from .. import expr as ex
+from ..expr import Expr
 from ..graph import Input
 
 A = TypeVar("A", bound=Hashable)
@@ -131,11 +119,11 @@ def _order(atom: object) -> tuple[int, int, int]:
     match atom:
         case int():
             return 0, atom, 0
-        case Var() | Param():
+        case ex.Var() | ex.Param():
             return 0, atom.uid, 0
-        case Index():
+        case ex.Index():
             return 1, atom.axis, 0
-        case Extent():
+        case ex.Extent():
             return 2, atom.node.uid, atom.axis
     return 3, 0, 0
 
@@ -165,17 +153,17 @@ def polynomial(e: Expr, memo: Forms | None = None) -> Polynomial[Expr] | None:
     True
     """
     done: Forms = {} if memo is None else memo
-    for node in unknown((e,), done):
+    for node in ex.unknown((e,), done):
         done[node] = _polynomial(node, done)
     return done[e]
 
 
 def _polynomial(e: Expr, done: Forms) -> Polynomial[Expr] | None:
-    if isinstance(e, Const):
+    if isinstance(e, ex.Const):
         return Polynomial.number(int(e.value)) if e.type.is_integer else None
-    if isinstance(e, Index | Extent | Param | Var):
+    if isinstance(e, ex.Index | ex.Extent | ex.Param | ex.Var):
         return Polynomial.atom(e)
-    if not isinstance(e, Apply):
+    if not isinstance(e, ex.Apply):
         return None
     if e.op.name == "cast" and e.type.is_integer and e.args[0].type.is_integer:
         return done[e.args[0]]
@@ -193,7 +181,7 @@ def _is_fixed(e: Expr) -> bool:
     """Whether an expression is constant during a launch: it contains only extents and scalars."""
     if e.varies or e.reads:
         return False
-    return all(isinstance(x, Const | Extent | Param | Apply) for x in walk((e,)))
+    return all(isinstance(x, ex.Const | ex.Extent | ex.Param | ex.Apply) for x in ex.walk((e,)))
 
 
 def affine(e: Expr) -> Polynomial[Expr] | None:
@@ -205,18 +193,18 @@ def affine_forms(roots: Iterable[Expr], known: Forms | None = None) -> Forms:
     indices and run-time constants; None for others.  Forms in `known` are reused, and new ones
     added to it."""
     forms: Forms = {} if known is None else known
-    for e in unknown(roots, forms):
+    for e in ex.unknown(roots, forms):
         integer = e.type is not None and e.type.name == "int64"
         forms[e] = _affine(e, forms) if integer else None
     return forms
 
 
 def _affine(e: Expr, forms: Forms) -> Polynomial[Expr] | None:
-    if isinstance(e, Const):
+    if isinstance(e, ex.Const):
         return Polynomial.number(int(e.value))
-    if isinstance(e, Index | Var | Extent | Param):
+    if isinstance(e, ex.Index | ex.Var | ex.Extent | ex.Param):
         return Polynomial.atom(e)
-    if not isinstance(e, Apply):
+    if not isinstance(e, ex.Apply):
         return None
     parts = [p for a in e.args if (p := forms.get(a)) is not None]
     if len(parts) < len(e.args):
@@ -230,7 +218,7 @@ def _affine(e: Expr, forms: Forms) -> Polynomial[Expr] | None:
 
 def variables(form: Polynomial[Expr]) -> dict[Expr, int]:
     """The indices (of axes and of loops) in an affine form, with their coefficients."""
-    return {m[0]: c for m, c in form.terms.items() if m and isinstance(m[0], Index | Var)}
+    return {m[0]: c for m, c in form.terms.items() if m and isinstance(m[0], ex.Index | ex.Var)}
 
 
 # --- text ------------------------------------------------------------------------------------
@@ -245,7 +233,7 @@ def show(p: Polynomial[Expr], name: Callable[[Expr], str]) -> str:
 
     def order(e: Expr) -> tuple[int, int, str]:
         kind, number, _ = _order(e)
-        return (kind, len(name(e)), name(e)) if isinstance(e, Extent) else (kind, number, "")
+        return (kind, len(name(e)), name(e)) if isinstance(e, ex.Extent) else (kind, number, "")
 
     def first(e: Expr) -> tuple[int, int, str]:
         """Sort key of terms: indices precede scalars, extents and computed values."""
@@ -291,7 +279,7 @@ _CHOICES = ("minimum", "maximum", "select")
 
 def always_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> bool:
     """Whether 0 ≤ index < extent is provable over a domain of these extents (None: unknown)."""
-    axes = sorted({e.axis for e in walk((index,)) if isinstance(e, Index)})
+    axes = sorted({e.axis for e in ex.walk((index,)) if isinstance(e, ex.Index)})
     if any(k >= len(over) or over[k] is None for k in axes):
         return False
     lengths = [e for k in axes if (e := over[k]) is not None]
@@ -300,7 +288,7 @@ def always_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> boo
         if found is None:
             return False
         position, size, *sides = found
-        spans = dict(zip(map(Index, axes), sides, strict=True))
+        spans = dict(zip(map(ex.Index, axes), sides, strict=True))
         known = [*facts, *(n - 1 for n in sides)]  # no axis is empty
         if any(_never_negative(-fact - 1, counters) for fact in known):
             continue  # contradiction: impossible case
@@ -316,17 +304,17 @@ def _counted(roots: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], set[Expr]]:
     """The roots with the counters of loops over arrays, which are never negative, as variables,
     and these."""
     counters: dict[Expr, Expr] = {
-        e: Var("counter", e.type) for e in walk(roots)
-        if isinstance(e, Read) and isinstance(e.node, Input) and e.node.kind == "counter"
+        e: ex.Var("counter", e.type) for e in ex.walk(roots)
+        if isinstance(e, ex.Read) and isinstance(e.node, Input) and e.node.kind == "counter"
     }  # fmt: skip
-    return substitute(roots, counters) if counters else roots, set(counters.values())
+    return ex.substitute(roots, counters) if counters else roots, set(counters.values())
 
 
 def _cases(roots: Sequence[Expr]) -> Iterator[tuple[list[_Form] | None, list[_Form]]]:
     """For each choice of operands for the minima and maxima: the roots as polynomials, and
     polynomials that are then non-negative; None if a root is not one, or there are too many
     choices."""
-    atoms = [e for e in walk(roots) if isinstance(e, Apply) and e.op.name in _CHOICES]
+    atoms = [e for e in ex.walk(roots) if isinstance(e, ex.Apply) and e.op.name in _CHOICES]
     if len(atoms) > MOST_CHOICES:
         yield None, []
         return
@@ -334,23 +322,25 @@ def _cases(roots: Sequence[Expr]) -> Iterator[tuple[list[_Form] | None, list[_Fo
         facts: list[_Form] = []
         memo: dict[Expr, Expr] = {}
         for e, first in zip(atoms, taken, strict=True):
-            a, b = rewrite(e.args[-2:], lambda x: x, memo)
+            a, b = ex.rewrite(e.args[-2:], lambda x: x, memo)
             chosen, other = (a, b) if first else (b, a)
             memo[e] = chosen
             p, q = polynomial(chosen), polynomial(other)
             if e.op.name != "select" and p is not None and q is not None:
                 facts.append(p - q if e.op.name == "maximum" else q - p)
-        made = [polynomial(e) for e in rewrite(roots, lambda x: x, memo)]
+        made = [polynomial(e) for e in ex.rewrite(roots, lambda x: x, memo)]
         whole = [p for p in made if p is not None]
         yield (whole if len(whole) == len(made) else None), facts
 
 
-def _extreme(p: _Form, spans: dict[Index, _Form], least: bool) -> _Form | None:
+def _extreme(p: _Form, spans: dict[ex.Index, _Form], least: bool) -> _Form | None:
     """The minimum or maximum over all indices of a domain; None if it cannot be determined."""
     total: _Form = Polynomial({})
     for monomial, c in p.terms.items():
-        moving = [e for e in monomial if isinstance(e, Index)]
-        if len(moving) > 1 or not all(isinstance(e, Index | Extent) for e in monomial if moving):
+        moving = [e for e in monomial if isinstance(e, ex.Index)]
+        if len(moving) > 1 or not all(
+            isinstance(e, ex.Index | ex.Extent) for e in monomial if moving
+        ):
             return None
         if not moving:
             total += Polynomial({monomial: c})
@@ -373,9 +363,9 @@ def _never_negative(p: _Form, counters: set[Expr]) -> bool:
         quotient = monomial[0] if len(monomial) == 1 else None
         if (
             c < 0
-            and isinstance(quotient, Apply)
+            and isinstance(quotient, ex.Apply)
             and quotient.op.name == "floor_divide"
-            and isinstance(d := quotient.args[1], Const)
+            and isinstance(d := quotient.args[1], ex.Const)
             and int(d.value) > 0
             and not c % int(d.value)
             and (inner := polynomial(quotient.args[0])) is not None
@@ -384,6 +374,6 @@ def _never_negative(p: _Form, counters: set[Expr]) -> bool:
         else:
             total += Polynomial({monomial: c})
     return all(
-        c >= 0 and all(isinstance(e, Extent) or e in counters for e in m)
+        c >= 0 and all(isinstance(e, ex.Extent) or e in counters for e in m)
         for m, c in total.terms.items()
     )

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .. import graph
 from ..array import Array
 from ..errors import (
     DTypeError,
@@ -25,19 +26,7 @@ from ..frontend.evaluation import number
 from ..frontend.refusals import called
 from ..frontend.sources import as_array
 from ..frontend.tracing import enclosing_kernel
-from ..graph import (
-    ArrayLoop,
-    Barrier,
-    Check,
-    Generate,
-    Input,
-    Label,
-    Leaf,
-    Node,
-    ended,
-    indices,
-    topological,
-)
+from ..graph import Leaf, Node
 from ..graphs.rebuild import Rebuilder
 from ..scalar import Scalar, as_strong, lift
 from ..shapes import require
@@ -53,7 +42,9 @@ def leaves_of(value: Any, operation: str) -> tuple[Leaf, ...]:
     """The components of an array or a number."""
     if isinstance(value, Scalar) or kind_of_literal(value) is not None:
         strong = as_strong(lift(value, operation))
-        return Generate((), (strong,), label=Label("number"), where=user_location()).leaves
+        return graph.Generate(
+            (), (strong,), label=graph.Label("number"), where=user_location()
+        ).leaves
     return tuple(as_array(value, operation)._leaves)
 
 
@@ -121,15 +112,17 @@ def _fitted(g: Leaf, like: Leaf, what: str) -> Leaf:
     if g.type.is_complex and not like.type.is_complex:
         raise DTypeError(f"a {what} is {g.type}, its value {like.type}.",
                          hint="Return its real part, td.real(g).")  # fmt: skip
-    checks: tuple[Check, ...] = ()
+    checks: tuple[graph.Check, ...] = ()
     for axis, (x, y) in enumerate(zip(like.shape, g.shape, strict=True)):
         checks += require(
             x, y, f"a {what} has extent {{right}} in axis {axis}, its value {{left}}.",
             hint=f"A {what} has the shape of its value.",
         )  # fmt: skip
     value = Array((g,)).astype(like.type) if g.type != like.type else Array((g,))
-    (element,) = value._element(indices(len(like.shape)))
-    node = Generate(like.shape, (element,), label=Label(what), where=user_location(), checks=checks)
+    (element,) = value._element(graph.indices(len(like.shape)))
+    node = graph.Generate(
+        like.shape, (element,), label=graph.Label(what), where=user_location(), checks=checks
+    )
     return node.leaf()
 
 
@@ -151,7 +144,9 @@ class Ruled:
         #: The last operands: what the function uses beside its arguments.
         self.captured = captured
 
-    def split(self, node: Barrier) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...], tuple[Leaf, ...]]:
+    def split(
+        self, node: graph.Barrier
+    ) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...], tuple[Leaf, ...]]:
         """The results, the arguments, and what else is used."""
         n, end = node.ruled, len(node.arguments) - self.captured
         return node.leaves[:n], node.arguments[n:end], node.arguments[end:]
@@ -163,7 +158,7 @@ class Ruled:
             "Pass the array as an argument, or td.stop(x) of it.",
         )
 
-    def reverse(self, r: Reverse, node: Barrier, bars: Sequence[Leaf | None]) -> None:
+    def reverse(self, r: Reverse, node: graph.Barrier, bars: Sequence[Leaf | None]) -> None:
         y, arguments, captured = self.split(node)
         if any(leaf in r.moving for leaf in captured):
             raise self._refuse_captured()
@@ -174,7 +169,7 @@ class Ruled:
             found = self._by_transposition(y, arguments, given)
         for leaf, g in zip(arguments, found, strict=True):
             if g is not None:
-                r.give(leaf, g.at(*indices(len(g.shape))))
+                r.give(leaf, g.at(*graph.indices(len(g.shape))))
 
     def _by_transposition(
         self, y: Sequence[Leaf], arguments: Sequence[Leaf], bars: Sequence[Leaf]
@@ -191,7 +186,7 @@ class Ruled:
         return [next(moved) if a.type.is_inexact else None for a in arguments]
 
     def forward(
-        self, node: Barrier, tangents: Sequence[Leaf | None], f: Forward
+        self, node: graph.Barrier, tangents: Sequence[Leaf | None], f: Forward
     ) -> dict[Leaf, Leaf]:
         y, arguments, captured = self.split(node)
         if any(leaf in f.tangents for leaf in captured):
@@ -208,14 +203,14 @@ class Ruled:
         return {leaf: t for leaf, t in zip(y, found, strict=True) if t is not None}
 
 
-def symbol(leaf: Leaf, name: str) -> Input:
+def symbol(leaf: Leaf, name: str) -> graph.Input:
     """An array that stands for others of this shape and type."""
-    made = Input(name, leaf.type, (False,) * len(leaf.shape), kind="argument")
+    made = graph.Input(name, leaf.type, (False,) * len(leaf.shape), kind="argument")
     return made.of_shape(leaf.shape)
 
 
 def require_linear(found: Sequence[Leaf], symbols: Sequence[Node], name: str) -> None:
-    used = set(topological(found))
+    used = set(graph.topological(found))
     if any(s in used for s in symbols):
         raise refused(
             f"the rule of {name} is not linear in what it is given.",
@@ -225,15 +220,15 @@ def require_linear(found: Sequence[Leaf], symbols: Sequence[Node], name: str) ->
 
 def without_rules(roots: Sequence[Leaf]) -> list[Leaf]:
     """The graph without barriers of rules."""
-    nodes = list(topological(roots))
-    if not any(isinstance(n, Barrier) and n.rule is not None for n in nodes):
+    nodes = list(graph.topological(roots))
+    if not any(isinstance(n, graph.Barrier) and n.rule is not None for n in nodes):
         return list(roots)
     builder = Rebuilder()
     for node in nodes:
-        if isinstance(node, Input):
+        if isinstance(node, graph.Input):
             builder.take(node)
             continue
-        if isinstance(node, Barrier) and node.rule is not None:
+        if isinstance(node, graph.Barrier) and node.rule is not None:
             for leaf, argument in zip(node.leaves, node.arguments, strict=True):
                 builder.leaves[leaf] = builder.leaf(argument)
             continue
@@ -243,13 +238,13 @@ def without_rules(roots: Sequence[Leaf]) -> list[Leaf]:
     return [builder.leaf(r) for r in roots]
 
 
-def captured_by(roots: Sequence[Leaf], symbols: Sequence[Input]) -> list[Leaf]:
+def captured_by(roots: Sequence[Leaf], symbols: Sequence[graph.Input]) -> list[Leaf]:
     """The arguments and states of functions being traced that a graph uses beside `symbols`."""
     found: dict[Leaf, None] = {}
-    nodes = list(topological(roots))
-    own = {*symbols, *(b for n in nodes if isinstance(n, ArrayLoop) for b in n.bound)}
+    nodes = list(graph.topological(roots))
+    own = {*symbols, *(b for n in nodes if isinstance(n, graph.ArrayLoop) for b in n.bound)}
     for node in nodes:
-        if isinstance(node, Input) and node not in own and node.kind not in ("use", "number"):
+        if isinstance(node, graph.Input) and node not in own and node.kind not in ("use", "number"):
             found[node.leaf()] = None
     return list(found)
 
@@ -322,7 +317,7 @@ class Rule:
         ]  # fmt: skip
         swap = list(zip([s.leaf() for s in symbols], form.leaves, strict=True))
         results = Substitution((), swap).leaves(of_result.leaves)
-        ended(symbols)
+        graph.ended(symbols)
 
         def back(
             y: Sequence[Leaf], arguments: Sequence[Leaf], bars: Sequence[Leaf]
@@ -341,8 +336,8 @@ class Rule:
 
         ruled = Ruled(name, back if self._vjp else None,
                       ahead if self._jvp else None, len(captured))  # fmt: skip
-        node = Barrier((*results, *form.leaves, *captured), ruled, len(results), label=Label(name),
-                       where=user_location())  # fmt: skip
+        node = graph.Barrier((*results, *form.leaves, *captured), ruled, len(results),
+                             label=graph.Label(name), where=user_location())  # fmt: skip
         return of_result.put(node.leaves[: len(results)])
 
 

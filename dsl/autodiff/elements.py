@@ -10,22 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .. import expr as ex
 from ..analysis.combines import simple_combine
 from ..errors import GradientError
-from ..expr import (
-    FALSE,
-    Apply,
-    Cond,
-    Expr,
-    Index,
-    Loop,
-    Proj,
-    While,
-    constant,
-    evaluated,
-    substitute,
-    walk,
-)
+from ..expr import Expr
 from ..graph import ArrayLoop, Fold, Generate, Input, Leaf, Node, indices, topological
 from ..scalar import apply_primitive
 from ..shapes import on_host
@@ -76,47 +64,47 @@ def _loops_as_nodes(r: Reverse, node: Generate) -> tuple[tuple[Expr, ...], list[
     mapping: dict[Expr, Expr] = {}
     made: list[Node] = []
     lifted: dict[Expr, ArrayLoop] = {}
-    for e in evaluated(node.elements):
-        if not isinstance(e, Proj) or not r.active(e):
+    for e in ex.evaluated(node.elements):
+        if not isinstance(e, ex.Proj) or not r.active(e):
             continue
         loop = e.args[0]
-        term = _added(loop, e.which) if isinstance(loop, Loop) else None
-        if isinstance(loop, Loop) and term is not None and not loop.count.varies:
+        term = _added(loop, e.which) if isinstance(loop, ex.Loop) else None
+        if isinstance(loop, ex.Loop) and term is not None and not loop.count.varies:
             total, terms = _sum(node, loop, term)
             made += [total.node, terms]
             r.moving.update((terms.leaf(), total))
             if r.wild(term):
                 r.unbounded.update((terms, total.node))
             mapping[e] = add(loop.args[1 + e.which], own(total, len(node.shape)))
-        elif isinstance(loop, Loop | While) and _must_be_lifted(r, loop):
+        elif isinstance(loop, ex.Loop | ex.While) and _must_be_lifted(r, loop):
             if loop not in lifted:
                 lifted[loop] = _lifted(r, node, loop)
                 made += [lifted[loop], *(leaf.node for leaf in lifted[loop].init)]
             mapping[e] = own(lifted[loop].leaf(e.which), len(node.shape))
-    return substitute(node.elements, mapping), made
+    return ex.substitute(node.elements, mapping), made
 
 
-def _added(loop: Loop, k: int) -> Expr | None:
+def _added(loop: ex.Loop, k: int) -> Expr | None:
     """What a loop adds to component k of its state in each iteration, if that is all it does."""
     state, body = loop.vars[1 + k], loop.scoped[k]
-    if not isinstance(body, Apply) or body.op.name != "add" or state not in body.args:
+    if not isinstance(body, ex.Apply) or body.op.name != "add" or state not in body.args:
         return None
     term = body.args[1 if body.args[0] is state else 0]
-    return None if set(loop.vars[1:]) & set(walk((term,))) else term
+    return None if set(loop.vars[1:]) & set(ex.walk((term,))) else term
 
 
-def _sum(node: Generate, loop: Loop, term: Expr) -> tuple[Leaf, Generate]:
+def _sum(node: Generate, loop: ex.Loop, term: Expr) -> tuple[Leaf, Generate]:
     rank = len(node.shape)
-    count = on_host(apply_primitive("maximum", [loop.count, constant(0)]))
-    term = shifted(term, {loop.vars[0]: cast(Index(rank), loop.vars[0].type)})
+    count = on_host(apply_primitive("maximum", [loop.count, ex.constant(0)]))
+    term = shifted(term, {loop.vars[0]: cast(ex.Index(rank), loop.vars[0].type)})
     terms = Generate((*node.shape, count), (term,), label=node.label, where=node.where)
     element = own(terms.leaf(), rank + 1)
     return summed(node.shape, (count,), element, node.label, node.where), terms
 
 
-def _must_be_lifted(r: Reverse, loop: Loop | While) -> bool:
+def _must_be_lifted(r: Reverse, loop: ex.Loop | ex.While) -> bool:
     """Whether the loop cannot be differentiated where it stands."""
-    init = loop.args[1:] if isinstance(loop, Loop) else loop.args
+    init = loop.args[1:] if isinstance(loop, ex.Loop) else loop.args
     try:
         inputs = {*(a for a in init if r.active(a)), *_outside(loop, r.active)}
     except GradientError:
@@ -124,32 +112,32 @@ def _must_be_lifted(r: Reverse, loop: Loop | While) -> bool:
     return len(inputs) > MOST_DUALS or any(x.type.is_complex for x in inputs)
 
 
-def _lifted(r: Reverse, node: Generate, loop: Loop | While) -> ArrayLoop:
+def _lifted(r: Reverse, node: Generate, loop: ex.Loop | ex.While) -> ArrayLoop:
     """The loops of all elements as one loop over arrays of their states.  Elements whose own loop
     has ended keep their state."""
     shape, where, label = node.shape, node.where, node.label
     at = indices(len(shape))
-    counted = isinstance(loop, Loop)
+    counted = isinstance(loop, ex.Loop)
     first: Sequence[Expr] = loop.args[1:] if counted else loop.args
     init = [Generate(shape, (e,), label=label, where=where).leaf() for e in first]
     states = [state_like(leaf, "state", where) for leaf in init]
     now = [s.leaf().at(*at) for s in states]
     mapping: dict[Expr, Expr] = dict(zip(loop.vars[1:] if counted else loop.vars, now, strict=True))
     index = count = predicate = None
-    if isinstance(loop, Loop):
+    if isinstance(loop, ex.Loop):
         index = Input("k", int64, (), kind="counter", where=where)
         here = index.leaf().at()
         mapping[loop.vars[0]] = cast(here, loop.vars[0].type)
-        following = substitute(loop.scoped, mapping)
+        following = ex.substitute(loop.scoped, mapping)
         count = on_host(loop.count) if not loop.count.varies else None
         if count is None:
             own_count = cast(loop.count, int64)
-            most = _folded("maximum", shape, own_count, constant(0), node)
+            most = _folded("maximum", shape, own_count, ex.constant(0), node)
             count = most.at()
             following = _while(apply_primitive("less", [here, own_count]), following, now)
     else:
-        holds, *following = substitute(loop.scoped, mapping)  # type: ignore[assignment]
-        predicate = _folded("logical_or", shape, holds, FALSE, node)
+        holds, *following = ex.substitute(loop.scoped, mapping)  # type: ignore[assignment]
+        predicate = _folded("logical_or", shape, holds, ex.FALSE, node)
         following = _while(holds, following, now)
     body = Generate(shape, tuple(following), label=label, where=where)
     made = closed_loop(
@@ -165,8 +153,8 @@ def _lifted(r: Reverse, node: Generate, loop: Loop | While) -> ArrayLoop:
 
 def _while(holds: Expr, new: Sequence[Expr], old: Sequence[Expr]) -> tuple[Expr, ...]:
     """The new values where the condition holds; only there are they evaluated."""
-    chosen = Cond(holds, tuple(new), tuple(old))
-    return tuple(Proj(chosen, k) for k in range(len(old)))
+    chosen = ex.Cond(holds, tuple(new), tuple(old))
+    return tuple(ex.Proj(chosen, k) for k in range(len(old)))
 
 
 def _folded(name: str, shape: Sequence[Expr], e: Expr, start: Expr, node: Generate) -> Leaf:

@@ -13,26 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import simplify
+from .. import expr as ex, simplify
 from ..errors import GradientError
-from ..expr import (
-    FALSE,
-    TRUE,
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Foreign,
-    Index,
-    Loop,
-    Proj,
-    Read,
-    Var,
-    While,
-    substitute,
-    unknown,
-    walk,
-)
+from ..expr import Expr
 from ..node import Combine, canonical_combine
 from ..operations.stencils import resolve_read
 from ..primitives import TABLE
@@ -73,24 +56,24 @@ class Active:
 
     def __call__(self, e: Expr) -> bool:
         known = self._known
-        for x in unknown((e,), known):
+        for x in ex.unknown((e,), known):
             known[x] = self._of(x)
         return known[e]
 
     def _of(self, e: Expr) -> bool:
         known = self._known
-        if isinstance(e, Read):
+        if isinstance(e, ex.Read):
             own = e.type.is_inexact and self._leaf(e)
             return own or any(known[x] for x in e.scoped)
-        if isinstance(e, Var):
+        if isinstance(e, ex.Var):
             return e.type.is_inexact and self._leaf(e)
-        if isinstance(e, Apply):
+        if isinstance(e, ex.Apply):
             if not e.type.is_inexact or not any(known[a] for a in e.args):
                 return False
             return e.op.name not in ZERO or (e.type.is_complex and e.op.name in COMPLEX_REFUSED)
-        if isinstance(e, Proj):
+        if isinstance(e, ex.Proj):
             of = e.args[0]
-            if isinstance(of, Cond):
+            if isinstance(of, ex.Cond):
                 return e.type.is_inexact and (known[of.then[e.which]] or known[of.other[e.which]])
             return e.type.is_inexact and known[of]
         return any(known[x] for x in (*e.args, *e.scoped))
@@ -116,15 +99,15 @@ def both(p: Expr, q: Expr) -> Expr:
     return apply_primitive("logical_and", [p, q])
 
 
-def zero(type_: ScalarType) -> Const:
-    return Const(0, type_)
+def zero(type_: ScalarType) -> ex.Const:
+    return ex.Const(0, type_)
 
 
 def add(a: Expr, b: Expr) -> Expr:
     """The sum; 0 is neutral, so that the results are shorter (0 + −0 is 0 anyway)."""
-    if isinstance(a, Const) and not a.value:
+    if isinstance(a, ex.Const) and not a.value:
         return b
-    if isinstance(b, Const) and not b.value:
+    if isinstance(b, ex.Const) and not b.value:
         return a
     return simplify.apply(TABLE["add"], (a, b), a.type)
 
@@ -136,11 +119,11 @@ def sum_type(t: ScalarType) -> ScalarType:
 
 def guarded(p: Expr, value: Expr, other: Expr) -> Expr:
     """`value` where p holds; only there is it evaluated, if it reads anything."""
-    if isinstance(p, Const):
+    if isinstance(p, ex.Const):
         return value if bool(p.value) else other
     if not value.reads:
         return simplify.select(p, value, other)
-    return Proj(Cond(p, (value,), (other,)), 0)
+    return ex.Proj(ex.Cond(p, (value,), (other,)), 0)
 
 
 def settled(cotangent: Cotangent) -> Expr:
@@ -168,12 +151,12 @@ def _under(mask: Mask, value: Expr, other: Expr) -> Expr:
 def _multiple(e: Expr, g: Expr) -> bool:
     """Whether an expression is `g` times a finite constant, and so is 0 where `g` is."""
     while e is not g:
-        if not isinstance(e, Apply) or e.op.name not in ("negative", "multiply", "true_divide"):
+        if not isinstance(e, ex.Apply) or e.op.name not in ("negative", "multiply", "true_divide"):
             return False
         first, *rest = e.args
-        if e.op.name == "multiply" and isinstance(first, Const):
+        if e.op.name == "multiply" and isinstance(first, ex.Const):
             first, rest = rest[0], [first]
-        if not all(isinstance(c, Const) and np.isfinite(c.value) and c.value for c in rest):
+        if not all(isinstance(c, ex.Const) and np.isfinite(c.value) and c.value for c in rest):
             return False
         e = first
     return True
@@ -182,7 +165,7 @@ def _multiple(e: Expr, g: Expr) -> bool:
 def _negates(p: Expr, q: Expr) -> bool:
     """Whether one of them is the negation of the other."""
     return any(
-        isinstance(x, Apply) and x.op.name == "logical_not" and x.args[0] is y
+        isinstance(x, ex.Apply) and x.op.name == "logical_not" and x.args[0] is y
         for x, y in ((p, q), (q, p))
     )
 
@@ -207,8 +190,8 @@ def joined(a: Cotangent, b: Cotangent) -> Cotangent:
         return Cotangent(shared, total)
     if len(first) == len(second) == 1 and _negates(first[0].holds, second[0].holds):
         return Cotangent(shared, total)
-    true = Const(True, first[0].holds.type)
-    either = apply_primitive("logical_or", [_under(m, true, FALSE) for m in (first, second)])
+    true = ex.Const(True, first[0].holds.type)
+    either = apply_primitive("logical_or", [_under(m, true, ex.FALSE) for m in (first, second)])
     guarding = any(c.guarding for c in (*first, *second))
     return Cotangent((*shared, Condition(either, guarding)), total)
 
@@ -224,7 +207,7 @@ def negated(p: Expr) -> Expr:
     return simplify.apply(TABLE["logical_not"], (p,), p.type)
 
 
-def _partial(e: Apply, k: int, g: Expr) -> Cotangent | None:
+def _partial(e: ex.Apply, k: int, g: Expr) -> Cotangent | None:
     """What the cotangent `g` of `e` contributes to its argument k."""
     name = e.op.name
     if name in ZERO and not (e.type.is_complex and name in COMPLEX_REFUSED):
@@ -254,15 +237,15 @@ def where_given(g: Expr) -> Cotangent:
     return Cotangent((Condition(holds, False, g),), g)
 
 
-def _proportional(e: Apply) -> tuple[Expr, Expr, Expr] | None:
+def _proportional(e: ex.Apply) -> tuple[Expr, Expr, Expr] | None:
     """(p, g, v) for the expression `where(p, v, 0)` that `where_given(g)` led to."""
     if e.op.name != "select":
         return None
     p, v, other = e.args
-    if not (isinstance(p, Apply) and p.op.name == "not_equal" and isinstance(other, Const)):
+    if not (isinstance(p, ex.Apply) and p.op.name == "not_equal" and isinstance(other, ex.Const)):
         return None
     stopped = p.args[0]
-    if not (isinstance(stopped, Apply) and stopped.op.name == "stop") or bool(other.value):
+    if not (isinstance(stopped, ex.Apply) and stopped.op.name == "stop") or bool(other.value):
         return None
     return p, stopped.args[0], v
 
@@ -272,8 +255,8 @@ def _through_proportional(
 ) -> list[tuple[Expr, Cotangent]]:
     """By g, as v; by all else, where g is not 0."""
     p, g, v = parts
-    factor = Var("g", g.type)
-    (of_factor,) = substitute((v,), {g: factor})
+    factor = ex.Var("g", g.type)
+    (of_factor,) = ex.substitute((v,), {g: factor})
     back: dict[Expr, Expr] = {factor: g}
     seed = where_given(given.value)
     inner = Active(lambda e: e is factor or active(e))
@@ -312,11 +295,11 @@ def expr_vjp(
         if active(e):
             give(e, seed if isinstance(seed, Cotangent) else Cotangent((), seed))
     for e in reversed(order):
-        if isinstance(e, Cond | Loop | While):
+        if isinstance(e, ex.Cond | ex.Loop | ex.While):
             own = results.get(e)
             if own is None:
                 continue
-            if isinstance(e, Cond):
+            if isinstance(e, ex.Cond):
                 p = e.args[0]
                 for k, (mask, value) in own.items():
                     for side, holds in ((e.then, p), (e.other, negated(p))):
@@ -329,26 +312,26 @@ def expr_vjp(
         given = found.get(e)
         if given is None:
             continue
-        if isinstance(e, Read | Var):
+        if isinstance(e, ex.Read | ex.Var):
             leaves[e] = given
-        elif isinstance(e, Proj):
+        elif isinstance(e, ex.Proj):
             mine = results.setdefault(e.args[0], {})
             mine[e.which] = given
-        elif isinstance(e, Apply) and (parts := _proportional(e)) is not None:
+        elif isinstance(e, ex.Apply) and (parts := _proportional(e)) is not None:
             for inner, cotangent in _through_proportional(parts, given, active):
                 give(inner, cotangent)
-        elif isinstance(e, Apply):
+        elif isinstance(e, ex.Apply):
             for k, a in enumerate(e.args):
                 if active(a) and (made := _partial(e, k, given.value)) is not None:
                     give(a, Cotangent((*given.mask, *made.mask), made.value))
-        elif isinstance(e, Foreign):
+        elif isinstance(e, ex.Foreign):
             raise _foreign()
     return leaves
 
 
 def optional(combine: Combine) -> Combine:
     """The combination of pairs of whether there is an element, and the element."""
-    left, right = ([Var(name, v.type) for v in (TRUE, *combine.left)] for name in ("a", "b"))
+    left, right = ([ex.Var(name, v.type) for v in (ex.TRUE, *combine.left)] for name in ("a", "b"))
     joined = combine.of(left[1:], right[1:])
     results = [
         simplify.select(left[0], simplify.select(right[0], e, a), b)
@@ -363,12 +346,12 @@ def combine_vjp(
 ) -> tuple[list[Expr | None], list[Expr | None]]:
     """The cotangents of the operands of a combination, for those of its results."""
     seeds = [(e, g) for e, g in zip(combine.results, bars, strict=True) if g is not None]
-    found = expr_vjp(seeds, Active(lambda e: isinstance(e, Var)))
+    found = expr_vjp(seeds, Active(lambda e: isinstance(e, ex.Var)))
     values: dict[Expr, Expr] = dict(
         zip((*combine.left, *combine.right), (*left, *right), strict=True)
     )
 
-    def of(v: Var) -> Expr | None:
+    def of(v: ex.Var) -> Expr | None:
         return shifted(settled(found[v]), values) if v in found else None
 
     return [of(v) for v in combine.left], [of(v) for v in combine.right]
@@ -383,14 +366,14 @@ def _foreign() -> GradientError:
 
 def _differentiable(e: Expr, active: Active) -> list[Expr]:
     """The active expressions that cotangents of `e` are passed to."""
-    if isinstance(e, Read):
+    if isinstance(e, ex.Read):
         return []
-    if isinstance(e, Cond):
+    if isinstance(e, ex.Cond):
         return [x for x in e.scoped if active(x)]
-    if isinstance(e, Loop | While):
+    if isinstance(e, ex.Loop | ex.While):
         return [*(a for a in e.args if active(a)), *_outside(e, active)]
-    if isinstance(e, Apply) and (parts := _proportional(e)) is not None:
-        leaves = (x for x in walk(parts[2:]) if isinstance(x, Read | Var))
+    if isinstance(e, ex.Apply) and (parts := _proportional(e)) is not None:
+        leaves = (x for x in ex.walk(parts[2:]) if isinstance(x, ex.Read | ex.Var))
         return [x for x in (parts[1], *leaves) if active(x)]
     return [a for a in e.args if active(a)]
 
@@ -399,23 +382,25 @@ def resolved(roots: Sequence[Expr], active: Active) -> tuple[Expr, ...]:
     """The expressions with the reads resolved whose value outside the array is active."""
     mapping: dict[Expr, Expr] = {
         e: resolve_read(e)
-        for e in walk(roots)
-        if isinstance(e, Read) and any(active(x) for x in e.scoped)
+        for e in ex.walk(roots)
+        if isinstance(e, ex.Read) and any(active(x) for x in e.scoped)
     }
-    return substitute(roots, mapping)
+    return ex.substitute(roots, mapping)
 
 
 # --- loops inside elements ---------------------------------------------------------------------
 
 
 def _free(e: Expr, of: set[Expr]) -> bool:
-    return of.isdisjoint(walk((e,)))
+    return of.isdisjoint(ex.walk((e,)))
 
 
-def _outside(e: Loop | While, active: Active) -> list[Expr]:
+def _outside(e: ex.Loop | ex.While, active: Active) -> list[Expr]:
     """The active expressions in a loop's body that are computed from nothing of the loop."""
-    bound: set[Expr] = {v for x in walk((e,)) for v in x.vars if isinstance(x, Loop | While)}
-    inside = {x for x in walk(e.scoped) if not _free(x, bound)}
+    bound: set[Expr] = {
+        v for x in ex.walk((e,)) for v in x.vars if isinstance(x, ex.Loop | ex.While)
+    }
+    inside = {x for x in ex.walk(e.scoped) if not _free(x, bound)}
     found: dict[Expr, None] = {}
     stack = [s for s in e.scoped if active(s)]
     seen: set[Expr] = set()
@@ -426,7 +411,7 @@ def _outside(e: Loop | While, active: Active) -> list[Expr]:
         seen.add(x)
         if x not in inside and x.type is not None:
             found[x] = None
-        elif isinstance(x, Read):
+        elif isinstance(x, ex.Read):
             raise GradientError(
                 "the derivative of a loop inside a scalar function that reads an array at an index "
                 "which changes from iteration to iteration is not supported.",
@@ -440,11 +425,11 @@ def _outside(e: Loop | While, active: Active) -> list[Expr]:
 
 
 def _through_loop(
-    e: Loop | While, own: dict[int, Cotangent], active: Active
+    e: ex.Loop | ex.While, own: dict[int, Cotangent], active: Active
 ) -> list[tuple[Expr, Cotangent]]:
     """The contributions of a loop to what it computes from: the loop runs again, with derivatives
     by each of these values carried along (there is no tape)."""
-    init = e.args[1:] if isinstance(e, Loop) else e.args
+    init = e.args[1:] if isinstance(e, ex.Loop) else e.args
     inputs = list(dict.fromkeys([*(a for a in init if active(a)), *_outside(e, active)]))
     if len(inputs) > MOST_DUALS:
         raise GradientError(
@@ -455,7 +440,7 @@ def _through_loop(
     made = []
     for x in inputs:
         # The inputs are independent of each other, even where one is computed from another.
-        directions: dict[Expr, Expr] = {a: Const(int(a is x), a.type) for a in inputs}
+        directions: dict[Expr, Expr] = {a: ex.Const(int(a is x), a.type) for a in inputs}
         duals = loop_jvp(e, directions.get)
         total: Cotangent | None = None
         for k, (mask, g) in own.items():
@@ -475,20 +460,20 @@ def _through_loop(
     return made
 
 
-def loop_jvp(e: Loop | While, tangent: Callable[[Expr], Expr | None]) -> dict[int, Expr]:
+def loop_jvp(e: ex.Loop | ex.While, tangent: Callable[[Expr], Expr | None]) -> dict[int, Expr]:
     """The tangents of a loop's results, by a loop that carries the state and its tangent."""
-    counted = isinstance(e, Loop)
+    counted = isinstance(e, ex.Loop)
     init = e.args[1:] if counted else e.args
     head = e.vars[:1] if counted else ()
     old = e.vars[1:] if counted else e.vars
     floats = [k for k, v in enumerate(old) if v.type.is_inexact]
-    state = [Var(v.name, v.type) for v in old]
-    duals = {k: Var(f"d_{old[k].name}", old[k].type) for k in floats}
-    index = [Var(v.name, v.type) for v in head]
+    state = [ex.Var(v.name, v.type) for v in old]
+    duals = {k: ex.Var(f"d_{old[k].name}", old[k].type) for k in floats}
+    index = [ex.Var(v.name, v.type) for v in head]
     renamed: dict[Expr, Expr] = dict(zip((*head, *old), (*index, *state), strict=True))
     body = e.scoped if counted else e.scoped[1:]
     by_var: dict[Expr, Expr] = {state[k]: duals[k] for k in floats}
-    now = substitute(body, renamed)
+    now = ex.substitute(body, renamed)
 
     def inner(x: Expr) -> Expr | None:
         return by_var.get(x) or tangent(x)
@@ -498,13 +483,13 @@ def loop_jvp(e: Loop | While, tangent: Callable[[Expr], Expr | None]) -> dict[in
     variables = (*index, *state, *duals.values())
     values = (*now, *(following[k] or zero(old[k].type) for k in floats))
     first = (*init, *(starting[k] or zero(old[k].type) for k in floats))
-    made: Loop | While
-    if isinstance(e, Loop):
-        made = Loop(e.count, first, variables, values)
+    made: ex.Loop | ex.While
+    if isinstance(e, ex.Loop):
+        made = ex.Loop(e.count, first, variables, values)
     else:
-        (predicate,) = substitute(e.scoped[:1], renamed)
-        made = While(first, variables, predicate, values)
-    return {k: Proj(made, len(old) + j) for j, k in enumerate(floats)}
+        (predicate,) = ex.substitute(e.scoped[:1], renamed)
+        made = ex.While(first, variables, predicate, values)
+    return {k: ex.Proj(made, len(old) + j) for j, k in enumerate(floats)}
 
 
 # --- forward -----------------------------------------------------------------------------------
@@ -519,9 +504,9 @@ def expr_jvp(
     loops: dict[Expr, dict[int, Expr]] = {}
 
     def children(e: Expr) -> Sequence[Expr]:
-        if isinstance(e, Read | Loop | While) or tangent(e) is not None:
+        if isinstance(e, ex.Read | ex.Loop | ex.While) or tangent(e) is not None:
             return ()
-        if isinstance(e, Apply) and _proportional(e) is not None:
+        if isinstance(e, ex.Apply) and _proportional(e) is not None:
             return ()
         return (*e.args, *e.scoped)
 
@@ -529,24 +514,24 @@ def expr_jvp(
         given = tangent(e)
         if given is not None:
             found[e] = given
-        elif isinstance(e, Apply) and (parts := _proportional(e)) is not None:
+        elif isinstance(e, ex.Apply) and (parts := _proportional(e)) is not None:
             found[e] = _forward_proportional(parts, tangent)
-        elif isinstance(e, Apply):
+        elif isinstance(e, ex.Apply):
             found[e] = _forward(e, [found.get(a) for a in e.args])
-        elif isinstance(e, Cond):
+        elif isinstance(e, ex.Cond):
             sides = [found.get(s) for s in e.scoped]
             n = len(e.types)
             for k, t in enumerate(e.types):
                 a, b = sides[k], sides[n + k]
                 if a is None and b is None:
                     continue
-                made = Cond(e.args[0], (a or zero(t),), (b or zero(t),))
-                loops.setdefault(e, {})[k] = Proj(made, 0)
-        elif isinstance(e, Loop | While):
+                made = ex.Cond(e.args[0], (a or zero(t),), (b or zero(t),))
+                loops.setdefault(e, {})[k] = ex.Proj(made, 0)
+        elif isinstance(e, ex.Loop | ex.While):
             loops[e] = loop_jvp(e, tangent) if _moves(e, tangent) else {}
-        elif isinstance(e, Proj):
+        elif isinstance(e, ex.Proj):
             found[e] = loops.get(e.args[0], {}).get(e.which) if e.type.is_inexact else None
-        elif isinstance(e, Foreign) and any(found.get(a) is not None for a in e.args):
+        elif isinstance(e, ex.Foreign) and any(found.get(a) is not None for a in e.args):
             raise _foreign()
         else:
             found[e] = None
@@ -554,7 +539,7 @@ def expr_jvp(
 
 
 def _moves(e: Expr, tangent: Callable[[Expr], Expr | None]) -> bool:
-    return any(tangent(x) is not None for x in walk((e,)))
+    return any(tangent(x) is not None for x in ex.walk((e,)))
 
 
 def _forward_proportional(
@@ -562,8 +547,8 @@ def _forward_proportional(
 ) -> Expr | None:
     """Of `where(g != 0, v, 0)`: by g, as v; by all else, where g is not 0."""
     p, g, v = parts
-    factor = Var("g", g.type)
-    (of_factor,) = substitute((v,), {g: factor})
+    factor = ex.Var("g", g.type)
+    (of_factor,) = ex.substitute((v,), {g: factor})
     (moved,) = expr_jvp((g,), tangent)
     (others,) = expr_jvp((of_factor,), tangent)
     total: Expr | None = None
@@ -578,7 +563,7 @@ def _forward_proportional(
     return total
 
 
-def _forward(e: Apply, tangents: Sequence[Expr | None]) -> Expr | None:
+def _forward(e: ex.Apply, tangents: Sequence[Expr | None]) -> Expr | None:
     """The tangent of a primitive's result: the same rules, as d·t = conj(conj(d)·conj(t))."""
     if not e.type.is_inexact:
         return None
@@ -600,7 +585,7 @@ def _forward(e: Apply, tangents: Sequence[Expr | None]) -> Expr | None:
         complex_ = e.args[k].type.is_complex
         if name == "absolute" and complex_:
             x = Scalar(e.args[k])
-            made = _partial(e, k, Const(1, e.type))
+            made = _partial(e, k, ex.Const(1, e.type))
             assert made is not None
             moved = (x.real * Scalar(t).real + x.imag * Scalar(t).imag) / Scalar(e)
             part = simplify.select(made.mask[0].holds, moved._expr, zero(e.type))
@@ -617,9 +602,9 @@ def _forward(e: Apply, tangents: Sequence[Expr | None]) -> Expr | None:
 
 def shifted(e: Expr, mapping: dict[Expr, Expr]) -> Expr:
     """The expression at other indices."""
-    return substitute((e,), mapping)[0]
+    return ex.substitute((e,), mapping)[0]
 
 
 def index_map(images: Sequence[Expr]) -> dict[Expr, Expr]:
     """Index(k) to the k-th expression."""
-    return {Index(k): image for k, image in enumerate(images)}
+    return {ex.Index(k): image for k, image in enumerate(images)}

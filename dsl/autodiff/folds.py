@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .. import simplify
+from .. import graph, simplify
 from ..analysis.combines import (
     argument_combine,
     argument_of,
@@ -14,19 +14,7 @@ from ..analysis.combines import (
 )
 from ..array import Array
 from ..expr import FALSE, TRUE, Const, Expr, Index, Var, constant
-from ..graph import (
-    Combine,
-    Fold,
-    FoldSeg,
-    Generate,
-    Leaf,
-    Node,
-    Scan,
-    Shape,
-    canonical_combine,
-    indices,
-    over,
-)
+from ..graph import Leaf, Node
 from ..operations.indexing.row_major import linear
 from ..operations.reducing.recurrences import scan
 from ..operations.reducing.segments import segment_of_position
@@ -64,14 +52,14 @@ def _apply(name: str, *operands: Expr) -> Expr:
 # --- folds -------------------------------------------------------------------------------------
 
 
-@forward_rule(Fold)
-@forward_rule(FoldSeg)
-def _fold_tangents(f: Forward, node: Fold | FoldSeg) -> None:
+@forward_rule(graph.Fold)
+@forward_rule(graph.FoldSeg)
+def _fold_tangents(f: Forward, node: graph.Fold | graph.FoldSeg) -> None:
     f.epilogue(node, f.combined(node)[0])
 
 
-@reverse_rule(Fold)
-def _fold(r: Reverse, node: Fold, bars: Bars) -> None:
+@reverse_rule(graph.Fold)
+def _fold(r: Reverse, node: graph.Fold, bars: Bars) -> None:
     plain = node.with_(epilogue=node.results)
     bars = through_epilogue(r, node, bars)
     seeds: Seeds = []
@@ -105,9 +93,9 @@ class _Folded:
 
     def __init__(
         self,
-        node: Fold,
+        node: graph.Fold,
         elements: tuple[Expr, ...],
-        combine: Combine,
+        combine: graph.Combine,
         init: tuple[Expr, ...] | None,
         bars: Sequence[Leaf | None],
     ) -> None:
@@ -117,9 +105,9 @@ class _Folded:
         self.way = ways(combine)[0] if len(elements) == 1 else ""
 
     def fold(
-        self, elements: Sequence[Expr], combine: Combine, init: tuple[Expr, ...] | None
-    ) -> Fold:
-        return over(self.node, elements, combine, init, adjoint(self.node))
+        self, elements: Sequence[Expr], combine: graph.Combine, init: tuple[Expr, ...] | None
+    ) -> graph.Fold:
+        return graph.over(self.node, elements, combine, init, adjoint(self.node))
 
     def _of_init(self, g: Expr) -> Expr:
         """The sum of what every row contributes to the initial value."""
@@ -152,7 +140,7 @@ class _Folded:
         assert g is not None
         (e,) = self.elements
         inner = self.node.inner
-        here = linear(indices(self.rank + len(inner))[self.rank :], inner)
+        here = linear(graph.indices(self.rank + len(inner))[self.rank :], inner)
         combine = argument_combine(e.type, better)
         init = None if self.init is None else (self.init[0], constant(-1))
         found = self.fold((e, here), combine, init)
@@ -177,27 +165,27 @@ class _Folded:
         n: Expr = constant(1)
         for extent in inner:
             n = _apply("multiply", n, extent)
-        at: list[Expr] = list(indices(rank))
+        at: list[Expr] = list(graph.indices(rank))
         left_over: Expr = Index(rank)
         within: list[Expr] = []
         for extent in inner[:0:-1]:
             within.insert(0, _apply("remainder", left_over, extent))
             left_over = _apply("floor_divide", left_over, extent)
         flat_map = index_map([*at, left_over, *within])
-        shape: Shape = (*node.outer, n)
-        stored = Generate(shape, tuple(shifted(e, flat_map) for e in self.elements),
-                          label=adjoint(node), where=node.where)  # fmt: skip
-        own_index = indices(rank + 1)
+        shape: graph.Shape = (*node.outer, n)
+        stored = graph.Generate(shape, tuple(shifted(e, flat_map) for e in self.elements),
+                                label=adjoint(node), where=node.where)  # fmt: skip
+        own_index = graph.indices(rank + 1)
         values = tuple(leaf.at(*own_index) for leaf in stored.leaves)
         scans = [
-            Scan(shape, rank, values, self.combine, None, "inclusive", back,
-                 label=adjoint(node), where=node.where)
+            graph.Scan(shape, rank, values, self.combine, None, "inclusive", back,
+                       label=adjoint(node), where=node.where)
             for back in (False, True)
         ]  # fmt: skip
-        here = linear(indices(rank + len(inner))[rank:], inner)
-        row = indices(rank)
+        here = linear(graph.indices(rank + len(inner))[rank:], inner)
+        row = graph.indices(rank)
 
-        def read(of: Generate | Scan, position: Expr) -> list[Expr]:
+        def read(of: graph.Generate | graph.Scan, position: Expr) -> list[Expr]:
             return [leaf.at(*row, position) for leaf in of.leaves]
 
         before = read(scans[0], _apply("subtract", here, constant(1)))
@@ -209,7 +197,7 @@ class _Folded:
 
 
 def _between(
-    combine: Combine,
+    combine: graph.Combine,
     x: Sequence[Expr],
     init: Sequence[Expr] | None,
     bars: Sequence[Expr | None],
@@ -252,7 +240,7 @@ def _between(
 
 
 def _capturing(
-    r: Reverse, combine: Combine, shape: Shape, node: Node, inside: Expr = TRUE
+    r: Reverse, combine: graph.Combine, shape: graph.Shape, node: Node, inside: Expr = TRUE
 ) -> Captured | None:
     """What passes cotangents of combinations on to what the function itself reads, if this is
     differentiated.  Where `inside` does not hold, nothing is combined.
@@ -280,8 +268,8 @@ def _otherwise(p: Expr, at_end: Expr | None, inside: Expr | None, like: Expr) ->
 # --- segmented folds ---------------------------------------------------------------------------
 
 
-@reverse_rule(FoldSeg)
-def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
+@reverse_rule(graph.FoldSeg)
+def _fold_seg(r: Reverse, node: graph.FoldSeg, bars: Bars) -> None:
     """As folds, with the cotangent of each element's segment."""
     plain = node.with_(epilogue=node.results)
     stored = plain.outputs[0].shape
@@ -297,12 +285,12 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
     label = adjoint(node)
 
     def of_segment(leaf: Leaf) -> Expr:
-        return leaf.at(*indices(rank), segment)
+        return leaf.at(*graph.indices(rank), segment)
 
     def fold(
-        elements: tuple[Expr, ...], combine: Combine, init: tuple[Expr, ...] | None
-    ) -> FoldSeg:
-        return over(node, elements, combine, init, label)
+        elements: tuple[Expr, ...], combine: graph.Combine, init: tuple[Expr, ...] | None
+    ) -> graph.FoldSeg:
+        return graph.over(node, elements, combine, init, label)
 
     seeds: Seeds = []
     starts: Seeds = []
@@ -344,7 +332,7 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
         else:
             scans = [_segmented(shape, x, combine, start, end, back, node)
                      for back in (False, True)]  # fmt: skip
-            row = indices(rank)
+            row = graph.indices(rank)
             before, after = (
                 [scan.leaf(k).at(*row, _apply("add", here, constant(step)))
                  for k in range(1, len(x) + 1)]
@@ -360,9 +348,9 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
 
 
 def _segmented(
-    shape: Shape, x: Sequence[Expr], combine: Combine, start: Expr, end: Expr, back: bool,
-    node: FoldSeg,
-) -> Scan:  # fmt: skip
+    shape: graph.Shape, x: Sequence[Expr], combine: graph.Combine, start: Expr, end: Expr,
+    back: bool, node: graph.FoldSeg,
+) -> graph.Scan:  # fmt: skip
     """Scans of all segments, in one: of pairs of a flag, at the first (or last) element of each,
     and the elements."""
     here = Index(len(shape) - 1)
@@ -376,9 +364,9 @@ def _segmented(
         _apply("logical_or", left[0], right[0]),
         *(simplify.select(stop, k, j) for k, j in zip(kept, joined, strict=True)),
     ]
-    return Scan(shape, len(shape) - 1, (edge, *x),
-                canonical_combine(tuple(left), tuple(right), tuple(results)), None, "inclusive",
-                back, label=adjoint(node), where=node.where)  # fmt: skip
+    both = graph.canonical_combine(tuple(left), tuple(right), tuple(results))
+    return graph.Scan(shape, len(shape) - 1, (edge, *x), both, None, "inclusive", back,
+                      label=adjoint(node), where=node.where)  # fmt: skip
 
 
 # --- scans -------------------------------------------------------------------------------------
@@ -388,8 +376,8 @@ def _segmented(
 _MOST_COMPONENTS = 3
 
 
-@forward_rule(Scan)
-def _scan_tangents(f: Forward, node: Scan) -> None:
+@forward_rule(graph.Scan)
+def _scan_tangents(f: Forward, node: graph.Scan) -> None:
     moved, last = f.combined(node)
     f.epilogue(node, moved)
     for k, t in enumerate(last):
@@ -397,8 +385,8 @@ def _scan_tangents(f: Forward, node: Scan) -> None:
             f.tangents[node.leaf(len(node.epilogue) + k)] = t
 
 
-@reverse_rule(Scan)
-def _scan(r: Reverse, node: Scan, bars: Bars) -> None:
+@reverse_rule(graph.Scan)
+def _scan(r: Reverse, node: graph.Scan, bars: Bars) -> None:
     prefixes = through_epilogue(r, node, bars)
     others = bars[len(node.epilogue) :]
     totals = list(others) if node.form == "total" else [None] * len(node.elements)
@@ -422,9 +410,9 @@ def _scan(r: Reverse, node: Scan, bars: Bars) -> None:
 class _Scanned:
     def __init__(
         self,
-        node: Scan,
+        node: graph.Scan,
         group: Sequence[int],
-        combine: Combine,
+        combine: graph.Combine,
         prefixes: Sequence[Leaf | None],
         totals: Sequence[Leaf | None],
     ) -> None:
@@ -440,7 +428,7 @@ class _Scanned:
         return init is not None and any(r.active(init[k]) for k in self.group)
 
     def at(self, leaf: Leaf, position: Expr) -> Expr:
-        index: list[Expr] = list(indices(self.rank))
+        index: list[Expr] = list(graph.indices(self.rank))
         index[self.axis] = position
         return leaf.at(*index)
 
@@ -472,10 +460,10 @@ class _Scanned:
             return None
         return _otherwise(ends, last, inside, zero(type_))
 
-    def scan(self, elements: Sequence[Expr], combine: Combine, back: bool,
-             init: tuple[Expr, ...] | None = None) -> Scan:  # fmt: skip
-        return Scan(self.node.shape, self.axis, tuple(elements), combine, init, "inclusive", back,
-                    label=adjoint(self.node), where=self.node.where)  # fmt: skip
+    def scan(self, elements: Sequence[Expr], combine: graph.Combine, back: bool,
+             init: tuple[Expr, ...] | None = None) -> graph.Scan:  # fmt: skip
+        return graph.Scan(self.node.shape, self.axis, tuple(elements), combine, init, "inclusive",
+                          back, label=adjoint(self.node), where=self.node.where)  # fmt: skip
 
     def sum(self) -> Seeds:
         g = self.after(0)
@@ -522,7 +510,7 @@ class _Scanned:
                 return self.combine.of(found, init)
             return self.combine.of(init, found)
 
-        moved = index_map(list(indices(self.rank)))
+        moved = index_map(list(graph.indices(self.rank)))
         moved[here] = following
         beyond = [shifted(e, moved) for e in x]
         now = states_at(here)
@@ -599,7 +587,7 @@ class _Scanned:
             for j in range(d)
             for i in range(d)
         ]
-        combine = canonical_combine(tuple(left), tuple(right), tuple(values))
+        combine = graph.canonical_combine(tuple(left), tuple(right), tuple(values))
         made = self.scan(elements, combine, not self.node.reverse)
         return made.leaves[:d]
 
@@ -616,9 +604,9 @@ class _Scanned:
         node, many = self.node, len(now)
         label, where = adjoint(node), node.where
         inside = tuple(guarded(last, e, b) for e, b in zip(now, beyond, strict=True))
-        xs = Generate(node.shape, (last, *z, *now, *inside), label=label, where=where)
+        xs = graph.Generate(node.shape, (last, *z, *now, *inside), label=label, where=where)
         outer = tuple(n for j, n in enumerate(node.shape) if j != self.axis)
-        start = Generate(outer, tuple(zero(e.type) for e in z), label=label, where=where)
+        start = graph.Generate(outer, tuple(zero(e.type) for e in z), label=label, where=where)
 
         def of(value: Array | Scalar) -> Expr:
             return value._expr if isinstance(value, Scalar) else own(value._leaves[0], len(outer))
@@ -636,7 +624,7 @@ class _Scanned:
                 add(e, _otherwise(end, None, found[k], e))
                 for k, e in zip(floats, add_to, strict=True)
             )
-            made = Generate(outer, elements, label=label, where=where)
+            made = graph.Generate(outer, elements, label=label, where=where)
             new = tuple(Array((leaf,)) for leaf in made.leaves)
             return new, new
 

@@ -10,24 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 
+from .. import graph
 from ..analysis.combines import independent_parts, ways
 from ..errors import GradientError
 from ..expr import Expr, Read, Var
-from ..graph import (
-    Barrier,
-    Combine,
-    Fold,
-    FoldSeg,
-    Generate,
-    Input,
-    Label,
-    Leaf,
-    Node,
-    Scan,
-    canonical_combine,
-    over,
-    topological,
-)
+from ..graph import Leaf, Node
 from .arguments import constant_leaf
 from .expressions import Active, expr_jvp, resolved, shifted, zero
 from .reads import stored
@@ -51,11 +38,11 @@ class Forward:
 
     def run(self, roots: Sequence[Leaf]) -> None:
         self.used.update(roots)
-        for node in topological(roots, known=self._done):
+        for node in graph.topological(roots, known=self._done):
             self.used.update((*node.inputs(), *node.inside()))
         reached = _reached(roots, self._done)
-        for node in topological(roots, inside=False, known=tuple(self._done)):
-            if isinstance(node, Input) or node not in reached:
+        for node in graph.topological(roots, inside=False, known=tuple(self._done)):
+            if isinstance(node, graph.Input) or node not in reached:
                 continue
             self._done.add(node)
             try:
@@ -84,11 +71,11 @@ class Forward:
             return Read(moved.node, moved.component, e.args, "constant", outside)
         return Read(moved.node, moved.component, e.args, e.boundary)
 
-    def captures(self, combine: Combine) -> bool:
+    def captures(self, combine: graph.Combine) -> bool:
         """Whether a function that combines elements reads what has a tangent itself."""
         return any(map(self.active, combine.results))
 
-    def dual(self, combine: Combine) -> Combine:
+    def dual(self, combine: graph.Combine) -> graph.Combine:
         """The combination of pairs of values and tangents."""
         floats = [k for k, r in enumerate(combine.results) if r.type.is_inexact]
         left = [Var("d_left", combine.left[k].type) for k in floats]
@@ -97,8 +84,8 @@ class Forward:
         tangents.update((combine.right[k], v) for k, v in zip(floats, right, strict=True))
         moved = self.along([combine.results[k] for k in floats], tangents)
         results = [t or zero(v.type) for t, v in zip(moved, left, strict=True)]
-        return canonical_combine((*combine.left, *left), (*combine.right, *right),
-                                 (*combine.results, *results))  # fmt: skip
+        return graph.canonical_combine((*combine.left, *left), (*combine.right, *right),
+                                       (*combine.results, *results))  # fmt: skip
 
     def give(self, leaves: Sequence[Leaf], tangents: Sequence[Expr | None], node: Node) -> None:
         """Tangents of one shape, expressions over its indices, computed together."""
@@ -108,14 +95,16 @@ class Forward:
             self.tangents[leaf] = stored(leaf.shape, t, tangent_of(node), node.where)
         elif kept:
             elements = tuple(t for _, t in kept)
-            made = Generate(kept[0][0].shape, elements, label=tangent_of(node), where=node.where)
+            made = graph.Generate(
+                kept[0][0].shape, elements, label=tangent_of(node), where=node.where
+            )
             self.tangents.update(zip((x for x, _ in kept), made.leaves, strict=True))
 
     def of(self, leaf: Leaf) -> Leaf:
         """The tangent of a leaf, zeros if it has none."""
         return self.tangents.get(leaf) or constant_leaf(0, leaf, "no tangent")
 
-    def combined(self, node: Fold | FoldSeg | Scan
+    def combined(self, node: graph.Fold | graph.FoldSeg | graph.Scan
                  ) -> tuple[list[Leaf | None], list[Leaf | None]]:  # fmt: skip
         """The tangents of what a fold or a scan combines, and of a scan's totals."""
         elements, init = node.elements, node.init
@@ -136,11 +125,11 @@ class Forward:
             if init is not None:
                 first = (*([] if linear else [init[k] for k in group]), *beginning)
             both = one if linear else self.dual(one)
-            made = over(node, (*values, *tangents), both, first, tangent_of(node))
+            made = graph.over(node, (*values, *tangents), both, first, tangent_of(node))
             count = len(values) + len(tangents)
             for j, k in enumerate(floats):
                 results[k] = made.leaf(len(values) + j)
-                if isinstance(node, Scan) and node.form == "total":
+                if isinstance(node, graph.Scan) and node.form == "total":
                     last[k] = made.leaf(count + len(values) + j)
         return results, last
 
@@ -159,8 +148,8 @@ class Forward:
         self.give(node.leaves[: len(node.epilogue)], exprs, node)
 
 
-def tangent_of(node: Node) -> Label:
-    return Label(f"tangent of {node.label}")
+def tangent_of(node: Node) -> graph.Label:
+    return graph.Label(f"tangent of {node.label}")
 
 
 def _reached(roots: Sequence[Leaf], known: Container[Node]) -> set[Node]:
@@ -174,7 +163,7 @@ def _reached(roots: Sequence[Leaf], known: Container[Node]) -> set[Node]:
             continue
         found.add(node)
         leaves: Sequence[Leaf] = tuple(node.inputs())
-        if isinstance(node, Barrier) and node.rule is not None:
+        if isinstance(node, graph.Barrier) and node.rule is not None:
             leaves = node.arguments[node.ruled :]
         stack += [leaf.node for leaf in leaves]
     return found
@@ -205,13 +194,13 @@ def transposed(node: Node, tangents: Mapping[Leaf, Leaf], f: Forward) -> dict[Le
     cotangents are linear in those of the results, and are differentiated by them."""
     floats = [leaf for leaf in node.leaves if leaf.type.is_inexact]
     bars = [
-        Input("cotangent", leaf.type, (False,) * len(leaf.shape), kind="argument")
+        graph.Input("cotangent", leaf.type, (False,) * len(leaf.shape), kind="argument")
         .of_shape(leaf.shape).leaf()
         for leaf in floats
     ]  # fmt: skip
     found, first = pulled(floats, bars, list(tangents))
     made, second = pulled(found, list(tangents.values()), bars)
-    if any(bar.node in set(topological(made)) for bar in bars):
+    if any(bar.node in set(graph.topological(made)) for bar in bars):
         raise refused(
             f"'{node.label}' has no forward derivative: its reverse one is not linear.",
             "A rule multiplies its cotangents, and adds them.",

@@ -10,24 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from .. import graph
 from ..errors import GradientError
 from ..expr import Apply, Expr, Read, Var, rewrite, walk
-from ..graph import (
-    Combine,
-    Fold,
-    FoldSeg,
-    Generate,
-    Input,
-    Label,
-    Leaf,
-    Matmul,
-    Node,
-    Scan,
-    Shape,
-    indices,
-    is_identity_read,
-    topological,
-)
+from ..graph import Leaf, Node
 from ..graphs.relations import checks_before
 from ..passes.extents import equal_extents
 from . import reads
@@ -51,11 +37,11 @@ class Reverse:
         self.memory = memory
         self.targets = dict.fromkeys(targets)
         self.parts: dict[Leaf, list[Expr]] = {}
-        self.nodes = list(topological(roots))
+        self.nodes = list(graph.topological(roots))
         #: All of which it is known whether they depend on targets (`moving`).
         self.known = set(self.nodes)
         #: The nodes that are computed outside of loops and branches.
-        self.outside = set(topological(roots, inside=False))
+        self.outside = set(graph.topological(roots, inside=False))
         #: Leaves of loops, and those of the loops that compute the same and store their states.
         self.replaced: dict[Leaf, Leaf] = {}
         self._same = equal_extents(checks_before(roots))
@@ -65,7 +51,7 @@ class Reverse:
         self.unbounded: set[Node] = set()
         bodies = [e for node in self.nodes for e in node.bodies()]
         if any(isinstance(x, Apply) and x.op.name in TESTS for x in walk(bodies)):
-            self.unbounded.update(node for node in self.nodes if isinstance(node, Input))
+            self.unbounded.update(node for node in self.nodes if isinstance(node, graph.Input))
         for node in self.nodes:
             used = any(leaf.node in self.unbounded for leaf in node.inputs())
             if used or node.inside() or any(self.wild(e) for e in node.bodies() if e.type):
@@ -95,7 +81,7 @@ class Reverse:
     def admit(self, roots: Sequence[Leaf]) -> None:
         """Let leaves that a rule has made depend on targets, as what they are computed from does;
         `pass_on` gives them contributions."""
-        nodes = topological(roots)
+        nodes = graph.topological(roots)
         known = [x for node in nodes for x in node.leaves if x in self.moving]
         self.moving |= moving(roots, known)
         self.known.update(nodes)
@@ -106,7 +92,7 @@ class Reverse:
         if leaf.node in nodes:
             self.give(leaf, part)
             return
-        known = [x for node in topological((leaf,)) if node in nodes for x in node.leaves
+        known = [x for node in graph.topological((leaf,)) if node in nodes for x in node.leaves
                  if x in self.moving]  # fmt: skip
         inner = Reverse((leaf,), known, self.memory)
         inner.give(leaf, part)
@@ -122,14 +108,14 @@ class Reverse:
         if not parts:
             return None
         total = reads.total_of(parts)
-        if is_identity_read(total, len(leaf.shape)):
+        if graph.is_identity_read(total, len(leaf.shape)):
             assert isinstance(total, Read)
             found = Leaf(total.node, total.component)
             if self.unified(found.shape) == self.unified(leaf.shape):
                 return found
         return stored(leaf.shape, total, adjoint(leaf.node), leaf.node.where)
 
-    def unified(self, shape: Shape) -> Shape:
+    def unified(self, shape: graph.Shape) -> graph.Shape:
         """The extents, with one expression for those that are checked to be equal."""
         return rewrite(shape, lambda e: self._same.get(e, e)) if self._same else shape
 
@@ -146,7 +132,7 @@ class Reverse:
 
     # --- for rules ---
     def through(
-        self, domain: Shape, seeds: Sequence[tuple[Expr, Expr | Cotangent]], node: Node
+        self, domain: graph.Shape, seeds: Sequence[tuple[Expr, Expr | Cotangent]], node: Node
     ) -> None:
         """Pass cotangents of expressions over `domain` on to the arrays they read."""
         bodies = resolved([e for e, _ in seeds], self.active)
@@ -157,7 +143,7 @@ class Reverse:
             self.give(Leaf(leaf.node, leaf.component), send.contribution(leaf, cotangent))
 
     def through_function(
-        self, domain: Shape, combine: Combine, sides: Sequence[Expr],
+        self, domain: graph.Shape, combine: graph.Combine, sides: Sequence[Expr],
         bars: Sequence[Expr | None], mask: Mask, node: Node,
     ) -> None:  # fmt: skip
         """Pass cotangents of the results of a function of the `sides`, expressions over `domain`,
@@ -186,7 +172,7 @@ def pulled(
     reverse = Reverse(roots, targets, memory)
     for root, seed in zip(roots, seeds, strict=True):
         if isinstance(seed, Leaf):
-            seed = seed.at(*indices(len(root.shape)))
+            seed = seed.at(*graph.indices(len(root.shape)))
         if seed is not None:
             reverse.give(root, seed)
     reverse.run()
@@ -194,10 +180,10 @@ def pulled(
     return contracted(found, reverse.replaced.values(), reverse.nodes), reverse.replaced
 
 
-def adjoint(node: Node) -> Label:
+def adjoint(node: Node) -> graph.Label:
     """The label of nodes that compute the adjoint of this one."""
     name = f"adjoint of {node.label}"
-    return Label(
+    return graph.Label(
         name if not node.label.operation.startswith("adjoint of") else node.label.operation
     )
 
@@ -224,8 +210,8 @@ def moving(roots: Sequence[Leaf], targets: Sequence[Leaf]) -> set[Leaf]:
     """The leaves that depend differentiably on a target, the targets included."""
     found: set[Leaf] = {t for t in targets if t.type.is_inexact}
     active = Active(lambda e: isinstance(e, Read) and Leaf(e.node, e.component) in found)
-    for node in topological(roots):
-        if isinstance(node, Generate):
+    for node in graph.topological(roots):
+        if isinstance(node, graph.Generate):
             for leaf, e in zip(node.leaves, node.elements, strict=True):
                 if active(e):
                     found.add(leaf)
@@ -261,18 +247,18 @@ def reverse_rule(cls: type[Node]) -> Callable[[Callable[..., None]], Callable[..
 
 
 #: The nodes with epilogues.
-Reducing: TypeAlias = Fold | FoldSeg | Scan | Matmul
+Reducing: TypeAlias = graph.Fold | graph.FoldSeg | graph.Scan | graph.Matmul
 
 
 def own(bar: Leaf, rank: int) -> Expr:
     """The cotangent at the element's own index."""
-    return bar.at(*indices(rank))
+    return bar.at(*graph.indices(rank))
 
 
-def results_of(node: Reducing) -> tuple[tuple[Var, ...], Shape, dict[Expr, Expr]]:
+def results_of(node: Reducing) -> tuple[tuple[Var, ...], graph.Shape, dict[Expr, Expr]]:
     """The variables that an epilogue is computed from, their shape, and their values, which are
     stored for it."""
-    variables = (node.result,) if isinstance(node, Matmul) else node.results
+    variables = (node.result,) if isinstance(node, graph.Matmul) else node.results
     plain = node.with_(epilogue=variables)
     shape = plain.outputs[0].shape
     leaves = plain.leaves[: len(variables)]

@@ -15,25 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .. import errors as errors_module, node as node_module
+from .. import errors as errors_module, expr as ex, node as node_module
 from ..errors import Location, StorageError, StoredLocation
-from ..expr import (
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Extent,
-    Foreign,
-    Index,
-    Loop,
-    Param,
-    Proj,
-    Read,
-    Var,
-    While,
-    constant,
-    walk,
-)
+from ..expr import Expr
 from ..frontend.trees import Tree, array_tree, joined_tree
 from ..graph import Check, Combine, Input, Label, Leaf, Node, Output, topological
 from ..libraries.base import LibraryOperation, builtin, is_builtin
@@ -58,7 +42,7 @@ class Encoder:
     variables, no source locations.
     """
 
-    def __init__(self, params: Sequence[Param], full: bool) -> None:
+    def __init__(self, params: Sequence[ex.Param], full: bool) -> None:
         self.table: list[Any] = []
         self.numbers: dict[Expr | Node, int] = {}
         self.params = {p: k for k, p in enumerate(params)}
@@ -92,9 +76,9 @@ class Encoder:
     def _extent(self, extent: Expr, of: Input, axis: int) -> int | list[int] | None:
         """The extent of an axis of an input: None for its own, another axis of the same input, or
         an expression over the extents of other inputs."""
-        if isinstance(extent, Extent) and extent.node is of:
+        if isinstance(extent, ex.Extent) and extent.node is of:
             return None if extent.axis == axis else [extent.axis]
-        for e in walk((extent,)):
+        for e in ex.walk((extent,)):
             if e not in self.numbers:
                 self._expression(e, of)
         return self.numbers[extent]
@@ -103,7 +87,7 @@ class Encoder:
         for state in getattr(node, "bound", ()):  # even if the body does not use it
             self._input(state)
         fields = [getattr(node, name) for name in node.fields]
-        for e in walk([e for f in (fields, node.checks) for e in _expressions(f)]):
+        for e in ex.walk([e for f in (fields, node.checks) for e in _expressions(f)]):
             if e not in self.numbers:
                 self._expression(e, node)
         entry = ["node", type(node).__name__, [self.value(f, node) for f in fields],
@@ -158,40 +142,40 @@ class Encoder:
         n = self.numbers
         entry: list[Any]
         match e:
-            case Const():
+            case ex.Const():
                 array = np.asarray(e.value, e.type.numpy)
                 entry = ["const", e.type.name, e.weak, array.tobytes().hex()]
-            case Index():
+            case ex.Index():
                 entry = ["index", e.axis]
-            case Var():
+            case ex.Var():
                 entry = self._variable(e)
-            case Param():
+            case ex.Param():
                 entry = ["param", self.params.setdefault(e, len(self.params)), e.type.name, e.weak]
-            case Extent():
+            case ex.Extent():
                 entry = ["extent", self._input(e.node), e.axis]  # type: ignore[arg-type]
-            case Apply():
+            case ex.Apply():
                 entry = ["apply", e.op.name, [n[a] for a in e.args], e.type.name, e.weak]
-            case Read():
+            case ex.Read():
                 entry = ["read", n[e.node], e.component, [n[a] for a in e.args], e.boundary,
                          [n[s] for s in e.scoped], self._bound(e)]  # fmt: skip
-            case Cond():
+            case ex.Cond():
                 entry = ["cond", n[e.args[0]], [n[s] for s in e.then], [n[s] for s in e.other]]
-            case While():
+            case ex.While():
                 entry = ["while", [n[a] for a in e.args], self._bound(e), n[e.scoped[0]],
                          [n[s] for s in e.scoped[1:]]]  # fmt: skip
-            case Loop():
+            case ex.Loop():
                 entry = ["loop", n[e.count], [n[a] for a in e.args[1:]], self._bound(e),
                          [n[s] for s in e.scoped]]  # fmt: skip
-            case Proj():
+            case ex.Proj():
                 entry = ["proj", n[e.args[0]], e.which]
-            case Foreign():
+            case ex.Foreign():
                 raise _refused(node, f"the foreign function {e.function.name!r}, compiled Python",
                                "Write it with treadle's own operations.")  # fmt: skip
             case _:
                 raise _refused(node, f"a {type(e).__name__}", "This is a bug in treadle.")
         self._add(e, entry)
 
-    def _variable(self, v: Var) -> list[Any]:
+    def _variable(self, v: ex.Var) -> list[Any]:
         return [
             "var",
             v.type.name,
@@ -229,7 +213,7 @@ def _refused(node: Node | None, what: str, hint: str) -> StorageError:
                         where=node.where if node is not None else None)  # fmt: skip
 
 
-def canonical(name: str, type_: ScalarType) -> Var | None:
+def canonical(name: str, type_: ScalarType) -> ex.Var | None:
     """The variable of that name that equal graphs share, if the name is canonical."""
     found = re.fullmatch(r"(result|left|right|outside)(\d{1,6})", name)
     if found is None:
@@ -249,7 +233,7 @@ class Decoder:
     """Rebuilds the objects of a table.  A forward reference, a reference to the wrong kind, or an
     impossible axis, component or location raises ValueError.  `verify` checks consistency."""
 
-    def __init__(self, params: Sequence[Param], schedule: Callable[[Any], Schedule],
+    def __init__(self, params: Sequence[ex.Param], schedule: Callable[[Any], Schedule],
                  algorithm: Callable[..., Any]) -> None:  # fmt: skip
         self.made: list[Expr | Node] = []
         self.params = params
@@ -272,14 +256,14 @@ class Decoder:
     def _readers(self) -> dict[str, Callable[..., Expr | Node]]:
         return {
             "input": self._input, "node": self._node, "const": self._const,
-            "index": lambda axis: Index(_index(axis)), "extent": self._extent,
+            "index": lambda axis: ex.Index(_index(axis)), "extent": self._extent,
             "var": self._var, "param": self._param, "apply": self._apply, "read": self._read,
-            "cond": lambda p, a, b: Cond(self.expr(p), self.exprs(a), self.exprs(b)),
-            "while": lambda i, v, p, b: While(self.exprs(i), self.variables(v), self.expr(p),
-                                              self.exprs(b)),
-            "loop": lambda n, i, v, b: Loop(self.expr(n), self.exprs(i), self.variables(v),
-                                            self.exprs(b)),
-            "proj": lambda e, k: Proj(self.expr(e), _index(k)),
+            "cond": lambda p, a, b: ex.Cond(self.expr(p), self.exprs(a), self.exprs(b)),
+            "while": lambda i, v, p, b: ex.While(self.exprs(i), self.variables(v), self.expr(p),
+                                                 self.exprs(b)),
+            "loop": lambda n, i, v, b: ex.Loop(self.expr(n), self.exprs(i), self.variables(v),
+                                               self.exprs(b)),
+            "proj": lambda e, k: ex.Proj(self.expr(e), _index(k)),
         }  # fmt: skip
 
     # --- references ---
@@ -290,8 +274,8 @@ class Decoder:
     def exprs(self, numbers: Sequence[int]) -> tuple[Expr, ...]:
         return tuple(self.expr(n) for n in numbers)
 
-    def variables(self, numbers: Sequence[int]) -> tuple[Var, ...]:
-        return tuple(_of(self.expr(n), Var) for n in numbers)
+    def variables(self, numbers: Sequence[int]) -> tuple[ex.Var, ...]:
+        return tuple(_of(self.expr(n), ex.Var) for n in numbers)
 
     def node(self, n: int, kind: type[Any] = Node) -> Any:
         return _of(self.made[_index(n)], kind)
@@ -309,23 +293,25 @@ class Decoder:
             str(name), TYPES[type_], (False,) * len(extents), kind, where=self._place(where)
         )
         shape = self._shape(made, extents)
-        if not made.bound and not all(isinstance(e, Extent) or e is constant(1) for e in shape):
+        if not made.bound and not all(
+            isinstance(e, ex.Extent) or e is ex.constant(1) for e in shape
+        ):
             raise ValueError(f"the shape of {name!r}")
         return made.of_shape(shape)
 
     def _shape(self, of: Input, extents: list[int | list[int] | None]) -> tuple[Expr, ...]:
         return tuple(
-            Extent(of, axis) if n is None else self._extent_of(of, n[0]) if isinstance(n, list)
+            ex.Extent(of, axis) if n is None else self._extent_of(of, n[0]) if isinstance(n, list)
             else self.expr(n) for axis, n in enumerate(extents)
         )  # fmt: skip
 
-    def _extent(self, n: int, axis: int) -> Extent:
+    def _extent(self, n: int, axis: int) -> ex.Extent:
         return self._extent_of(self.node(n, Input), axis)
 
-    def _extent_of(self, node: Input, axis: int) -> Extent:
+    def _extent_of(self, node: Input, axis: int) -> ex.Extent:
         if _index(axis) >= len(node.shape):
             raise ValueError(f"axis {axis} of {node.name!r}, which has rank {len(node.shape)}")
-        return Extent(node, axis)
+        return ex.Extent(node, axis)
 
     def _node(self, kind: str, fields: list[Any], label: list[Any], checks: list[Any],
               where: Data, fused: Sequence[tuple[Data, Data]] = ()) -> Node:  # fmt: skip
@@ -347,29 +333,29 @@ class Decoder:
         check.text(0, 0)  # detect a malformed message now
         return check
 
-    def _const(self, type_: str, weak: bool, data: str) -> Const:
+    def _const(self, type_: str, weak: bool, data: str) -> ex.Const:
         (value,) = np.frombuffer(bytes.fromhex(data), TYPES[type_].numpy)
-        return Const(value, TYPES[type_], bool(weak))
+        return ex.Const(value, TYPES[type_], bool(weak))
 
-    def _var(self, type_: str, name: str, shared: bool) -> Var:
+    def _var(self, type_: str, name: str, shared: bool) -> ex.Var:
         found = canonical(name, TYPES[type_]) if shared else None
-        return found if found is not None else Var(str(name), TYPES[type_])
+        return found if found is not None else ex.Var(str(name), TYPES[type_])
 
-    def _param(self, k: int, type_: str, weak: bool) -> Param:
+    def _param(self, k: int, type_: str, weak: bool) -> ex.Param:
         found = self.params[_index(k)]
         if (found.type.name, found.weak) != (type_, weak):
             raise ValueError("a parameter of another type")
         return found
 
-    def _apply(self, op: str, args: list[int], type_: str, weak: bool) -> Apply:
-        return Apply(TABLE.get(op) or KERNEL[op], self.exprs(args), TYPES[type_], bool(weak))
+    def _apply(self, op: str, args: list[int], type_: str, weak: bool) -> ex.Apply:
+        return ex.Apply(TABLE.get(op) or KERNEL[op], self.exprs(args), TYPES[type_], bool(weak))
 
     def _read(self, node: int, component: int, args: list[int], boundary: str | None,
-              scoped: list[int], variables: list[int]) -> Read:  # fmt: skip
+              scoped: list[int], variables: list[int]) -> ex.Read:  # fmt: skip
         if boundary not in (None, "clamp", "mirror", "symmetric", "wrap", "constant", "function"):
             raise ValueError(f"a border {boundary!r}")
-        return Read(self.node(node), _index(component), self.exprs(args), boundary,
-                    self.exprs(scoped), self.variables(variables))  # fmt: skip
+        return ex.Read(self.node(node), _index(component), self.exprs(args), boundary,
+                       self.exprs(scoped), self.variables(variables))  # fmt: skip
 
     def value(self, value: Any) -> Any:
         """Decode a field by its tag."""

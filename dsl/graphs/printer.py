@@ -5,23 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .. import graph, late_binding as later
-from ..expr import (
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Extent,
-    Foreign,
-    Index,
-    Loop,
-    Param,
-    Proj,
-    Read,
-    Var,
-    While,
-    walk,
-)
+from .. import expr as ex, graph, late_binding as later
+from ..expr import Expr
 
 MAX = 400
 
@@ -29,7 +14,7 @@ MAX = 400
 def show(e: Expr) -> str:
     """An expression on one line, truncated if long."""
     names: dict[Expr, str] = {}
-    for node in walk((e,)):
+    for node in ex.walk((e,)):
         text = _one(node, names)
         names[node] = text if len(text) <= MAX else text[: MAX - 1] + "…"
     return names[e]
@@ -39,37 +24,37 @@ def _one(e: Expr, done: dict[Expr, str]) -> str:
     args = [done[a] for a in e.args]
     scoped = [done[s] for s in e.scoped]
     match e:
-        case Const():
+        case ex.Const():
             return str(e.value)
-        case Index():
+        case ex.Index():
             return "ijklmnop"[e.axis] if e.axis < 8 else f"i{e.axis}"
-        case Var():
+        case ex.Var():
             return e.name
-        case Param():
+        case ex.Param():
             return e.name
-        case Extent():
+        case ex.Extent():
             return f"{_array(e.node)}.shape[{e.axis}]"
-        case Read():
+        case ex.Read():
             border = f"|{e.boundary}" if e.boundary else ""
             return f"{_leaf(graph.Leaf(e.node, e.component))}[{', '.join(args)}{border}]"
-        case Apply():
+        case ex.Apply():
             if len(args) == 2 and e.op.symbol:
                 return f"({args[0]} {e.op.symbol} {args[1]})"
             if e.weak and e.args[0].type == e.type:  # only marks the value as weak
                 return args[0]
             return f"{e.type if e.op.name == 'cast' else e.op.name}({', '.join(args)})"
-        case Cond():
+        case ex.Cond():
             n = len(e.types)
             return f"cond({args[0]}, {_group(scoped[:n])}, {_group(scoped[n:])})"
-        case While():
+        case ex.While():
             return f"while({_group(args)}; {scoped[0]}; {_group(scoped[1:])})"
-        case Loop():
+        case ex.Loop():
             return f"loop({args[0]}, {_group(args[1:])}; {_group(scoped)})"
-        case Proj():
+        case ex.Proj():
             parent = e.args[0]
             single = len(parent.types) == 1  # type: ignore[attr-defined]
             return args[0] if single else f"{args[0]}.{e.which}"
-        case Foreign():
+        case ex.Foreign():
             return f"{e.function.name}({', '.join(args)})"
     return type(e).__name__
 
@@ -106,7 +91,7 @@ def show_node(node: graph.Node) -> str:
             start = "" if node.init is None else f" from {many(node.init)}"
             stored = ""
             if isinstance(node, graph.StoringFold):
-                at = many([Index(k) for k in node.order])
+                at = many([ex.Index(k) for k in node.order])
                 stored = f" storing {many(node.kept)} at {at}"
             return (
                 f"{head} over ({inner}) of {many(node.elements)} by "

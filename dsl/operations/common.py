@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
-from .. import late_binding as later, simplify
+from .. import graph, late_binding as later, simplify
 from ..analysis.combines import over_any_keys
 from ..annotations import AxisLike, Function, ScheduleLike
 from ..array import Array
@@ -34,21 +34,7 @@ from ..frontend.call_cache import CallCache
 from ..frontend.deferred import Numbers
 from ..frontend.refusals import called
 from ..frontend.tracing import call_scalar_function, flatten_result
-from ..graph import (
-    Check,
-    Combine,
-    Fold,
-    Generate,
-    Input,
-    Label,
-    Leaf,
-    Matmul,
-    Node,
-    Permute,
-    canonical_combine,
-    indices,
-    known,
-)  # fmt: skip
+from ..graph import Leaf, Node, known
 from ..graphs.rebuild import Rebuilder
 from ..naming import operation_wrapper
 from ..scalar import Scalar, apply_primitive, as_strong, fit_weak, lift, refuse_argument, yields
@@ -95,12 +81,12 @@ class Combining(Operation[P, R_co], Protocol[P, R_co]):
     def __call__(self, *args: Any, deterministic: bool, **kwargs: Any) -> R_co: ...
 
 
-def checked(array: Array, checks: tuple[Check, ...]) -> Array:
+def checked(array: Array, checks: tuple[graph.Check, ...]) -> Array:
     """The same array, after checks."""
     (leaf,) = array._leaves
     rank = len(leaf.shape)
-    node = Generate(leaf.shape, (leaf.at(*indices(rank)),), label=leaf.node.label,
-                    where=leaf.node.where, checks=checks)  # fmt: skip
+    node = graph.Generate(leaf.shape, (leaf.at(*graph.indices(rank)),), label=leaf.node.label,
+                          where=leaf.node.where, checks=checks)  # fmt: skip
     return Array(node.leaves)
 
 
@@ -228,10 +214,10 @@ def relabel(result: Any, name: str | None = None, schedule: ScheduleLike | None 
         while (folds := _folded_for(node)) is not None:
             finish.append(node)
             node = folds
-        if not isinstance(node, Input) and node not in renamed:
+        if not isinstance(node, graph.Input) and node not in renamed:
             pinned = deterministic or node.label.deterministic
             asked = label_of(node.label.operation, name, schedule, pinned)
-            label = Label(
+            label = graph.Label(
                 asked.operation,
                 asked.name or node.label.name,
                 asked.schedule if schedule is not None else node.label.schedule,
@@ -240,7 +226,7 @@ def relabel(result: Any, name: str | None = None, schedule: ScheduleLike | None 
             if schedule is not None:
                 require_order(node, label, user_orders)
             changes: dict[str, Any] = {"label": label}
-            if pinned and isinstance(node, Matmul):
+            if pinned and isinstance(node, graph.Matmul):
                 changes["options"] = replace(node.options, deterministic=True)
             renamed[node] = node.with_(**changes)
         for step in reversed(finish):
@@ -251,20 +237,20 @@ def relabel(result: Any, name: str | None = None, schedule: ScheduleLike | None 
 
 def _folded_for(node: Node) -> Node | None:
     """The fold whose result this element-wise node of the same operation only finishes, if any."""
-    if not isinstance(node, Generate):
+    if not isinstance(node, graph.Generate):
         return None
     found = list(dict.fromkeys(leaf.node for leaf in node.inputs()))
     if len(found) != 1:
         return None
     if node.label.operation == "keepdims":
-        return found[0] if isinstance(found[0], Fold | Generate) else None
+        return found[0] if isinstance(found[0], graph.Fold | graph.Generate) else None
     same = found[0].label.operation == node.label.operation
-    return found[0] if same and isinstance(found[0], Fold) else None
+    return found[0] if same and isinstance(found[0], graph.Fold) else None
 
 
 def label_of(
     operation: str, name: str | None, schedule: ScheduleLike | None, deterministic: bool = False
-) -> Label:
+) -> graph.Label:
     """A label.  Raises an error if the schedule is not one."""
     if name is not None and not isinstance(name, str):
         raise TracingError(
@@ -273,27 +259,27 @@ def label_of(
     require_truth(operation, "deterministic", deterministic)
     if schedule is not None:
         schedule = as_schedule(schedule)
-    return Label(operation, name, schedule, bool(deterministic))
+    return graph.Label(operation, name, schedule, bool(deterministic))
 
 
-def require_order(node: Node, label: Label, user_orders: bool = True) -> None:
+def require_order(node: Node, label: graph.Label, user_orders: bool = True) -> None:
     """Reject a schedule that does not fit the axes of `node`, or cannot enumerate them."""
     schedule = label.schedule
-    if schedule is None or isinstance(node, Input):
+    if schedule is None or isinstance(node, graph.Input):
         return
     axes = node.schedule_axes()
-    line = isinstance(node, Fold) and not node.outer and len(node.inner) > 1
+    line = isinstance(node, graph.Fold) and not node.outer and len(node.inner) > 1
     if axes:
         extents: tuple[int, ...] | None = None
-        if isinstance(node, Generate | Permute):  # other nodes schedule only some axes
-            domain = node.shape if isinstance(node, Generate) else node.domain
+        if isinstance(node, graph.Generate | graph.Permute):  # other nodes schedule only some axes
+            domain = node.shape if isinstance(node, graph.Generate) else node.domain
             found = [known(e) for e in domain]
             extents = None if None in found else tuple(int(n) for n in found)
         with of_operation(label, node.where):
             schedule.require(axes, extents, line=line, user_orders=user_orders)
 
 
-def require_axes(node: Node, label: Label) -> None:
+def require_axes(node: Node, label: graph.Label) -> None:
     """Reject a schedule whose blocks, lanes or outputs per thread do not fit the axes of `node`.
 
     This runs when the operation is traced; user-defined orders are checked when the program runs.
@@ -317,11 +303,11 @@ def trace_elements(
     value = call_scalar_function(function, arguments, operation, where)
     leaves, structure = flatten_result(value, operation)
     elements = [as_strong(e) for e in leaves]
-    computed = [le for a in operands for le in a._leaves if not isinstance(le.node, Input)]
+    computed = [le for a in operands for le in a._leaves if not isinstance(le.node, graph.Input)]
     if computed and elements:
         read = {(e.node, e.component) for e in walk(elements) if isinstance(e, Read)}
         unread = [le for le in computed if (le.node, le.component) not in read]
-        reads = (le.at(*indices(len(le.shape))) for le in unread)
+        reads = (le.at(*graph.indices(len(le.shape))) for le in unread)
         elements[0] = simplify.also(elements[0], *reads)
     return tuple(elements), structure
 
@@ -443,14 +429,14 @@ def trace_combine(
     types: Sequence[ScalarType],
     operation: str,
     where: Location | None,
-) -> Combine:
+) -> graph.Combine:
     """Trace a binary function on elements as a Combine; it must return the element's type."""
     left, a = state_variables(structure, types, "left")
     right, b = state_variables(structure, types, "right")
     value = call_scalar_function(function, (a, b), operation, where)
     what = f"the function of {operation}"
     results = keep_type(value, structure, types, what, "elements", structure.paths("element"))
-    return over_any_keys(canonical_combine(left, right, results))
+    return over_any_keys(graph.canonical_combine(left, right, results))
 
 
 def changed_component(paths: Sequence[str], k: int, now: ScalarType, before: ScalarType) -> str:

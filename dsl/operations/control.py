@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast as cast_type
 
 import numpy as np
 
-from .. import expr as ir, simplify
+from .. import expr as ex, graph, simplify
 from ..annotations import (
     ArrayLike,
     Element,
@@ -41,19 +41,7 @@ from ..frontend.tracing import (
     guard_sides,
     traced_iteration,
 )
-from ..graph import (
-    ArrayLoop,
-    Branch,
-    Check,
-    Generate,
-    Input,
-    Label,
-    Leaf,
-    Output,
-    ended,
-    known,
-    topological,
-)
+from ..graph import Leaf
 from ..node import Node, fresh_uid
 from ..scalar import (
     Scalar,
@@ -164,11 +152,11 @@ def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
         for x, y in zip(left, right, strict=True)
     ]
     pairs = [[as_strong(e) for e in pair] for pair in pairs]
-    if isinstance(predicate, ir.Const):
+    if isinstance(predicate, ex.Const):
         chosen = [pair[0 if bool(predicate.value) else 1] for pair in pairs]
         return structure.build([Scalar(e) for e in chosen])
     first, second = (tuple(side) for side in zip(*pairs, strict=True))
-    node = ir.Cond(simplify.in_order(predicate), first, second)
+    node = ex.Cond(simplify.in_order(predicate), first, second)
     return structure.build([Scalar(Proj(node, k)) for k in range(len(pairs))])
 
 
@@ -178,7 +166,7 @@ def _array_cond(
     where = user_location()
     then = [as_array(v, "cond") for v in left]
     other = [as_array(v, "cond") for v in right]
-    outs: list[Output] = []
+    outs: list[graph.Output] = []
     for x, y in zip(then, other, strict=True):
         if x.ndim != y.ndim or not x.structure.same_nesting(y.structure):
             raise ShapeError(
@@ -193,17 +181,17 @@ def _array_cond(
                 hint="Convert one: a.astype(td.float64).",
             )
         shape = tuple(
-            u if u is v or (known(u) is not None and known(u) == known(v))
+            u if u is v or (graph.known(u) is not None and graph.known(u) == graph.known(v))
             else simplify.select(predicate, u, v)
             for u, v in zip(x._shape, y._shape, strict=True)
         )  # fmt: skip
-        outs += [Output(shape, t) for t in x.types]
-    node = Branch(
+        outs += [graph.Output(shape, t) for t in x.types]
+    node = graph.Branch(
         predicate,
         tuple(le for x in then for le in x._leaves),
         tuple(le for y in other for le in y._leaves),
         tuple(outs),
-        label=Label("cond"),
+        label=graph.Label("cond"),
         where=where,
     )
     return regroup(node.leaves, then, structure)
@@ -396,39 +384,44 @@ def with_literals(init: Sequence[object], trace: Callable[[Sequence[object]], R]
             first[other.part] = Scalar(fit_weak(lift(first[other.part]), other.type))
 
 
-def _over_numbers(loop: ir.While | ir.Loop, begun: int) -> ir.While | ir.Loop:
+def _over_numbers(loop: ex.While | ex.Loop, begun: int) -> ex.While | ex.Loop:
     """The loop with numbers in place of the arrays of rank 0 that its body makes of the state, as
     `x[i]` does: what is one number needs no kernel."""
     memo: dict[Expr, Expr] = {}
 
     def number(e: Expr) -> Expr:
-        if not isinstance(e, ir.Read) or e.args or e.boundary is not None:
+        if not isinstance(e, ex.Read) or e.args or e.boundary is not None:
             return e
         node = e.node
-        if type(node) is not Generate or node.uid < begun or node.checks or node.label.ordered:
+        if (
+            type(node) is not graph.Generate
+            or node.uid < begun
+            or node.checks
+            or node.label.ordered
+        ):
             return e
-        (made,) = ir.rewrite((node.elements[e.component],), number, memo)
-        return made if any(isinstance(x, Var) for x in ir.walk((made,))) else e
+        (made,) = ex.rewrite((node.elements[e.component],), number, memo)
+        return made if any(isinstance(x, Var) for x in ex.walk((made,))) else e
 
-    scoped = ir.rewrite(loop.scoped, number, memo)
-    if isinstance(loop, ir.While):
+    scoped = ex.rewrite(loop.scoped, number, memo)
+    if isinstance(loop, ex.While):
         scoped = simplify.in_order(scoped[0]), *scoped[1:]
     made = loop.rebuild(loop.args, scoped)
-    assert isinstance(made, ir.While | ir.Loop)
+    assert isinstance(made, ex.While | ex.Loop)
     return made
 
 
-def _makes_arrays(loop: ir.While | ir.Loop, begun: int) -> bool:
+def _makes_arrays(loop: ex.While | ex.Loop, begun: int) -> bool:
     """Whether arrays that the body makes of the loop's numbers were traced, since `begun`: then it
     is a loop over arrays, whose numbers have rank 0."""
-    waiting = [e.node for e in ir.walk((loop,)) if isinstance(e, ir.Read | ir.Extent)]
+    waiting = [e.node for e in ex.walk((loop,)) if isinstance(e, ex.Read | ex.Extent)]
     seen: set[Node] = set()
     while waiting:
         node = waiting.pop()
         if node in seen or node.uid < begun:
             continue
         seen.add(node)
-        if any(isinstance(e, Var) and e in loop.vars for e in ir.walk(node.expressions())):
+        if any(isinstance(e, Var) and e in loop.vars for e in ex.walk(node.expressions())):
             return True
         waiting += [leaf.node for leaf in (*node.inputs(), *node.inside())]
     return False
@@ -561,7 +554,7 @@ def _scalar_loop(
     structure: Structure,
     paths: Sequence[str],
     where: Location | None,
-) -> ir.While | ir.Loop:
+) -> ex.While | ex.Loop:
     start = tuple(as_strong(lift(v, operation)) for v in init)
     types = [e.type for e in start]
     literals = [is_literal(v) for v in init]
@@ -578,14 +571,14 @@ def _scalar_loop(
             seen = structure.build([Scalar(v) for v in state])
             result = next_numbers(body(seen))
             predicate = simplify.in_order(_loop_predicate(pred, seen, operation))
-        return ir.While(start, state, predicate, result)
+        return ex.While(start, state, predicate, result)
     n = _iterations(count, operation)
     index = Var("k", int64)
     with Scope(operation, where, (index, *state)).active():
         seen = structure.build([Scalar(v) for v in state])
         made = body(seen) if operation == "iterate" else body(Scalar(index), seen)
         result = next_numbers(made)
-    return ir.Loop(n, start, (index, *state), result)
+    return ex.Loop(n, start, (index, *state), result)
 
 
 def _array_loop(
@@ -616,8 +609,8 @@ def _array_loop(
     if pred is not None:
         with traced_iteration():
             truth = _loop_predicate(pred, seen, operation)
-        predicate = Generate((), (truth,), label=Label("predicate"), where=where).leaf()
-    node = ArrayLoop(
+        predicate = graph.Generate((), (truth,), label=graph.Label("predicate"), where=where).leaf()
+    node = graph.ArrayLoop(
         tuple(states),
         (*traced.extents, *(le for a in arrays for le in a._leaves)),
         tuple(next_leaves),
@@ -628,7 +621,7 @@ def _array_loop(
         where=where,
         checks=tuple(checks),
     )
-    ended(node.bound)
+    graph.ended(node.bound)
     own = node.leaves[len(traced.extents) :]
     results = regroup(own, arrays, Structure(tuple, (LEAF,) * len(arrays)))
     shown = [r._scalar_at(()) if s else r for r, s in zip(results, scalar, strict=True)]
@@ -685,7 +678,10 @@ class _Traced:
     def _trace(self, changing: set[Axis]) -> Any:
         """What the body returns, for a state of which these axes have extents of their own."""
         where = self.where
-        own = {at: Input("extent", int64, (), kind="state", where=where) for at in sorted(changing)}
+        own = {
+            at: graph.Input("extent", int64, (), kind="state", where=where)
+            for at in sorted(changing)
+        }
         self.states = list(own.values())
         self.like, inside = [], []
         for k, (array, is_scalar) in enumerate(zip(self.arrays, self.scalar, strict=True)):
@@ -699,7 +695,7 @@ class _Traced:
         self.seen = self.structure.build(inside)
         self.index = None
         if self.counted:
-            self.index = Input("k", int64, (), kind="counter", where=where)
+            self.index = graph.Input("k", int64, (), kind="counter", where=where)
         self.bound = self.states if self.index is None else [*self.states, self.index]
         with traced_iteration():
             if self.index is not None and self.operation != "iterate":
@@ -709,8 +705,8 @@ class _Traced:
     def _differing(self, parts: Sequence[Array | None]) -> set[Axis]:
         """The axes whose next extents are others, which the state may decide."""
         found: set[Axis] = set()
-        symbols = {e for a in self.like for e in ir.walk(a._shape) if not isinstance(e, ir.Const)}
-        plain = any(isinstance(e, ir.Const) for a in self.arrays for e in a._shape)
+        symbols = {e for a in self.like for e in ex.walk(a._shape) if not isinstance(e, ex.Const)}
+        plain = any(isinstance(e, ex.Const) for a in self.arrays for e in a._shape)
         for k, (made, like) in enumerate(zip(parts, self.like, strict=True)):
             if made is None or made.ndim != like.ndim:
                 continue
@@ -720,11 +716,11 @@ class _Traced:
                 read = _arrays_read((new,))
                 of_nodes = (
                     e
-                    for n in topological(read)
+                    for n in graph.topological(read)
                     for e in (*n.host_expressions(), *(e for o in n.outputs for e in o.shape))
                 )
-                of_state = any(e in symbols and e is not new for e in ir.walk((new, *of_nodes)))
-                unnamed = plain and (bool(read) or known(new) is not None)
+                of_state = any(e in symbols and e is not new for e in ex.walk((new, *of_nodes)))
+                unnamed = plain and (bool(read) or graph.known(new) is not None)
                 if of_state or unnamed or depends(new, self.bound):
                     found.add((k, axis))
         return found
@@ -759,7 +755,7 @@ def _require_number(value: Any, operation: str, path: str, where: Location | Non
 def _origin(leaf: Leaf) -> tuple[tuple[str, Location | None], ...]:
     """Where the type of an array comes from: the first operation that has it, of operands that
     have not."""
-    for node in topological((leaf,)):
+    for node in graph.topological((leaf,)):
         of_it = any(made.type == leaf.type for made in node.leaves)
         before = any(read.type == leaf.type for read in node.inputs())
         if of_it and not before and node.where is not None:
@@ -767,19 +763,19 @@ def _origin(leaf: Leaf) -> tuple[tuple[str, Location | None], ...]:
     return ()
 
 
-def state_input(leaf: Leaf, where: Location | None) -> Input:
+def state_input(leaf: Leaf, where: Location | None) -> graph.Input:
     """The Input for one buffer of a loop's state.
 
     It has the shape of the initial value; if that is an argument, it is named after it.
     """
     first, name = leaf.node, "state"
-    if isinstance(first, Input) and first.kind == "argument" and first.name.isidentifier():
+    if isinstance(first, graph.Input) and first.kind == "argument" and first.name.isidentifier():
         name = f"state_{first.name}"
-    node = Input(name, leaf.type, (False,) * len(leaf.shape), kind="state", where=where)
+    node = graph.Input(name, leaf.type, (False,) * len(leaf.shape), kind="state", where=where)
     return node.of_shape(leaf.shape)
 
 
-def index_scalar(index: Input) -> Scalar:
+def index_scalar(index: graph.Input) -> Scalar:
     return Scalar(index.leaf().at())
 
 
@@ -789,12 +785,12 @@ def next_state(
     arrays: Sequence[Array],
     scalar: Sequence[bool],
     literals: Sequence[bool],
-    states: Sequence[Input],
+    states: Sequence[graph.Input],
     operation: str,
     paths: Sequence[str],
     where: Location | None,
     changing: Collection[tuple[int, int]] = (),
-) -> tuple[list[Leaf], list[Check]]:
+) -> tuple[list[Leaf], list[graph.Check]]:
     """The leaves of the next state, with the state's types and shapes; checks before the loop.
 
     Extents computed by an iteration are checked in each iteration, but those that are `changing`:
@@ -811,7 +807,7 @@ def next_state(
             where=where,
         )
     leaves: list[Leaf] = []
-    checks: list[Check] = []
+    checks: list[graph.Check] = []
     for part, (value, like, is_scalar) in enumerate(zip(found, arrays, scalar, strict=True)):
         if is_scalar:
             _require_number(value, operation, paths[part], where)
@@ -840,11 +836,11 @@ def next_state(
                 hint="Keep an array of the final extents in the state, and a count in addition.",
                 where=where,
             )
-        repeated: list[Check] = []
+        repeated: list[graph.Check] = []
         for axis, (new, old) in enumerate(zip(made._shape, like._shape, strict=True)):
             if new is old or (part, axis) in changing:
                 continue
-            u, v = known(new), known(old)
+            u, v = graph.known(new), graph.known(old)
             if u is not None and v is not None:
                 if int(u) != int(v):
                     raise ShapeError(
@@ -854,7 +850,7 @@ def next_state(
                         where=where,
                     )
                 continue
-            check = Check(
+            check = graph.Check(
                 new,
                 old,
                 f"the body of {operation} changed the extent of axis "
@@ -868,8 +864,8 @@ def next_state(
                 new if (part, axis) in changing else old
                 for axis, (new, old) in enumerate(zip(made._shape, like._shape, strict=True))
             )
-            stored = Generate(
-                shape, elements, label=Label("state"), where=where, checks=tuple(repeated)
+            stored = graph.Generate(
+                shape, elements, label=graph.Label("state"), where=where, checks=tuple(repeated)
             )
             leaves += stored.leaves
         else:
@@ -877,11 +873,11 @@ def next_state(
     return leaves, checks
 
 
-def depends(extent: Expr, states: Sequence[Input]) -> bool:
+def depends(extent: Expr, states: Sequence[graph.Input]) -> bool:
     """Whether an extent depends on the state or the counter of a loop."""
     read = _arrays_read((extent,))
-    return bool(read) and not set(states).isdisjoint(topological(read))
+    return bool(read) and not set(states).isdisjoint(graph.topological(read))
 
 
 def _arrays_read(extents: Sequence[Expr]) -> list[Leaf]:
-    return [Leaf(e.node, e.component) for e in ir.walk(extents) if isinstance(e, ir.Read)]
+    return [Leaf(e.node, e.component) for e in ex.walk(extents) if isinstance(e, ex.Read)]

@@ -10,22 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .. import expr as ex
 from ..analysis.bounds import is_counter
-from ..expr import (
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Extent,
-    Foreign,
-    Index,
-    Loop,
-    Param,
-    Read,
-    Var,
-    While,
-    walk,
-)
+from ..expr import Expr
 
 ROUND_TRIP = 32.0
 UNKNOWN_TRIP_COUNT = 32.0
@@ -37,7 +24,9 @@ def operations(roots: Iterable[Expr]) -> float:
     """Additions per element.  Index arithmetic of reads is not counted, nor is arithmetic of
     numbers alone, which is the same for all elements; a loop counts its iterations if constant,
     `UNKNOWN_TRIP_COUNT` otherwise."""
-    return _counted(roots, lambda e: e.op.cost, lambda e: e.value if isinstance(e, Const) else None)
+    return _counted(
+        roots, lambda e: e.op.cost, lambda e: e.value if isinstance(e, ex.Const) else None
+    )
 
 
 def arithmetic(roots: Iterable[Expr], value: Callable[[Expr], int | None]) -> float:
@@ -48,12 +37,12 @@ def arithmetic(roots: Iterable[Expr], value: Callable[[Expr], int | None]) -> fl
 
 def guesses_trip_count(roots: Iterable[Expr], value: Callable[[Expr], int | None]) -> bool:
     """Whether `arithmetic` assumes `UNKNOWN_TRIP_COUNT` for a loop."""
-    return any(isinstance(e, While) or (isinstance(e, Loop) and value(e.count) is None)
-               for e in walk(roots))  # fmt: skip
+    return any(isinstance(e, ex.While) or (isinstance(e, ex.Loop) and value(e.count) is None)
+               for e in ex.walk(roots))  # fmt: skip
 
 
 def _counted(
-    roots: Iterable[Expr], cost: Callable[[Apply], float], value: Callable[[Expr], Any]
+    roots: Iterable[Expr], cost: Callable[[ex.Apply], float], value: Callable[[Expr], Any]
 ) -> float:
     total = 0.0
     roots = tuple(roots)
@@ -64,17 +53,17 @@ def _counted(
         if e in seen:
             continue
         seen.add(e)
-        if isinstance(e, Apply):
+        if isinstance(e, ex.Apply):
             total += cost(e) * iterations
-        elif isinstance(e, Foreign):
+        elif isinstance(e, ex.Foreign):
             total += 50.0 * iterations
-        if isinstance(e, Read):
+        if isinstance(e, ex.Read):
             stack += [(s, iterations) for s in e.scoped]
             continue  # addresses are cheap
         inner = iterations
-        if isinstance(e, While):
+        if isinstance(e, ex.While):
             inner = iterations * UNKNOWN_TRIP_COUNT
-        elif isinstance(e, Loop):
+        elif isinstance(e, ex.Loop):
             count = value(e.count)
             inner = iterations * (UNKNOWN_TRIP_COUNT if count is None else max(float(count), 0.0))
         stack += [(a, iterations) for a in e.args]
@@ -85,9 +74,9 @@ def _counted(
 def of_numbers(roots: Iterable[Expr]) -> set[Expr]:
     """The arithmetic of numbers that a call gets (arguments, extents), and of literals."""
     found: set[Expr] = set()
-    for e in walk(roots):
-        if isinstance(e, Const | Extent | Param) or (
-            isinstance(e, Apply) and all(a in found for a in e.args)
+    for e in ex.walk(roots):
+        if isinstance(e, ex.Const | ex.Extent | ex.Param) or (
+            isinstance(e, ex.Apply) and all(a in found for a in e.args)
         ):
             found.add(e)
     return found
@@ -96,30 +85,36 @@ def of_numbers(roots: Iterable[Expr]) -> set[Expr]:
 def loads(roots: Iterable[Expr]) -> float:
     """The number of distinct reads; one that all elements share, which is loaded once for many,
     counts half."""
-    reads = [e for e in walk(roots) if isinstance(e, Read)]
-    shared = [e for e in reads if not any(isinstance(x, Index | Var) for x in walk(e.args))]
+    reads = [e for e in ex.walk(roots) if isinstance(e, ex.Read)]
+    shared = [
+        e for e in reads if not any(isinstance(x, ex.Index | ex.Var) for x in ex.walk(e.args))
+    ]
     return len(reads) - len(shared) / 2
 
 
 def has_loop(roots: Iterable[Expr]) -> bool:
-    return any(isinstance(e, While | Loop) for e in walk(roots))
+    return any(isinstance(e, ex.While | ex.Loop) for e in ex.walk(roots))
 
 
 def is_view(elements: Iterable[Expr]) -> bool:
     """Whether all elements are plain reads at computed indices: such a view is free to inline."""
     for e in elements:
-        if not isinstance(e, Read) or e.boundary is not None:
+        if not isinstance(e, ex.Read) or e.boundary is not None:
             return False
-        if any(isinstance(x, Read | Cond | Loop | While) for a in e.args for x in walk((a,))):
+        if any(
+            isinstance(x, ex.Read | ex.Cond | ex.Loop | ex.While)
+            for a in e.args
+            for x in ex.walk((a,))
+        ):
             return False
     return True
 
 
 def crosses_rows(elements: Iterable[Expr], rank: int) -> bool:
     """Whether the rows of a view cross the rows of its array, as in a transposition."""
-    last = Index(rank - 1)
+    last = ex.Index(rank - 1)
     for e in elements:
-        found = [{x for x in walk((a,)) if isinstance(x, Index)} for a in e.args]
+        found = [{x for x in ex.walk((a,)) if isinstance(x, ex.Index)} for a in e.args]
         if found and last not in found[-1] and found[-1] and any(last in f for f in found[:-1]):
             return True
     return False
@@ -129,13 +124,13 @@ def resolving(elements: Iterable[Expr], rank: int) -> float:
     """What it costs a CPU per element to read a view whose index along the last axis is no sum or
     multiple of the axes (a mirrored or clamped border, a rotation): its arithmetic, and loads that
     are not of vectors.  0 for other views."""
-    last, found = Index(rank - 1), 0.0
+    last, found = ex.Index(rank - 1), 0.0
     for e in elements:
-        moving = [a for a in e.args if last in set(walk((a,)))]
+        moving = [a for a in e.args if last in set(ex.walk((a,)))]
         if all(map(_affine, moving)):
             continue
-        operations = {x for a in moving for x in walk((a,)) if isinstance(x, Apply)}
-        found += GATHER + sum(x.op.cost for x in operations if last in set(walk((x,))))
+        operations = {x for a in moving for x in ex.walk((a,)) if isinstance(x, ex.Apply)}
+        found += GATHER + sum(x.op.cost for x in operations if last in set(ex.walk((x,))))
     return found
 
 
@@ -146,12 +141,12 @@ def is_affine_view(elements: Iterable[Expr]) -> bool:
 
 def _affine(e: Expr) -> bool:
     varies: dict[Expr, bool] = {}
-    for x in walk((e,)):
+    for x in ex.walk((e,)):
         moving = [varies[a] for a in x.args]
-        varies[x] = isinstance(x, Index) or any(moving)
+        varies[x] = isinstance(x, ex.Index) or any(moving)
         if not any(moving):
             continue
-        name = x.op.name if isinstance(x, Apply) else ""
+        name = x.op.name if isinstance(x, ex.Apply) else ""
         product = name == "multiply" and sum(moving) == 1
         if not (name in ("add", "subtract", "negative") or product):
             return False
@@ -162,5 +157,5 @@ def is_formula(elements: Iterable[Expr]) -> bool:
     """Whether there are few operations, and no reads but of counters of loops: recomputing is
     cheaper than reading."""
     found = tuple(elements)
-    read = any(isinstance(e, Read) and not is_counter(e) for e in walk(found))
+    read = any(isinstance(e, ex.Read) and not is_counter(e) for e in ex.walk(found))
     return not read and operations(found) <= 10 and not has_loop(found)

@@ -10,22 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from .. import simplify
-from ..expr import (
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Foreign,
-    Loop,
-    Param,
-    Read,
-    Var,
-    While,
-    constant,
-    substitute,
-    walk,
-)
+from .. import expr as ex, simplify
+from ..expr import Expr
 from ..graph import ArrayLoop, Generate, Input, Leaf, Node, topological
 from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..primitives import TABLE
@@ -43,7 +29,7 @@ def recognise_counted(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 def _has_while(node: Node) -> bool:
     if isinstance(node, ArrayLoop) and node.predicate is not None:
         return True
-    return any(type(e) is While for e in walk(node.expressions()))
+    return any(type(e) is ex.While for e in ex.walk(node.expressions()))
 
 
 class _Counting(Rebuilder):
@@ -53,7 +39,7 @@ class _Counting(Rebuilder):
 
     def _read(self, e: Expr) -> Expr:
         e = super()._read(e)
-        made = _counted(e) if type(e) is While else None
+        made = _counted(e) if type(e) is ex.While else None
         if made is None:
             return e
         self.context.notes.append("a while loop that counts → a counted loop")
@@ -78,7 +64,7 @@ _UP = {"less": (0, 1), "greater": (1, 0)}
 def _counter(predicate: Expr, states: Sequence[Expr], following: Sequence[Expr | None],
              varies: Callable[[Expr], bool]) -> Counter | None:  # fmt: skip
     """What a predicate counts by, if the states count."""
-    if not isinstance(predicate, Apply) or predicate.op.name not in _UP:
+    if not isinstance(predicate, ex.Apply) or predicate.op.name not in _UP:
         return None
     low, high = (predicate.args[k] for k in _UP[predicate.op.name])
     for state, bound, step in ((low, high, 1), (high, low, -1)):
@@ -96,12 +82,12 @@ def _is_index(t: ScalarType) -> bool:
 
 def _step(following: Expr | None, state: Expr) -> int | None:
     """By how much the next value exceeds the state."""
-    if not isinstance(following, Apply) or following.op.name not in ("add", "subtract"):
+    if not isinstance(following, ex.Apply) or following.op.name not in ("add", "subtract"):
         return None
     left, right = following.args
-    if following.op.name == "add" and isinstance(left, Const):
+    if following.op.name == "add" and isinstance(left, ex.Const):
         left, right = right, left
-    if left is not state or not isinstance(right, Const):
+    if left is not state or not isinstance(right, ex.Const):
         return None
     step = int(right.value)
     return step if following.op.name == "add" else -step
@@ -119,17 +105,17 @@ def _value(first: Expr, index: Expr, step: int) -> Expr:
     return simplify.apply(op, (first, simplify.cast(index, first.type)), first.type)
 
 
-def _counted(loop: While) -> Expr | None:
+def _counted(loop: ex.While) -> Expr | None:
     predicate, body = loop.scoped[0], loop.scoped[1:]
     own = set(loop.vars)
-    found = _counter(predicate, loop.vars, body, lambda e: not own.isdisjoint(walk((e,))))
+    found = _counter(predicate, loop.vars, body, lambda e: not own.isdisjoint(ex.walk((e,))))
     if found is None:
         return None
     k, bound, step = found
-    index = Var("k", int64)
+    index = ex.Var("k", int64)
     now = _value(loop.args[k], index, step)
-    return Loop(_count(loop.args[k], bound, step), loop.args, (index, *loop.vars),
-                substitute(body, {loop.vars[k]: now}))  # fmt: skip
+    return ex.Loop(_count(loop.args[k], bound, step), loop.args, (index, *loop.vars),
+                   ex.substitute(body, {loop.vars[k]: now}))  # fmt: skip
 
 
 def _counted_arrays(loop: ArrayLoop) -> ArrayLoop | None:
@@ -138,15 +124,15 @@ def _counted_arrays(loop: ArrayLoop) -> ArrayLoop | None:
     (predicate,) = _element((loop.predicate,))
     following = _element(loop.body)
     states = [
-        state_input.leaf().at() if not state_input.shape else constant(0)
+        state_input.leaf().at() if not state_input.shape else ex.constant(0)
         for state_input in loop.state
     ]
     bound_states: set[Node] = set(loop.state)
 
     def varies(e: Expr) -> bool:
-        if any(isinstance(x, While | Loop | Foreign | Cond) for x in walk((e,))):
+        if any(isinstance(x, ex.While | ex.Loop | ex.Foreign | ex.Cond) for x in ex.walk((e,))):
             return True
-        read = [Leaf(x.node, x.component) for x in walk((e,)) if isinstance(x, Read)]
+        read = [Leaf(x.node, x.component) for x in ex.walk((e,)) if isinstance(x, ex.Read)]
         return not bound_states.isdisjoint(topological(read))
 
     if predicate is None:
@@ -156,7 +142,7 @@ def _counted_arrays(loop: ArrayLoop) -> ArrayLoop | None:
         return None
     k, bound, step = found
     (known,) = _element((loop.init[k],))
-    simple = isinstance(known, Const | Param)
+    simple = isinstance(known, ex.Const | ex.Param)
     first = known if simple and known is not None else loop.init[k].at()
     counter = Input("k", int64, (), kind="counter", where=loop.where)
     counter.until = loop.state[k].until

@@ -17,25 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from .. import simplify
+from .. import graph, simplify
 from ..analysis.combines import independent_parts
 from ..analysis.updates import is_one_to_one
 from ..expr import Apply, Expr, Var, substitute, walk
-from ..graph import (
-    Combine,
-    Fold,
-    FoldSeg,
-    Generate,
-    Label,
-    Leaf,
-    Node,
-    Permute,
-    Scan,
-    Shape,
-    canonical_combine,
-    indices,
-    result_variables,
-)
+from ..graph import Leaf, Node
 from ..graphs.rebuild import rewrite_graph
 from ..primitives import ELEMENTARY
 from ..types import ScalarType, float32
@@ -50,7 +36,7 @@ _ARITHMETIC = _EXACT.union(
 
 
 #: The nodes that combine elements.
-Combining: TypeAlias = Fold | FoldSeg | Scan | Permute
+Combining: TypeAlias = graph.Fold | graph.FoldSeg | graph.Scan | graph.Permute
 
 
 def widen_halves(roots: Sequence[Leaf], _: Context) -> list[Leaf]:
@@ -58,12 +44,12 @@ def widen_halves(roots: Sequence[Leaf], _: Context) -> list[Leaf]:
     return rewrite_graph(roots, lambda n: (isinstance(n, Combining) and _rounded(n)) or n)
 
 
-def _in_float32(node: Combining) -> Combine | None:
+def _in_float32(node: Combining) -> graph.Combine | None:
     """The function that a node combines with, with 16-bit components in float32; None if there are
     none, or nothing to round: every target of a permute has one source."""
     if node.combine is None or not any(v.type.is_narrow for v in node.combine.left):
         return None
-    if isinstance(node, Permute) and is_one_to_one(node):
+    if isinstance(node, graph.Permute) and is_one_to_one(node):
         return None
     wide = [k for group, part in independent_parts(node.combine) for k in _summed(group, part)]
     if not wide:
@@ -71,7 +57,7 @@ def _in_float32(node: Combining) -> Combine | None:
     return _widened(node.combine, wide)
 
 
-def _summed(group: Sequence[int], combine: Combine) -> list[int]:
+def _summed(group: Sequence[int], combine: graph.Combine) -> list[int]:
     """The components of an independent part of a function that are computed in float32."""
     found = [k for k, r in enumerate(combine.results) if r.type.is_narrow and _rounds(r)]
     sums = {v for side in (combine.left, combine.right) for k, v in enumerate(side) if k in found}
@@ -99,7 +85,7 @@ def _is_arithmetic(e: Expr, on: dict[Expr, bool]) -> bool:
     return isinstance(e, Apply) and e.type.is_narrow and e.op.name in _ARITHMETIC and not chooses
 
 
-def _widened(combine: Combine, wide: Sequence[int]) -> Combine:
+def _widened(combine: graph.Combine, wide: Sequence[int]) -> graph.Combine:
     """The function with these components in float32."""
     left, right = (
         tuple(Var("wide", float32) if k in wide else v for k, v in enumerate(side))
@@ -117,7 +103,7 @@ def _widened(combine: Combine, wide: Sequence[int]) -> Combine:
         else:
             made[e] = simplify.cast(e, float32)
     results = tuple(made[e] if k in wide else e for k, e in enumerate(combine.results))
-    return canonical_combine(left, right, results)
+    return graph.canonical_combine(left, right, results)
 
 
 def _rounded(node: Combining) -> list[Leaf] | None:
@@ -132,12 +118,12 @@ def _rounded(node: Combining) -> list[Leaf] | None:
         return tuple(map(simplify.cast, of, types))
 
     made: Node
-    if isinstance(node, Permute):
+    if isinstance(node, graph.Permute):
         defaults = _converted(node.defaults, types, node)
         made = node.with_(values=wide(node.values), combine=combine, defaults=tuple(defaults))
     else:
         elements, init = wide(node.elements), node.init
-        results = result_variables(elements)
+        results = graph.result_variables(elements)
         epilogue: tuple[Expr, ...] = results
         if node.epilogue != node.results:
             pairs = zip(node.results, results, strict=True)
@@ -149,14 +135,16 @@ def _rounded(node: Combining) -> list[Leaf] | None:
 
 def _converted(leaves: Sequence[Leaf], types: Sequence[ScalarType], of: Node) -> list[Leaf]:
     """Arrays in other types: those of one shape are converted together."""
-    changed: dict[Shape, list[int]] = {}
+    changed: dict[graph.Shape, list[int]] = {}
     for k, (leaf, t) in enumerate(zip(leaves, types, strict=True)):
         if leaf.type != t:
             changed.setdefault(leaf.shape, []).append(k)
     found = list(leaves)
     for shape, places in changed.items():
-        elements = [simplify.cast(leaves[k].at(*indices(len(shape))), types[k]) for k in places]
-        made = Generate(shape, tuple(elements), label=Label("cast"), where=of.where)
+        elements = [
+            simplify.cast(leaves[k].at(*graph.indices(len(shape))), types[k]) for k in places
+        ]
+        made = graph.Generate(shape, tuple(elements), label=graph.Label("cast"), where=of.where)
         for k, leaf in zip(places, made.leaves, strict=True):
             found[k] = leaf
     return found

@@ -14,21 +14,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
+from .. import graph
 from ..analysis.combines import argument_of, is_commutative
 from ..analysis.regions import innermost, nests, regions
 from ..expr import Expr, Index, Read, Var, substitute, walk
-from ..graph import (
-    Combine,
-    Fold,
-    Generate,
-    Leaf,
-    Node,
-    Permute,
-    canonical_combine,
-    inner_inputs,
-    result_variables,
-    topological,
-)  # fmt: skip
+from ..graph import Leaf, Node
 from ..graphs.rebuild import Rebuilder
 from .base import Context
 from .cost import operations
@@ -49,9 +39,9 @@ def fuse_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     inlined into either: elements with one reader can be computed where they are read."""
     if not context.target.gpu:
         return list(roots)
-    found: dict[Any, list[Fold]] = {}
-    for node in topological(roots):
-        if isinstance(node, Fold):
+    found: dict[Any, list[graph.Fold]] = {}
+    for node in graph.topological(roots):
+        if isinstance(node, graph.Fold):
             found.setdefault((node.outer, node.inner, node.elements[0]), []).append(node)
     wanted: dict[Node, Set[Operand]] = {
         node: _inputs(node)
@@ -67,7 +57,7 @@ def fuse_shared(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
     w = f(x[:, None] − x);  sum(w * u, axis=1);  sum(w * v, axis=1)   →   one fold of pairs
     """
-    folds = [n for n in topological(roots) if isinstance(n, Fold)]
+    folds = [n for n in graph.topological(roots) if isinstance(n, graph.Fold)]
     spaces = Counter((n.outer, n.inner) for n in folds)
     operands = _Operands()
     wanted: dict[Node, Set[Operand]] = {}
@@ -93,7 +83,7 @@ class _Operands:
                 continue
             node, leaf = e.node, Leaf(e.node, e.component)
             axes = [a.axis for a in e.args if isinstance(a, Index)]
-            if not isinstance(node, Generate) or sorted(axes) != list(range(len(space))):
+            if not isinstance(node, graph.Generate) or sorted(axes) != list(range(len(space))):
                 continue
             if len(axes) < len(e.args) or [space[a] for a in axes] != list(node.shape):
                 continue
@@ -118,23 +108,23 @@ def _fuse(roots: Sequence[Leaf], context: Context,
     depth: dict[Node, int] = {}
     changing = innermost(roots, regions(roots))
     groups: dict[Any, list[Node]] = {}
-    order = list(topological(roots))
+    order = list(graph.topological(roots))
     nest = nests(roots)
     key: tuple[Any, ...]
     for node in order:
-        needed = [*node.inputs(), *inner_inputs(node)]
+        needed = [*node.inputs(), *graph.inner_inputs(node)]
         depth[node] = 1 + max((depth[leaf.node] for leaf in needed), default=0)
         if node.label.ordered or (only is not None and node not in only):
             continue
         where = changing[node], nest[node]
-        if isinstance(node, Generate) and node.shape:
+        if isinstance(node, graph.Generate) and node.shape:
             groups.setdefault(("g", depth[node], node.shape, where), []).append(node)
-        elif isinstance(node, Fold) and (
+        elif isinstance(node, graph.Fold) and (
             node.epilogue == node.results or (only is not None and _is_argument(node))
         ):
             key = ("f", depth[node], node.outer, node.inner, _start(node), where)
             groups.setdefault(key, []).append(node)
-        elif isinstance(node, Permute) and not context.target.gpu and _is_regroupable(node):
+        elif isinstance(node, graph.Permute) and not context.target.gpu and _is_regroupable(node):
             key = ("p", depth[node], node.domain, node.valid, node.target, node.defaults[0].shape,
                    node.label.deterministic, where)  # fmt: skip
             groups.setdefault(key, []).append(node)
@@ -158,19 +148,23 @@ def _fuse(roots: Sequence[Leaf], context: Context,
         if len(cluster) == 1:
             builder.replace(node, made[0], context.kept)
             continue
-        merge = {Generate: _merge_generates, Fold: _merge_folds, Permute: _merge_permutes}
+        merge = {
+            graph.Generate: _merge_generates,
+            graph.Fold: _merge_folds,
+            graph.Permute: _merge_permutes,
+        }
         merged = merge[type(node)](made)
         context.kept[merged] = context.kept.get(node, "")
         builder.join(cluster, merged)
     return [builder.leaf(r) for r in roots]
 
 
-def _is_argument(node: Fold) -> bool:
+def _is_argument(node: graph.Fold) -> bool:
     """Whether it is an argmin or argmax of which only the index is stored."""
     return argument_of(node.combine) is not None and node.epilogue == node.results[1:]
 
 
-def _start(node: Fold) -> bool:
+def _start(node: graph.Fold) -> bool:
     """Whether a fold must start with its initial value, because that is read from an array.  A
     constant can be combined at the end, so such folds can be merged with others."""
     return node.init is not None and any(isinstance(e, Read) for e in walk(node.init))
@@ -195,7 +189,7 @@ def _inputs(node: Node) -> Set[Operand]:
     return {(leaf, ()) for leaf in node.inputs()}
 
 
-def _is_regroupable(node: Permute) -> bool:
+def _is_regroupable(node: graph.Permute) -> bool:
     """Whether a permute combines each component with itself alone, by a primitive, and not in a way
     that needs a kernel of its own."""
     regroupable = node.combine is not None and is_commutative(node.combine)
@@ -223,7 +217,7 @@ def _merge_permutes(nodes: Sequence[Any]) -> Node:
                           **_common(nodes))  # fmt: skip
 
 
-def joined(nodes: Sequence[Any]) -> Combine:
+def joined(nodes: Sequence[Any]) -> graph.Combine:
     """The combinations of several nodes as one, its variables renumbered."""
     left: list[Var] = []
     right: list[Var] = []
@@ -234,14 +228,14 @@ def joined(nodes: Sequence[Any]) -> Combine:
         left += fresh_left
         right += fresh_right
         results += n.combine.of(fresh_left, fresh_right)
-    return canonical_combine(tuple(left), tuple(right), tuple(results))
+    return graph.canonical_combine(tuple(left), tuple(right), tuple(results))
 
 
 def _merge_folds(nodes: Sequence[Any]) -> Node:
     """One fold of several values, with combining variables and results renumbered."""
     first, combine = nodes[0], joined(nodes)
     elements = tuple(e for n in nodes for e in n.elements)
-    variables = result_variables(elements)
+    variables = graph.result_variables(elements)
     init = None
     if all(n.init is not None for n in nodes):
         init = tuple(e for n in nodes for e in n.init)

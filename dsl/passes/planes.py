@@ -19,22 +19,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
+from .. import expr as ex
 from ..analysis.combines import identities
 from ..errors import Location
-from ..expr import (
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Extent,
-    Index,
-    Proj,
-    Read,
-    Var,
-    constant,
-    substitute,
-    walk,
-)
+from ..expr import Expr
 from ..graph import ArrayLoop, Fold, Generate, Input, Label, Leaf, Node, Shape, known, topological
 from ..graphs.rebuild import Rebuilder, rewrite_graph
 from ..scalar import apply_primitive
@@ -128,16 +116,16 @@ class _Planes(Rebuilder):
         super().__init__()
         self.all, self.inside = nodes, inside
         self.whole = {leaf.node for node in nodes for leaf in (*node.operands(), *node.inside())}
-        self.whole |= {e.node for node in nodes for check in node.checks
-                       for e in walk((check.left, check.right)) if isinstance(e, Read)}  # fmt: skip
+        checked = ex.walk([e for node in nodes for c in node.checks for e in (c.left, c.right)])
+        self.whole |= {e.node for e in checked if isinstance(e, ex.Read)}
         self.ends: set[Node] = set()
         self.axes: dict[Node, int] = {}
         self.waiting: list[Node] = []
         self.planes: dict[Leaf, list[Leaf]] = {}
-        self.readers: defaultdict[Node, list[tuple[Node, Read]]] = defaultdict(list)
+        self.readers: defaultdict[Node, list[tuple[Node, ex.Read]]] = defaultdict(list)
         for node in nodes:
-            for e in walk(node.expressions()):
-                if isinstance(e, Read):
+            for e in ex.walk(node.expressions()):
+                if isinstance(e, ex.Read):
                     self.readers[e.node].append((node, e))
 
     # --- which arrays are split, along which axis ---------------------------------------------
@@ -165,10 +153,10 @@ class _Planes(Rebuilder):
                     self._split(reader, own)
             if not isinstance(node, Generate):
                 continue
-            for e in walk(node.elements):
-                if isinstance(e, Read) and e.node not in self.axes and self._may_split(e.node):
+            for e in ex.walk(node.elements):
+                if isinstance(e, ex.Read) and e.node not in self.axes and self._may_split(e.node):
                     along = [k for k, a in enumerate(e.args)
-                             if a is Index(axis)
+                             if a is ex.Index(axis)
                              and known(e.node.outputs[0].shape[k]) == self._size(node)]  # fmt: skip
                     if len(along) == 1 and self._only_split_readers(e.node, along[0]):
                         self._split(e.node, along[0])
@@ -187,8 +175,8 @@ class _Planes(Rebuilder):
         for of, along in waiting:
             for reader, read in self.readers[of]:
                 index = read.args[along]
-                own = index.axis if isinstance(index, Index) else None
-                if isinstance(index, Const):
+                own = index.axis if isinstance(index, ex.Index) else None
+                if isinstance(index, ex.Const):
                     continue
                 if isinstance(reader, Fold):
                     inner = own == len(reader.outer) and len(reader.inner) == 1
@@ -222,15 +210,15 @@ class _Planes(Rebuilder):
                 raise _NotSplit
             for reader, read in self.readers[node]:
                 self._require_one(node, reader, read)
-        extents = {e.node for node in self.all for e in walk(node.expressions())
-                   if isinstance(e, Extent)}  # fmt: skip
+        extents = {e.node for node in self.all for e in ex.walk(node.expressions())
+                   if isinstance(e, ex.Extent)}  # fmt: skip
         if not apart or work > LARGEST or not extents.isdisjoint(self.axes):
             raise _NotSplit
 
-    def _require_one(self, node: Node, reader: Node, read: Read) -> None:
+    def _require_one(self, node: Node, reader: Node, read: ex.Read) -> None:
         index, size = read.args[self.axes[node]], self._size(node)
         own = _index_of(index)
-        if isinstance(index, Const):
+        if isinstance(index, ex.Const):
             values: list[Expr] = [index]
         elif own is None:
             raise _NotSplit
@@ -242,9 +230,9 @@ class _Planes(Rebuilder):
             values = _at_each(index, own, self._size(reader))
         else:
             raise _NotSplit
-        inside = all(isinstance(v, Const) and 0 <= int(v.value) < size for v in values)
+        inside = all(isinstance(v, ex.Const) and 0 <= int(v.value) < size for v in values)
         if not inside and (
-            read.boundary is not None or not all(isinstance(v, Const) for v in values)
+            read.boundary is not None or not all(isinstance(v, ex.Const) for v in values)
         ):
             raise _NotSplit
 
@@ -280,19 +268,19 @@ class _Planes(Rebuilder):
 
     def _plane(self, node: Generate, k: int) -> Node:
         axis = self.axes[node]
-        here: dict[Expr, Expr] = {Index(axis): constant(k)}
-        here.update((Index(a), Index(a - 1)) for a in range(axis + 1, len(node.shape)))
+        here: dict[Expr, Expr] = {ex.Index(axis): ex.constant(k)}
+        here.update((ex.Index(a), ex.Index(a - 1)) for a in range(axis + 1, len(node.shape)))
         return node.with_(
             shape=self.exprs(self._without(node.shape, node)),
-            elements=self.exprs(substitute(node.elements, here)),
+            elements=self.exprs(ex.substitute(node.elements, here)),
             checks=self.field(node.checks),
         )
 
     def _take(self, node: Node) -> None:
         if isinstance(node, Fold) and any(
-            read.node in self.axes and not isinstance(read.args[self.axes[read.node]], Const)
-            for read in walk(node.elements)
-            if isinstance(read, Read)
+            read.node in self.axes and not isinstance(read.args[self.axes[read.node]], ex.Const)
+            for read in ex.walk(node.elements)
+            if isinstance(read, ex.Read)
         ):
             made = self.node(unrolled(node))
         else:
@@ -301,15 +289,15 @@ class _Planes(Rebuilder):
             self.nodes[node] = made
 
     def _read(self, e: Expr) -> Expr:
-        if not isinstance(e, Read) or e.node not in self.axes:
+        if not isinstance(e, ex.Read) or e.node not in self.axes:
             return super()._read(chosen(e))
         axis, parts = self.axes[e.node], self.planes[Leaf(e.node, e.component)]
         index = e.args[axis]
-        assert isinstance(index, Const)
+        assert isinstance(index, ex.Const)
         # (An index outside is in the side of a `cond` that is not taken.)
         part = parts[min(max(int(index.value), 0), len(parts) - 1)]
         args = (*e.args[:axis], *e.args[axis + 1 :])
-        return Read(part.node, part.component, args, e.boundary, e.scoped, e.vars)
+        return ex.Read(part.node, part.component, args, e.boundary, e.scoped, e.vars)
 
 
 class _States(_Planes):
@@ -381,8 +369,8 @@ class _States(_Planes):
     def _first(self, state: Input, first: Leaf, k: int) -> Leaf:
         """Array `k` of the stack that a state begins with."""
         axis, rank = self.axes[state], len(first.shape)
-        index = [Index(a) for a in range(rank - 1)]
-        element = first.at(*index[:axis], constant(k), *index[axis:])
+        index = [ex.Index(a) for a in range(rank - 1)]
+        element = first.at(*index[:axis], ex.constant(k), *index[axis:])
         made = Generate(self._without(first.shape, state), (element,), label=Label("slice"),
                         where=self.loop.where)  # fmt: skip
         return made.leaf()
@@ -428,24 +416,24 @@ def _unrolls(node: Fold) -> bool:
 
 def _index_of(e: Expr) -> int | None:
     """The only axis on which an index depends; None if it depends on something else, too."""
-    leaves = [x for x in walk((e,)) if not x.args]
-    axes = {x.axis for x in leaves if isinstance(x, Index)}
-    if len(axes) != 1 or any(isinstance(x, Read | Var) for x in walk((e,))):
+    leaves = [x for x in ex.walk((e,)) if not x.args]
+    axes = {x.axis for x in leaves if isinstance(x, ex.Index)}
+    if len(axes) != 1 or any(isinstance(x, ex.Read | ex.Var) for x in ex.walk((e,))):
         return None
     return axes.pop()
 
 
 def _at_each(index: Expr, axis: int, size: int) -> list[Expr]:
-    return [substitute((index,), {Index(axis): constant(k)})[0] for k in range(size)]
+    return [ex.substitute((index,), {ex.Index(axis): ex.constant(k)})[0] for k in range(size)]
 
 
 def places(node: Node, axis: int) -> set[Expr]:
     """The constants with which elements compare their index along an axis."""
     return {
         e.args[1]
-        for e in walk(node.bodies())
-        if isinstance(e, Apply) and e.op.name in COMPARISONS and e.args[0] is Index(axis)
-        if isinstance(e.args[1], Const)
+        for e in ex.walk(node.bodies())
+        if isinstance(e, ex.Apply) and e.op.name in COMPARISONS and e.args[0] is ex.Index(axis)
+        if isinstance(e.args[1], ex.Const)
     }
 
 
@@ -460,10 +448,10 @@ def _joined_axis(leaf: Leaf) -> int | None:
             if axis is not None and known(node.shape[own]) in range(2, LONGEST + 1):
                 if len(places(node, own)) >= int(known(node.shape[own])) - 1:
                     return axis
-        for e in walk(node.elements):
-            if isinstance(e, Read) and e.node not in seen:
+        for e in ex.walk(node.elements):
+            if isinstance(e, ex.Read) and e.node not in seen:
                 seen.add(e.node)
-                of: dict[Expr, int | None] = {Index(own): axis for own, axis in enumerate(axes)}
+                of: dict[Expr, int | None] = {ex.Index(own): axis for own, axis in enumerate(axes)}
                 waiting.append((e.node, tuple(of.get(a) for a in e.args)))
     return None
 
@@ -471,14 +459,14 @@ def _joined_axis(leaf: Leaf) -> int | None:
 def _stack(parts: Sequence[Leaf], axis: int, shape: Shape, where: Location | None
            ) -> Leaf:  # fmt: skip
     """The array that consists of `parts` along an axis."""
-    index = tuple(Index(a) for a in range(len(shape)) if a != axis)
+    index = tuple(ex.Index(a) for a in range(len(shape)) if a != axis)
 
     def element(low: int, high: int) -> Expr:
         if high - low == 1:
             return parts[low].at(*index)
         half = (low + high) // 2
-        before = apply_primitive("less", [Index(axis), constant(half)])
-        return Proj(Cond(before, (element(low, half),), (element(half, high),)), 0)
+        before = apply_primitive("less", [ex.Index(axis), ex.constant(half)])
+        return ex.Proj(ex.Cond(before, (element(low, half),), (element(half, high),)), 0)
 
     made = Generate(shape, (element(0, len(parts)),), label=Label("stack"), where=where)
     return made.leaf()

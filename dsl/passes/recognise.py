@@ -15,19 +15,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .. import graph
 from ..analysis.short_extents import SHORT_AXIS
 from ..expr import Apply, Const, Expr, Index, Read, substitute, walk
-from ..graph import (
-    Combine,
-    Fold,
-    Generate,
-    Leaf,
-    Matmul,
-    Node,
-    Permute,
-    is_identity_read,
-    topological,
-)
+from ..graph import Leaf, Node
 from ..graphs.rebuild import replace_nodes
 from ..operations.algebra.products import MatmulOptions
 from ..types import ScalarType
@@ -59,15 +50,19 @@ def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 def recognise_histogram(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Note permutes that count for `explain()`; lowering recognises them by `is_count`."""
-    for node in topological(roots):
-        if isinstance(node, Permute) and node.combine is not None and not node.label.deterministic:
+    for node in graph.topological(roots):
+        if (
+            isinstance(node, graph.Permute)
+            and node.combine is not None
+            and not node.label.deterministic
+        ):
             counted = [is_count(node.combine, k, v) for k, v in enumerate(node.values)]
             if context.settings.recognise and all(counted):
                 context.notes.append(f"{node.label}: adding a constant at every index is a count")
     return list(roots)
 
 
-def is_count(combine: Combine, component: int, value: Expr) -> bool:
+def is_count(combine: graph.Combine, component: int, value: Expr) -> bool:
     """Whether a component of a permute adds a constant, in a type in which counts are exact."""
     t, result = value.type, combine.results[component]
     exact = t.is_integer or (t.is_float and t.bits >= 32)
@@ -77,7 +72,7 @@ def is_count(combine: Combine, component: int, value: Expr) -> bool:
     )  # fmt: skip
 
 
-def counts_in_bytes(node: Permute) -> bool:
+def counts_in_bytes(node: graph.Permute) -> bool:
     """Whether a CPU counts in bytes, which are carried to the result where they wrap: a large
     target then stays in the cache."""
     size = math.prod(int(n.value) if isinstance(n, Const) else 0 for n in node.defaults[0].shape)
@@ -91,9 +86,9 @@ def _rounded_to_halves(roots: Sequence[Leaf]) -> dict[Node, ScalarType]:
     """The folds of converted 16-bit floats whose results are all rounded to that type: as a product
     of 16-bit matrices, which is summed in float32, has that type, nothing is left to convert."""
     found: dict[Node, ScalarType] = {}
-    order = list(topological(roots))
+    order = list(graph.topological(roots))
     for node in order:
-        if isinstance(node, Fold) and len(node.elements) == 1:
+        if isinstance(node, graph.Fold) and len(node.elements) == 1:
             e = node.elements[0]
             if isinstance(e, Apply) and e.op.name == "cast" and e.args[0].type.is_narrow:
                 found[node] = e.args[0].type
@@ -115,16 +110,16 @@ def _rounded_to_halves(roots: Sequence[Leaf]) -> dict[Node, ScalarType]:
 
 def _converting_nothing(node: Node) -> Leaf | None:
     """The array that a conversion of all of it is now; None for other nodes."""
-    if isinstance(node, Generate) and len(node.elements) == 1 and not node.checks:
+    if isinstance(node, graph.Generate) and len(node.elements) == 1 and not node.checks:
         e = node.elements[0]
-        if is_identity_read(e, len(node.shape)) and isinstance(e, Read):
+        if graph.is_identity_read(e, len(node.shape)) and isinstance(e, Read):
             source = Leaf(e.node, e.component)
             return source if source.shape == node.shape and not node.label.ordered else None
     return None
 
 
-def _as_matmul(node: Node, rounded: bool) -> Matmul | None:
-    if not isinstance(node, Fold) or len(node.inner) != 1 or len(node.outer) < 2:
+def _as_matmul(node: Node, rounded: bool) -> graph.Matmul | None:
+    if not isinstance(node, graph.Fold) or len(node.inner) != 1 or len(node.outer) < 2:
         return None
     if node.label.ordered or len(node.elements) != 1 or node.label.deterministic:
         return None
@@ -149,9 +144,9 @@ def _as_matmul(node: Node, rounded: bool) -> Matmul | None:
         return None
     left = substitute((a,), {k: Index(rank - 1)})[0]
     right = substitute((b,), {k: Index(rank - 2)})[0]
-    return Matmul(node.outer[:-2], node.outer[-2], node.outer[-1], node.inner[0], left, right,
-                  MatmulOptions(), label=node.label, where=node.where, checks=node.checks,
-                  fused=node.fused)  # fmt: skip
+    return graph.Matmul(node.outer[:-2], node.outer[-2], node.outer[-1], node.inner[0], left, right,
+                        MatmulOptions(), label=node.label, where=node.where, checks=node.checks,
+                        fused=node.fused)  # fmt: skip
 
 
 def _may_be_outside(node: Node) -> bool:

@@ -15,24 +15,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Sequence
 
-from .. import graph
+from .. import expr as ex, graph
 from ..analysis.polynomial import Polynomial, polynomial
-from ..expr import (
-    TRUE,
-    Const,
-    Expr,
-    Extent,
-    Foreign,
-    Index,
-    Read,
-    Var,
-    While,
-    constant,
-    primitive,
-    rewrite,
-    substitute,
-    walk,
-)
+from ..expr import Expr
 from ..graphs.rebuild import rewrite_graph
 from ..simplify import apply
 from .base import Context
@@ -117,7 +102,7 @@ class _Walk:
         those.  A node with an element per iteration is empty then, and computes nothing."""
         count = self.loop.count
         assert count is not None
-        some = isinstance(count, Const) and int(count.value) > 0
+        some = isinstance(count, ex.Const) and int(count.value) > 0
         found = set(self.depends)
         for node in self.nodes:
             full = not some and not any(self._same(n, count) for n in node.iteration_space())
@@ -133,13 +118,15 @@ class _Walk:
             isinstance(made, graph.Permute)
             and leaf in made.defaults
             and not any(leaf in n.inputs() for n in self.nodes if n is not made)
-            and not any(isinstance(e, Read) and e.node is leaf.node for e in walk(made.bodies()))
+            and not any(
+                isinstance(e, ex.Read) and e.node is leaf.node for e in ex.walk(made.bodies())
+            )
         )
 
     def _collect(self, k: int) -> graph.Permute:
         made, which = self.loop.body[k].node, self.loop.body[k].component
         assert isinstance(made, graph.Permute)
-        plain = made.combine is None and made.valid is TRUE and not made.label.ordered
+        plain = made.combine is None and made.valid is ex.TRUE and not made.label.ordered
         if not plain or made.defaults[which] != self.loop.state[k].leaf():
             raise _Unfit
         return made
@@ -152,11 +139,11 @@ class _Walk:
         self.inliner.bodies[node] = self._expanded(node.elements)
 
     def _expanded(self, roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        if any(isinstance(e, Read) and e.boundary is not None and e.node in self.inliner.bodies
-               for e in walk(roots)):  # fmt: skip
+        if any(isinstance(e, ex.Read) and e.boundary is not None and e.node in self.inliner.bodies
+               for e in ex.walk(roots)):  # fmt: skip
             raise _Unfit
-        found = rewrite(roots, self.inliner.expand, self.inliner.memo)
-        if sum(1 for _ in walk(found)) > LARGEST:
+        found = ex.rewrite(roots, self.inliner.expand, self.inliner.memo)
+        if sum(1 for _ in ex.walk(found)) > LARGEST:
             raise _Unfit
         return found
 
@@ -183,17 +170,17 @@ class _Walk:
         assert loop.count is not None and loop.index is not None
         counter: Expr = loop.index.leaf().at()
         count = loop.count
-        last = apply(primitive("subtract"), (count, constant(1)), count.type)
+        last = apply(ex.primitive("subtract"), (count, ex.constant(1)), count.type)
         reverse = self.at not in (None, counter)
         if reverse and not self._is_backward(counter, count):
             raise _Unfit
-        state = {loop.state[k].leaf(): Var(f"state{n}", loop.state[k].type)
+        state = {loop.state[k].leaf(): ex.Var(f"state{n}", loop.state[k].type)
                  for n, k in enumerate(self.carried)}  # fmt: skip
-        here = Index(self.axis)
+        here = ex.Index(self.axis)
         moved: dict[Expr, Expr] = {
-            Index(a): Index(a + (a >= self.axis)) for a in range(rank)
+            ex.Index(a): ex.Index(a + (a >= self.axis)) for a in range(rank)
         }  # fmt: skip
-        step: Expr = apply(primitive("subtract"), (last, here), count.type) if reverse else here
+        step: Expr = apply(ex.primitive("subtract"), (last, here), count.type) if reverse else here
         memo: dict[Expr, Expr] = {**moved, counter: step}
         if self.at is not None:
             memo[self.at] = here
@@ -201,9 +188,9 @@ class _Walk:
             memo[leaf.at(*graph.indices(rank))] = variable
 
         def over(roots: Sequence[Expr]) -> tuple[Expr, ...]:
-            found = rewrite(roots, lambda e: e, memo)
+            found = ex.rewrite(roots, lambda e: e, memo)
             bound = set(loop.bound)
-            if any(isinstance(e, Read | Extent) and e.node in bound for e in walk(found)):
+            if any(isinstance(e, ex.Read | ex.Extent) and e.node in bound for e in ex.walk(found)):
                 raise _Unfit
             return found
 
@@ -241,8 +228,8 @@ class _Walk:
     def _is_backward(self, counter: Expr, count: Expr) -> bool:
         """Whether the results of step k are collected at count − 1 − k."""
         assert self.at is not None
-        k = Var("k", counter.type)
-        at, n = polynomial(substitute((self.at,), {counter: k})[0]), polynomial(count)
+        k = ex.Var("k", counter.type)
+        at, n = polynomial(ex.substitute((self.at,), {counter: k})[0]), polynomial(count)
         return at is not None and n is not None and at == n - Polynomial.atom(k) - 1
 
     def _next(self, leaf: graph.Leaf) -> Expr:
@@ -268,8 +255,9 @@ def _is_unsafe_alone(node: graph.Node) -> bool:
         return isinstance(node, graph.ArrayLoop) and node.count is None
     space = node.iteration_space()
     return any(
-        isinstance(e, While | Foreign) or (isinstance(e, Read) and may_be_outside(e, space))
-        for e in walk(node.expressions())
+        isinstance(e, ex.While | ex.Foreign)
+        or (isinstance(e, ex.Read) and may_be_outside(e, space))
+        for e in ex.walk(node.expressions())
     )
 
 

@@ -27,39 +27,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from .. import expr as ex, graph
 from ..analysis.polynomial import always_inside
-from ..expr import (
-    FALSE,
-    TRUE,
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Extent,
-    Index,
-    Proj,
-    Read,
-    Var,
-    While,
-    constant,
-    rewrite,
-    substitute,
-    walk,
-)
-from ..graph import (
-    ArrayLoop,
-    Branch,
-    Generate,
-    Input,
-    Label,
-    Leaf,
-    Node,
-    Permute,
-    Sequential,
-    Shape,
-    known,
-    topological,
-)
+from ..expr import Expr
+from ..graph import Leaf, Node, known
 from ..graphs.rebuild import Rebuilder, rewrite_graph
 from ..node import indices
 from ..scalar import apply_primitive
@@ -77,14 +48,14 @@ AT_ONCE = 1024
 
 def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Replace the loops whose iterations write a few elements each; checked programs keep them."""
-    order = list(topological(roots))
-    loops = any(isinstance(n, ArrayLoop) for n in order)
+    order = list(graph.topological(roots))
+    loops = any(isinstance(n, graph.ArrayLoop) for n in order)
     if not context.target.cores or context.settings.check or not loops:
         return list(roots)
-    written: dict[Node, ArrayLoop] = {}
+    written: dict[Node, graph.ArrayLoop] = {}
 
     def change(node: Node) -> Node | Sequence[Leaf]:
-        found = as_sequence(node, written) if isinstance(node, ArrayLoop) else None
+        found = as_sequence(node, written) if isinstance(node, graph.ArrayLoop) else None
         if found is None:
             return node
         number = _writes(found)
@@ -95,14 +66,16 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return rewrite_graph(roots, change, context.kept)
 
 
-def _writes(node: Sequential | ArrayLoop) -> int:
+def _writes(node: graph.Sequential | graph.ArrayLoop) -> int:
     """How many elements an iteration writes."""
-    sequence = node if isinstance(node, Sequential) else node.body[0].node
-    assert isinstance(sequence, Sequential)
+    sequence = node if isinstance(node, graph.Sequential) else node.body[0].node
+    assert isinstance(sequence, graph.Sequential)
     return len(sequence.written)
 
 
-def as_sequence(loop: ArrayLoop, written: dict[Node, ArrayLoop]) -> Sequential | ArrayLoop | None:
+def as_sequence(
+    loop: graph.ArrayLoop, written: dict[Node, graph.ArrayLoop]
+) -> graph.Sequential | graph.ArrayLoop | None:
     """A loop as a sequence, where each iteration writes a few elements, or is a sequence itself;
     one with a predicate as a loop around a sequence.  `written`: the loops that sequences were."""
     if loop.changing() or any(c.reads for c in loop.checks):
@@ -110,12 +83,12 @@ def as_sequence(loop: ArrayLoop, written: dict[Node, ArrayLoop]) -> Sequential |
     try:
         body = _without_branches(loop.inner_roots())
         order = sorted(iteration_order(loop, body), key=lambda n: n.uid)  # as they were written
-        if loop.predicate is None and any(isinstance(n, Sequential) for n in order):
+        if loop.predicate is None and any(isinstance(n, graph.Sequential) for n in order):
             with contextlib.suppress(OtherLoop):
                 return _Nest(loop, order).made()
-        if any(n in written for n in topological(loop.inner_roots())):
+        if any(n in written for n in graph.topological(loop.inner_roots())):
             loops = _without_branches(_as_loops(loop.inner_roots(), written))
-            if any(isinstance(n, ArrayLoop) for n in iteration_order(loop, loops)):
+            if any(isinstance(n, graph.ArrayLoop) for n in iteration_order(loop, loops)):
                 return as_sequence(OneLoop(loop, loops).made(), written)
         last, predicate = tuple(body[: len(loop.state)]), loop.predicate and body[-1]
         one = loop.with_(body=last, predicate=predicate)
@@ -126,33 +99,33 @@ def as_sequence(loop: ArrayLoop, written: dict[Node, ArrayLoop]) -> Sequential |
     return made
 
 
-def _as_loops(roots: Sequence[Leaf], written: dict[Node, ArrayLoop]) -> list[Leaf]:
+def _as_loops(roots: Sequence[Leaf], written: dict[Node, graph.ArrayLoop]) -> list[Leaf]:
     """The roots with the loops that sequences were."""
     builder = Rebuilder()
-    for node in topological(roots):
+    for node in graph.topological(roots):
         source = written.get(node)
         if source is None:
             builder.replace(node, builder.node(node))
         else:
-            for inside in topological(source.inner_roots()):
+            for inside in graph.topological(source.inner_roots()):
                 builder.replace(inside, builder.node(inside))
             builder.nodes[node] = builder.node(source)
     return [builder.leaf(leaf) for leaf in roots]
 
 
-def _while(loop: ArrayLoop, body: Sequence[Leaf], order: Sequence[Node]) -> ArrayLoop:
+def _while(loop: graph.ArrayLoop, body: Sequence[Leaf], order: Sequence[Node]) -> graph.ArrayLoop:
     """A loop with a predicate around a sequence of some of its iterations."""
     body, order = _tested_in_order(body, order)
     states = [state.copy().of_shape(state.shape) for state in loop.state]
-    index = Input("k", int64, (), kind="counter", where=loop.where)
+    index = graph.Input("k", int64, (), kind="counter", where=loop.where)
     inner = loop.with_(
         init=tuple(s.leaf() for s in states), body=tuple(body[:-1]), predicate=None,
-        count=constant(AT_ONCE), index=index, checks=(),
+        count=ex.constant(AT_ONCE), index=index, checks=(),
     )  # fmt: skip
     made = _Iteration(inner, order, body[-1]).made()
     outside = Rebuilder()
     outside.leaves.update({s.leaf(): t.leaf() for s, t in zip(loop.state, states, strict=True)})
-    tested = set(topological(body[-1:]))
+    tested = set(graph.topological(body[-1:]))
     for node in order:
         if node in tested:
             outside.nodes[node] = outside.node(node)
@@ -166,7 +139,7 @@ def _tested_in_order(body: Sequence[Leaf], order: Sequence[Node]
                      ) -> tuple[Sequence[Leaf], Sequence[Node]]:  # fmt: skip
     """The same with a predicate that reads nothing where a part before decides it."""
     node, component = body[-1].node, body[-1].component
-    if type(node) is not Generate or node in {leaf.node for leaf in body[:-1]}:
+    if type(node) is not graph.Generate or node in {leaf.node for leaf in body[:-1]}:
         return body, order
     made = node.with_(elements=tuple(map(in_order, node.elements)))
     return [*body[:-1], Leaf(made, component)], [made if n is node else n for n in order]
@@ -174,35 +147,35 @@ def _tested_in_order(body: Sequence[Leaf], order: Sequence[Node]
 
 def _without_branches(roots: Sequence[Leaf]) -> list[Leaf]:
     """The roots with branches that update arrays, or leave them, as updates that may be invalid."""
-    order = list(topological(roots))
-    if not any(isinstance(n, Branch) for n in order):
+    order = list(graph.topological(roots))
+    if not any(isinstance(n, graph.Branch) for n in order):
         return list(roots)
 
     def change(node: Node) -> Node | Sequence[Leaf]:
-        if not isinstance(node, Branch):
+        if not isinstance(node, graph.Branch):
             return node
         return [_chosen(node, *sides) for sides in zip(node.then, node.other, strict=True)]
 
     return rewrite_graph(roots, change)
 
 
-def _chosen(branch: Branch, then: Leaf, other: Leaf) -> Leaf:
+def _chosen(branch: graph.Branch, then: Leaf, other: Leaf) -> Leaf:
     """One result of a branch."""
     p = branch.predicate
     if then == other:
         return then
     if not then.shape:
-        sides = [x.node.elements[x.component] if type(x.node) is Generate else x.at()
+        sides = [x.node.elements[x.component] if type(x.node) is graph.Generate else x.at()
                  for x in (then, other)]  # fmt: skip
-        e = Proj(Cond(p, (sides[0],), (sides[1],)), 0)
-        return Generate((), (e,), label=branch.label, where=branch.where).leaf()
+        e = ex.Proj(ex.Cond(p, (sides[0],), (sides[1],)), 0)
+        return graph.Generate((), (e,), label=branch.label, where=branch.where).leaf()
     for changed, left, condition in (
         (then, other, p),
         (other, then, apply_primitive("logical_not", [p])),
     ):
         updates = []
         at = changed
-        while at != left and isinstance(at.node, Permute) and len(at.node.defaults) == 1:
+        while at != left and isinstance(at.node, graph.Permute) and len(at.node.defaults) == 1:
             updates.append(at.node)
             at = at.node.defaults[0]
         if at == left:
@@ -215,8 +188,8 @@ def _chosen(branch: Branch, then: Leaf, other: Leaf) -> Leaf:
 
 def _conditional(e: Expr) -> tuple[Expr, Expr] | None:
     """The parts of what `where_both` made."""
-    cond = e.args[0] if isinstance(e, Proj) else None
-    if isinstance(cond, Cond) and cond.other == (FALSE,):
+    cond = e.args[0] if isinstance(e, ex.Proj) else None
+    if isinstance(cond, ex.Cond) and cond.other == (ex.FALSE,):
         return cond.args[0], cond.then[0]
     return None
 
@@ -236,38 +209,38 @@ class _Kept(NamedTuple):
     """What is computed ahead of a write."""
 
     before: int
-    name: Var
+    name: ex.Var
     value: Expr
 
 
 class _Loop:
     """What a loop and a nest of loops have in common."""
 
-    def __init__(self, loop: ArrayLoop, order: Sequence[Node]) -> None:
+    def __init__(self, loop: graph.ArrayLoop, order: Sequence[Node]) -> None:
         self.loop, self.order = loop, order
         self.firsts = list(loop.init)
 
     def _own_elements(self, bodies: Sequence[Expr]) -> None:
         """What a sequence reads of its defaults are the current elements: those that are read for
         other reasons, or twice the defaults, are of a copy."""
-        read = {Leaf(e.node, e.component) for e in walk(bodies) if isinstance(e, Read)}
+        read = {Leaf(e.node, e.component) for e in ex.walk(bodies) if isinstance(e, ex.Read)}
         for k, (first, state) in enumerate(zip(self.firsts, self.loop.state, strict=True)):
             if first in read or first in self.firsts[:k]:
                 copied = (first.at(*indices(len(first.shape))),)
-                label = Label(self.loop.label.operation, f"{state.name}{k}")
-                copy = Generate(first.shape, copied, label=label, where=self.loop.where)
+                label = graph.Label(self.loop.label.operation, f"{state.name}{k}")
+                copy = graph.Generate(first.shape, copied, label=label, where=self.loop.where)
                 self.firsts[k] = copy.leaf()
 
-    def _finished(self, node: Sequential) -> Sequential:
+    def _finished(self, node: graph.Sequential) -> graph.Sequential:
         """The node, if it uses nothing that only the loop has."""
         bound = {*self.loop.bound, *self.order}
         checked = (e for c in node.checks for e in (c.left, c.right))
-        used = walk((*node.bodies(), *checked))
-        uses = (e.node for e in used if isinstance(e, Read | Extent))
+        used = ex.walk((*node.bodies(), *checked))
+        uses = (e.node for e in used if isinstance(e, ex.Read | ex.Extent))
         need(not any(n in bound for n in uses))
         need(not any(leaf.node in bound for leaf in node.defaults))
         memo: dict[Expr, Expr] = {}
-        known = {f: rewrite(getattr(node, f), lambda e: _decided(e, node.domain), memo)
+        known = {f: ex.rewrite(getattr(node, f), lambda e: _decided(e, node.domain), memo)
                  for f in node.computed}  # fmt: skip
         return node.with_(**known)
 
@@ -280,12 +253,12 @@ class _Iteration(_Loop):
     """
 
     def __init__(
-        self, loop: ArrayLoop, order: Sequence[Node], predicate: Leaf | None = None
+        self, loop: graph.ArrayLoop, order: Sequence[Node], predicate: Leaf | None = None
     ) -> None:
         """`predicate`: without it nothing is written, and nothing else is computed."""
         super().__init__(loop, order)
         self.predicate = predicate
-        self.goes_on: Expr = TRUE
+        self.goes_on: Expr = ex.TRUE
         #: The component and version that a leaf is.
         self.version = {s.leaf(): (k, 0) for k, s in enumerate(loop.state)}
         self.writes: list[_Write] = []
@@ -296,11 +269,11 @@ class _Iteration(_Loop):
         self.checks = loop.checks
         self.fused: list[Node] = []
 
-    def made(self) -> Sequential:
+    def made(self) -> graph.Sequential:
         loop = self.loop
         assert loop.count is not None and loop.index is not None
-        scalars = [n for n in self.order if isinstance(n, Generate)]
-        updates = [n for n in self.order if isinstance(n, Permute)]
+        scalars = [n for n in self.order if isinstance(n, graph.Generate)]
+        updates = [n for n in self.order if isinstance(n, graph.Permute)]
         need(len(scalars) + len(updates) == len(self.order))
         bodies = [e for n in self.order for e in n.bodies()]
         # Of what is computed before the loop, an iteration may return the elements as they are.
@@ -318,12 +291,12 @@ class _Iteration(_Loop):
                 pending.append((k, leaf))
         for k, leaf in pending:
             for at in _elements(leaf.shape):
-                self._write(k, TRUE, at, leaf.at(*at))
+                self._write(k, ex.TRUE, at, leaf.at(*at))
         need(bool(self.writes))
         self._scalars(scalars)
         ready = [self._ready(number) for number in range(len(self.writes))]
         kept = sorted(self.kept, key=lambda x: x.before)
-        made = Sequential(
+        made = graph.Sequential(
             (loop.count,),
             tuple(w.component for w in ready),
             self._final([w.valid for w in ready]),
@@ -338,12 +311,12 @@ class _Iteration(_Loop):
             checks=tuple(dict.fromkeys(self.checks)),
             fused=tuple(f for n in updates for f in ((n.label, n.where), *n.fused)),
         )
-        need(sum(1 for _ in walk(made.bodies())) <= LARGEST)
+        need(sum(1 for _ in ex.walk(made.bodies())) <= LARGEST)
         return self._finished(made)
 
     # --- the writes ---
 
-    def _update(self, node: Permute) -> None:
+    def _update(self, node: graph.Permute) -> None:
         """The writes of an update of elements that are known to be few."""
         need(is_free(node))
         need(all(d in self.version for d in node.defaults))
@@ -354,9 +327,9 @@ class _Iteration(_Loop):
         need(len(set(components)) == len(components))
         for at in _elements(node.domain):
             here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
-            target = substitute(node.target, here)
-            values = substitute(node.values, here)
-            (valid,) = substitute((node.valid,), here)
+            target = ex.substitute(node.target, here)
+            values = ex.substitute(node.values, here)
+            (valid,) = ex.substitute((node.valid,), here)
             if node.combine is not None:
                 current = [self.firsts[k].at(*target) for k in components]
                 values = node.combine.of(values, current)
@@ -388,16 +361,16 @@ class _Iteration(_Loop):
         self.writes.append(_Write(component, given, valid, target, value))
         self.began[component].append(len(self.writes))
 
-    def _scalars(self, nodes: Sequence[Generate]) -> None:
+    def _scalars(self, nodes: Sequence[graph.Generate]) -> None:
         """The elements of small arrays: computed once in each iteration, the predicate first."""
-        always = set() if self.predicate is None else set(topological((self.predicate,)))
+        always = set() if self.predicate is None else set(graph.topological((self.predicate,)))
         for node in sorted(nodes, key=lambda n: n not in always):
             need(not node.label.ordered)
             self._check(node)
             for at in _elements(node.shape):
                 here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
-                guard = TRUE if node in always else self.goes_on
-                for leaf, e in zip(node.leaves, substitute(node.elements, here), strict=True):
+                guard = ex.TRUE if node in always else self.goes_on
+                for leaf, e in zip(node.leaves, ex.substitute(node.elements, here), strict=True):
                     self.names[leaf.at(*at)] = self._placed(e, guard)
 
     # --- the order in which it is computed ---
@@ -407,9 +380,9 @@ class _Iteration(_Loop):
         found: dict[Expr, tuple[int, int]] = {}
         placed = {x.name: x.before for x in self.kept}
         ends = len(self.writes)
-        for e in walk(roots):
+        for e in ex.walk(roots):
             first, last = 0, ends
-            if isinstance(e, Read):
+            if isinstance(e, ex.Read):
                 version = self.version.get(Leaf(e.node, e.component))
                 if version is not None:
                     began = self.began[version[0]]
@@ -417,19 +390,21 @@ class _Iteration(_Loop):
                     last = began[version[1] + 1] - 1 if version[1] + 1 < len(began) else ends
                 elif Leaf(e.node, e.component) in self.firsts:  # what an update changes
                     first = last = now
-            elif isinstance(e, Var) and e in placed:
+            elif isinstance(e, ex.Var) and e in placed:
                 first = placed[e]
             inner = [found[x] for x in (*e.args, *e.scoped)]
             found[e] = (max([first, *(a for a, _ in inner)]), min([last, *(b for _, b in inner)]))
         return found
 
     def _named(self, roots: Sequence[Expr]) -> tuple[Expr, ...]:
-        return rewrite(roots, lambda e: self.names.get(e, e))
+        return ex.rewrite(roots, lambda e: self.names.get(e, e))
 
     def _keep(self, e: Expr, name: str, at: int | None = None) -> Expr:
         """A variable with the value of `e`, computed as soon as it can be, or at a write."""
         (e,) = self._named((e,))
-        if isinstance(e, Const) or (isinstance(e, Var) and any(x.name is e for x in self.kept)):
+        if isinstance(e, ex.Const) or (
+            isinstance(e, ex.Var) and any(x.name is e for x in self.kept)
+        ):
             return e
         first, last = self._span((e,), -1)[e]
         need(first <= last)
@@ -437,14 +412,14 @@ class _Iteration(_Loop):
         for x in self.kept:
             if x.value is e and x.before == place:
                 return x.name
-        made = Var(name, e.type)
+        made = ex.Var(name, e.type)
         self.kept.append(_Kept(place, made, e))
         return made
 
     def _ready(self, number: int) -> _Write:
         """A write with what it needs of earlier versions computed ahead of it."""
         write = self.writes[number]
-        valid = self._in_time(write.valid, TRUE, number)
+        valid = self._in_time(write.valid, ex.TRUE, number)
         target = tuple(self._in_time(e, write.given, number) for e in write.target)
         value = self._in_time(write.value, write.valid, number)
         return _Write(write.component, write.given, valid, target, value)
@@ -485,7 +460,7 @@ class _Iteration(_Loop):
         if (found := _conditional(e)) is not None:
             p = part(found[0], guard)
             return where_both(p, part(found[1], where_both(guard, p)))
-        if not isinstance(e, Apply):
+        if not isinstance(e, ex.Apply):
             raise OtherLoop
         if e.op.name != "select":
             return e.rebuild(tuple(part(a, guard) for a in e.args), ())
@@ -500,23 +475,23 @@ class _Iteration(_Loop):
     def _counted(self, roots: Sequence[Expr]) -> tuple[Expr, ...]:
         assert self.loop.index is not None
         counter = self.loop.index.leaf().at()
-        return rewrite(roots, lambda e: Index(0) if e is counter else e)
+        return ex.rewrite(roots, lambda e: ex.Index(0) if e is counter else e)
 
     def _final(self, roots: Sequence[Expr]) -> tuple[Expr, ...]:
         def change(e: Expr) -> Expr:
-            if not isinstance(e, Read) or e.boundary is not None:
+            if not isinstance(e, ex.Read) or e.boundary is not None:
                 return e
             version = self.version.get(Leaf(e.node, e.component))
             return e if version is None else self.firsts[version[0]].at(*e.args)
 
-        return rewrite(self._counted(roots), change)
+        return ex.rewrite(self._counted(roots), change)
 
 
 def _guarded(e: Expr, condition: Expr) -> Expr:
     """The value where the condition holds; only there is it computed, if it reads anything."""
-    if condition is TRUE or not e.reads:
+    if condition is ex.TRUE or not e.reads:
         return e
-    return Proj(Cond(condition, (e,), (Const(0, e.type),)), 0)
+    return ex.Proj(ex.Cond(condition, (e,), (ex.Const(0, e.type),)), 0)
 
 
 def _weaker(guard: Expr) -> Iterator[Expr]:
@@ -528,24 +503,24 @@ def _weaker(guard: Expr) -> Iterator[Expr]:
         yield from _weaker(p)
 
 
-def _decided(e: Expr, domain: Shape) -> Expr:
+def _decided(e: Expr, domain: graph.Shape) -> Expr:
     """A test of an index, or its result where this is the same in all iterations: counters are
     neither negative nor beyond their loops."""
-    if not (isinstance(e, Apply) and e.args[0].type is int64 and e.op.name in _TESTS):
+    if not (isinstance(e, ex.Apply) and e.args[0].type is int64 and e.op.name in _TESTS):
         return e
     index, limit = e.args
-    if limit is not constant(0):
+    if limit is not ex.constant(0):
         inside = e.op.name == "less" and always_inside(index, limit, domain)
-        return TRUE if inside else e
+        return ex.TRUE if inside else e
     # What is more than the index at one end of every loop, if it grows, or shrinks, with all.
     ends: list[dict[Expr, Expr]] = [
-        {Index(k): n for k, n in enumerate(domain)},
-        {Index(k): constant(0) for k in range(len(domain))},
+        {ex.Index(k): n for k, n in enumerate(domain)},
+        {ex.Index(k): ex.constant(0) for k in range(len(domain))},
     ]
     for end in ends:
-        beyond = apply_primitive("add", [substitute((index,), end)[0], constant(1)])
+        beyond = apply_primitive("add", [ex.substitute((index,), end)[0], ex.constant(1)])
         if always_inside(index, beyond, domain):
-            return TRUE if e.op.name == "greater_equal" else FALSE
+            return ex.TRUE if e.op.name == "greater_equal" else ex.FALSE
     return e
 
 
@@ -557,16 +532,18 @@ def _elements(shape: Sequence[Expr]) -> list[tuple[Expr, ...]]:
     """The indices of a small array."""
     extents = [known(n) for n in shape]
     need(None not in extents and math.prod(extents) <= MOST_ELEMENTS)
-    return [tuple(map(constant, at)) for at in itertools.product(*(range(int(n)) for n in extents))]
+    return [
+        tuple(map(ex.constant, at)) for at in itertools.product(*(range(int(n)) for n in extents))
+    ]
 
 
 class _Nest(_Loop):
     """A loop around a sequence: one more axis of the kernel."""
 
-    def made(self) -> Sequential:
+    def made(self) -> graph.Sequential:
         loop = self.loop
         assert loop.count is not None and loop.index is not None
-        inner = [n for n in self.order if isinstance(n, Sequential)]
+        inner = [n for n in self.order if isinstance(n, graph.Sequential)]
         need(len(inner) == 1)
         (update,) = inner
         states = tuple(s.leaf() for s in loop.state)
@@ -576,12 +553,12 @@ class _Nest(_Loop):
         for node in self.order:
             if node is update:
                 continue
-            need(isinstance(node, Generate) and not (
+            need(isinstance(node, graph.Generate) and not (
                 node.shape or node.label.ordered or node.checks))  # fmt: skip
-            assert isinstance(node, Generate)
-            body = rewrite(node.elements, inliner.expand, inliner.memo)
+            assert isinstance(node, graph.Generate)
+            body = ex.rewrite(node.elements, inliner.expand, inliner.memo)
             # Computed too often, or from what the inner loop has changed.
-            need(not any(isinstance(e, While) or _of_any(e, states) for e in walk(body)))
+            need(not any(isinstance(e, ex.While) or _of_any(e, states) for e in ex.walk(body)))
             inliner.bodies[node] = body
         bodies = [*update.bodies(), *(e for made in inliner.bodies.values() for e in made)]
         self._own_elements([*bodies, loop.count])
@@ -589,15 +566,15 @@ class _Nest(_Loop):
 
         def change(e: Expr) -> Expr:
             if e is counter:
-                return Index(0)
-            if isinstance(e, Read) and e.boundary is None and _of_any(e, states):
+                return ex.Index(0)
+            if isinstance(e, ex.Read) and e.boundary is None and _of_any(e, states):
                 return self.firsts[states.index(Leaf(e.node, e.component))].at(*e.args)
             return e
 
-        axes: dict[Expr, Expr] = {Index(k): Index(k + 1) for k in range(len(update.domain))}
+        axes: dict[Expr, Expr] = {ex.Index(k): ex.Index(k + 1) for k in range(len(update.domain))}
 
         def over(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
-            return rewrite(rewrite(roots, inliner.expand, inliner.memo), change, axes)
+            return ex.rewrite(ex.rewrite(roots, inliner.expand, inliner.memo), change, axes)
 
         return self._finished(update.with_(
             domain=(loop.count, *update.domain), valid=over(update.valid),
@@ -608,4 +585,4 @@ class _Nest(_Loop):
 
 
 def _of_any(e: Expr, leaves: Sequence[Leaf]) -> bool:
-    return isinstance(e, Read) and Leaf(e.node, e.component) in leaves
+    return isinstance(e, ex.Read) and Leaf(e.node, e.component) in leaves

@@ -24,24 +24,10 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import expr as ex
 from ..analysis.combines import SHORT_ROW, argument_ahead, argument_of, identities
 from ..analysis.polynomial import affine_forms
-from ..expr import (
-    Apply,
-    Const,
-    Expr,
-    Extent,
-    Index,
-    Loop,
-    Param,
-    Proj,
-    Read,
-    Var,
-    constant,
-    rewrite,
-    substitute,
-    walk,
-)
+from ..expr import Expr
 from ..graph import Fold, FoldSeg, Generate, Leaf, Node, Permute, topological
 from ..graphs.rebuild import rewrite_graph
 from ..operations.indexing.row_major import product
@@ -117,21 +103,21 @@ class Short:
             return made
 
         def change(e: Expr) -> Expr:
-            if not isinstance(e, Read) or e.node not in bodies:
+            if not isinstance(e, ex.Read) or e.node not in bodies:
                 return e
             body = bodies[e.node]
             assert isinstance(body, Generate)
-            indices: dict[Expr, Expr] = {Index(k): a for k, a in enumerate(e.args)}
-            return substitute((body.elements[e.component],), indices)[0]
+            indices: dict[Expr, Expr] = {ex.Index(k): a for k, a in enumerate(e.args)}
+            return ex.substitute((body.elements[e.component],), indices)[0]
 
         memo: dict[Expr, Expr] = {}
         changes: dict[str, Any] = {}
         for name in made.computed:
             value = getattr(made, name)
             if isinstance(value, Expr):
-                changes[name] = rewrite((value,), change, memo)[0]
+                changes[name] = ex.rewrite((value,), change, memo)[0]
             elif value:
-                changes[name] = rewrite(value, change, memo)
+                changes[name] = ex.rewrite(value, change, memo)
         inner = [*bodies.values()]
         fused = (*made.fused, *(f for n in inner for f in ((n.label, n.where), *n.fused)))
         checks = dict.fromkeys((*made.checks, *(c for n in inner for c in n.checks)))
@@ -164,36 +150,41 @@ def deep_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
 def _is_deep(node: Fold) -> bool:
     """Whether several results are computed from each element that is read, and neighbours in a row
     of results from neighbours in memory."""
-    known = all(isinstance(e, Const | Extent | Apply | Param) for e in walk(node.inner))
+    known = all(
+        isinstance(e, ex.Const | ex.Extent | ex.Apply | ex.Param) for e in ex.walk(node.inner)
+    )
     if len(node.inner) < 2 or not node.outer or not known:
         return False
     if node.label.ordered or node.label.deterministic:
         return False
-    everything = list(walk(node.elements))
-    reads = [e for e in everything if isinstance(e, Read)]
-    last, axes = Index(len(node.outer) - 1), {Index(k) for k in range(len(node.outer))}
+    everything = list(ex.walk(node.elements))
+    reads = [e for e in everything if isinstance(e, ex.Read)]
+    last, axes = ex.Index(len(node.outer) - 1), {ex.Index(k) for k in range(len(node.outer))}
     forms = affine_forms(node.elements)
     seen = False
     for e in reads:
-        used = {i for i in walk(e.args) if isinstance(i, Index)}
-        if e.boundary is not None or any(isinstance(i, Read) for i in walk(e.args)):
+        used = {i for i in ex.walk(e.args) if isinstance(i, ex.Index)}
+        if e.boundary is not None or any(isinstance(i, ex.Read) for i in ex.walk(e.args)):
             return False
         if axes <= used and len(used) <= len(e.args):
             return False
         if last in used:
             form = forms.get(e.args[-1])
-            across = any(last in walk((a,)) for a in e.args[:-1])
+            across = any(last in ex.walk((a,)) for a in e.args[:-1])
             if across or form is None or form.coefficient(last) != 1:
                 return False
             seen = True
-    plain = all(isinstance(e, Apply | Const | Extent | Param | Index | Read) for e in everything)
+    plain = all(
+        isinstance(e, ex.Apply | ex.Const | ex.Extent | ex.Param | ex.Index | ex.Read)
+        for e in everything
+    )
     return seen and plain
 
 
 def _not_too_long(node: Fold) -> Expr:
     """A condition on the elements of a result.  The number of results must not decide any bit:
     blocks of dask have fewer."""
-    return apply_primitive("less_equal", [product(node.inner), constant(LOOPED)])
+    return apply_primitive("less_equal", [product(node.inner), ex.constant(LOOPED)])
 
 
 def _only_reader(use: Uses) -> Node | None:
@@ -203,7 +194,7 @@ def _only_reader(use: Uses) -> Node | None:
         return None
     (reader,) = readers
     takes = isinstance(reader, Fold | FoldSeg | Permute) and not reader.label.ordered
-    guarded = any(e.boundary is not None for _, e in use.reads if isinstance(e, Read))
+    guarded = any(e.boundary is not None for _, e in use.reads if isinstance(e, ex.Read))
     return reader if takes and not guarded else None
 
 
@@ -211,13 +202,13 @@ def _as_loops(node: Fold) -> Generate | None:
     """A fold as one loop per row; None if that would change the order of operations."""
     if len(node.inner) != 1 or not node.outer or node.label.ordered:
         return None
-    known = (Const, Extent, Apply)
-    return _looped(node) if all(isinstance(e, known) for e in walk(node.inner)) else None
+    known = (ex.Const, ex.Extent, ex.Apply)
+    return _looped(node) if all(isinstance(e, known) for e in ex.walk(node.inner)) else None
 
 
 def _looped(node: Fold) -> Generate | None:
     """A fold as loops over its inner axes from the left; None if it has no neutral element."""
-    if node.init is not None and not all(isinstance(e, Const) for e in node.init):
+    if node.init is not None and not all(isinstance(e, ex.Const) for e in node.init):
         return None
     start = _start(node)
     if start is None:
@@ -225,18 +216,20 @@ def _looped(node: Fold) -> Generate | None:
     rank = len(node.outer)
     combine = argument_ahead(node.combine) or node.combine
     found, values = start, node.elements
-    states = [tuple(Var("total", e.type) for e in start) for _ in node.inner]
+    states = [tuple(ex.Var("total", e.type) for e in start) for _ in node.inner]
     counters = [
-        Var("ijklmn"[a] if a < 6 else "k", n.type) for a, n in enumerate(node.inner, rank)
+        ex.Var("ijklmn"[a] if a < 6 else "k", n.type) for a, n in enumerate(node.inner, rank)
     ]  # as `explain` names axes
-    values = substitute(values, {Index(rank + a): k for a, k in enumerate(counters)})
+    values = ex.substitute(values, {ex.Index(rank + a): k for a, k in enumerate(counters)})
     found = combine.of(states[-1], values)
     for a in reversed(range(len(node.inner))):
-        loop = Loop(node.inner[a], states[a - 1] if a else start, (counters[a], *states[a]), found)
-        found = tuple(Proj(loop, c) for c in range(len(start)))
+        loop = ex.Loop(
+            node.inner[a], states[a - 1] if a else start, (counters[a], *states[a]), found
+        )
+        found = tuple(ex.Proj(loop, c) for c in range(len(start)))
     if node.init is not None:
         found = combine.of(node.init, found)
-    stored = substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
+    stored = ex.substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
     return Generate(node.outer, stored, label=node.label, where=node.where, checks=node.checks,
                     fused=node.fused)  # fmt: skip
 
@@ -257,7 +250,7 @@ def _is_window(node: Fold) -> bool:
     """Whether there are results of several inner axes with fewer than `SHORT_ROW` elements."""
     if len(node.inner) < 2 or not node.outer or node.label.ordered:
         return False
-    sizes = [int(n.value) for n in node.inner if isinstance(n, Const)]
+    sizes = [int(n.value) for n in node.inner if isinstance(n, ex.Const)]
     return len(sizes) == len(node.inner) and is_short(math.prod(sizes))
 
 
@@ -268,16 +261,16 @@ def _start(node: Fold) -> tuple[Expr, ...] | None:
         return identities(node.combine)
     value, index = node.elements
     rank = len(node.outer)
-    start: dict[Expr, Expr] = {Index(rank + a): constant(0) for a in range(len(node.inner))}
-    first = substitute((index,), start)[0]
-    if value.type.family == "bool" or any(_is_costly(e) for e in walk((first,))):
+    start: dict[Expr, Expr] = {ex.Index(rank + a): ex.constant(0) for a in range(len(node.inner))}
+    first = ex.substitute((index,), start)[0]
+    if value.type.family == "bool" or any(_is_costly(e) for e in ex.walk((first,))):
         return None
     worst = value.type.lowest if better == "greater" else value.type.highest
-    return Const(worst, value.type), first
+    return ex.Const(worst, value.type), first
 
 
 def _is_costly(e: Expr) -> bool:
-    return not isinstance(e, Apply | Const | Extent | Index)
+    return not isinstance(e, ex.Apply | ex.Const | ex.Extent | ex.Index)
 
 
 def _read(node: Node) -> Iterator[Node]:

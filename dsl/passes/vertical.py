@@ -14,38 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from .. import expr as ex, graph
 from ..analysis.bounds import is_counter
 from ..analysis.regions import changes_with, nested, regions
-from ..expr import (
-    BINDERS,
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Index,
-    Read,
-    Var,
-    no_common_sum,
-    reads,
-    rewrite,
-    substitute,
-    walk,
-)
-from ..graph import (
-    ArrayLoop,
-    Branch,
-    Check,
-    Fold,
-    Generate,
-    Input,
-    Leaf,
-    Matmul,
-    Node,
-    Recurrence,
-    Scan,
-    is_identity_read,
-    topological,
-)  # fmt: skip
+from ..expr import Expr, reads
+from ..graph import Leaf, Node
 from ..graphs.rebuild import Rebuilder
 from ..operations.stencils import resolve_index, resolve_read
 from . import cost, operands
@@ -77,10 +50,12 @@ class Uses:
     """How one node is used."""
 
     whole: str | None = None
-    reads: dict[tuple[Node, Read], float] = field(default_factory=dict)
+    reads: dict[tuple[Node, ex.Read], float] = field(default_factory=dict)
     by_matmul: bool = False
     by_view: bool = False  # by a matrix product through a view, and by others
-    products: frozenset[Matmul] | None = None  # the readers, directly or through views, if all are
+    products: frozenset[graph.Matmul] | None = (
+        None  # the readers, directly or through views, if all are
+    )
     by_stencil: bool = False
     by_other_region: bool = False
     times: float = 0.0  # evaluations of an element, were it inlined
@@ -97,18 +72,18 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
 
     for leaf in roots:
         of(leaf.node).whole = "it is a result"
-    for node in topological(roots):
+    for node in graph.topological(roots):
         for leaf in node.operands():
             of(leaf.node).whole = f"{node.label} uses it whole"
-        if isinstance(node, ArrayLoop):
+        if isinstance(node, graph.ArrayLoop):
             for leaf in node.inner_roots():
                 of(leaf.node).whole = "it is the state of a loop"
-        elif isinstance(node, Branch):
+        elif isinstance(node, graph.Branch):
             for leaf in (*node.then, *node.other):
                 of(leaf.node).whole = "it is a side of a cond"
         hosts = [e for o in node.outputs for e in o.shape]
         hosts += [e for c in node.checks for e in (c.left, c.right)]
-        if isinstance(node, Fold):
+        if isinstance(node, graph.Fold):
             hosts += node.inner
         for group in (getattr(node, "init", None), getattr(node, "domain", None)):
             if isinstance(group, tuple) and group and isinstance(group[0], Expr):
@@ -117,23 +92,23 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
             value = getattr(node, name, None)
             if isinstance(value, Expr):
                 hosts.append(value)
-        for e in walk(hosts, reads):
-            if isinstance(e, Read):
+        for e in ex.walk(hosts, reads):
+            if isinstance(e, ex.Read):
                 of(e.node).whole = "the host needs its value"
         over = node.iteration_space()
         combine = getattr(node, "combine", None)
         bodies = node.per_element() + (combine.results if combine is not None else ())
-        bodies += node.start if isinstance(node, Recurrence) else ()
-        bodies += node.epilogue if isinstance(node, Matmul) else ()
+        bodies += node.start if isinstance(node, graph.Recurrence) else ()
+        bodies += node.epilogue if isinstance(node, graph.Matmul) else ()
         loops = counters(bodies)
-        for e in walk(bodies, reads):
-            if not isinstance(e, Read):
+        for e in ex.walk(bodies, reads):
+            if not isinstance(e, ex.Read):
                 continue
             use = of(e.node)
             times = times_read(e.args, over, loops, gpu)
-            use.reads[(node, e)] = min((2.0 if isinstance(node, Scan) else 1.0) * times, FAR)
+            use.reads[(node, e)] = min((2.0 if isinstance(node, graph.Scan) else 1.0) * times, FAR)
             use.gathered |= times == GATHERED and any(map(reads, e.args))
-            use.by_matmul |= isinstance(node, Matmul)
+            use.by_matmul |= isinstance(node, graph.Matmul)
             use.by_stencil |= e.boundary is not None
             use.by_other_region |= not changes_with(e.node, node, region, inside)
     _join_readers(roots, uses)
@@ -144,17 +119,17 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
 def _look_through_views(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
     """Find what products read through views, and others read, too: these read what is stored for
     the product, rather than that each view is stored."""
-    for node in reversed(list(topological(roots))):
+    for node in reversed(list(graph.topological(roots))):
         use = uses.get(node)
-        if use is None or not isinstance(node, Generate):
+        if use is None or not isinstance(node, graph.Generate):
             continue
         readers = {reader for reader, _ in use.reads}
-        views = [r for r in readers if isinstance(r, Generate) and cost.is_view(r.elements)]
+        views = [r for r in readers if isinstance(r, graph.Generate) and cost.is_view(r.elements)]
         if len(readers) > 1:
             use.by_view = any(r in uses and (uses[r].by_matmul or uses[r].by_view) for r in views)
         through = [uses[r].products if cost.is_affine_view(r.elements) and not r.label.ordered
                    else None for r in views if r in uses]  # fmt: skip
-        products = {r for r in readers if isinstance(r, Matmul)}
+        products = {r for r in readers if isinstance(r, graph.Matmul)}
         if use.whole is None and len(products) + len(through) == len(readers):
             found = [p for p in through if p is not None]
             use.products = frozenset(products.union(*found)) if len(found) == len(through) else None
@@ -164,7 +139,7 @@ def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
     """Readers that end up in one kernel, at one index, compute an element once: `sqrt(b) + b` is
     one use of b.  From consumers to producers, so that the kernels of all readers are known."""
     owners: dict[Node, Node] = {}  # a node that is inlined at its reader's own index → its kernel
-    for node in reversed(list(topological(roots))):
+    for node in reversed(list(graph.topological(roots))):
         use = uses.get(node)
         if use is None:
             continue
@@ -173,12 +148,12 @@ def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
         for (reader, e), factor in use.reads.items():
             key = (owners.get(reader, reader), e.args, e.boundary)
             joined[key] = max(factor, joined.get(key, 0.0))
-            identical = identical and is_identity_read(e, len(reader.iteration_space()))
+            identical = identical and graph.is_identity_read(e, len(reader.iteration_space()))
         use.times = _most_often([(args, times) for (_, args, _), times in joined.items()])
         alone = identical and len(joined) == 1 and use.times <= 1
         free = not (use.whole or use.by_matmul or use.by_other_region)
         free = free and not node.label.ordered
-        if alone and free and isinstance(node, Generate) and not checked_by_data(node):
+        if alone and free and isinstance(node, graph.Generate) and not checked_by_data(node):
             ((owner, _, _),) = joined
             owners[node] = owner
 
@@ -188,7 +163,7 @@ def _most_often(reads: Sequence[tuple[tuple[Expr, ...], float]]) -> float:
     different constants along an axis, such as `a[i, 0]` and `a[i, 1]`, use different elements."""
     # (Components of a node that is no `Generate` may have different ranks.)
     fixed = [k for k, at in enumerate(zip(*(args for args, _ in reads), strict=False))
-             if all(isinstance(e, Const) for e in at)]  # fmt: skip
+             if all(isinstance(e, ex.Const) for e in at)]  # fmt: skip
     found: dict[tuple[Expr, ...], float] = {}
     for args, times in reads:
         index = tuple(args[k] for k in fixed)
@@ -206,7 +181,7 @@ def times_resolved(node: Node, uses: dict[Node, Uses]) -> float:
         for (reader, e), times in use.reads.items() if use is not None else ():
             if any(map(_moves, e.args)):
                 found += times
-            elif isinstance(reader, Generate) and reader not in seen:
+            elif isinstance(reader, graph.Generate) and reader not in seen:
                 seen.add(reader)
                 if cost.is_view(reader.elements):
                     stack.append(reader)
@@ -215,26 +190,28 @@ def times_resolved(node: Node, uses: dict[Node, Uses]) -> float:
 
 def _moves(index: Expr) -> bool:
     """Whether this is more than an index of the reader plus what is the same for all elements."""
-    inside = walk((index,))
-    own = [x for x in inside if isinstance(x, Index)]
+    inside = ex.walk((index,))
+    own = [x for x in inside if isinstance(x, ex.Index)]
     if not own or index is own[0]:
         return False
     return (
         len(own) > 1
-        or any(isinstance(x, Read | Var) for x in inside)
-        or not (isinstance(index, Apply) and index.op.name in ("add", "subtract"))
+        or any(isinstance(x, ex.Read | ex.Var) for x in inside)
+        or not (isinstance(index, ex.Apply) and index.op.name in ("add", "subtract"))
     )
 
 
 def checked_by_data(node: Node) -> bool:
     """Whether checks that read arrays guard the elements.  Those of the node's own extents do not:
     an array of fewer than no elements reads nothing."""
-    checked = walk((e for c in node.checks for e in (c.left, c.right)), reads)
-    read = {e for e in checked if isinstance(e, Read)}
-    return bool(read) and not read.issubset(walk((e for o in node.outputs for e in o.shape), reads))
+    checked = ex.walk((e for c in node.checks for e in (c.left, c.right)), reads)
+    read = {e for e in checked if isinstance(e, ex.Read)}
+    return bool(read) and not read.issubset(
+        ex.walk((e for o in node.outputs for e in o.shape), reads)
+    )
 
 
-def _why_not_loaded(node: Generate, use: Uses, body: tuple[Expr, ...], loads: frozenset[str]
+def _why_not_loaded(node: graph.Generate, use: Uses, body: tuple[Expr, ...], loads: frozenset[str]
                     ) -> str | None:  # fmt: skip
     """None where a product computes elements while it loads them, on a backend that does so for
     `loads`: those that nothing else reads, once for each of its operands; what was broadcast, for
@@ -262,7 +239,7 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
     while they load them.  `checked`: every index is tested.  `transposes`: stencils are given rows
     that lie as they are read.  `full`: why there is no room for it in a kernel that reads it.
     """
-    if not isinstance(node, Generate):
+    if not isinstance(node, graph.Generate):
         return "its results are known only when it has finished"
     if use.whole is not None:
         return use.whole
@@ -279,7 +256,7 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
     if (
         transposes
         and not view
-        and all(isinstance(reader, Fold) for reader, _ in use.reads)
+        and all(isinstance(reader, graph.Fold) for reader, _ in use.reads)
         and (_resolved(body) >= RESOLVED)
     ):
         return "a fold would resolve the indices of its neighbours for every element"
@@ -318,8 +295,8 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
         return None
     if times >= FAR:
         if not work:
-            indices = [i for e in walk(body) if isinstance(e, Read) for i in e.args]
-            data = any(isinstance(i, Read) and not is_counter(i) for i in walk(indices))
+            indices = [i for e in ex.walk(body) if isinstance(e, ex.Read) for i in e.args]
+            data = any(isinstance(i, ex.Read) and not is_counter(i) for i in ex.walk(indices))
             where = "depends on data" if data else "changes with each iteration"
             return f"every element of a larger domain reads it, and where it reads {where}"
         return (
@@ -340,18 +317,18 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
 def _resolved(body: tuple[Expr, ...]) -> int:
     """The number of different indices that wrap around or are mirrored."""
     found: set[Expr] = set()
-    for e in walk(body, reads):
-        if not isinstance(e, Read):
+    for e in ex.walk(body, reads):
+        if not isinstance(e, ex.Read):
             continue
         around = e.boundary in ("wrap", "mirror", "symmetric")
         for a in e.args:
-            moved = isinstance(a, Apply) and any(isinstance(x, Index) for x in walk((a,)))
+            moved = isinstance(a, ex.Apply) and any(isinstance(x, ex.Index) for x in ex.walk((a,)))
             if moved and (around or a.op.name == "remainder"):  # type: ignore[attr-defined]
                 found.add(a)
     return len(found)
 
 
-def _shared_by_rows(node: Generate, use: Uses, body: tuple[Expr, ...]) -> bool:
+def _shared_by_rows(node: graph.Generate, use: Uses, body: tuple[Expr, ...]) -> bool:
     """Whether few readers compute rows (`rows.py`) of which each uses one element of `node`."""
     readers = {reader for reader, _ in use.reads}
     if len(readers) > MOST_ROW_READERS:
@@ -363,20 +340,20 @@ def _shared_by_rows(node: Generate, use: Uses, body: tuple[Expr, ...]) -> bool:
 def _apart(body: tuple[Expr, ...], args: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """`body`, whose loops have variables of their own if `args` have the same loops: an element of
     an array whose index is computed from elements of it."""
-    there = {v for e in walk(args) if isinstance(e, BINDERS) for v in e.vars}
+    there = {v for e in ex.walk(args) if isinstance(e, ex.BINDERS) for v in e.vars}
     if not there:
         return body
-    own = dict.fromkeys(v for e in walk(body) if isinstance(e, BINDERS) for v in e.vars)
-    renamed: dict[Expr, Expr] = {v: Var(v.name, v.type) for v in own if v in there}
+    own = dict.fromkeys(v for e in ex.walk(body) if isinstance(e, ex.BINDERS) for v in e.vars)
+    renamed: dict[Expr, Expr] = {v: ex.Var(v.name, v.type) for v in own if v in there}
     if not renamed:
         return body
 
     def bound(e: Expr) -> Expr:
-        if not isinstance(e, BINDERS) or not any(v in renamed for v in e.vars):
+        if not isinstance(e, ex.BINDERS) or not any(v in renamed for v in e.vars):
             return e
-        return e.over(tuple(cast(Var, renamed.get(v, v)) for v in e.vars))
+        return e.over(tuple(cast(ex.Var, renamed.get(v, v)) for v in e.vars))
 
-    return rewrite(body, bound, dict(renamed))
+    return ex.rewrite(body, bound, dict(renamed))
 
 
 class Inliner:
@@ -388,38 +365,38 @@ class Inliner:
         self.at: dict[tuple[Node, tuple[Expr, ...]], tuple[Expr, ...]] = {}
 
     def expand(self, e: Expr) -> Expr:
-        if not isinstance(e, Read) or e.node not in self.bodies:
+        if not isinstance(e, ex.Read) or e.node not in self.bodies:
             return e
         node = e.node
         if e.boundary is not None:
             moved = self._with_boundary(e)
             if moved is not None:
                 return moved
-            return rewrite((resolve_read(e),), self.expand)[0]
+            return ex.rewrite((resolve_read(e),), self.expand)[0]
         return self._body_at(node, e.args)[e.component]
 
     def _body_at(self, node: Node, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
         found = self.at.get((node, args))
         if found is None:
             mapping: dict[Expr, Expr] = {
-                Index(k): a for k, a in enumerate(args) if a is not Index(k)
+                ex.Index(k): a for k, a in enumerate(args) if a is not ex.Index(k)
             }
-            found = substitute(_apart(self.bodies[node], args), mapping)
+            found = ex.substitute(_apart(self.bodies[node], args), mapping)
             self.at[(node, args)] = found
         return found
 
-    def without_needless_boundaries(self, es: tuple[Expr, ...], node: Generate
+    def without_needless_boundaries(self, es: tuple[Expr, ...], node: graph.Generate
                                     ) -> tuple[Expr, ...]:  # fmt: skip
         """`es` with reads of what is inlined at the very index of an axis as long as the node's
         own, as a stencil's middle is: such an axis is never left, and the index stays readable."""
 
         def change(e: Expr) -> Expr:
-            if not isinstance(e, Read) or e.boundary is None or e.node not in self.bodies:
+            if not isinstance(e, ex.Read) or e.boundary is None or e.node not in self.bodies:
                 return e
             shape = e.node.outputs[e.component].shape
             moving = [
                 k for k, (i, n) in enumerate(zip(e.args, shape, strict=True))
-                if not (isinstance(i, Index) and i.axis < len(node.shape)
+                if not (isinstance(i, ex.Index) and i.axis < len(node.shape)
                         and n is node.shape[i.axis])
             ]  # fmt: skip
             if len(moving) == len(shape) or (moving and e.boundary in ("constant", "function")):
@@ -429,30 +406,35 @@ class Inliner:
             index = list(e.args)
             for k in moving:
                 index[k] = resolve_index(str(e.boundary), index[k], shape[k])
-            return Read(e.node, e.component, tuple(index))
+            return ex.Read(e.node, e.component, tuple(index))
 
-        return rewrite(es, change, into=reads)
+        return ex.rewrite(es, change, into=reads)
 
-    def _with_boundary(self, e: Read) -> Expr | None:
+    def _with_boundary(self, e: ex.Read) -> Expr | None:
         """A boundary commutes with an element-wise producer whose inputs have its shape."""
         if e.boundary in ("constant", "function"):
             return None
         body = self.bodies[e.node][e.component]
         shape = e.node.outputs[e.component].shape
         rank = len(shape)
-        for x in walk((body,)):
-            if isinstance(x, Read):
-                if not is_identity_read(x, rank) or x.node.outputs[x.component].shape != shape:
+        for x in ex.walk((body,)):
+            if isinstance(x, ex.Read):
+                if (
+                    not graph.is_identity_read(x, rank)
+                    or x.node.outputs[x.component].shape != shape
+                ):
                     return None
-        if any(isinstance(x, Index) for x in walk((body,), lambda x: not isinstance(x, Read))):
+        if any(
+            isinstance(x, ex.Index) for x in ex.walk((body,), lambda x: not isinstance(x, ex.Read))
+        ):
             return None  # an index is used otherwise than to index what the body reads
 
         def move(x: Expr) -> Expr:
-            if isinstance(x, Read):
-                return Read(x.node, x.component, e.args, e.boundary)
+            if isinstance(x, ex.Read):
+                return ex.Read(x.node, x.component, e.args, e.boundary)
             return x
 
-        return rewrite((body,), move)[0]
+        return ex.rewrite((body,), move)[0]
 
 
 def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -464,10 +446,10 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     transposes = not context.target.gpu
     builder, inliner = Rebuilder(), Inliner()
     taken = _Taken()
-    for node in topological(roots):
+    for node in graph.topological(roots):
         use = uses.get(node)
         readers = [] if use is None else list(dict.fromkeys(reader for reader, _ in use.reads))
-        if isinstance(node, Input):
+        if isinstance(node, graph.Input):
             builder.take(node)
             taken.store(node, readers)
             continue
@@ -498,13 +480,13 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         else:
             taken.store(node, readers)
         context.kept[final] = reason
-        if isinstance(made, Recurrence):
+        if isinstance(made, graph.Recurrence):
             parts = context.inlined.get(node, {})
-            keys = rewrite(builder.exprs(tuple(parts)), inliner.expand, inliner.memo)
+            keys = ex.rewrite(builder.exprs(tuple(parts)), inliner.expand, inliner.memo)
             context.inlined[final] = dict(zip(keys, parts.values(), strict=True)) | {
                 inliner.memo[e]: taken.labels(e.node)
-                for e in walk((*made.start, *made.per_element()), reads)
-                if isinstance(e, Read) and e.node in inliner.bodies
+                for e in ex.walk((*made.start, *made.per_element()), reads)
+                if isinstance(e, ex.Read) and e.node in inliner.bodies
             }
     return [builder.leaf(r) for r in roots]
 
@@ -513,12 +495,12 @@ def _is_known_beside(node: Node, use: Uses, body: tuple[Expr, ...], context: Con
     """Whether an array is stored because somebody needs it whole, such as a loop that starts with
     zeros, and those who read elements compute them: numbers, or a formula of the index."""
     return (
-        isinstance(node, Generate)
+        isinstance(node, graph.Generate)
         and use.whole is not None
         and bool(use.reads)
         and not use.by_matmul  # it reads operands in memory
         and not (node.label.ordered or context.settings.check or checked_by_data(node))
-        and not any(isinstance(e, Read) for e in walk(body))
+        and not any(isinstance(e, ex.Read) for e in ex.walk(body))
         and cost.is_formula(body)
     )
 
@@ -574,9 +556,9 @@ class _Taken:
         """All that is in a node, itself included."""
         inside = self.inside.pop(node, None) or _Inside()
         conditions = operations = 0
-        for e in walk(bodies, no_common_sum):
+        for e in ex.walk(bodies, ex.no_common_sum):
             operations += 1
-            conditions += isinstance(e, Cond)
+            conditions += isinstance(e, ex.Cond)
         inside.add(node, (len(bodies) + operations, 0, conditions))
         return inside
 
@@ -595,7 +577,7 @@ class _Taken:
             if arrays > max(MOST_ARRAYS, there.arrays + 1):
                 return f"the fused kernel would read more than {MOST_ARRAYS} arrays"
             own = self._conditions(reader)
-            divided = isinstance(reader, Generate)
+            divided = isinstance(reader, graph.Generate)
             bound = MOST_CONDITIONS if divided else MOST_UNDIVIDED
             most = max(bound, own, *((there.conditions, inside.conditions) if divided else ()))
             if own + conditions > most:
@@ -604,8 +586,8 @@ class _Taken:
 
     def _conditions(self, node: Node) -> int:
         if node not in self.conditions:
-            found = walk(node.per_element(), no_common_sum)
-            self.conditions[node] = sum(isinstance(e, Cond) for e in found)
+            found = ex.walk(node.per_element(), ex.no_common_sum)
+            self.conditions[node] = sum(isinstance(e, ex.Cond) for e in found)
         return self.conditions[node]
 
     def keep(self, node: Node, eaten: list[Node], inside: _Inside, readers: Sequence[Node]
@@ -624,10 +606,10 @@ class _Taken:
         """The label of an inlined operation, and of those inlined into it."""
         return ((node.label, node.where), *self.of(node, self.producers[node])[1])
 
-    def of(self, node: Node, eaten: list[Node]) -> tuple[tuple[Check, ...], Fused]:
+    def of(self, node: Node, eaten: list[Node]) -> tuple[tuple[graph.Check, ...], Fused]:
         """Checks of a kernel, in the order of its operations, so that the first that does not hold
         is the first one written; and fused labels: its own, then its producers', depth first."""
-        checks, fused = dict[Check, None](), dict.fromkeys(node.fused)
+        checks, fused = dict[graph.Check, None](), dict.fromkeys(node.fused)
         stack, seen = [(p, False) for p in reversed(eaten)], set[Node]()
         while stack:
             producer, ready = stack.pop()
@@ -651,12 +633,12 @@ def _expand_fields(node: Node, inliner: Inliner) -> tuple[dict[str, Any], list[N
     eaten: dict[Node, None] = {}
 
     def expand(es: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        for e in walk(es, reads):
-            if isinstance(e, Read) and e.node in inliner.bodies:
+        for e in ex.walk(es, reads):
+            if isinstance(e, ex.Read) and e.node in inliner.bodies:
                 eaten[e.node] = None
-        if isinstance(node, Generate):
+        if isinstance(node, graph.Generate):
             es = inliner.without_needless_boundaries(es, node)
-        return rewrite(es, inliner.expand, inliner.memo)
+        return ex.rewrite(es, inliner.expand, inliner.memo)
 
     for name in (*node.computed, "predicate"):
         value = getattr(node, name, None)

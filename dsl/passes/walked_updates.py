@@ -13,22 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from .. import graph
 from ..analysis.polynomial import Polynomial, always_inside, polynomial
 from ..expr import TRUE, Expr, Index, Read, constant, rewrite, walk
-from ..graph import (
-    ArrayLoop,
-    Compact,
-    Generate,
-    Input,
-    Label,
-    Leaf,
-    Node,
-    Permute,
-    Recurrence,
-    Sequential,
-    known,
-    topological,
-)
+from ..graph import Leaf, Node
 from ..graphs.rebuild import Rebuilder
 from ..scalar import apply_primitive
 from ..types import int64
@@ -44,7 +32,7 @@ CACHED = 1 << 20
 
 def fuse_walked_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The updates of small arrays by what a walk collects as parts of the walk, on a CPU."""
-    order = list(topological(roots))
+    order = list(graph.topological(roots))
     if not context.target.cores or context.settings.check:
         return list(roots)
     users: dict[Node, set[Node | None]] = {n: set() for n in order if _is_single(n)}
@@ -59,9 +47,9 @@ def fuse_walked_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     builder = Rebuilder()
     for node in order:
         made = builder.node(node)
-        if node in alone and isinstance(made, Permute):
+        if node in alone and isinstance(made, graph.Permute):
             walked = builder.nodes.get(alone[node], alone[node])
-            found = _fused(made, walked) if isinstance(walked, Recurrence) else None
+            found = _fused(made, walked) if isinstance(walked, graph.Recurrence) else None
             if found is not None:
                 builder.leaves[node.leaf()] = found.leaves[-1]
                 context.notes.append(f"{node.label}: a part of the walk whose results it reads")
@@ -71,22 +59,24 @@ def fuse_walked_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _is_single(node: Node) -> bool:
-    return isinstance(node, Recurrence) and len(node.shape) == 1 and not node.reverse
+    return isinstance(node, graph.Recurrence) and len(node.shape) == 1 and not node.reverse
 
 
-def _fused(update: Permute, walked: Recurrence) -> Sequential | None:
+def _fused(update: graph.Permute, walked: graph.Recurrence) -> graph.Sequential | None:
     """The walk with the update by what it collects."""
     ahead = _ahead(update, walked)
     if ahead is None or not _fits(update) or _depends(update, walked):
         return None
-    target, k = update.defaults[0], Input("k", int64, (), kind="counter", where=walked.where)
-    states = [Input(v.name, v.type, (), kind="state", where=walked.where) for v in walked.state]
-    held = Input("update", target.type, (False,) * len(target.shape), kind="state")
+    target, k = update.defaults[0], graph.Input("k", int64, (), kind="counter", where=walked.where)
+    states = [
+        graph.Input(v.name, v.type, (), kind="state", where=walked.where) for v in walked.state
+    ]
+    held = graph.Input("update", target.type, (False,) * len(target.shape), kind="state")
     held = held.of_shape(target.shape)
     here: dict[Expr, Expr] = {v: s.leaf().at() for v, s in zip(walked.state, states, strict=True)}
     here[Index(0)] = k.leaf().at()
     per_step = rewrite(walked.per_element(), lambda e: e, here)
-    next_ = Generate((), per_step, label=walked.label, where=walked.where)
+    next_ = graph.Generate((), per_step, label=walked.label, where=walked.where)
     source = apply_primitive("subtract", [k.leaf().at(), constant(ahead)])
     there: dict[Expr, Expr] = {Index(0): source}
     for n in range(len(walked.collected)):
@@ -95,24 +85,24 @@ def _fused(update: Permute, walked: Recurrence) -> Sequential | None:
                 there[e] = Leaf(next_, len(states) + n).at()
     found = rewrite((update.valid, *update.target, *update.values), lambda e: e, there)
     rank = len(update.target)
-    own = Permute(
+    own = graph.Permute(
         (), where_both(_in_domain(update, walked, source, ahead), found[0]), found[1 : rank + 1],
-        found[rank + 1 :], (held.leaf(),), update.combine, label=Label(update.label.operation),
-        where=update.where, fused=update.fused,
+        found[rank + 1 :], (held.leaf(),), update.combine,
+        label=graph.Label(update.label.operation), where=update.where, fused=update.fused,
     )  # fmt: skip
-    loop = ArrayLoop(
-        (*states, held), (*Generate((), walked.start, label=walked.label).leaves, target),
+    loop = graph.ArrayLoop(
+        (*states, held), (*graph.Generate((), walked.start, label=walked.label).leaves, target),
         (*next_.leaves[: len(states)], own.leaf()), None, walked.shape[0], k,
         label=update.label, where=update.where, checks=(*walked.checks, *update.checks),
     )  # fmt: skip
     made = as_sequence(loop, {})
-    if not isinstance(made, Sequential):
+    if not isinstance(made, graph.Sequential):
         return None
     fused = (*made.fused, (walked.label, walked.where), *walked.fused)
     return made.with_(fused=tuple(dict.fromkeys(fused)))
 
 
-def _ahead(update: Permute, walked: Recurrence) -> int | None:
+def _ahead(update: graph.Permute, walked: graph.Recurrence) -> int | None:
     """How many steps the walk is ahead of the source that reads its result; None if that varies."""
     found: set[int | None] = set()
     for e in walk(update.bodies()):
@@ -125,12 +115,17 @@ def _ahead(update: Permute, walked: Recurrence) -> int | None:
     return ahead if ahead is not None and ahead >= 0 else None
 
 
-def _fits(update: Permute) -> bool:
+def _fits(update: graph.Permute) -> bool:
     """Whether these are updates of one small array that may be made in any order, and cheap."""
     target, label = update.defaults[0], update.label
     fixed = label.ordered or label.deterministic
-    extents = [known(n) for n in target.shape]
-    if fixed or isinstance(update, Compact) or len(update.defaults) > 1 or len(update.domain) != 1:
+    extents = [graph.known(n) for n in target.shape]
+    if (
+        fixed
+        or isinstance(update, graph.Compact)
+        or len(update.defaults) > 1
+        or len(update.domain) != 1
+    ):
         return False
     if target.type.is_inexact or None in extents:
         return False
@@ -139,7 +134,7 @@ def _fits(update: Permute) -> bool:
     return small and operations(work) <= HIDDEN and not any(is_costly(e, set()) for e in work)
 
 
-def _depends(update: Permute, walked: Recurrence) -> bool:
+def _depends(update: graph.Permute, walked: graph.Recurrence) -> bool:
     """Whether the update also reads what is computed from the walk, or the elements of its target
     as they were before."""
     bodies = (*update.bodies(), *walked.bodies())
@@ -147,10 +142,10 @@ def _depends(update: Permute, walked: Recurrence) -> bool:
            for e in walk(bodies)):  # fmt: skip
         return True
     others = [leaf for leaf in update.inputs() if leaf.node is not walked]
-    return walked in topological(others)
+    return walked in graph.topological(others)
 
 
-def _in_domain(update: Permute, walked: Recurrence, source: Expr, ahead: int) -> Expr:
+def _in_domain(update: graph.Permute, walked: graph.Recurrence, source: Expr, ahead: int) -> Expr:
     """Whether a step of the walk has a source of the update."""
     inside: Expr = TRUE
     if ahead:

@@ -19,21 +19,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
+from .. import expr as ex
 from ..analysis.regions import regions
-from ..expr import (
-    Apply,
-    Const,
-    Expr,
-    Foreign,
-    Index,
-    Loop,
-    Read,
-    Var,
-    While,
-    evaluated,
-    rewrite,
-    walk,
-)
+from ..expr import Expr
 from ..graph import Generate, Label, Leaf, Node, Recurrence, indices, topological
 from ..graphs.rebuild import Rebuilder
 from .base import Context, Fused
@@ -68,17 +56,17 @@ def split_walks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 def _is_lone(node: Recurrence) -> bool:
     """Whether there is a single walk, or a few."""
-    others = [int(n.value) if isinstance(n, Const) else None for n in node.others]
+    others = [int(n.value) if isinstance(n, ex.Const) else None for n in node.others]
     return None not in others and prod(n for n in others if n is not None) <= FEW_WALKS
 
 
 def _goes_along_rows(node: Recurrence) -> bool:
     """Whether the steps read along the rows of arrays, as far as these are dense."""
-    last = Index(len(node.shape) - 1)
+    last = ex.Index(len(node.shape) - 1)
     if node.axis != last.axis:
         return False
-    rows = [e.args[-1] for e in walk(node.per_element()) if isinstance(e, Read) and e.args]
-    return all(last in walk((row,)) or not row.varies for row in rows)
+    rows = [e.args[-1] for e in ex.walk(node.per_element()) if isinstance(e, ex.Read) and e.args]
+    return all(last in ex.walk((row,)) or not row.varies for row in rows)
 
 
 class _Split:
@@ -116,7 +104,7 @@ class _Split:
         moved = self._fused(results, cuts)
         walked = self._remaining(node.with_(collected=stored), moved)
         memo: dict[Expr, Expr] = {e: self._here(walked, len(stay) + n) for n, e in enumerate(cuts)}
-        values = rewrite(results, lambda e: e, memo)
+        values = ex.rewrite(results, lambda e: e, memo)
         after = self._parallel(values, "results").with_(fused=moved)
         self.context.kept[walked] = "its results are known only when it has finished"
         if kept is not None:
@@ -138,7 +126,7 @@ class _Split:
 
     def _fused(self, roots: Sequence[Expr], cuts: Collection[Expr] = ()) -> Fused:
         """The operations of producers of which expressions consist, down to `cuts`."""
-        here = {*walk(roots, lambda e: e not in cuts)}.difference(cuts)
+        here = {*ex.walk(roots, lambda e: e not in cuts)}.difference(cuts)
         return tuple(dict.fromkeys(p for e, of in self.inlined.items() if e in here for p in of))
 
     def _remaining(self, node: Recurrence, moved: Fused = ()) -> Recurrence:
@@ -149,7 +137,7 @@ class _Split:
     def _without_early(self) -> Recurrence:
         """The recurrence reading what does not depend on its state."""
         node = self.node
-        always = evaluated(node.per_element(), lambda e: bool(self.free[e]))
+        always = ex.evaluated(node.per_element(), lambda e: bool(self.free[e]))
         found = [e for e in always if self._is_early(e)]
         if not found:
             return node
@@ -157,34 +145,34 @@ class _Split:
         self.moved += before.fused
         self.context.kept[before] = "one walk would compute its elements one after the other"
         memo: dict[Expr, Expr] = {e: self._here(before, n) for n, e in enumerate(found)}
-        roots = rewrite(node.per_element(), lambda e: e, memo)
+        roots = ex.rewrite(node.per_element(), lambda e: e, memo)
         count = len(node.steps)
         return node.with_(steps=roots[:count], collected=roots[count:])
 
     def _is_early(self, e: Expr) -> bool:
         if self.free[e] or e.type is None or not is_costly(e, set()):
             return False
-        if Index(self.node.axis) not in walk((e,)):  # computed once
+        if ex.Index(self.node.axis) not in ex.walk((e,)):  # computed once
             return False
         return not (self.inside and is_unsafe(self._parallel((e,), "")))
 
     def _late(self, node: Recurrence) -> dict[int, list[Expr]]:
         """The collected components that are costly to compute from what a step computes anyway, by
         number, and the values to store for each instead."""
-        computed, free = {*evaluated(node.steps), *node.state}, _free(node)
+        computed, free = {*ex.evaluated(node.steps), *node.state}, _free(node)
         found: dict[int, list[Expr]] = {}
         for k, e in enumerate(node.collected):
             cuts = [c for c in _parts(e, computed) if free[c]]
-            if e not in computed and is_costly(e, {*walk(cuts)}):
+            if e not in computed and is_costly(e, {*ex.walk(cuts)}):
                 found[k] = cuts
         return found
 
 
-def _free(node: Recurrence) -> dict[Expr, frozenset[Var]]:
+def _free(node: Recurrence) -> dict[Expr, frozenset[ex.Var]]:
     """The variables of the state, and of loops around it, in each expression of a step."""
-    found: dict[Expr, frozenset[Var]] = {}
-    for e in walk(node.per_element()):
-        mine = {e} if isinstance(e, Var) else set[Var]()
+    found: dict[Expr, frozenset[ex.Var]] = {}
+    for e in ex.walk(node.per_element()):
+        mine = {e} if isinstance(e, ex.Var) else set[ex.Var]()
         mine.update(*(found[c] for c in (*e.args, *e.scoped)))
         found[e] = frozenset(mine.difference(e.vars))
     return found
@@ -193,11 +181,11 @@ def _free(node: Recurrence) -> dict[Expr, frozenset[Var]]:
 def is_costly(e: Expr, computed: set[Expr]) -> bool:
     """Whether a step would wait for this expression, apart from those parts that are `computed`
     anyway.  Parts that are the same for all steps are computed once, before the steps."""
-    for part in walk((e,)):
+    for part in ex.walk((e,)):
         if part in computed or not part.varies:
             continue
-        slow = isinstance(part, Apply) and part.op.cost >= FUNCTION
-        if slow or isinstance(part, Loop | While | Foreign):
+        slow = isinstance(part, ex.Apply) and part.op.cost >= FUNCTION
+        if slow or isinstance(part, ex.Loop | ex.While | ex.Foreign):
             return True
     return operations((e,)) - operations(computed) > HIDDEN
 

@@ -29,34 +29,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treadle.dsl import expr as ex, graph
 from treadle.dsl.analysis.borders import Inside
 from treadle.dsl.analysis.bounds import is_counter
 from treadle.dsl.analysis.polynomial import Forms, Polynomial, polynomial
-from treadle.dsl.expr import (
-    Apply,
-    Const,
-    Expr,
-    Extent,
-    Foreign,
-    Index,
-    Loop,
-    Read,
-    Var,
-    While,
-    substitute,
-    walk,
-)
-from treadle.dsl.graph import (
-    Fold,
-    Generate,
-    Leaf,
-    Matmul,
-    Node,
-    Permute,
-    Recurrence,
-    Scan,
-    StoringFold,
-)
+from treadle.dsl.expr import Expr
+from treadle.dsl.graph import Leaf, Node
 from treadle.dsl.graphs.names import evaluate
 from treadle.dsl.passes.cost import UNKNOWN_TRIP_COUNT, operations
 from treadle.dsl.process.locks import cached
@@ -70,7 +48,7 @@ Points = NDArray[np.int64]
 
 def counters(roots: Iterable[Expr]) -> set[Expr]:
     """The index variables of counted loops, which may occur in index maps."""
-    return {e.vars[0] for e in walk(roots) if isinstance(e, Loop)}
+    return {e.vars[0] for e in ex.walk(roots) if isinstance(e, ex.Loop)}
 
 
 @dataclass(frozen=True)
@@ -103,19 +81,19 @@ class Access:
 
 def outer_axes(node: Node) -> int:
     """The number of axes of the domain with a thread or a task per element."""
-    if isinstance(node, Fold | StoringFold) and node.outer:
+    if isinstance(node, graph.Fold | graph.StoringFold) and node.outer:
         return len(node.outer)
     return len(node.iteration_space())
 
 
 def read_bodies(node: Node) -> tuple[Expr, ...]:
     """The expressions that read, over the axes of the domain; a product's k is the last axis."""
-    if isinstance(node, Matmul):
+    if isinstance(node, graph.Matmul):
         rank = len(node.batch) + 2
-        left = substitute((node.left,), {Index(rank - 1): Index(rank)})
-        right = substitute((node.right,), {Index(rank - 2): Index(rank)})
+        left = ex.substitute((node.left,), {ex.Index(rank - 1): ex.Index(rank)})
+        right = ex.substitute((node.right,), {ex.Index(rank - 2): ex.Index(rank)})
         return (*left, *right, *node.epilogue)
-    if isinstance(node, Permute):
+    if isinstance(node, graph.Permute):
         own = (node.valid, *node.target, *node.values)
     else:
         own = node.per_element()
@@ -130,8 +108,8 @@ def accesses(node: Node) -> list[Access]:
     groups: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
     heads: dict[tuple[object, ...], tuple[Leaf, frozenset[int], str, str | None]] = {}
     memo: Forms = {}
-    for e in walk(bodies):
-        if not isinstance(e, Read):
+    for e in ex.walk(bodies):
+        if not isinstance(e, ex.Read):
             continue
         kind, linear, offset = index_map(e.args, counting, memo)
         boundary = e.boundary or seen_through.get((e.node, e.component))
@@ -141,7 +119,7 @@ def accesses(node: Node) -> list[Access]:
         groups.setdefault(key, [])
         if offset not in groups[key]:
             groups[key].append(offset)
-        used = frozenset(x.axis for x in walk(e.args) if isinstance(x, Index))
+        used = frozenset(x.axis for x in ex.walk(e.args) if isinstance(x, ex.Index))
         before = heads[key][1] if key in heads else frozenset()
         heads[key] = (Leaf(e.node, e.component), before | used, kind, boundary)
     found = []
@@ -157,16 +135,16 @@ def _inside(node: Node) -> tuple[tuple[Expr, ...], dict[tuple[Node, int], str]]:
     """The expressions that read, with the indices used in the interior; and the boundary conditions
     of arrays whose indices are resolved at a border, as in stencils over views."""
     bodies = read_bodies(node)
-    if not isinstance(node, Generate):
+    if not isinstance(node, graph.Generate):
         return bodies, {}
-    inside = Inside({Index(k): n for k, n in enumerate(node.shape)})
+    inside = Inside({ex.Index(k): n for k, n in enumerate(node.shape)})
     made = inside.of(bodies)
     if made == bodies or len(inside.kinds) != 1:
         return made, {}
     (kind,) = inside.kinds
-    reads = {e for e in walk(bodies) if isinstance(e, Read)}
+    reads = {e for e in ex.walk(bodies) if isinstance(e, ex.Read)}
     reads -= inside.guarded
-    moved = (e for e in walk(made) if isinstance(e, Read) and e not in reads)
+    moved = (e for e in ex.walk(made) if isinstance(e, ex.Read) and e not in reads)
     return made, {(e.node, e.component): kind for e in moved}
 
 
@@ -176,7 +154,7 @@ def index_map(
     """(kind, linear parts, offsets) of one index tuple."""
     linear, offsets = [], []
     memo = {} if memo is None else memo
-    memo.update((e, Polynomial.atom(e)) for e in walk(args) if is_counter(e))
+    memo.update((e, Polynomial.atom(e)) for e in ex.walk(args) if is_counter(e))
     for a in args:
         p = polynomial(a, memo)
         if p is None or not _is_affine(p, counting):
@@ -190,9 +168,9 @@ def _is_affine(p: Polynomial[Expr], counting: set[Expr]) -> bool:
     for monomial in p.terms:
         moving = 0
         for atom in monomial:
-            if isinstance(atom, Var) and atom not in counting:
+            if isinstance(atom, ex.Var) and atom not in counting:
                 return False
-            moving += isinstance(atom, Index | Var)
+            moving += isinstance(atom, ex.Index | ex.Var)
         if moving > 1:
             return False
     return True
@@ -202,9 +180,9 @@ def depends_on_data(e: Expr, counting: set[Expr] | None = None) -> bool:
     """Whether an index depends on elements or on the state of a loop, other than counters."""
     known = counting or set()
     return any(
-        (isinstance(x, Read | While) and not is_counter(x))
-        or (isinstance(x, Var) and x not in known)
-        for x in walk((e,))
+        (isinstance(x, ex.Read | ex.While) and not is_counter(x))
+        or (isinstance(x, ex.Var) and x not in known)
+        for x in ex.walk((e,))
     )
 
 
@@ -238,14 +216,18 @@ def _with_classes(access: Access, outer: int) -> Access:
 
 def _moved_by(p: Polynomial[Expr]) -> set[int | Expr]:
     """The axes of the domain, and other atoms, on which an index depends."""
-    return {a.axis if isinstance(a, Index) else a for a in p.atoms() if not isinstance(a, Extent)}
+    return {
+        a.axis if isinstance(a, ex.Index) else a for a in p.atoms() if not isinstance(a, ex.Extent)
+    }
 
 
 def _slides(p: Polynomial[Expr], outer: int) -> bool:
     """Whether an index depends on both an outer axis and an inner loop, as in `i + k`."""
     atoms = p.atoms()
-    inside = any(isinstance(a, Var) or (isinstance(a, Index) and a.axis >= outer) for a in atoms)
-    return inside and any(isinstance(a, Index) and a.axis < outer for a in atoms)
+    inside = any(
+        isinstance(a, ex.Var) or (isinstance(a, ex.Index) and a.axis >= outer) for a in atoms
+    )
+    return inside and any(isinstance(a, ex.Index) and a.axis < outer for a in atoms)
 
 
 def _reuse(horizontal: bool, vertical: bool) -> tuple[str, ...]:
@@ -269,7 +251,7 @@ def access_classes(node: Node) -> tuple[Access, ...]:
 
 def _in_order(leaf: Leaf, store: bool = False) -> Access:
     """The access of each element of an array by the element of the domain with its index."""
-    own: list[Expr] = [Index(k) for k in range(len(leaf.shape))]
+    own: list[Expr] = [ex.Index(k) for k in range(len(leaf.shape))]
     linear, offset = tuple(map(Polynomial.atom, own)), (0,) * len(own)
     return Access(leaf, linear, (offset,), AFFINE, None, frozenset(range(len(own))), (STREAMING,),
                   store)  # fmt: skip
@@ -277,10 +259,10 @@ def _in_order(leaf: Leaf, store: bool = False) -> Access:
 
 def stores(node: Node) -> list[Access]:
     """How a kernel writes each of its results."""
-    if not isinstance(node, Permute):
+    if not isinstance(node, graph.Permute):
         return [_in_order(leaf, True) for leaf in node.leaves]
     kind, linear, offset = index_map(node.target, counters(node.target))
-    used = frozenset(x.axis for x in walk(node.target) if isinstance(x, Index))
+    used = frozenset(x.axis for x in ex.walk(node.target) if isinstance(x, ex.Index))
     last = len(node.domain) - 1
     if kind == DATA:
         classes = (RANDOM,)
@@ -483,16 +465,16 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
     if any(n is None for n in (*outer, *folded)):
         return None
     bodies = read_bodies(node)
-    loops = [e for e in walk(bodies) if isinstance(e, Loop)]
+    loops = [e for e in ex.walk(bodies) if isinstance(e, ex.Loop)]
     counts = {e.vars[0]: _count(e, known) for e in loops}
     rank, around = len(outer), math.prod(n or 0 for n in folded)
-    axes: dict[Expr, int] = {Index(k): k for k in range(rank + len(folded))}
+    axes: dict[Expr, int] = {ex.Index(k): k for k in range(rank + len(folded))}
     axes.update({v: rank + len(folded) + k for k, v in enumerate(counts)})
     inner = (*(int(n or 0) for n in folded), *counts.values())
     trips = _iterations(bodies, counts)
     maps = []
     for access in accesses(node):
-        times = max((trips.get(e, 1.0) for e in walk(bodies) if _is_of(e, access)), default=1.0)
+        times = max((trips.get(e, 1.0) for e in ex.walk(bodies) if _is_of(e, access)), default=1.0)
         made = _numeric(access, axes, known, times * max(around, 1))
         made = replace(made, classes=_line_classes(access, rank),
                        rows=made.kind == DATA and _in_rows(access, bodies, rank))  # fmt: skip
@@ -502,16 +484,16 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
         maps.append(replace(_numeric(access, axes, known, 1.0), store=True, kind=kind))
     bodies = node.per_element()
     combine = getattr(node, "combine", None)
-    work = sum(_work(e, trips) for e in walk(bodies)) if combine is None else operations(bodies)
-    if isinstance(node, Matmul):
+    work = sum(_work(e, trips) for e in ex.walk(bodies)) if combine is None else operations(bodies)
+    if isinstance(node, graph.Matmul):
         work = 2.0
     if combine is not None:
         work += operations(combine.results)
-    moving = _moving(bodies, Index(rank - 2)) if rank > 1 else set()
-    shared = sum(_work(e, trips) for e in walk(bodies) if e not in moving) if moving else 0.0
-    if any(isinstance(e, While) for e in walk(bodies)):
+    moving = _moving(bodies, ex.Index(rank - 2)) if rank > 1 else set()
+    shared = sum(_work(e, trips) for e in ex.walk(bodies) if e not in moving) if moving else 0.0
+    if any(isinstance(e, ex.While) for e in ex.walk(bodies)):
         shared = 0.0  # each output has its own trip count
-    doubles = sum(_work(e, trips) for e in walk(bodies) if _is_double(e))
+    doubles = sum(_work(e, trips) for e in ex.walk(bodies) if _is_double(e))
     loads = sum(m.taps * m.iterations for m in maps if not m.store)
     if not rank:
         maps = [_of_one(m) for m in maps]
@@ -519,7 +501,7 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
                       tuple(maps), work * max(around, 1), loads, min(shared, work),
                       max((sum(t.bytes for t in e.types) for e in loops), default=0),
                       all(evaluate(e.count, known) is not None for e in loops)
-                      and not any(isinstance(e, While) for e in walk(bodies)),
+                      and not any(isinstance(e, ex.While) for e in ex.walk(bodies)),
                       _binned(node, maps), doubles * max(around, 1))  # fmt: skip
 
 
@@ -537,16 +519,16 @@ _BINS = 192 << 10
 
 
 def _binned(node: Node, maps: Sequence[Map]) -> bool:
-    combine = node.combine if isinstance(node, Permute) else None
+    combine = node.combine if isinstance(node, graph.Permute) else None
     combined = combine is not None and combine.results != combine.left
     return combined and sum(m.size for m in maps if m.store) <= _BINS
 
 
 def _work(e: Expr, iterations: Mapping[Expr, float]) -> float:
     """The cost of an expression itself, in additions per output; indices of reads are free."""
-    if isinstance(e, Foreign):
+    if isinstance(e, ex.Foreign):
         return 50.0 * iterations.get(e, 0.0)
-    return e.op.cost * iterations.get(e, 0.0) if isinstance(e, Apply) else 0.0
+    return e.op.cost * iterations.get(e, 0.0) if isinstance(e, ex.Apply) else 0.0
 
 
 def _is_double(e: Expr) -> bool:
@@ -558,8 +540,8 @@ def _moving(bodies: Sequence[Expr], index: Expr) -> set[Expr]:
     """The expressions that depend on an index; states of loops are taken to."""
     counting = counters(bodies)
     found: set[Expr] = set()
-    for e in walk(bodies):
-        state = isinstance(e, Var) and e not in counting
+    for e in ex.walk(bodies):
+        state = isinstance(e, ex.Var) and e not in counting
         if e is index or state or any(x in found for x in (*e.args, *e.scoped)):
             found.add(e)
     return found
@@ -567,23 +549,23 @@ def _moving(bodies: Sequence[Expr], index: Expr) -> set[Expr]:
 
 def _axes(node: Node) -> tuple[Sequence[Expr], Sequence[Expr]] | None:
     match node:
-        case Generate() | Scan() | Recurrence():
+        case graph.Generate() | graph.Scan() | graph.Recurrence():
             return node.shape, ()
-        case Fold() | StoringFold():
+        case graph.Fold() | graph.StoringFold():
             return node.outer, node.inner
-        case Permute():
+        case graph.Permute():
             return node.domain, ()
-        case Matmul():
+        case graph.Matmul():
             return (*node.batch, node.m, node.n), (node.k,)
     return None
 
 
-def _count(loop: Loop, known: Mapping[Expr, int]) -> int:
+def _count(loop: ex.Loop, known: Mapping[Expr, int]) -> int:
     found = evaluate(loop.count, known)
     return int(UNKNOWN_TRIP_COUNT) if found is None else max(found, 0)
 
 
-def _iterations(bodies: Iterable[Expr], counts: Mapping[Var, int]) -> dict[Expr, float]:
+def _iterations(bodies: Iterable[Expr], counts: Mapping[ex.Var, int]) -> dict[Expr, float]:
     """How often an output evaluates each expression: the iterations of the loops whose index or
     state it depends on; loop-invariant expressions are computed before the loop.
 
@@ -591,11 +573,11 @@ def _iterations(bodies: Iterable[Expr], counts: Mapping[Var, int]) -> dict[Expr,
     bodies = tuple(bodies)
     within: dict[Expr, frozenset[Expr]] = {}  # index and states that an expression depends on
     loops: dict[Expr, tuple[Expr, float]] = {}  # the loop of an index or state, and its iterations
-    for e in walk(bodies):
+    for e in ex.walk(bodies):
         found = frozenset().union(*(within[x] for x in (*e.args, *e.scoped)))
-        within[e] = (found | {e} if isinstance(e, Var) else found).difference(e.vars)
-        if isinstance(e, Loop | While):
-            iterations = counts[e.vars[0]] if isinstance(e, Loop) else UNKNOWN_TRIP_COUNT
+        within[e] = (found | {e} if isinstance(e, ex.Var) else found).difference(e.vars)
+        if isinstance(e, ex.Loop | ex.While):
+            iterations = counts[e.vars[0]] if isinstance(e, ex.Loop) else UNKNOWN_TRIP_COUNT
             loops.update((v, (e, iterations)) for v in e.vars)
     evaluated: set[Expr] = set()
     stack: list[Expr] = list(bodies)
@@ -603,21 +585,21 @@ def _iterations(bodies: Iterable[Expr], counts: Mapping[Var, int]) -> dict[Expr,
         e = stack.pop()
         if e not in evaluated:
             evaluated.add(e)
-            stack += e.scoped if isinstance(e, Read) else (*e.args, *e.scoped)
+            stack += e.scoped if isinstance(e, ex.Read) else (*e.args, *e.scoped)
     return {e: math.prod(dict(loops[v] for v in within[e] if v in loops).values(), start=1.0)
             for e in evaluated}  # fmt: skip
 
 
 def _is_of(e: Expr, access: Access) -> bool:
-    return isinstance(e, Read) and Leaf(e.node, e.component) == access.leaf
+    return isinstance(e, ex.Read) and Leaf(e.node, e.component) == access.leaf
 
 
 def _in_rows(access: Access, bodies: Sequence[Expr], rank: int) -> bool:
     """Whether all reads of an array have the domain's last axis as last index, and only there."""
-    last = Index(rank - 1)
+    last = ex.Index(rank - 1)
     return rank > 1 and all(
-        e.args[-1] is last and not any(last in walk((a,)) for a in e.args[:-1])
-        for e in walk(bodies) if _is_of(e, access)
+        e.args[-1] is last and not any(last in ex.walk((a,)) for a in e.args[:-1])
+        for e in ex.walk(bodies) if _is_of(e, access)
     )  # fmt: skip
 
 
@@ -661,7 +643,7 @@ def _numeric(access: Access, axes: Mapping[Expr, int], known: Mapping[Expr, int]
 def _computed(plain: Map, bodies: Sequence[Expr], axes: Mapping[Expr, int],
               known: Mapping[Expr, int]) -> Map:  # fmt: skip
     """A map that NumPy evaluates; random if it cannot."""
-    reads = [e for e in walk(bodies) if isinstance(e, Read)
+    reads = [e for e in ex.walk(bodies) if isinstance(e, ex.Read)
              and Leaf(e.node, e.component) == plain.leaf]  # fmt: skip
     counting = counters(bodies)
     computed = [e for e in reads if index_map(e.args, counting)[0] == COMPUTED]
@@ -685,12 +667,12 @@ def values_at(root: Expr, here: Mapping[Expr, Any], known: Mapping[Expr, int]) -
     """The value of an index expression over arrays of indices, by NumPy; KeyError if it depends on
     anything else."""
     found: dict[Expr, Any] = {}
-    for e in walk((root,)):
+    for e in ex.walk((root,)):
         if e in here:
             found[e] = here[e]
-        elif isinstance(e, Const):
+        elif isinstance(e, ex.Const):
             found[e] = e.value
-        elif isinstance(e, Apply):
+        elif isinstance(e, ex.Apply):
             found[e] = e.value([found[a] for a in e.args])
         else:
             found[e] = known[e]

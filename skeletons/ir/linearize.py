@@ -24,30 +24,14 @@ from typing import Protocol
 
 import numpy as np
 
-from treadle.dsl import simplify
-from treadle.dsl.expr import (
-    FALSE,
-    TRUE,
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Foreign,
-    Loop,
-    Proj,
-    Read,
-    Var,
-    While,
-    constant,
-    primitive,
-    walk,
-)
+from treadle.dsl import expr as ex, simplify
+from treadle.dsl.expr import Expr
 from treadle.dsl.types import ScalarType, bool_, int64
 
 from . import kernel as ir
 from .arithmetic import add, integer
 
-Value = Expr | tuple[Var, ...]
+Value = Expr | tuple[ex.Var, ...]
 
 #: Expressions deeper than this are cut by a Let, so that printers may recurse.
 _DEEPEST = 24
@@ -66,21 +50,23 @@ class Leaves(Protocol):
     def host_scalar(self, e: Expr) -> Expr | None:
         """The scalar of the kernel whose value is `e`, if there is one."""
 
-    def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
+    def read(self, read: ex.Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
         """The element of an array; may append statements to `into` (checks)."""
 
-    def exists(self, read: Read) -> bool:
+    def exists(self, read: ex.Read) -> bool:
         """Whether the element is there wherever an expression with this read is evaluated."""
 
-    def iterations(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
+    def iterations(
+        self, loop: ex.Loop, index: ex.Var, into: Linearizer
+    ) -> Sequence[Mapping[Expr, Expr]]:
         """The iterations from `index` on that one step of a loop does: the known values of each.
 
         The trip count is a multiple of their number; may append statements to `into`.
         """
 
 
-def zero(type_: ScalarType) -> Const:
-    return Const(np.zeros((), type_.numpy)[()], type_)
+def zero(type_: ScalarType) -> ex.Const:
+    return ex.Const(np.zeros((), type_.numpy)[()], type_)
 
 
 class Linearizer:
@@ -111,14 +97,14 @@ class Linearizer:
 
     def let(self, value: Expr, name: str = "t") -> Expr:
         """Name a value, unless it has a name or is a constant."""
-        if isinstance(value, Const | Var):
+        if isinstance(value, ex.Const | ex.Var):
             return value
-        var = Var(name, value.type)
+        var = ex.Var(name, value.type)
         self.append(ir.Let(var, value))
         return var
 
-    def declare(self, value: Expr, name: str) -> Var:
-        var = Var(name, value.type)
+    def declare(self, value: Expr, name: str) -> ex.Var:
+        var = ex.Var(name, value.type)
         self.append(ir.Declare(var, value))
         return var
 
@@ -139,10 +125,10 @@ class Linearizer:
             self.out, self._scope = outer, outer_scope
 
     @contextmanager
-    def loop(self, name: str | Var, start: Expr | int, stop: Expr | int, kind: str = "serial",
-             step: int = 1) -> Iterator[Var]:  # fmt: skip
+    def loop(self, name: str | ex.Var, start: Expr | int, stop: Expr | int, kind: str = "serial",
+             step: int = 1) -> Iterator[ex.Var]:  # fmt: skip
         """`for name in start .. stop`; yields the variable, the body is what is emitted inside."""
-        var = Var(name, int64) if isinstance(name, str) else name
+        var = ex.Var(name, int64) if isinstance(name, str) else name
         with self.body() as inside:
             yield var
         self.append(ir.For(var, integer(start), integer(stop), tuple(inside), kind, step))
@@ -152,9 +138,9 @@ class Linearizer:
         """`if condition`; without a test if the condition is a constant."""
         with self.body() as inside:
             yield
-        if condition is TRUE:
+        if condition is ex.TRUE:
             self.append(*inside)
-        elif condition is not FALSE:
+        elif condition is not ex.FALSE:
             self.append(ir.If(condition, tuple(inside)))
 
     @contextmanager
@@ -169,9 +155,9 @@ class Linearizer:
         """The other side of the `when(condition)` just emitted."""
         with self.body() as inside:
             yield
-        if condition is FALSE:
+        if condition is ex.FALSE:
             self.append(*inside)
-        elif condition is not TRUE:
+        elif condition is not ex.TRUE:
             last = self.out[-1]
             assert isinstance(last, ir.If) and last.condition is condition
             self.out[-1] = ir.If(condition, last.then, tuple(inside))
@@ -181,7 +167,7 @@ class Linearizer:
     def emit(self, roots: Sequence[Expr], named: bool = False) -> tuple[Expr, ...]:
         """The kernel expressions of `roots`, evaluated here; with `named`, each is a variable."""
         needed = self._unconditional(roots)
-        order = [e for e in walk(roots, self._is_new) if self._is_new(e)]
+        order = [e for e in ex.walk(roots, self._is_new) if self._is_new(e)]
         uses = Counter([*roots, *(child for e in order for child in e.args + e.scoped)])
         for node in order:
             if node in needed and self._find(node) is None:
@@ -232,26 +218,26 @@ class Linearizer:
         elements of arrays that several of these read on one side, if they exist in any case.
         """
         needed = self._reach(roots, set())
-        waiting = [e for e in needed if isinstance(e, Cond)]
+        waiting = [e for e in needed if isinstance(e, ex.Cond)]
         while waiting:
             common = self._common(waiting.pop(), needed)
             new = self._reach(common, needed)
             needed |= new
-            waiting += [e for e in new if isinstance(e, Cond)]
-        conditionals = [e for e in needed if isinstance(e, Cond)]
+            waiting += [e for e in new if isinstance(e, ex.Cond)]
+        conditionals = [e for e in needed if isinstance(e, ex.Cond)]
         return needed | self._read_by_several(conditionals, needed)
 
-    def _read_by_several(self, conditionals: Sequence[Cond], known: set[Expr]) -> set[Expr]:
+    def _read_by_several(self, conditionals: Sequence[ex.Cond], known: set[Expr]) -> set[Expr]:
         """The elements that more than one conditional reads and that exist without a condition:
         loaded once, and without the masks of vectors."""
         if len(conditionals) < 2:
             return set()
         sides = (self._reach((*c.then, *c.other), known) for c in conditionals)
         uses = Counter(e for side in sides for e in side
-                       if isinstance(e, Read) and self.leaves.exists(e))  # fmt: skip
+                       if isinstance(e, ex.Read) and self.leaves.exists(e))  # fmt: skip
         return self._reach([e for e, number in uses.items() if number > 1], known)
 
-    def _common(self, cond: Cond, known: set[Expr]) -> set[Expr]:
+    def _common(self, cond: ex.Cond, known: set[Expr]) -> set[Expr]:
         """What both sides of `cond` need."""
         sides = [self._reach(cond.then, known), self._reach(cond.other, known)]
         for _ in range(_NESTED_CONDITIONS):
@@ -260,7 +246,7 @@ class Linearizer:
                 return shared
             grown = False
             for side in sides:
-                for inner in [e for e in side if isinstance(e, Cond)]:
+                for inner in [e for e in side if isinstance(e, ex.Cond)]:
                     more = self._reach(inner.then, known) & self._reach(inner.other, known)
                     if not more <= side:
                         side |= more
@@ -273,26 +259,28 @@ class Linearizer:
 
     def _compute(self, node: Expr, uses: int) -> None:
         match node:
-            case Const():
-                made: Value = Const(node.value, node.type) if node.weak else node
-            case Apply():
+            case ex.Const():
+                made: Value = ex.Const(node.value, node.type) if node.weak else node
+            case ex.Apply():
                 made = self._apply(node)
-            case Read():
+            case ex.Read():
                 made = self.leaves.read(node, tuple(self._value(a) for a in node.args), self)
             case ir.Load():
                 made = ir.Load(node.buffer, self._value(node.index))
-            case Proj():
+            case ex.Proj():
                 state = self._memo[node.args[0]]
                 assert isinstance(state, tuple)
                 made = state[node.which]
-            case Cond():
+            case ex.Cond():
                 made = self._cond(node)
-            case While():
+            case ex.While():
                 made = self._while(node)
-            case Loop():
+            case ex.Loop():
                 made = self._loop(node)
-            case Foreign():
-                made = Foreign(node.function, tuple(self._value(a) for a in node.args), node.type)
+            case ex.Foreign():
+                made = ex.Foreign(
+                    node.function, tuple(self._value(a) for a in node.args), node.type
+                )
             case _:
                 made = self.leaves.leaf(node)
         if isinstance(made, Expr):
@@ -303,15 +291,15 @@ class Linearizer:
             self._depth[made] = depth
         self._remember(node, made)
 
-    def _apply(self, node: Apply) -> Expr:
+    def _apply(self, node: ex.Apply) -> Expr:
         if node.op.name == "also":  # the other one was evaluated: its indices are tested
             return self._value(node.args[0])
         args = tuple(self._value(a) for a in node.args)
         if node.type.is_integer and node.op.name != "cast":
             return simplify.apply(node.op, args, node.type)  # bounds and positions fold
-        return Apply(node.op, args, node.type)
+        return ex.Apply(node.op, args, node.type)
 
-    def _cond(self, node: Cond) -> Value:
+    def _cond(self, node: ex.Cond) -> Value:
         predicate = self._value(node.args[0])
         if self._only_computes(node.then) and self._only_computes(node.other):
             with self.body() as inside:
@@ -324,20 +312,20 @@ class Linearizer:
         then_body = self._assigning(node.then, results)
         other_body = self._assigning(node.other, results)
         if not then_body:
-            predicate = simplify.apply(primitive("logical_not"), (predicate,), bool_)
+            predicate = simplify.apply(ex.primitive("logical_not"), (predicate,), bool_)
             then_body, other_body = other_body, ()
         if then_body:
             self.append(ir.If(predicate, then_body, other_body))
         return results
 
-    def _as_var(self, e: Expr) -> Var:
-        if isinstance(e, Var):
+    def _as_var(self, e: Expr) -> ex.Var:
+        if isinstance(e, ex.Var):
             return e
-        var = Var("chosen", e.type)
+        var = ex.Var("chosen", e.type)
         self.append(ir.Let(var, e))
         return var
 
-    def _assigning(self, values: Sequence[Expr], to: Sequence[Var]) -> ir.Body:
+    def _assigning(self, values: Sequence[Expr], to: Sequence[ex.Var]) -> ir.Body:
         """`to = values` in a new scope; the variables are already initialised with zeros."""
         with self.body() as inside:
             found = self.emit(values)
@@ -355,39 +343,39 @@ class Linearizer:
             if node in seen or self._find(node) is not None:
                 continue
             seen.add(node)
-            if isinstance(node, Apply):
+            if isinstance(node, ex.Apply):
                 cost += node.op.cost
-            elif isinstance(node, Cond):
+            elif isinstance(node, ex.Cond):
                 cost += 1.0
-            elif isinstance(node, Read | ir.Load | While | Loop | Foreign):
+            elif isinstance(node, ex.Read | ir.Load | ex.While | ex.Loop | ex.Foreign):
                 return False
             if cost > _CHEAP_SIDE:
                 return False
             stack.extend(node.args + node.scoped)
         return True
 
-    def _state(self, variables: Sequence[Var], init: Sequence[Expr]) -> tuple[
-            Var, ...]:  # fmt: skip
+    def _state(self, variables: Sequence[ex.Var], init: Sequence[Expr]) -> tuple[
+            ex.Var, ...]:  # fmt: skip
         return tuple(self.declare(self._value(e), v.name)
                      for v, e in zip(variables, init, strict=True))  # fmt: skip
 
-    def _step(self, values: Sequence[Expr], state: Sequence[Var]) -> None:
+    def _step(self, values: Sequence[Expr], state: Sequence[ex.Var]) -> None:
         """Assign all next values at once: each sees the old state."""
         found = self.emit(values)
         if len(found) > 1:
             stale = set(state)
             found = tuple(
-                e if isinstance(e, Const) or (isinstance(e, Var) and e not in stale)
+                e if isinstance(e, ex.Const) or (isinstance(e, ex.Var) and e not in stale)
                 else self._renamed(e) for e in found
             )  # fmt: skip
         self.append(*(ir.Assign(v, e) for v, e in zip(state, found, strict=True) if v is not e))
 
-    def _renamed(self, e: Expr) -> Var:
-        var = Var("next", e.type)
+    def _renamed(self, e: Expr) -> ex.Var:
+        var = ex.Var("next", e.type)
         self.append(ir.Let(var, e))
         return var
 
-    def _while(self, node: While) -> Value:
+    def _while(self, node: ex.While) -> Value:
         results = self._state(node.vars, node.args)
         state: dict[Expr, Expr] = dict(zip(node.vars, results, strict=True))
         with self.body(state) as before:
@@ -397,29 +385,29 @@ class Linearizer:
         self.append(ir.While(tuple(before), condition, tuple(inside)))
         return results
 
-    def _loop(self, node: Loop) -> Value:
+    def _loop(self, node: ex.Loop) -> Value:
         count = self._value(node.count)
         results = self._state(node.vars[1:], node.args[1:])
         state: dict[Expr, Expr] = dict(zip(node.vars[1:], results, strict=True))
-        index = Var(node.vars[0].name, node.vars[0].type)
+        index = ex.Var(node.vars[0].name, node.vars[0].type)
         with self.body(state) as inside:
             iterations = self.leaves.iterations(node, index, self)
             for k, known in enumerate(iterations):
                 with self.when_always({node.vars[0]: add(index, k), **known}):
                     self._step(node.scoped, results)
-        self.append(ir.For(index, constant(0), count, tuple(inside), step=len(iterations)))
+        self.append(ir.For(index, ex.constant(0), count, tuple(inside), step=len(iterations)))
         return results
 
 
 def _is_plain(e: Expr) -> bool:
     """Whether repeating `e` is free: names, constants, short index arithmetic."""
-    if isinstance(e, Const | Var):
+    if isinstance(e, ex.Const | ex.Var):
         return True
     return (
-        isinstance(e, Apply)
+        isinstance(e, ex.Apply)
         and e.type.name == "int64"
         and e.op.name in ("add", "subtract", "multiply")
-        and all(isinstance(a, Const | Var) for a in e.args)
+        and all(isinstance(a, ex.Const | ex.Var) for a in e.args)
     )
 
 
@@ -430,16 +418,16 @@ def _name_for(e: Expr, otherwise: str = "t") -> str:
 def element_name(e: ir.Load) -> str:
     """A name for an element: `x_p` of x[p], `w_2_1` of w[2·n + 1], else `x_value`."""
     index: Expr = e.index
-    while isinstance(index, Apply) and index.op.name == "cast":
+    while isinstance(index, ex.Apply) and index.op.name == "cast":
         index = index.args[0]
-    if isinstance(index, Var):
+    if isinstance(index, ex.Var):
         return f"{e.buffer.name}_{index.name}"
     terms: list[str] = []
-    while isinstance(index, Apply) and index.op.name == "add":
+    while isinstance(index, ex.Apply) and index.op.name == "add":
         index, last = index.args
         terms.append(_factor(last))
     terms.append(_factor(index))
-    if not isinstance(index, Const) and len(terms) == 1:
+    if not isinstance(index, ex.Const) and len(terms) == 1:
         terms.insert(0, "0")
     if "" in terms:
         return f"{e.buffer.name}_value"
@@ -448,8 +436,8 @@ def element_name(e: ir.Load) -> str:
 
 def _factor(e: Expr) -> str:
     """The number in `c`, `n·c` or `n1`, an extent; empty for anything else."""
-    if isinstance(e, Var) and re.fullmatch(r"n\d+", e.name):
+    if isinstance(e, ex.Var) and re.fullmatch(r"n\d+", e.name):
         return "1"
-    if isinstance(e, Apply) and e.op.name == "multiply" and isinstance(e.args[0], Var):
+    if isinstance(e, ex.Apply) and e.op.name == "multiply" and isinstance(e.args[0], ex.Var):
         e = e.args[1]
-    return str(int(e.value)) if isinstance(e, Const) and int(e.value) >= 0 else ""
+    return str(int(e.value)) if isinstance(e, ex.Const) and int(e.value) >= 0 else ""

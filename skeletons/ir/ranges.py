@@ -15,21 +15,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from treadle.dsl import expr as ex
 from treadle.dsl.analysis.bounds import Intervals, Range, monotonic, whole
 from treadle.dsl.analysis.polynomial import Polynomial, arithmetic
-from treadle.dsl.expr import (
-    Apply,
-    Const,
-    Expr,
-    Extent,
-    Param,
-    Var,
-    conjuncts,
-    constant,
-    substitute,
-    unknown,
-    walk,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.primitives import convert
 from treadle.dsl.types import int64
 
@@ -66,10 +55,10 @@ class Ranges:
     def __init__(self, kernel: ir.Kernel) -> None:
         self._hosts = kernel.hosts
         self._numbers, self._small = _Numbers(self._hosts), Intervals()
-        self._variables: dict[Var, Span] = {v: (v, v) for v in kernel.scalars if v.type == int64}
-        self._variables[kernel.task] = (constant(0), at.subtract(kernel.tasks, 1))
+        self._variables: dict[ex.Var, Span] = {v: (v, v) for v in kernel.scalars if v.type == int64}
+        self._variables[kernel.task] = (ex.constant(0), at.subtract(kernel.tasks, 1))
         if kernel.thread is not None:
-            self._variables[kernel.thread] = (constant(0), constant(kernel.threads - 1))
+            self._variables[kernel.thread] = (ex.constant(0), ex.constant(kernel.threads - 1))
         self._memo: dict[Expr, Span] = {}
         self._computed: dict[Expr, bool] = {}
         bound = Counter(
@@ -86,8 +75,8 @@ class Ranges:
         lanes = {s.var for s in ir.statements(kernel.body)
                  if isinstance(s, ir.For) and s.kind == "vector"}  # fmt: skip
         #: Variables that depend on a SIMD lane.
-        self.varying = varying_variables(kernel.body, lanes) if lanes else set[Var]()
-        assigned: dict[Var, list[Expr]] = {}
+        self.varying = varying_variables(kernel.body, lanes) if lanes else set[ex.Var]()
+        assigned: dict[ex.Var, list[Expr]] = {}
         for s in ir.statements(kernel.body):
             if isinstance(s, ir.Declare | ir.Assign) and s.var.type == int64:
                 assigned.setdefault(s.var, []).append(s.value)
@@ -119,7 +108,9 @@ class Ranges:
         found = self.of(e)
         if found is None:
             return False
-        return not any(isinstance(b, Const) and not LEAST <= int(b.value) <= LARGEST for b in found)
+        return not any(
+            isinstance(b, ex.Const) and not LEAST <= int(b.value) <= LARGEST for b in found
+        )
 
     def is_natural(self, e: Expr) -> bool:
         """Whether an expression over scalars is known to be non-negative."""
@@ -133,7 +124,7 @@ class Ranges:
         return self._numbers.range(e)[0]
 
     @property
-    def assumed(self) -> dict[Var, int]:
+    def assumed(self) -> dict[ex.Var, int]:
         """The guessed lower bounds of scalars, which have to be tested."""
         return self._numbers.assumed
 
@@ -169,29 +160,29 @@ class Ranges:
     def is_host(self, e: Expr) -> bool:
         """Whether the host can compute `e`."""
         known = self._computed
-        for x in unknown((e,), known):
+        for x in ex.unknown((e,), known):
             known[x] = all(known[a] for a in x.args) and (
-                isinstance(x, Const | Apply) or x in self._hosts)  # fmt: skip
+                isinstance(x, ex.Const | ex.Apply) or x in self._hosts)  # fmt: skip
         return known[e]
 
     def of_scalars(self, e: Expr) -> Expr | None:
         """`e` over the kernel's scalars alone, if the host can compute it."""
         found = e
         while not self.is_host(found):
-            values = {v: self._given[v] for v in walk((found,)) if v in self._given}
+            values = {v: self._given[v] for v in ex.walk((found,)) if v in self._given}
             if not values:
                 return None
-            (found,) = substitute((found,), values)
-            if sum(1 for _ in walk((found,))) > _LARGE:
+            (found,) = ex.substitute((found,), values)
+            if sum(1 for _ in ex.walk((found,))) > _LARGE:
                 return None
         return found
 
     def _linear(self, e: Expr) -> Polynomial[Expr]:
         """A linear combination of variables and opaque expressions."""
-        if isinstance(e, Const):
+        if isinstance(e, ex.Const):
             return Polynomial.number(int(e.value))
-        if isinstance(e, Apply) and (e.op.name in ("add", "subtract") or (
-                e.op.name == "multiply" and isinstance(e.args[1], Const))):  # fmt: skip
+        if isinstance(e, ex.Apply) and (e.op.name in ("add", "subtract") or (
+                e.op.name == "multiply" and isinstance(e.args[1], ex.Const))):  # fmt: skip
             found = arithmetic(e.op.name, [self._linear(a) for a in e.args])
             assert found is not None
             return found
@@ -217,11 +208,11 @@ class Ranges:
     def _below(self, tested: dict[Expr, None]) -> set[Expr]:
         """Expressions that are at most LARGEST because subexpressions in `tested` are."""
         found: set[Expr] = set()
-        for e in walk(tested):
+        for e in ex.walk(tested):
             known = [a in found or a in tested for a in e.args]
-            if isinstance(e, Const):
+            if isinstance(e, ex.Const):
                 follows = int(e.value) <= LARGEST
-            elif not isinstance(e, Apply):
+            elif not isinstance(e, ex.Apply):
                 follows = False
             elif e.op.name == "minimum":
                 follows = any(known)
@@ -231,7 +222,7 @@ class Ranges:
                 follows = known[0] and all(self.is_natural(a) for a in e.args)
             else:
                 last = e.args[-1]
-                follows = (e.op.name == "add" and known[0] and isinstance(last, Const)
+                follows = (e.op.name == "add" and known[0] and isinstance(last, ex.Const)
                            and int(last.value) <= 0)  # fmt: skip
             if follows:
                 found.add(e)
@@ -240,17 +231,17 @@ class Ranges:
     def _above(self, tested: dict[Expr, None]) -> set[Expr]:
         """Expressions that are at least LEAST because subexpressions in `tested` are."""
         found: set[Expr] = set()
-        for e in walk(tested):
+        for e in ex.walk(tested):
             known = [a in found or a in tested for a in e.args]
             last = e.args[-1] if e.args else e
             follows = self.is_natural(e)
-            if isinstance(e, Const):
+            if isinstance(e, ex.Const):
                 follows = int(e.value) >= LEAST
-            elif isinstance(e, Apply) and e.op.name == "minimum":
+            elif isinstance(e, ex.Apply) and e.op.name == "minimum":
                 follows |= all(known)
-            elif isinstance(e, Apply) and e.op.name == "maximum":
+            elif isinstance(e, ex.Apply) and e.op.name == "maximum":
                 follows |= any(known)
-            elif isinstance(e, Apply) and e.op.name == "add" and isinstance(last, Const):
+            elif isinstance(e, ex.Apply) and e.op.name == "add" and isinstance(last, ex.Const):
                 natural = self.is_natural(e.args[0]) and int(last.value) >= LEAST
                 follows |= natural or (int(last.value) >= 0 and known[0])
             if follows:
@@ -271,7 +262,7 @@ class Ranges:
             for inner in ir.children(s):
                 self._body(inner)
 
-    def _bind(self, v: Var, found: Span) -> None:
+    def _bind(self, v: ex.Var, found: Span) -> None:
         self._variables[v] = None if v in self.repeated else found
 
     def _iterations(self, start: Expr, stop: Expr) -> Span:
@@ -293,20 +284,20 @@ class Ranges:
         return low, high
 
     def _find(self, e: Expr) -> Span:
-        if isinstance(e, Const):
+        if isinstance(e, ex.Const):
             return e, e
-        if isinstance(e, Var):
+        if isinstance(e, ex.Var):
             return self._variables.get(e)
-        if not isinstance(e, Apply):
+        if not isinstance(e, ex.Apply):
             return None
         if e.op.name == "cast":
             (source,) = e.args
             if isinstance(source, ir.Load) and source.buffer.below is not None:
-                return constant(0), at.maximum(at.subtract(source.buffer.below, 1), 0)
+                return ex.constant(0), at.maximum(at.subtract(source.buffer.below, 1), 0)
             if source.type.is_inexact or source.type.bits >= 64:
                 return None
             low, high = self._small.range(source)
-            return constant(low), constant(high)
+            return ex.constant(low), ex.constant(high)
         if e.op.name == "select":
             return self._union([self.of(a) for a in e.args[1:]])
         if e.op.name == "left_shift":
@@ -315,12 +306,12 @@ class Ranges:
                 return found
         if e.op.name == "bitwise_and":
             for mask, other in (e.args, e.args[::-1]):
-                if isinstance(mask, Const) and int(mask.value) >= 0:
+                if isinstance(mask, ex.Const) and int(mask.value) >= 0:
                     found = self.of(other)
                     if found is None or not self.is_natural(found[0]) or _is_data(found):
-                        return constant(0), mask
+                        return ex.constant(0), mask
                     small = int(mask.value) <= LARGEST
-                    return constant(0), at.minimum(found[1], mask) if small else found[1]
+                    return ex.constant(0), at.minimum(found[1], mask) if small else found[1]
         args = [self.of(a) for a in e.args]
         known = [a for a in args if a is not None]
         if len(known) < len(args):
@@ -336,40 +327,40 @@ class Ranges:
             return self._binary(e.op.name, *known)
         return None
 
-    def _clamped(self, e: Apply) -> Span:
+    def _clamped(self, e: ex.Apply) -> Span:
         """The range of min(max(x, low), high) for any x."""
         inner, high = e.args[0], self.of(e.args[1])
-        if high is None or not (isinstance(inner, Apply) and inner.op.name == "maximum"):
+        if high is None or not (isinstance(inner, ex.Apply) and inner.op.name == "maximum"):
             return None
         low = next((r for r in map(self.of, inner.args) if r is not None), None)
         return None if low is None else (at.minimum(low[0], high[0]), high[1])
 
-    def _shifted_back(self, e: Apply) -> Span:
+    def _shifted_back(self, e: ex.Apply) -> Span:
         """The range of (y >> 2·s) << s, which curves use: at most y, for any s."""
         inner, back = e.args
-        if isinstance(inner, Var):
+        if isinstance(inner, ex.Var):
             inner = self._given.get(inner, inner)
-        if not (isinstance(inner, Apply) and inner.op.name == "right_shift"):
+        if not (isinstance(inner, ex.Apply) and inner.op.name == "right_shift"):
             return None
         source, forth = self.of(inner.args[0]), self._host(inner.args[1])
-        twice = isinstance(forth, Apply) and forth.op.name == "multiply" and (
-            forth.args == (self._host(back), constant(2)))  # fmt: skip
+        twice = isinstance(forth, ex.Apply) and forth.op.name == "multiply" and (
+            forth.args == (self._host(back), ex.constant(2)))  # fmt: skip
         if not twice or source is None or not self.is_natural(source[0]):
             return None
-        return constant(0), source[1]
+        return ex.constant(0), source[1]
 
     def _host(self, e: Expr) -> Expr | None:
         """The expression that the host computes a scalar from."""
-        return self._hosts.get(e) if isinstance(e, Var) else None
+        return self._hosts.get(e) if isinstance(e, ex.Var) else None
 
     def _unary(self, name: str, a: Bounds) -> Span:
         if _is_data(a):
             return None
         match name:
             case "absolute":
-                return constant(0), at.maximum(at.subtract(0, a[0]), a[1])
+                return ex.constant(0), at.maximum(at.subtract(0, a[0]), a[1])
             case "sign":
-                return constant(-1), constant(1)
+                return ex.constant(-1), ex.constant(1)
         return None
 
     def _binary(self, name: str, a: Bounds, b: Bounds) -> Span:
@@ -379,26 +370,26 @@ class Ranges:
             case "quot" | "rem" if self.is_natural(a[0]) and self.is_natural(b[0]):
                 return self._divided("floor_divide" if name == "quot" else "remainder", a, b)
             case "right_shift" if self.is_natural(a[0]):
-                if isinstance(b[0], Const) and b[0] is b[1] and 0 <= int(b[0].value) < 32:
+                if isinstance(b[0], ex.Const) and b[0] is b[1] and 0 <= int(b[0].value) < 32:
                     by = 1 << int(b[0].value)
                     return at.floor_divide(a[0], by), at.floor_divide(a[1], by)
-                return constant(0), a[1]
+                return ex.constant(0), a[1]
         if _is_data(a) or _is_data(b):
             return None
         match name:
             case "multiply":
                 return self._product(a, b)
             case "left_shift":
-                if isinstance(b[0], Const) and b[0] is b[1] and 0 <= int(b[0].value) < 32:
-                    factor = constant(1 << int(b[0].value))
+                if isinstance(b[0], ex.Const) and b[0] is b[1] and 0 <= int(b[0].value) < 32:
+                    factor = ex.constant(1 << int(b[0].value))
                     return self._product(a, (factor, factor))
                 least, most = self._small.range(b[0])[0], self._small.range(b[1])[1]
                 if 0 <= least <= most < 32 and self.is_natural(a[0]):
                     return at.multiply(a[0], 1 << least), at.multiply(a[1], 1 << most)
             case "bitwise_and" if self.is_natural(a[0]) and self.is_natural(b[0]):
-                return constant(0), at.minimum(a[1], b[1])
+                return ex.constant(0), at.minimum(a[1], b[1])
             case "bitwise_or" | "bitwise_xor" if self.is_natural(a[0]) and self.is_natural(b[0]):
-                return constant(0), at.add(a[1], b[1])
+                return ex.constant(0), at.add(a[1], b[1])
         return None
 
     def _product(self, a: Bounds, b: Bounds) -> Span:
@@ -426,12 +417,12 @@ class Ranges:
             high = at.maximum(at.subtract(b[1], 1), 0)
             if a is not None and self.is_natural(a[0]):
                 high = at.minimum(a[1], high)
-            return constant(0), high
+            return ex.constant(0), high
         if a is None:
             return None
         least = at.maximum(b[0], 1)
         if self.is_natural(a[0]):
-            return constant(0), at.floor_divide(a[1], least)
+            return ex.constant(0), at.floor_divide(a[1], least)
         return at.minimum(a[0], 0), at.maximum(a[1], 0)
 
 
@@ -441,46 +432,46 @@ class _Numbers(Intervals):
     def __init__(self, hosts: Mapping[Expr, Expr]) -> None:
         super().__init__()
         self.hosts = hosts
-        self.assumed: dict[Var, int] = {}
+        self.assumed: dict[ex.Var, int] = {}
 
     def enters(self, e: Expr) -> bool:
-        return isinstance(e, Apply) and e.type == int64 and e.op.name != "cast"
+        return isinstance(e, ex.Apply) and e.type == int64 and e.op.name != "cast"
 
-    def result(self, e: Apply, found: Range) -> Range:
+    def result(self, e: ex.Apply, found: Range) -> Range:
         return found
 
     def leaf(self, e: Expr) -> Range:
-        if isinstance(e, Var) and (guess := self._guess(e)) is not None:
+        if isinstance(e, ex.Var) and (guess := self._guess(e)) is not None:
             self.assumed[e] = guess
             return guess, int64.highest
-        of = e.args[0].type if isinstance(e, Apply) and e.op.name == "cast" else e.type
+        of = e.args[0].type if isinstance(e, ex.Apply) and e.op.name == "cast" else e.type
         return whole(int64 if of.is_inexact else of)
 
-    def _guess(self, v: Var) -> int | None:
+    def _guess(self, v: ex.Var) -> int | None:
         """A lower bound of a scalar computed from extents other than 0, at most 1.
 
         Integer arguments of the program count as extents.  This is a guess that has to be tested.
         """
         host = self.hosts.get(v)
-        known = Const | Extent | Param | Apply
-        if host is None or not all(isinstance(x, known) for x in walk((host,))):
+        known = ex.Const | ex.Extent | ex.Param | ex.Apply
+        if host is None or not all(isinstance(x, known) for x in ex.walk((host,))):
             return None
-        if any(x.type.is_inexact for x in walk((host,))):
+        if any(x.type.is_inexact for x in ex.walk((host,))):
             return None
-        rest = any(isinstance(x, Apply) and x.op.name == "remainder" for x in walk((host,)))
+        rest = any(isinstance(x, ex.Apply) and x.op.name == "remainder" for x in ex.walk((host,)))
         return min(0 if rest else 1, _sample(host))
 
 
 def _sample(host: Expr) -> int:
     """The least value of a host expression if all extents are the same, for some extents."""
     values: dict[Expr, Any] = {}
-    for x in walk((host,)):
-        if isinstance(x, Extent | Param):
+    for x in ex.walk((host,)):
+        if isinstance(x, ex.Extent | ex.Param):
             values[x] = convert(np.asarray(_SAMPLES), x.type)
-        elif isinstance(x, Const):
+        elif isinstance(x, ex.Const):
             values[x] = x.value
         else:
-            assert isinstance(x, Apply)
+            assert isinstance(x, ex.Apply)
             values[x] = x.value([values[a] for a in x.args])
     return int(np.min(values[host]))
 
@@ -498,10 +489,10 @@ def _guards(kernel: ir.Kernel) -> dict[Expr, Expr]:
             continue
         bounds = [
             e.args
-            for e in conjuncts(s.condition)
-            if isinstance(e, Apply) and e.op.name == "less" and e.args[0].type == int64
-            and isinstance(e.args[0], Var) and e.args[0] not in changed
-            and (e.args[1] in kernel.scalars or isinstance(e.args[1], Const))
+            for e in ex.conjuncts(s.condition)
+            if isinstance(e, ex.Apply) and e.op.name == "less" and e.args[0].type == int64
+            and isinstance(e.args[0], ex.Var) and e.args[0] not in changed
+            and (e.args[1] in kernel.scalars or isinstance(e.args[1], ex.Const))
         ]  # fmt: skip
         if bounds:
             inside = Counter(chain(uses[id(s)], *(uses[id(t)] for t in ir.statements(s.then))))
@@ -513,11 +504,11 @@ def _guards(kernel: ir.Kernel) -> dict[Expr, Expr]:
 
 def _variables(roots: Iterable[Expr]) -> list[Expr]:
     """The variables of each of some expressions, with repetitions."""
-    return [e for root in roots for e in walk((root,)) if isinstance(e, Var)]
+    return [e for root in roots for e in ex.walk((root,)) if isinstance(e, ex.Var)]
 
 
 def _is_data(r: Bounds) -> bool:
-    return any(isinstance(b, Const) and abs(int(b.value)) > _DATA for b in r)
+    return any(isinstance(b, ex.Const) and abs(int(b.value)) > _DATA for b in r)
 
 
 def _parts(e: Expr, name: str, found: dict[Expr, None]) -> None:
@@ -528,11 +519,11 @@ def _parts(e: Expr, name: str, found: dict[Expr, None]) -> None:
         if e in seen:
             continue
         seen.add(e)
-        if isinstance(e, Apply) and e.op.name == name:
+        if isinstance(e, ex.Apply) and e.op.name == name:
             stack += e.args
         elif (
-            isinstance(e, Apply) and e.op.name == "add" and name == "maximum"
-            and isinstance(e.args[1], Const) and -_SLACK < int(e.args[1].value) < 0
+            isinstance(e, ex.Apply) and e.op.name == "add" and name == "maximum"
+            and isinstance(e.args[1], ex.Const) and -_SLACK < int(e.args[1].value) < 0
         ):  # fmt: skip
             stack.append(e.args[0])  # slightly stronger, but the same in many tests
         else:

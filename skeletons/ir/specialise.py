@@ -13,19 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from treadle.dsl.expr import (
-    Apply,
-    Const,
-    Expr,
-    Extent,
-    Loop,
-    Proj,
-    Read,
-    constant,
-    rewrite,
-    substitute,
-    walk,
-)
+from treadle.dsl import expr as ex
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Check, Node
 
 #: The maximum number of iterations that are unrolled, over all loops.
@@ -41,14 +30,14 @@ def computed(node: Node) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def counting_extents(node: Node) -> dict[Extent, int]:
+def counting_extents(node: Node) -> dict[ex.Extent, int]:
     """The extents that are trip counts of loops in a kernel's expressions, inner loops first, with
     the operations of an iteration, but for those of indices."""
-    found: dict[Extent, int] = {}
-    for e in walk(computed(node)):
-        if isinstance(e, Loop) and isinstance(e.count, Extent):
-            body = walk(e.scoped, lambda e: not isinstance(e, Read))
-            operations = sum(isinstance(e, Apply) for e in body)
+    found: dict[ex.Extent, int] = {}
+    for e in ex.walk(computed(node)):
+        if isinstance(e, ex.Loop) and isinstance(e.count, ex.Extent):
+            body = ex.walk(e.scoped, lambda e: not isinstance(e, ex.Read))
+            operations = sum(isinstance(e, ex.Apply) for e in body)
             found[e.count] = max(operations, found.get(e.count, 0))
     return found
 
@@ -58,16 +47,18 @@ def unroll(most: int | None = None) -> Callable[[Expr], Expr]:
     results: dict[Expr, tuple[Expr, ...]] = {}
 
     def change(e: Expr) -> Expr:
-        if not isinstance(e, Proj) or not isinstance(e.args[0], Loop):
+        if not isinstance(e, ex.Proj) or not isinstance(e.args[0], ex.Loop):
             return e
         loop = e.args[0]
-        if not isinstance(loop.count, Const) or (most is not None and int(loop.count.value) > most):
+        if not isinstance(loop.count, ex.Const) or (
+            most is not None and int(loop.count.value) > most
+        ):
             return e
         if loop not in results:
             state = loop.args[1:]
             for k in range(int(loop.count.value)):
-                known = zip(loop.vars, (constant(k), *state), strict=True)
-                state = substitute(loop.scoped, dict[Expr, Expr](known))
+                known = zip(loop.vars, (ex.constant(k), *state), strict=True)
+                state = ex.substitute(loop.scoped, dict[Expr, Expr](known))
             results[loop] = state
         return results[loop][e.which]
 
@@ -80,18 +71,18 @@ def specialise(node: Node, sizes: Mapping[Expr, int]) -> Node:
     Shapes do not change: an extent of the node is an extent of its results."""
     if not sizes:
         return node
-    known: dict[Expr, Expr] = {e: constant(n) for e, n in sizes.items()}
+    known: dict[Expr, Expr] = {e: ex.constant(n) for e, n in sizes.items()}
     change, memo = unroll(MOST_ITERATIONS), dict[Expr, Expr]()
     changes: dict[str, Any] = {}
     for name in node.computed:
         value = getattr(node, name)
         if isinstance(value, Expr):
-            changes[name] = rewrite(substitute((value,), known), change, memo)[0]
+            changes[name] = ex.rewrite(ex.substitute((value,), known), change, memo)[0]
         elif value:
-            changes[name] = rewrite(substitute(value, known), change, memo)
+            changes[name] = ex.rewrite(ex.substitute(value, known), change, memo)
     for e in (e for o in node.outputs for e in o.shape if e not in known):
-        (derived,) = substitute((e,), known)
-        if isinstance(derived, Const) and derived is not e:
+        (derived,) = ex.substitute((e,), known)
+        if isinstance(derived, ex.Const) and derived is not e:
             known[e] = derived
     facts = tuple(Check(e, n, "{left} is {right}") for e, n in known.items())
     return node.with_(**changes, checks=(*node.checks, *facts))

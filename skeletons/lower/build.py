@@ -17,26 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from treadle.dsl import simplify
+from treadle.dsl import expr as ex, simplify
 from treadle.dsl.analysis.polynomial import MOST_TERMS
 from treadle.dsl.analysis.updates import reads_own
-from treadle.dsl.expr import (
-    TRUE,
-    Apply,
-    Const,
-    Expr,
-    Extent,
-    Foreign,
-    Index,
-    Loop,
-    Param,
-    Read,
-    Var,
-    While,
-    constant,
-    is_common_sum,
-    walk,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold, Generate, Input, Leaf, Node, Permute, Sequential
 from treadle.dsl.target import NATIVE, Target
 from treadle.dsl.types import ScalarType, int32, int64
@@ -130,7 +114,7 @@ class Equals:
         a, b = self.root(a), self.root(b)
         if a is b:
             return
-        if isinstance(b, Const):
+        if isinstance(b, ex.Const):
             a, b = b, a
         self.same[b] = a
 
@@ -150,13 +134,13 @@ class Builder:
     fits: dict[tuple[Order, tuple[Expr, ...]], None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._scalars: dict[Expr, Var] = {}
+        self._scalars: dict[Expr, ex.Var] = {}
         self.buffers: dict[Leaf, ir.Buffer] = {}
         self._names: set[str] = set()
         equals = Equals(self.node)
         self._same, self.root = equals.same, equals.root
         self._extents = 0
-        self._below: dict[Var, Expr] = {}
+        self._below: dict[ex.Var, Expr] = {}
         self._sites: dict[tuple[Node | str, int], int] = {}
         self._terms: dict[Expr, int] = {}
         #: What an update reads of the elements that it writes: it reads them where it writes them,
@@ -182,16 +166,16 @@ class Builder:
     def is_one(self, e: Expr) -> bool:
         """Whether an extent is certainly 1."""
         root = self.root(e)
-        return isinstance(root, Const) and int(root.value) == 1
+        return isinstance(root, ex.Const) and int(root.value) == 1
 
     def scalar(self, host: Expr, name: str) -> Expr:
         """A host expression as a scalar of the kernel (a constant stays one)."""
         host = self.root(host)
-        if isinstance(host, Const):
-            return Const(host.value, host.type) if host.weak else host
+        if isinstance(host, ex.Const):
+            return ex.Const(host.value, host.type) if host.weak else host
         found = self._scalars.get(host)
         if found is None:
-            found = self._scalars[host] = Var(self._unique(name), host.type)
+            found = self._scalars[host] = ex.Var(self._unique(name), host.type)
         return found
 
     def is_scalar(self, variable: Expr) -> bool:
@@ -202,7 +186,7 @@ class Builder:
         """An extent as a scalar: `n0`, `n1` … for those of arrays, `name` for a computed one."""
         found = self.host_scalar(host)
         if found is None:
-            if isinstance(host, Extent):
+            if isinstance(host, ex.Extent):
                 name = f"n{self._extents}"
                 self._extents += 1
             found = self.scalar(host, name)
@@ -212,7 +196,7 @@ class Builder:
         """Extents as scalars; `names` for those that are computed."""
         return tuple(self.extent(e, *names[k : k + 1]) for k, e in enumerate(host))
 
-    def node_shape(self, read: Read) -> tuple[Expr, ...]:
+    def node_shape(self, read: ex.Read) -> tuple[Expr, ...]:
         """The extents of the array read, registered as scalars for expressions that use them."""
         shape = read.node.outputs[read.component].shape
         self.shape(shape)
@@ -263,17 +247,17 @@ class Builder:
 
     def local(self, name: str, types: Sequence[ScalarType], size: int) -> tuple[ir.Buffer, ...]:
         """Buffers private to a task (CPU) or to a thread (GPU)."""
-        return tuple(ir.Buffer(self._unique(name), t, "local", constant(size)) for t in types)
+        return tuple(ir.Buffer(self._unique(name), t, "local", ex.constant(size)) for t in types)
 
     def shared(self, name: str, types: Sequence[ScalarType], size: int) -> tuple[ir.Buffer, ...]:
         """Buffers of a GPU block."""
-        return tuple(ir.Buffer(self._unique(name), t, "shared", constant(size)) for t in types)
+        return tuple(ir.Buffer(self._unique(name), t, "shared", ex.constant(size)) for t in types)
 
     def position(self, leaf: Leaf, indices: Sequence[Expr]) -> Expr:
         """The position of an element in its buffer."""
         if leaf in self.context.strided:
             known = {axis: n for of, axis, n, _ in self.context.steps if of == leaf}
-            total: Expr = constant(0)
+            total: Expr = ex.constant(0)
             for axis, index in enumerate(indices):
                 step = known.get(axis) or self.scalar(Stride(leaf, axis), f"stride{axis}")
                 total = at.add(total, at.multiply(index, step))
@@ -289,39 +273,39 @@ class Builder:
     # --- the context of a Linearizer (protocol Leaves) ---
 
     def leaf(self, e: Expr) -> Expr:
-        if isinstance(e, Extent):
+        if isinstance(e, ex.Extent):
             return self.extent(e)
-        if isinstance(e, Param):
+        if isinstance(e, ex.Param):
             return self.scalar(e, _identifier(e.name))
         if isinstance(e, Stride):
             return self.scalar(e, f"stride{e.axis}")
-        if isinstance(e, Index):
+        if isinstance(e, ex.Index):
             raise AssertionError(f"Index({e.axis}) means nothing in {self.node!r} here")
         return e
 
     def host_scalar(self, e: Expr) -> Expr | None:
         if self._same and e in self._same:
             e = self.root(e)
-            if isinstance(e, Const):
+            if isinstance(e, ex.Const):
                 return e
         found: Expr | None = self._scalars.get(e)
-        if found is None and is_common_sum(e) and self._terms_of(e) > MOST_TERMS:
+        if found is None and ex.is_common_sum(e) and self._terms_of(e) > MOST_TERMS:
             # computed on the host
             found = self.scalar(e, "total")
         return found
 
     def _terms_of(self, e: Expr) -> int:
         """The number of element-invariant integer terms in the sum `e`; 1 if it is no sum."""
-        stack = [e] if is_common_sum(e) else []
+        stack = [e] if ex.is_common_sum(e) else []
         while stack:
             sum_ = stack[-1]
-            parts = [a for a in sum_.args if is_common_sum(a) and a not in self._terms]
+            parts = [a for a in sum_.args if ex.is_common_sum(a) and a not in self._terms]
             stack += parts
             if not parts:
                 self._terms[stack.pop()] = sum(self._terms.get(a, 1) for a in sum_.args)
         return self._terms.get(e, 1)
 
-    def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
+    def read(self, read: ex.Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
         if read.boundary is not None:
             raise AssertionError(
                 f"{read!r} was not resolved (transform.resolve): it may be outside"
@@ -329,47 +313,49 @@ class Builder:
         leaf = Leaf(read.node, read.component)
         buffer = self.input(leaf)
         if self.context.check and read not in self.safe:
-            indices = tuple(into.let(i, "at") if isinstance(i, Apply) else i for i in indices)
+            indices = tuple(into.let(i, "at") if isinstance(i, ex.Apply) else i for i in indices)
             ok = self.check_index(leaf.node, indices, leaf.shape, into)
-            if ok is not TRUE:
+            if ok is not ex.TRUE:
                 value = into.declare(zero(buffer.type), buffer.name)
                 load = ir.Load(buffer, self.position(leaf, indices))
                 into.append(ir.If(ok, (ir.Assign(value, load),)))
                 return value
         return ir.Load(buffer, self.position(leaf, indices))
 
-    def exists(self, read: Read) -> bool:
+    def exists(self, read: ex.Read) -> bool:
         """Whether a read is in range at every index of the domain, which a CPU does not leave,
         whatever the condition under which it stands."""
         if self.context.gpu or self.context.check or not isinstance(self.node, Generate | Fold):
             return False
         over = self.node.iteration_space()
         return read.boundary is None and all(
-            (isinstance(i, Const) and isinstance(n, Const) and 0 <= i.value < n.value)
-            or (isinstance(i, Index) and self.root(over[i.axis]) is self.root(n))
+            (isinstance(i, ex.Const) and isinstance(n, ex.Const) and 0 <= i.value < n.value)
+            or (isinstance(i, ex.Index) and self.root(over[i.axis]) is self.root(n))
             for i, n in zip(read.args, Leaf(read.node, read.component).shape, strict=True)
         )
 
-    def iterations(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
+    def iterations(
+        self, loop: ex.Loop, index: ex.Var, into: Linearizer
+    ) -> Sequence[Mapping[Expr, Expr]]:
         """A serial loop with no known properties."""
         return ({},)
 
     def stays_below(self, variable: Expr, extent: Expr) -> None:
         """A loop variable runs over 0 … extent − 1: reads at it along such an axis are in range."""
-        if isinstance(variable, Var):
+        if isinstance(variable, ex.Var):
             self._below[variable] = self.root(extent)
 
     def check_index(self, array: Node | str, indices: Sequence[Expr], shape: Sequence[Expr],
                     into: Linearizer) -> Expr:  # fmt: skip
         """Report every axis of an array (or of what errors call one) that is out of range; return
         the condition that none is."""
-        ok: Expr = TRUE
+        ok: Expr = ex.TRUE
         for axis, (index, host) in enumerate(zip(indices, shape, strict=True)):
-            if isinstance(index, Var) and self._below.get(index) is self.root(host):
+            if isinstance(index, ex.Var) and self._below.get(index) is self.root(host):
                 continue
             extent = self.extent(host)
             inside = at.in_range(index, extent)
-            if inside is TRUE:
+            if inside is ex.TRUE:
                 continue
             inside = into.let(inside, "ok")
             into.append(ir.Report(inside, self._site(array, axis), index, extent))
@@ -410,7 +396,7 @@ class Builder:
 
     # --- finished kernels ---
 
-    def kernel(self, suffix: str, tasks: Expr, task: Var, body: ir.Body, *,
+    def kernel(self, suffix: str, tasks: Expr, task: ex.Var, body: ir.Body, *,
                comments: Iterable[str] = (), **gpu: Any) -> ir.Kernel:  # fmt: skip
         """A kernel with the buffers and scalars that `body` uses.
 
@@ -427,13 +413,13 @@ class Builder:
             buffers.update(dict.fromkeys(ir.written(s)))
             if isinstance(s, ir.LoadVector | ir.Fetch | ir.FetchUpdate):
                 buffers[s.buffer] = None
-        for e in walk(roots):
+        for e in ex.walk(roots):
             if isinstance(e, ir.Load):
                 buffers[e.buffer] = None
         order = {b: k for k, b in enumerate(self._all_buffers())}
         used = sorted(buffers, key=lambda b: order.get(b, len(order)))
         roots += [b.size for b in used]
-        free = {e for e in walk(roots) if isinstance(e, Var)}
+        free = {e for e in ex.walk(roots) if isinstance(e, ex.Var)}
         scalars = [(v, h) for h, v in self._scalars.items() if v in free]
         return ir.Kernel(
             name=kernel_name(self.node, suffix),
@@ -462,7 +448,7 @@ class Builder:
                   if isinstance(s, ir.StoreVector) and s.buffer in offsets}  # fmt: skip
         conditions = [at.equal(at.remainder(at.product(row), n), 0) for n in sorted(widths)]
         body = _displaced(body, offsets)
-        body = body if valid is TRUE else (ir.If(valid, body),)
+        body = body if valid is ex.TRUE else (ir.If(valid, body),)
         return (*first.out, *body), conditions
 
     def _all_buffers(self) -> list[ir.Buffer]:
@@ -519,16 +505,16 @@ def element_cost(roots: Iterable[Expr]) -> float:
     """The cost of an element in additions; a loop body counts as 16 iterations.  What is the same
     for all elements is computed before them."""
     total = 0.0
-    nodes = list(walk(roots))
+    nodes = list(ex.walk(roots))
     looped: set[Expr] = set()
     for e in nodes:
-        if isinstance(e, While | Loop):
-            looped.update(walk(e.scoped))
+        if isinstance(e, ex.While | ex.Loop):
+            looped.update(ex.walk(e.scoped))
     for e in nodes:
-        cost = 1.0 if isinstance(e, Read) else 0.0
-        if isinstance(e, Apply) and e.varies:
+        cost = 1.0 if isinstance(e, ex.Read) else 0.0
+        if isinstance(e, ex.Apply) and e.varies:
             cost = e.op.cost
-        elif isinstance(e, Foreign):
+        elif isinstance(e, ex.Foreign):
             cost = 50.0
         total += cost * (16.0 if e in looped else 1.0)
     return total
@@ -542,19 +528,21 @@ def takes_vectors(roots: Iterable[Expr]) -> bool:
     """Whether elements are so costly that it pays to compute some of them in vectors and to hold
     them, where they would be computed one by one or again: those with loops, or with functions as
     costly as an exponential."""
-    return any(isinstance(e, While | Loop | Foreign)
-               or (isinstance(e, Apply) and e.varies and e.op.cost >= FUNCTION)
-               for e in walk(roots))  # fmt: skip
+    return any(isinstance(e, ex.While | ex.Loop | ex.Foreign)
+               or (isinstance(e, ex.Apply) and e.varies and e.op.cost >= FUNCTION)
+               for e in ex.walk(roots))  # fmt: skip
 
 
 def flop_count(roots: Iterable[Expr]) -> float:
     """The number of arithmetic operations per element, index arithmetic excluded."""
-    return sum(e.op.cost for e in walk(roots) if isinstance(e, Apply) and e.type.name != "int64")
+    return sum(
+        e.op.cost for e in ex.walk(roots) if isinstance(e, ex.Apply) and e.type.name != "int64"
+    )
 
 
 def element_bytes(roots: Sequence[Expr], outputs: Sequence[ScalarType]) -> int:
     """Bytes moved per element, counting each array read once."""
-    read = {Leaf(e.node, e.component) for e in walk(roots) if isinstance(e, Read) and e.args}
+    read = {Leaf(e.node, e.component) for e in ex.walk(roots) if isinstance(e, ex.Read) and e.args}
     return sum(leaf.type.bytes for leaf in read) + sum(t.bytes for t in outputs)
 
 

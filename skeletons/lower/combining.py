@@ -10,22 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from treadle.dsl import simplify
+from treadle.dsl import expr as ex, simplify
 from treadle.dsl.analysis.combines import identities, is_commutative
-from treadle.dsl.expr import (
-    TRUE,
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Extent,
-    Index,
-    Param,
-    Proj,
-    Var,
-    rewrite,
-    walk,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Combine
 
 from ..ir import arithmetic as at
@@ -48,30 +35,30 @@ def arithmetic(combine: Combine, builder: Builder) -> Combine:
     guard nothing evaluate both sides."""
 
     def change(e: Expr) -> Expr:
-        if isinstance(e, Param | Extent):
+        if isinstance(e, ex.Param | ex.Extent):
             return builder.scalar(e, "number")
-        if isinstance(e, Proj) and isinstance(e.args[0], Cond):
+        if isinstance(e, ex.Proj) and isinstance(e.args[0], ex.Cond):
             cond = e.args[0]
             sides = cond.then[e.which], cond.other[e.which]
-            if all(isinstance(x, Const | Var | Apply) for x in walk(sides)):
+            if all(isinstance(x, ex.Const | ex.Var | ex.Apply) for x in ex.walk(sides)):
                 return simplify.select(cond.args[0], *sides)
         return e
 
-    results = rewrite(combine.results, change)
+    results = ex.rewrite(combine.results, change)
     return combine if results == combine.results else replace(combine, results=results)
 
 
 def is_arithmetic(combine: Combine) -> bool:
     """Whether each result is one short expression of the operands, without reads or statements."""
-    parts = list(walk(combine.results))
+    parts = list(ex.walk(combine.results))
     return len(parts) <= LARGEST and all(
-        isinstance(e, Const | Var | Apply) and not _tests(e) for e in parts
+        isinstance(e, ex.Const | ex.Var | ex.Apply) and not _tests(e) for e in parts
     )
 
 
 def _tests(e: Expr) -> bool:
     """Whether the combination checks the index of an otherwise unused read."""
-    return isinstance(e, Apply) and e.op.name == "also"
+    return isinstance(e, ex.Apply) and e.op.name == "also"
 
 
 def apply_combine(into: Linearizer, combine: Combine, left: Sequence[Expr],
@@ -87,7 +74,7 @@ def apply_combine(into: Linearizer, combine: Combine, left: Sequence[Expr],
         return into.emit(combine.results, named=named)
 
 
-def accumulate(into: Linearizer, combine: Combine, accumulators: Sequence[Var],
+def accumulate(into: Linearizer, combine: Combine, accumulators: Sequence[ex.Var],
                values: Sequence[Expr], swapped: bool = False) -> None:  # fmt: skip
     """`accumulators = combine(accumulators, values)`; `swapped`: combine(values, accumulators)."""
     left, right = (values, accumulators) if swapped else (accumulators, values)
@@ -97,7 +84,7 @@ def accumulate(into: Linearizer, combine: Combine, accumulators: Sequence[Var],
     into.append(*(Assign(a, r) for a, r in zip(accumulators, results, strict=True)))
 
 
-def declare(into: Linearizer, values: Sequence[Expr], name: str = "total") -> tuple[Var, ...]:
+def declare(into: Linearizer, values: Sequence[Expr], name: str = "total") -> tuple[ex.Var, ...]:
     return tuple(into.declare(v, name) for v in values)
 
 
@@ -105,7 +92,7 @@ def zeros(combine: Combine) -> Values:
     return tuple(zero(r.type) for r in combine.results)
 
 
-def reduce_range(into: Linearizer, combine: Combine, accumulators: Sequence[Var], start: Expr,
+def reduce_range(into: Linearizer, combine: Combine, accumulators: Sequence[ex.Var], start: Expr,
                  stop: Expr, element: Elements, name: str = "k", serial: bool = False,
                  long: bool = False) -> None:  # fmt: skip
     """Accumulate elements start … stop − 1 from the left.
@@ -114,7 +101,7 @@ def reduce_range(into: Linearizer, combine: Combine, accumulators: Sequence[Var]
     unless `serial`.
     """
     if is_commutative(combine) and not serial:
-        k = Var(name, start.type)
+        k = ex.Var(name, start.type)
         with into.body() as inside:
             values = element(into, k)
         into.append(
@@ -127,7 +114,7 @@ def reduce_range(into: Linearizer, combine: Combine, accumulators: Sequence[Var]
 
 def fold_range(into: Linearizer, combine: Combine, start: Expr, stop: Expr, element: Elements,
                name: str = "k", serial: bool = False, long: bool = False
-               ) -> tuple[Var, ...]:  # fmt: skip
+               ) -> tuple[ex.Var, ...]:  # fmt: skip
     """The combination of elements start … stop − 1; an identity or zeros if there are none.
 
     Starts from the identity if there is one, otherwise from the first element.
@@ -144,12 +131,12 @@ def fold_range(into: Linearizer, combine: Combine, start: Expr, stop: Expr, elem
     return total
 
 
-def assign(into: Linearizer, variables: Sequence[Var], values: Sequence[Expr]) -> None:
+def assign(into: Linearizer, variables: Sequence[ex.Var], values: Sequence[Expr]) -> None:
     into.append(*(Assign(v, e) for v, e in zip(variables, values, strict=True)))
 
 
-def join(into: Linearizer, combine: Combine, total: Sequence[Var], values: Sequence[Expr], *,
-         first: Expr | None = None, known: Expr = TRUE) -> None:  # fmt: skip
+def join(into: Linearizer, combine: Combine, total: Sequence[ex.Var], values: Sequence[Expr], *,
+         first: Expr | None = None, known: Expr = ex.TRUE) -> None:  # fmt: skip
     """`accumulate`, but `assign` where `first` holds, or `known` does not: to no total yet."""
     if first is not None:
         with into.when(first):
@@ -187,20 +174,20 @@ def compute(into: Linearizer, buffers: Sequence[Buffer], indices: Sequence[Expr]
             extents: Sequence[Expr], roots: Sequence[Expr], position: Expr | None = None
             ) -> None:  # fmt: skip
     """Compute the element at `indices`, and store it there or at a position."""
-    with into.when_always({Index(k): i for k, i in enumerate(indices)}):
+    with into.when_always({ex.Index(k): i for k, i in enumerate(indices)}):
         values = into.emit(roots)
         put(into, buffers, at.linear(indices, extents) if position is None else position, values)
 
 
-def copied(into: Linearizer, v: Expr) -> Var:
+def copied(into: Linearizer, v: Expr) -> ex.Var:
     """The current value of a variable that is assigned to later."""
-    var = Var("before", v.type)
+    var = ex.Var("before", v.type)
     into.append(Let(var, v))
     return var
 
 
 def fold_serial(into: Linearizer, combine: Combine, start: Expr, stop: Expr, element: Elements,
-                name: str = "k") -> tuple[Var, ...]:  # fmt: skip
+                name: str = "k") -> tuple[ex.Var, ...]:  # fmt: skip
     """Elements start … stop − 1 (at least one), one after the other."""
     total = declare(into, element(into, start))
     with into.loop(name, at.add(start, 1), stop) as k:
@@ -209,7 +196,7 @@ def fold_serial(into: Linearizer, combine: Combine, start: Expr, stop: Expr, ele
 
 
 def fold_tree(into: Linearizer, combine: Combine, count: Expr, partial: Elements
-              ) -> tuple[Var, ...]:  # fmt: skip
+              ) -> tuple[ex.Var, ...]:  # fmt: skip
     """Partial results 0 … count − 1 (at least one), in order, in groups of GROUP."""
     total = declare(into, zeros(combine))
     with into.loop("group", 0, count, step=GROUP) as group:
@@ -220,7 +207,7 @@ def fold_tree(into: Linearizer, combine: Combine, count: Expr, partial: Elements
 
 
 def fold_partials(into: Linearizer, combine: Combine, count: Expr, partial: Elements,
-                  exact: bool) -> tuple[Var, ...]:  # fmt: skip
+                  exact: bool) -> tuple[ex.Var, ...]:  # fmt: skip
     """`fold_tree`, or `Reduce` for operators that commute; if they are `exact`, a loop, whose code
     is the shortest."""
     if identities(combine) is not None:
@@ -229,7 +216,7 @@ def fold_partials(into: Linearizer, combine: Combine, count: Expr, partial: Elem
 
 
 def fold_runs(into: Linearizer, combine: Combine, start: Expr, stop: Expr, run: Elements
-              ) -> tuple[Var, ...]:  # fmt: skip
+              ) -> tuple[ex.Var, ...]:  # fmt: skip
     """Results of runs start … stop − 1, in order; an identity or zeros if there are none."""
     neutral = identities(combine)
     total = declare(into, neutral if neutral is not None else zeros(combine))

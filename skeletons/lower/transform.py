@@ -11,27 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from treadle.dsl import expr as ex
 from treadle.dsl.analysis.borders import Inside
 from treadle.dsl.analysis.polynomial import Polynomial, affine_forms, variables
-from treadle.dsl.expr import (
-    TRUE,
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Extent,
-    Index,
-    Loop,
-    Param,
-    Proj,
-    Read,
-    Var,
-    constant,
-    rewrite,
-    split_constant,
-    substitute,
-    walk,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Leaf, Shape, is_identity_read
 from treadle.dsl.operations.indexing.row_major import delinear, linear
 from treadle.dsl.operations.stencils import resolve_index
@@ -43,13 +26,13 @@ from .build import Builder
 
 
 def has_boundary(roots: Iterable[Expr]) -> bool:
-    return any(isinstance(e, Read) and e.boundary is not None for e in walk(roots))
+    return any(isinstance(e, ex.Read) and e.boundary is not None for e in ex.walk(roots))
 
 
 # --- boundaries ------------------------------------------------------------------------------
 
 
-def resolve_axes(read: Read, axes: Sequence[int]) -> Expr:
+def resolve_axes(read: ex.Read, axes: Sequence[int]) -> Expr:
     """`w[i − 1, j]` → equivalent plain reads, for indices that may be out of range on `axes`.
 
     Indices on other axes are in range.  With all axes this is `stencils.resolve_read`.
@@ -57,30 +40,30 @@ def resolve_axes(read: Read, axes: Sequence[int]) -> Expr:
     shape = read.node.outputs[read.component].shape
     if read.boundary in ("constant", "function"):
         inside = at.both(*(at.in_range(read.args[k], shape[k]) for k in axes))
-        plain = Read(read.node, read.component, read.args)
-        if inside is TRUE:
+        plain = ex.Read(read.node, read.component, read.args)
+        if inside is ex.TRUE:
             return plain
         mapping: dict[Expr, Expr] = dict(zip(read.vars, read.args, strict=bool(read.vars)))
-        (outside,) = substitute(read.scoped, mapping)
-        return Proj(Cond(inside, (plain,), (outside,)), 0)
+        (outside,) = ex.substitute(read.scoped, mapping)
+        return ex.Proj(ex.Cond(inside, (plain,), (outside,)), 0)
     index = list(read.args)
     for k in axes:
         index[k] = resolve_index(str(read.boundary), read.args[k], shape[k])
-    return Read(read.node, read.component, tuple(index))
+    return ex.Read(read.node, read.component, tuple(index))
 
 
-def indices_in_range(roots: Iterable[Expr], axes: Callable[[Read], Iterable[int]]
+def indices_in_range(roots: Iterable[Expr], axes: Callable[[ex.Read], Iterable[int]]
                     ) -> dict[Expr, Expr]:  # fmt: skip
     """Map resolved indices to the original indices, for the `axes` on which a read is in range.
 
     Kernels also use them as values, where a stencil contains producers that use their indices."""
     found: dict[Expr, Expr] = {}
-    for e in walk(roots):
-        if isinstance(e, Read) and e.boundary not in (None, "constant", "function"):
+    for e in ex.walk(roots):
+        if isinstance(e, ex.Read) and e.boundary not in (None, "constant", "function"):
             shape = e.node.outputs[e.component].shape
             for k in axes(e):
                 index = resolve_index(str(e.boundary), e.args[k], shape[k])
-                if not isinstance(index, Const):  # the 0 of one element is ambiguous
+                if not isinstance(index, ex.Const):  # the 0 of one element is ambiguous
                     found[index] = e.args[k]
     return found
 
@@ -89,12 +72,12 @@ def unresolved(roots: Sequence[Expr], domain: Shape, builder: Builder) -> tuple[
     """`roots` with a boundary for every read of neighbours at resolved indices, also in rows of
     arrays of more axes, whose other indices are in range (`Builder.inside`)."""
     found: dict[Expr, Expr] = {}
-    for e in walk(roots):
-        made = neighbour(e, domain) if isinstance(e, Read) and domain else e
+    for e in ex.walk(roots):
+        made = neighbour(e, domain) if isinstance(e, ex.Read) and domain else e
         if made is not e:
             found[e] = made
             builder.inside[made] = set(range(len(made.args) - len(domain)))
-    return rewrite(roots, lambda e: e, found) if found else tuple(roots)
+    return ex.rewrite(roots, lambda e: e, found) if found else tuple(roots)
 
 
 def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
@@ -104,33 +87,33 @@ def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
     An axis that is read at the index variable of a `domain` axis of equal extent is safe as well.
     The plain reads made here are in range by construction, so checked mode does not test them.
     """
-    own = {e for e in walk(roots) if isinstance(e, Read) and e.boundary is None}
-    for e in walk(roots):
-        if isinstance(e, Read) and e.scoped:  # a boundary function may read the same element
-            beyond = substitute(e.scoped, dict(zip(e.vars, e.args, strict=bool(e.vars))))
-            own.update(r for r in walk(beyond) if isinstance(r, Read) and r.boundary is None)
+    own = {e for e in ex.walk(roots) if isinstance(e, ex.Read) and e.boundary is None}
+    for e in ex.walk(roots):
+        if isinstance(e, ex.Read) and e.scoped:  # a boundary function may read the same element
+            beyond = ex.substitute(e.scoped, dict(zip(e.vars, e.args, strict=bool(e.vars))))
+            own.update(r for r in ex.walk(beyond) if isinstance(r, ex.Read) and r.boundary is None)
     safe = safe or Safe({})
     memo: dict[Expr, Expr] = {}
     numbers = indices_in_range(roots, lambda e: safe.axes.get(e, ()))
     within = Inside(safe.extents)
 
     def change(e: Expr) -> Expr:
-        if not isinstance(e, Read) or e.boundary is None:
+        if not isinstance(e, ex.Read) or e.boundary is None:
             return within(numbers.get(e, e))
         shape = builder.node_shape(e)
         axes = [
             k for k, (index, extent) in enumerate(zip(e.args, shape, strict=True))
             if k not in safe.axes.get(e, ()) and k not in builder.inside.get(e, ()) and not (
-                isinstance(index, Index) and index.axis < len(domain)
+                isinstance(index, ex.Index) and index.axis < len(domain)
                 and builder.same(domain[index.axis], extent))
         ]  # fmt: skip
         made = resolve_axes(e, axes)
-        inner = made if isinstance(made, Read) else made.args[0].scoped[0]  # Proj(Cond(…))
+        inner = made if isinstance(made, ex.Read) else made.args[0].scoped[0]  # Proj(Cond(…))
         if inner not in own:
             builder.safe.add(inner)
         return made
 
-    return flat_reads(rewrite(roots, change, memo), builder)
+    return flat_reads(ex.rewrite(roots, change, memo), builder)
 
 
 @dataclass(frozen=True)
@@ -138,7 +121,7 @@ class Safe:
     """What is in range: `axes` of boundary reads, and indices that were resolved on axes of the
     domain of these `extents` (`dsl/analysis/borders.py`)."""
 
-    axes: Mapping[Read, set[int]]
+    axes: Mapping[ex.Read, set[int]]
     extents: Mapping[Expr, Expr] = field(default_factory=dict)
 
 
@@ -154,19 +137,19 @@ class Interior:
 
     low: list[Expr]
     high: list[Expr]
-    axes: dict[Read, dict[int, int]] = field(default_factory=dict)
+    axes: dict[ex.Read, dict[int, int]] = field(default_factory=dict)
     positions: dict[int, Expr] = field(default_factory=dict)
 
     def safe(self, domain_axes: Iterable[int]) -> Safe:
         """What is in range inside the box on `domain_axes`."""
         wanted = set(domain_axes)
         axes = {r: {a for a, k in m.items() if k in wanted} for r, m in self.axes.items()}
-        return Safe(axes, {Index(k): n for k, n in self.positions.items() if k in wanted})
+        return Safe(axes, {ex.Index(k): n for k, n in self.positions.items() if k in wanted})
 
 
 def inside(roots: Sequence[Expr], domain: Shape) -> tuple[Expr, ...]:
     """`roots` with the original indices, before they were resolved at the borders of `domain`."""
-    return Inside({Index(k): n for k, n in enumerate(domain)}).of(roots)
+    return Inside({ex.Index(k): n for k, n in enumerate(domain)}).of(roots)
 
 
 def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior | None:
@@ -175,20 +158,20 @@ def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior
     A read at  i_k + r  along an axis of extent n is in range for  −min r ≤ i_k < n − max r,
     where r may hold run-time constants and indices of counted loops.
     """
-    within = Inside({Index(k): n for k, n in enumerate(domain)})
+    within = Inside({ex.Index(k): n for k, n in enumerate(domain)})
     roots = within.of(roots)
-    reads = [e for e in walk(roots) if isinstance(e, Read) and e.boundary is not None]
+    reads = [e for e in ex.walk(roots) if isinstance(e, ex.Read) and e.boundary is not None]
     if not (reads or within.low):
         return None
     forms = affine_forms(roots)
-    counts = {e.vars[0]: e.count for e in walk(roots) if isinstance(e, Loop)}
-    lows: list[dict[Expr, int]] = [{constant(0): 0} for _ in domain]
+    counts = {e.vars[0]: e.count for e in ex.walk(roots) if isinstance(e, ex.Loop)}
+    lows: list[dict[Expr, int]] = [{ex.constant(0): 0} for _ in domain]
     highs: list[dict[tuple[Expr, Expr], int]] = [{} for _ in domain]
     found = Interior([], [])
     for k, n in enumerate(domain):
-        if Index(k) in within.low:
-            lows[k][constant(0)] = min(within.low[Index(k)], 0)
-            highs[k][builder.root(n), constant(0)] = within.high[Index(k)]
+        if ex.Index(k) in within.low:
+            lows[k][ex.constant(0)] = min(within.low[ex.Index(k)], 0)
+            highs[k][builder.root(n), ex.constant(0)] = within.high[ex.Index(k)]
             found.positions[k] = n
     for read in reads:
         spans: dict[int, tuple[int, _Span]] = {}
@@ -208,7 +191,7 @@ def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior
     if not (found.axes or found.positions):
         return None
     for k, n in enumerate(domain):
-        low: Expr = constant(0)
+        low: Expr = ex.constant(0)
         for base, least in lows[k].items():
             low = at.maximum(low, at.subtract(-least, base))
         high = builder.root(n)
@@ -231,19 +214,19 @@ class _Span:
     high: int
 
 
-def _span(form: Polynomial[Expr], counts: dict[Var, Expr]) -> _Span | None:
+def _span(form: Polynomial[Expr], counts: dict[ex.Var, Expr]) -> _Span | None:
     moving = variables(form)
-    axes = [t for t, c in moving.items() if isinstance(t, Index) and c == 1]
+    axes = [t for t, c in moving.items() if isinstance(t, ex.Index) and c == 1]
     others = [t for t in moving if t not in axes]
     if len(axes) != 1:
         return None
-    base: Expr = constant(0)
+    base: Expr = ex.constant(0)
     for monomial, c in form.terms.items():
         if monomial and monomial[0] not in moving:
             base = at.add(base, at.multiply(monomial[0], c))
     low = high = base
     for v in others:
-        count = counts.get(v) if isinstance(v, Var) else None
+        count = counts.get(v) if isinstance(v, ex.Var) else None
         if count is None or not is_host(count):
             return None
         last = at.multiply(at.subtract(count, 1), moving[v])
@@ -251,7 +234,7 @@ def _span(form: Polynomial[Expr], counts: dict[Var, Expr]) -> _Span | None:
             high = at.add(high, last)
         else:
             low = at.add(low, last)
-    parts = [split_constant(e) for e in (low, high)]
+    parts = [ex.split_constant(e) for e in (low, high)]
     (base_low, least), (base_high, most) = parts
     return _Span(axes[0].axis, base_low, least + form.constant, base_high, most + form.constant)
 
@@ -259,8 +242,9 @@ def _span(form: Polynomial[Expr], counts: dict[Var, Expr]) -> _Span | None:
 def is_host(e: Expr) -> bool:
     """Whether the host can compute a value before the kernel starts."""
     return all(
-        isinstance(x, Const | Extent | Param) or (bool(x.args) and not isinstance(x, Read))
-        for x in walk((e,))
+        isinstance(x, ex.Const | ex.Extent | ex.Param)
+        or (bool(x.args) and not isinstance(x, ex.Read))
+        for x in ex.walk((e,))
     )
 
 
@@ -272,11 +256,11 @@ def row_sharing(roots: Iterable[Expr], rank: int) -> float:
         return 0.0
     roots = tuple(roots)
     forms = affine_forms(roots)
-    row = Index(rank - 2)
+    row = ex.Index(rank - 2)
     positions: set[tuple[Any, ...]] = set()
     moved: list[tuple[Any, ...]] = []
-    for e in walk(roots):
-        if not isinstance(e, Read):
+    for e in ex.walk(roots):
+        if not isinstance(e, ex.Read):
             continue
         axes = [forms.get(index) for index in e.args]
         if not any(form is not None and form.coefficient(row) for form in axes):
@@ -288,7 +272,7 @@ def row_sharing(roots: Iterable[Expr], rank: int) -> float:
                 here.append(index)
                 there.append(index)
                 continue
-            turning = any(isinstance(v, Var) for v in form.atoms())
+            turning = any(isinstance(v, ex.Var) for v in form.atoms())
             here.append(form)
             there.append(form if turning else form + form.coefficient(row))
         positions.add(tuple(here))
@@ -306,15 +290,15 @@ def is_transposing(roots: Iterable[Expr], rank: int, builder: Builder | None = N
     if rank < 2:
         return False
     forms = affine_forms(roots)
-    last = Index(rank - 1)
-    for e in walk(roots):
-        if isinstance(e, Read) and len(e.args) >= 2:
+    last = ex.Index(rank - 1)
+    for e in ex.walk(roots):
+        if isinstance(e, ex.Read) and len(e.args) >= 2:
             row = None if builder is None else builder.row_axis(Leaf(e.node, e.component))
             row = len(e.args) - 1 if row is None else row
             maps = [f.atoms() if (f := forms.get(i)) is not None else set() for i in e.args]
             if last in maps[row]:
                 continue
-            if any(last in m for m in maps) and any(isinstance(v, Index) for v in maps[row]):
+            if any(last in m for m in maps) and any(isinstance(v, ex.Index) for v in maps[row]):
                 return True
     return False
 
@@ -333,23 +317,23 @@ def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, position: E
     """
     if has_boundary(roots):
         return None
-    own = {Index(k) for k in range(first, len(domain))}
-    whole = linear([Index(k) for k in range(first, len(domain))], domain[first:])
+    own = {ex.Index(k) for k in range(first, len(domain))}
+    whole = linear([ex.Index(k) for k in range(first, len(domain))], domain[first:])
     if len(own) > 1:
-        roots = flat_reads(rewrite(roots, lambda e: e, {whole: position}), builder)
+        roots = flat_reads(ex.rewrite(roots, lambda e: e, {whole: position}), builder)
     memo: dict[Expr, Expr] = {}
-    for e in walk(roots):
-        if isinstance(e, Read) and any(a in own for a in e.args):
+    for e in ex.walk(roots):
+        if isinstance(e, ex.Read) and any(a in own for a in e.args):
             if _linear_read(e, domain, first, builder):
                 memo[e] = _linear_load(e, len(own), builder, position)
             elif not divided:
                 return None
-    roots = rewrite(roots, lambda e: e, memo)
+    roots = ex.rewrite(roots, lambda e: e, memo)
     if divided:
         extents = [builder.root(n) for n in domain[first:]]
         positions = zip(range(first, len(domain)), delinear(position, tuple(extents)), strict=True)
-        return substitute(roots, {Index(k): e for k, e in positions})
-    return None if any(e in own for e in walk(roots)) else roots
+        return ex.substitute(roots, {ex.Index(k): e for k, e in positions})
+    return None if any(e in own for e in ex.walk(roots)) else roots
 
 
 def flat_reads(roots: Sequence[Expr], builder: Builder) -> tuple[Expr, ...]:
@@ -361,34 +345,34 @@ def flat_reads(roots: Sequence[Expr], builder: Builder) -> tuple[Expr, ...]:
         return tuple(roots)
 
     def change(e: Expr) -> Expr:
-        if not isinstance(e, Read) or e.boundary is not None or len(e.args) < 2:
+        if not isinstance(e, ex.Read) or e.boundary is not None or len(e.args) < 2:
             return e
         leaf = Leaf(e.node, e.component)
-        split = next((a for a in reversed(e.args) if isinstance(a, Apply)), None)
+        split = next((a for a in reversed(e.args) if isinstance(a, ex.Apply)), None)
         if split is None or split.op.name != "remainder" or leaf in builder.context.strided:
             return e
         if delinear(split.args[0], leaf.shape) != e.args:
             return e
         return Load(builder.input(leaf), split.args[0])
 
-    return rewrite(roots, change)
+    return ex.rewrite(roots, change)
 
 
-def _linear_read(e: Read, domain: Shape, first: int, builder: Builder) -> bool:
+def _linear_read(e: ex.Read, domain: Shape, first: int, builder: Builder) -> bool:
     leaf = Leaf(e.node, e.component)
     args, extents = _long_axes(e, builder)
     cut = len(args) - (len(domain) - first)
     if e.boundary is not None or leaf in builder.context.strided or cut < 0:
         return False
     tail = args[cut:]
-    if tail != tuple(Index(k) for k in range(first, len(domain))):
+    if tail != tuple(ex.Index(k) for k in range(first, len(domain))):
         return False
-    if any(x in set(tail) for x in walk(args[:cut])):
+    if any(x in set(tail) for x in ex.walk(args[:cut])):
         return False
     return all(builder.same(a, b) for a, b in zip(extents[cut:], domain[first:], strict=True))
 
 
-def _linear_load(read: Read, count: int, builder: Builder, position: Expr) -> Load:
+def _linear_load(read: ex.Read, count: int, builder: Builder, position: Expr) -> Load:
     args, axes = _long_axes(read, builder)
     cut = len(args) - count
     extents = builder.shape(axes)
@@ -396,11 +380,11 @@ def _linear_load(read: Read, count: int, builder: Builder, position: Expr) -> Lo
     return Load(builder.input(Leaf(read.node, read.component)), at.add(start, position))
 
 
-def _long_axes(read: Read, builder: Builder) -> tuple[tuple[Expr, ...], Shape]:
+def _long_axes(read: ex.Read, builder: Builder) -> tuple[tuple[Expr, ...], Shape]:
     """The indices and extents of a read array, but for axes of extent 1 that are read at 0."""
     shape = Leaf(read.node, read.component).shape
     kept = [k for k, n in enumerate(shape)
-            if not (read.args[k] == constant(0) and builder.is_one(n))]  # fmt: skip
+            if not (read.args[k] == ex.constant(0) and builder.is_one(n))]  # fmt: skip
     return tuple(read.args[k] for k in kept), tuple(shape[k] for k in kept)
 
 

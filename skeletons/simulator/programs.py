@@ -19,23 +19,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl import graph
+from treadle.dsl import expr as ex, graph
 from treadle.dsl.errors import ScheduleError
-from treadle.dsl.expr import (
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Extent,
-    Index,
-    Loop,
-    Param,
-    Proj,
-    Read,
-    Var,
-    constant,
-    walk,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.graphs.names import Names, address, operations
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.program import TracedProgram
@@ -80,7 +66,7 @@ def pattern_of(
     domain_of, inner, bodies = _parts(node)
     domain = tuple(int(host.value(e)) for e in domain_of)
     inside = tuple(int(host.value(e)) for e in inner)
-    reads = [e for e in walk(bodies) if isinstance(e, Read)]
+    reads = [e for e in ex.walk(bodies) if isinstance(e, ex.Read)]
     bases: dict[tuple[graph.Node, int], int] = {}
     placed: list[Placed] = []
     end = 0
@@ -91,7 +77,7 @@ def pattern_of(
             placed.append(Placed(_called(program, r.node), end, host.shape(r.node)))
             end += math.prod(host.shape(r.node))
     target = (
-        node.target if isinstance(node, graph.Permute) else tuple(map(Index, range(len(domain))))
+        node.target if isinstance(node, graph.Permute) else tuple(map(ex.Index, range(len(domain))))
     )
     made = host.shape(node) if isinstance(node, graph.Permute) else domain
     valid = node.valid if isinstance(node, graph.Permute) else None
@@ -251,7 +237,7 @@ class _Host:
     def evaluate(self, root: Expr, known: dict[Expr, Any]) -> Any:
         """`root` evaluated by NumPy, vectorised over `known`; both sides of a condition."""
         found: dict[Expr, Any] = dict(known)
-        for e in walk((root,)):
+        for e in ex.walk((root,)):
             if e not in found:
                 found[e] = self._one(e, found)
         if isinstance(found[root], ScheduleError):
@@ -261,28 +247,28 @@ class _Host:
     def _one(self, e: Expr, found: dict[Expr, Any]) -> Any:
         """The value of `e` from those of its operands in `found`; for a condition, the values of
         all its results; or the error if there is no value."""
-        if isinstance(e, Const):
+        if isinstance(e, ex.Const):
             return e.value
-        if isinstance(e, Extent):
+        if isinstance(e, ex.Extent):
             return np.int64(self.shape(e.node)[e.axis])
-        if isinstance(e, Param) and e.name in self.numbers:
+        if isinstance(e, ex.Param) and e.name in self.numbers:
             return np.asarray(self.numbers[e.name], e.type.numpy)
         values = [found[a] for a in e.args]
         for missing in values:
             if isinstance(missing, ScheduleError):
                 return missing
-        if isinstance(e, Apply):
+        if isinstance(e, ex.Apply):
             return e.value(values)
-        if isinstance(e, Cond):
+        if isinstance(e, ex.Cond):
             pairs = [(found[t], found[o]) for t, o in zip(e.then, e.other, strict=True)]
             return [_chosen_of(values[0], *pair) for pair in pairs]
-        if isinstance(e, Proj) and isinstance(e.args[0], Cond):
+        if isinstance(e, ex.Proj) and isinstance(e.args[0], ex.Cond):
             return values[0][e.which]
-        if isinstance(e, Read) and e.node in self.data:
+        if isinstance(e, ex.Read) and e.node in self.data:
             return self._read(e, values, found)
         return _unknown(e)
 
-    def _read(self, e: Read, index: list[Any], found: dict[Expr, Any]) -> Any:
+    def _read(self, e: ex.Read, index: list[Any], found: dict[Expr, Any]) -> Any:
         """The value that is read.  Out of range it is arbitrary: such a read is guarded."""
         data = self.data[e.node]
         inside: Any = np.True_
@@ -290,8 +276,8 @@ class _Host:
             if e.boundary in ("constant", "function"):
                 inside = inside & (index[k] >= 0) & (index[k] < extent)
             elif e.boundary is not None:
-                index[k] = self.evaluate(resolve_index(e.boundary, Index(0), constant(extent)),
-                                         {Index(0): index[k]})  # fmt: skip
+                within = resolve_index(e.boundary, ex.Index(0), ex.constant(extent))
+                index[k] = self.evaluate(within, {ex.Index(0): index[k]})
             index[k] = np.clip(index[k], 0, max(extent - 1, 0))
         if not data.size:
             return np.zeros(np.broadcast_shapes(*map(np.shape, index)), data.dtype)
@@ -312,10 +298,10 @@ def _chosen_of(p: Any, a: Any, b: Any) -> Any:
 
 
 def _unknown(e: Expr) -> ScheduleError:
-    if isinstance(e, Read):
+    if isinstance(e, ex.Read):
         return ScheduleError("an index depends on data, which the simulator does not have.",
                              hint="Give the arguments: arrays=….")  # fmt: skip
-    if isinstance(e, Param):
+    if isinstance(e, ex.Param):
         return ScheduleError(f"an index depends on the scalar argument {e.name!r}.",
                              hint="Write the number into the program.")  # fmt: skip
     return ScheduleError(
@@ -334,12 +320,12 @@ class _Store:
     base: int
 
 
-def _around(bodies: Sequence[Expr], reads: Sequence[Read]) -> dict[Read, list[Expr]]:
+def _around(bodies: Sequence[Expr], reads: Sequence[ex.Read]) -> dict[ex.Read, list[Expr]]:
     """The conditions and the trip counts of every `td.cond` and `td.loop` around a read."""
-    found: dict[Read, list[Expr]] = {r: [] for r in reads}
-    for c in walk(bodies):
-        if isinstance(c, Cond | Loop):
-            inside = set(walk(c.scoped))
+    found: dict[ex.Read, list[Expr]] = {r: [] for r in reads}
+    for c in ex.walk(bodies):
+        if isinstance(c, ex.Cond | ex.Loop):
+            inside = set(ex.walk(c.scoped))
             for r in reads:
                 if r in inside:
                     found[r].append(c.args[0])
@@ -356,18 +342,18 @@ def _either(a: Any, b: Any) -> Any:
 class _Addresses:
     """The addresses of a batch of outputs: reads in the order of the expression, then the store."""
 
-    def __init__(self, bodies: Sequence[Expr], reads: list[Read],
+    def __init__(self, bodies: Sequence[Expr], reads: list[ex.Read],
                  bases: dict[tuple[graph.Node, int], int], host: _Host, domain: tuple[int, ...],
                  inside: tuple[int, ...], store: _Store) -> None:  # fmt: skip
         self.reads, self.bases, self.host = reads, bases, host
         self.domain, self.inside, self.store = domain, inside, store
-        self.loops = {e.vars[0]: e for e in walk(bodies) if isinstance(e, Loop)}
+        self.loops = {e.vars[0]: e for e in ex.walk(bodies) if isinstance(e, ex.Loop)}
         self.bodies, self.around = bodies, _around(bodies, reads)
         self.loop_of = {r: self._loops_around(r) for r in reads}
 
-    def _loops_around(self, read: Read) -> tuple[Var, ...]:
+    def _loops_around(self, read: ex.Read) -> tuple[ex.Var, ...]:
         roots = (*read.args, *self.around[read])
-        used = {e for e in walk(roots) if isinstance(e, Var)}
+        used = {e for e in ex.walk(roots) if isinstance(e, ex.Var)}
         return tuple(v for v in self.loops if v in used)
 
     def __call__(self, points: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -375,7 +361,7 @@ class _Addresses:
         width = 1 + sum(self._iterations(r) for r in self.reads)
         return np.concatenate(parts) if parts else np.empty((0, width), np.int64)
 
-    def _iterations(self, read: Read) -> int:
+    def _iterations(self, read: ex.Read) -> int:
         count = math.prod(self.inside)
         for v in self.loop_of[read]:
             count *= int(self.host.value(self.loops[v].count))
@@ -383,7 +369,7 @@ class _Addresses:
 
     def _some(self, points: NDArray[np.int64]) -> NDArray[np.int64]:
         outputs, count = [points[:, k] for k in range(len(self.domain))], len(points)
-        groups: dict[tuple[Var, ...], list[Read]] = {}
+        groups: dict[tuple[ex.Var, ...], list[ex.Read]] = {}
         for r in self.reads:
             groups.setdefault(self.loop_of[r], []).append(r)
         columns: list[Any] = []
@@ -392,9 +378,9 @@ class _Addresses:
             sizes = (count, *self.inside, *counts)
             rank = len(sizes)
             known: dict[Expr, Any] = {
-                Index(k): o.reshape(-1, *[1] * (rank - 1)) for k, o in enumerate(outputs)
+                ex.Index(k): o.reshape(-1, *[1] * (rank - 1)) for k, o in enumerate(outputs)
             }
-            inner = (Index(len(outputs) + k) for k in range(len(self.inside)))
+            inner = (ex.Index(len(outputs) + k) for k in range(len(self.inside)))
             for axis, variable in enumerate((*inner, *loops), 1):
                 known[variable] = np.arange(sizes[axis]).reshape(-1, *[1] * (rank - 1 - axis))
             made = self._made(known) if any(self.around[r] for r in reads) else {}
@@ -403,7 +389,7 @@ class _Addresses:
         return np.concatenate([*columns, self._stored(outputs, count)[:, None]], 1)
 
     def _stored(self, outputs: list[Any], count: int) -> NDArray[np.int64]:
-        known: dict[Expr, Any] = {Index(k): o for k, o in enumerate(outputs)}
+        known: dict[Expr, Any] = {ex.Index(k): o for k, o in enumerate(outputs)}
         where = np.zeros(count, np.int64)
         exists = np.ones(count, np.bool_)
         if self.store.valid is not None:
@@ -418,13 +404,13 @@ class _Addresses:
         """The outputs and iterations that compute each expression: in a condition those of the
         chosen side, or of both if it is unknown; in a loop those with at least one iteration."""
         made: dict[Expr, Any] = dict.fromkeys(self.bodies, True)
-        for e in reversed(list(walk(self.bodies))):
+        for e in reversed(list(ex.walk(self.bodies))):
             m = made[e]
             sides = [m] * len(e.scoped)
-            if isinstance(e, Cond | Loop):
+            if isinstance(e, ex.Cond | ex.Loop):
                 with suppress(ScheduleError):
                     p = np.asarray(self.host.evaluate(e.args[0], known))
-                    if isinstance(e, Cond):
+                    if isinstance(e, ex.Cond):
                         sides = [p & m] * len(e.then) + [~p & m] * len(e.other)
                     else:
                         sides = [(p > 0) & m] * len(e.scoped)
@@ -432,7 +418,7 @@ class _Addresses:
                 made[child] = _either(made.get(child, False), there)
         return made
 
-    def _address(self, read: Read, known: dict[Expr, Any], sizes: tuple[int, ...],
+    def _address(self, read: ex.Read, known: dict[Expr, Any], sizes: tuple[int, ...],
                  made: Mapping[Expr, Any]) -> NDArray[np.int64]:  # fmt: skip
         """Addresses as an array of extents `sizes`: outputs, then iterations around the read."""
         shape = self.host.shape(read.node)

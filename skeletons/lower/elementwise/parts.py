@@ -14,23 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from treadle.dsl import expr as ex
 from treadle.dsl.analysis.polynomial import Forms, Polynomial, affine_forms
-from treadle.dsl.expr import (
-    FALSE,
-    TRUE,
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Extent,
-    Index,
-    Param,
-    Proj,
-    reads,
-    rewrite,
-    varies,
-    walk,
-)
+from treadle.dsl.expr import Expr
 
 from ...ir import arithmetic as at
 from ...ir.linearize import Linearizer
@@ -61,7 +47,7 @@ class Border:
 
     def needs(self) -> set[int]:
         """The axes that the bound depends on."""
-        return {t.axis for t, _ in self.terms if isinstance(t, Index)}
+        return {t.axis for t, _ in self.terms if isinstance(t, ex.Index)}
 
     def bound(self) -> Expr:
         if self.written is not None:
@@ -111,7 +97,7 @@ def _emit(into: Linearizer, builder: Builder, part: Split | Roots, indices: Mapp
     border = part.border
     host = border.bound()
     if border.needs():
-        with into.when_always({Index(k): i for k, i in indices.items()}):
+        with into.when_always({ex.Index(k): i for k, i in indices.items()}):
             bound = into.value(host, "bound")
     else:
         bound = builder.extent(host, "bound")
@@ -131,7 +117,7 @@ def _emit(into: Linearizer, builder: Builder, part: Split | Roots, indices: Mapp
 def parts(roots: Roots, axis: int, known: Collection[int]) -> Split | Roots:
     """The parts of a row along `axis`, given the indices of the axes `known`; `roots` if there is
     one part or too many."""
-    if not any(isinstance(e, Cond) for e in walk(roots)):
+    if not any(isinstance(e, ex.Cond) for e in ex.walk(roots)):
         return roots
     borders = _Borders()
     for k in range(axis + 1):  # no index is below 0
@@ -146,14 +132,14 @@ class _Division:
     def __init__(self, borders: _Borders, axis: int, known: Collection[int], roots: Roots) -> None:
         self.borders, self.axis, self.known = borders, axis, known
         self.parts = MOST_PARTS
-        self.size = MOST_WRITTEN * sum(1 for _ in walk(roots, varies))
+        self.size = MOST_WRITTEN * sum(1 for _ in ex.walk(roots, ex.varies))
 
     def of(self, roots: Roots) -> Split | Roots | None:
         """The parts; None if they exceed the limit."""
         border = self.borders.first(roots, self.axis, self.known)
         if border is None:
             self.parts -= 1
-            self.size -= sum(1 for _ in walk(roots, varies))
+            self.size -= sum(1 for _ in ex.walk(roots, ex.varies))
             return roots if self.parts >= 0 or self.size >= 0 else None
         below = self.of(self.borders.where(roots, border, True))
         if below is None:
@@ -170,7 +156,7 @@ def leaves_of(part: Split | Roots) -> list[Roots]:
 
 
 def _tests(e: Expr) -> list[Expr]:
-    if isinstance(e, Apply) and e.op.name in ("logical_and", "logical_or", "logical_not"):
+    if isinstance(e, ex.Apply) and e.op.name in ("logical_and", "logical_or", "logical_not"):
         return [t for a in e.args for t in _tests(a)]
     return [e]
 
@@ -185,7 +171,7 @@ class _Borders:
 
     def _of(self, e: Expr) -> tuple[Border, bool] | None:
         """A comparison as (border, whether it holds below it)."""
-        if not isinstance(e, Apply) or e.op.name not in _STRICT:
+        if not isinstance(e, ex.Apply) or e.op.name not in _STRICT:
             return None
         if e not in self.found:
             affine_forms(e.args, self.forms)
@@ -196,8 +182,8 @@ class _Borders:
         """A border that guards reads: one that concerns whole rows if there is any, otherwise the
         outermost, so that the two sides have no part in common."""
         found = None
-        for e in reversed(list(walk(roots, reads))):
-            if not isinstance(e, Cond) or not any(map(reads, e.scoped)):
+        for e in reversed(list(ex.walk(roots, ex.reads))):
+            if not isinstance(e, ex.Cond) or not any(map(ex.reads, e.scoped)):
                 continue
             for test in _tests(e.args[0]):
                 made = self._of(test)
@@ -213,22 +199,22 @@ class _Borders:
         """`roots` below a border, or from it on."""
 
         def change(e: Expr) -> Expr:
-            if isinstance(e, Apply):
+            if isinstance(e, ex.Apply):
                 made = self._of(e)
                 implies = None if made is None else border.implies(made[0], below)
                 if made is not None and implies is not None:
-                    return TRUE if implies == made[1] else FALSE
-            elif isinstance(e, Proj) and isinstance(choice := e.args[0], Cond):
-                if choice.args[0] is TRUE:
+                    return ex.TRUE if implies == made[1] else ex.FALSE
+            elif isinstance(e, ex.Proj) and isinstance(choice := e.args[0], ex.Cond):
+                if choice.args[0] is ex.TRUE:
                     return choice.then[e.which]
-                if choice.args[0] is FALSE:
+                if choice.args[0] is ex.FALSE:
                     return choice.other[e.which]
             return e
 
-        return rewrite(roots, change, into=varies)
+        return ex.rewrite(roots, change, into=ex.varies)
 
 
-def _border(e: Apply, forms: Forms, extents: dict[Expr, bool]
+def _border(e: ex.Apply, forms: Forms, extents: dict[Expr, bool]
             ) -> tuple[Border, bool] | None:  # fmt: skip
     a, b = forms.get(e.args[0]), forms.get(e.args[1])
     if a is None or b is None:
@@ -236,7 +222,7 @@ def _border(e: Apply, forms: Forms, extents: dict[Expr, bool]
     if e.op.name.startswith("greater"):
         a, b = b, a
     made = _below(b - a + (0 if _STRICT[e.op.name] else 1), extents)
-    if made is not None and e.op.name == "less" and isinstance(e.args[0], Index):
+    if made is not None and e.op.name == "less" and isinstance(e.args[0], ex.Index):
         return replace(made[0], written=None if e.args[1].varies else e.args[1]), made[1]
     return made
 
@@ -250,20 +236,20 @@ def _below(distance: Polynomial[Expr], extents: dict[Expr, bool]
     """distance > 0."""
     constant = distance.constant
     rest = {m[0]: c for m, c in distance.terms.items() if m}
-    axis = max((t.axis for t, c in rest.items() if isinstance(t, Index) and c in (1, -1)),
+    axis = max((t.axis for t, c in rest.items() if isinstance(t, ex.Index) and c in (1, -1)),
                default=None)  # fmt: skip
     large = abs(constant) >= LARGEST_CONSTANT or any(
         abs(c) >= LARGEST_FACTOR for c in rest.values()
     )
     if axis is None or large:
         return None
-    sign = rest.pop(Index(axis))
+    sign = rest.pop(ex.Index(axis))
     if not all(_is_extent(t, extents) for t in rest):
         # Another scalar of the program may have any value, so a sum with it could overflow.
         if not (len(rest) == 1 and sign == -1 and constant == 0):
             return None
         ((term, c),) = rest.items()
-        if not isinstance(term, Param) or c != 1:
+        if not isinstance(term, ex.Param) or c != 1:
             return None
     if sign == -1:  # 0 < Σ + constant − index
         return Border(axis, tuple(rest.items()), constant), True
@@ -274,11 +260,11 @@ def _below(distance: Polynomial[Expr], extents: dict[Expr, bool]
 def _is_extent(e: Expr, known: dict[Expr, bool]) -> bool:
     """Whether a term consists of extents and indices, whose sums do not overflow; `known` caches
     the answers for terms and their parts."""
-    if isinstance(e, Index):
+    if isinstance(e, ex.Index):
         return True
-    for x in walk((e,), lambda x: x not in known):
-        known[x] = isinstance(x, Extent | Const) or (
-            isinstance(x, Apply) and all(known[a] for a in x.args)
+    for x in ex.walk((e,), lambda x: x not in known):
+        known[x] = isinstance(x, ex.Extent | ex.Const) or (
+            isinstance(x, ex.Apply) and all(known[a] for a in x.args)
         )
     return known[e]
 

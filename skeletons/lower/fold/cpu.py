@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from treadle.dsl import expr as ex
 from treadle.dsl.analysis.combines import (
     SHORT_ROW,
     argument_ahead,
@@ -15,19 +16,7 @@ from treadle.dsl.analysis.combines import (
     simple_combine,
 )
 from treadle.dsl.analysis.polynomial import affine_forms
-from treadle.dsl.expr import (
-    FALSE,
-    TRUE,
-    Apply,
-    Const,
-    Expr,
-    Index,
-    Read,
-    Var,
-    constant,
-    substitute,
-    walk,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Combine, Fold, Leaf, StoringFold
 from treadle.dsl.operations.indexing.row_major import delinear
 from treadle.dsl.scalar import apply_primitive
@@ -64,8 +53,8 @@ BLOCK = 8192
 #: map to different sets.
 LANE_BLOCK = 1040
 #: Where no further block of a row matters after one with a certain value: `any` and `all`.
-ABSORBING = {"logical_or": TRUE, "bitwise_or": TRUE, "maximum": TRUE,
-             "logical_and": FALSE, "bitwise_and": FALSE, "minimum": FALSE}  # fmt: skip
+ABSORBING = {"logical_or": ex.TRUE, "bitwise_or": ex.TRUE, "maximum": ex.TRUE,
+             "logical_and": ex.FALSE, "bitwise_and": ex.FALSE, "minimum": ex.FALSE}  # fmt: skip
 #: A block that is never full.
 _EVERYTHING = 1 << 60
 #: Blocks per task if each lane folds a block of its own.
@@ -98,7 +87,7 @@ class Along(RowFold):
         super().__init__(builder, node, node.outer)
         self.inner, self.kept = node.inner, kept
         self.elements, self.interior = _in_rows(node, builder, -1, kept)
-        self.position = Var("p", int64)
+        self.position = ex.Var("p", int64)
         self.linear: tuple[Expr, ...] | None = None
         if len(self.inner) > 1 and (kept is None or kept.in_order):
             self.linear = transform.collapse(
@@ -116,7 +105,9 @@ class Along(RowFold):
         """The elements by their position along all inner axes, at the cost of dividing it."""
         coordinates = delinear(self.position, self.inner)
         rank = len(self.outer)
-        return substitute(self.elements, {Index(rank + k): c for k, c in enumerate(coordinates)})
+        return ex.substitute(
+            self.elements, {ex.Index(rank + k): c for k, c in enumerate(coordinates)}
+        )
 
     def _measure(self, block: int) -> None:
         """The numbers of rows, blocks and elements, as host expressions and scalars.
@@ -126,12 +117,12 @@ class Along(RowFold):
         """
         scalar = self.builder.scalar
         inner = (at.product(self.inner),) if self.linear is not None else self.inner
-        run = inner[-1] if inner else constant(1)
+        run = inner[-1] if inner else ex.constant(1)
         lead = at.product(inner[:-1])
         count, rows = at.multiply(lead, run), at.product(self.outer)
         group = at.maximum(at.floor_divide(block, at.maximum(run, 1)), 1)
         if len(inner) <= 1:
-            group = constant(1)
+            group = ex.constant(1)
         parts = at.maximum(at.ceil_div(run, block), 1)
         blocks = at.multiply(at.maximum(at.ceil_div(lead, group), 1), parts)
         if len(inner) <= 1:
@@ -168,7 +159,7 @@ class Along(RowFold):
         length = at.minimum(at.maximum(self.host_count, 1), self.block)
         least = at.maximum(at.floor_divide(self.block, length), 1)
         tasks, per_task = visits.tasks(at.maximum(least, LANE_UNITS) if self.lanes else least)
-        into, task = self.builder.emitter(), Var("task", int64)
+        into, task = self.builder.emitter(), ex.Var("task", int64)
         start, stop = tiling.block_range(into, "visit", task, per_task, visits.total)
 
         def visit(number: Expr, short: bool) -> None:
@@ -185,7 +176,7 @@ class Along(RowFold):
                 visit(number, False)
         else:
             short = self._are_short(into)
-            if short is not FALSE:
+            if short is not ex.FALSE:
                 with into.when(short), into.loop("number", start, stop, "vector") as number:
                     visit(number, True)
             with into.otherwise(short), into.loop("number", start, stop) as number:
@@ -201,7 +192,7 @@ class Along(RowFold):
         )  # fmt: skip
         per_task = self.builder.scalar(per_task_host, "rows_per_task")
         groups = self.builder.scalar(at.ceil_div(self.host_rows, per_task_host), "row_groups")
-        into, task = self.builder.emitter(), Var("task", int64)
+        into, task = self.builder.emitter(), ex.Var("task", int64)
         block = into.let(at.remainder(task, self.blocks), "block")
         start, stop = tiling.block_range(
             into, "row", at.floor_divide(task, self.blocks), per_task, self.rows
@@ -220,7 +211,7 @@ class Along(RowFold):
     def _short_rows(self, into: Linearizer, start: Expr, stop: Expr) -> Iterator[None]:
         """Short rows: each vector lane folds one serially.  The body handles longer rows."""
         short = self._are_short(into)
-        if short is FALSE:
+        if short is ex.FALSE:
             yield
             return
         with into.when(short), into.loop("row", start, stop, "vector") as row:
@@ -232,7 +223,7 @@ class Along(RowFold):
         """Whether rows are short enough to be folded serially."""
         neutral = self.neutral()
         if len(self.inner) != 1 or not self.outer or neutral is None:
-            return FALSE
+            return ex.FALSE
         return into.let(at.less(self.count, min(SHORT_ROW, self.block + 1)), "short")
 
     def _short(self, into: Linearizer, at_row: Sequence[Expr]) -> None:
@@ -240,7 +231,7 @@ class Along(RowFold):
         total = declare(into, self.neutral() or ())
         with into.loop("k", 0, self.count) as k:
             self.builder.stays_below(k, self.inner[0])
-            bindings: dict[Expr, Expr] = {Index(n): c for n, c in enumerate((*at_row, k))}
+            bindings: dict[Expr, Expr] = {ex.Index(n): c for n, c in enumerate((*at_row, k))}
             with into.when_always(bindings):
                 values = into.emit(self.elements)
             accumulate(into, self.combine, total, values)
@@ -254,12 +245,12 @@ class Along(RowFold):
         units = self.builder.scalar(units_host, "units")
         per_task = self.builder.scalar(per_task_host, "units_per_task")
         tasks = self.builder.scalar(at.ceil_div(units_host, per_task_host), "unit_groups")
-        into, task = self.builder.emitter(), Var("task", int64)
+        into, task = self.builder.emitter(), ex.Var("task", int64)
         start, stop = tiling.block_range(into, "unit", task, per_task, units)
         with into.loop("unit", start, stop, "vector") as unit:
             row, block = at.floor_divide(unit, self.blocks), at.remainder(unit, self.blocks)
             if at.is_constant(self.host_rows, 1):
-                row, block = constant(0), unit
+                row, block = ex.constant(0), unit
             self._one(into, into.let(row, "row"), into.let(block, "block"))
         return self.kernel("blocks", tasks, task, into,
                            f"a lane folds {self.block} elements in order")  # fmt: skip
@@ -280,12 +271,13 @@ class Along(RowFold):
         slot = at.add(at.multiply(row, self.blocks), block)
         self.finish_or_keep(into, at_row, total, self.count, self.blocks, slot)
 
-    def decisive(self) -> Const | None:
+    def decisive(self) -> ex.Const | None:
         """The value of a block after which the others of its row do not matter."""
         return _absorbing(self.combine)
 
     def unless_decided(self, into: Linearizer, row: Expr, block: Expr,
-                       compute: Callable[[], tuple[Var, ...]]) -> tuple[Var, ...]:  # fmt: skip
+                       compute: Callable[[], tuple[ex.Var, ...]]
+                       ) -> tuple[ex.Var, ...]:  # fmt: skip
         """What `compute` makes of a block, unless a block before it has decided the row.
 
         `decided` has the number of blocks from such a one on, 0 if there is none; it need not be
@@ -293,9 +285,9 @@ class Along(RowFold):
         value = self.decisive()
         if self.decided is None or value is None:
             return compute()
-        total = into.declare(FALSE if value is TRUE else TRUE, "result")
-        several, before = at.less(1, self.blocks), Var("before", int64)
-        found, rest = into.declare(constant(0), "found"), at.subtract(self.blocks, block)
+        total = into.declare(ex.FALSE if value is ex.TRUE else ex.TRUE, "result")
+        several, before = at.less(1, self.blocks), ex.Var("before", int64)
+        found, rest = into.declare(ex.constant(0), "found"), at.subtract(self.blocks, block)
         with into.when(several):
             into.append(Fetch(before, self.decided, row, ordered=False), Assign(found, before))
         with into.when(at.less_equal(found, rest)):
@@ -309,18 +301,18 @@ class Along(RowFold):
         """Whether each lane folds a block of its own, element by element."""
         return not is_commutative(self.combine) or is_pinned(self.node)
 
-    def neutral(self) -> tuple[Const, ...] | None:
+    def neutral(self) -> tuple[ex.Const, ...] | None:
         """The values from which a row may be folded, element by element."""
         return identities(self.combine)
 
     def fold_block(self, into: Linearizer, at_row: Sequence[Expr], block: Expr, combine: Combine,
-                   pick: Pick | None = None, long: bool = False) -> tuple[Var, ...]:  # fmt: skip
+                   pick: Pick | None = None, long: bool = False) -> tuple[ex.Var, ...]:  # fmt: skip
         """Fold the elements of a block, each mapped by `pick` if given, with `combine`; `long`: its
         row has several blocks."""
         rank = len(self.outer)
-        bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
+        bindings: dict[Expr, Expr] = {ex.Index(k): c for k, c in enumerate(at_row)}
         roots = self.elements if self.linear is None else self.linear
-        last = self.position if self.linear is not None else Index(rank + len(self.inner) - 1)
+        last = self.position if self.linear is not None else ex.Index(rank + len(self.inner) - 1)
 
         def element(lead: dict[Expr, Expr]) -> Elements:
             def emit(inner: Linearizer, k: Expr) -> tuple[Expr, ...]:
@@ -354,7 +346,7 @@ class Along(RowFold):
 
         def one_run(inner: Linearizer, lead: Expr) -> tuple[Expr, ...]:
             coordinates = tiling.coordinates(self.builder, inner, lead, self.inner[:-1], "k")
-            where: dict[Expr, Expr] = {Index(rank + k): c for k, c in enumerate(coordinates)}
+            where: dict[Expr, Expr] = {ex.Index(rank + k): c for k, c in enumerate(coordinates)}
             return fold_range(inner, combine, start, stop, element(where))
 
         return fold_runs(into, combine, first, end, one_run)
@@ -379,7 +371,7 @@ class Along(RowFold):
         tasks_host = at.select(at.less(1, self.host_blocks),
                                at.ceil_div(self.host_rows, per_task_host), 0)  # fmt: skip
         per_task = self.builder.scalar(per_task_host, "rows_per_combine")
-        into, task = self.builder.emitter(), Var("task", int64)
+        into, task = self.builder.emitter(), ex.Var("task", int64)
         start, stop = tiling.block_range(into, "row", task, per_task, self.rows)
         with into.loop("row", start, stop) as row:
             at_row = tiling.coordinates(self.builder, into, row, self.outer)
@@ -393,11 +385,11 @@ class Along(RowFold):
                            "partial results from left to right")  # fmt: skip
 
     def whole(self, into: Linearizer, at_row: Sequence[Expr], partial: Elements
-              ) -> tuple[Var, ...]:  # fmt: skip
+              ) -> tuple[ex.Var, ...]:  # fmt: skip
         """A row's result from the partial results of its blocks."""
         return self._together(into, self.blocks, partial)
 
-    def _together(self, into: Linearizer, count: Expr, partial: Elements) -> tuple[Var, ...]:
+    def _together(self, into: Linearizer, count: Expr, partial: Elements) -> tuple[ex.Var, ...]:
         if is_pinned(self.node):
             return fold_tree(into, self.combine, count, partial)
         return fold_partials(into, self.combine, count, partial, is_exact(self.combine))
@@ -448,7 +440,7 @@ class Across(RowFold):
         self.host_blocks, self.host_columns = blocks, columns
         self.size = _Sizes(
             scalar(self.host_planes, "planes"), scalar(columns, "columns"), scalar(count, "count"),
-            constant(self.block_rows), scalar(blocks, "blocks"),
+            ex.constant(self.block_rows), scalar(blocks, "blocks"),
             scalar(at.ceil_div(columns, self.width), "across"),
         )  # fmt: skip
         self.scratch = self.partials(
@@ -460,7 +452,7 @@ class Across(RowFold):
 
     def _blocks(self) -> Kernel:
         size = self.size
-        into, task = self.builder.emitter(), Var("task", int64)
+        into, task = self.builder.emitter(), ex.Var("task", int64)
         types = [r.type for r in self.combine.results]
         strip = strip_width(self.builder, self.width)
         grid = (self.host_blocks, *self.outer[:-1], at.ceil_div(self.host_columns, strip))
@@ -516,7 +508,7 @@ class Across(RowFold):
                         made = tuple(into.let(m, "r") for m in made)
                         assign(into, total, made)
 
-                if not whole and sequential is not FALSE:
+                if not whole and sequential is not ex.FALSE:
                     join(sequential)  # with the first row, else with all of the step
                 if whole:
                     for k in range(1, height):
@@ -524,8 +516,8 @@ class Across(RowFold):
                 else:
                     with into.loop("k", at.add(step, 1), stop) as row:
                         accumulate(into, self.combine, total, element(into, row))
-                if whole or sequential is not TRUE:
-                    join(TRUE if whole else at.negate(sequential))
+                if whole or sequential is not ex.TRUE:
+                    join(ex.TRUE if whole else at.negate(sequential))
                 put(into, totals, slot, total)
 
         with into.loop("step", *rows, step=height) as step:
@@ -562,23 +554,23 @@ class Across(RowFold):
         """Whether elements are folded one by one instead of in steps: if the grouping can change
         the result, and there are few elements or grouping by index is required."""
         if is_pinned(self.node):
-            return TRUE
+            return ex.TRUE
         if is_exact(self.node.combine) or self.node.label.operation == LEAVES:
-            return FALSE
+            return ex.FALSE
         return into.let(at.less(self.size.count, SHORT_ROW), "sequential")
 
     def _walks_down(self) -> bool:
         """Whether the next element of a column is in another row of an array than this one."""
         rank = len(self.outer)
-        column, folded = Index(rank - 1), {Index(rank + k) for k in range(len(self.inner))}
-        for e in walk(self.node.elements):
-            if isinstance(e, Read) and e.args:
+        column, folded = ex.Index(rank - 1), {ex.Index(rank + k) for k in range(len(self.inner))}
+        for e in ex.walk(self.node.elements):
+            if isinstance(e, ex.Read) and e.args:
                 row = self.builder.row_axis(Leaf(e.node, e.component))
                 along = e.args[-1 if row is None else row]
                 moved = [a for a in e.args if a is not along]
-                moved += [x for x in walk((along,))
-                          if isinstance(x, Apply) and x.op.name == "multiply"]  # fmt: skip
-                if column in walk((along,)) and not folded.isdisjoint(walk(moved)):
+                moved += [x for x in ex.walk((along,))
+                          if isinstance(x, ex.Apply) and x.op.name == "multiply"]  # fmt: skip
+                if column in ex.walk((along,)) and not folded.isdisjoint(ex.walk(moved)):
                     return True
         return False
 
@@ -603,14 +595,14 @@ class Across(RowFold):
             else:
                 inner = tiling.coordinates(self.builder, into, k, self.inner, "k")
             coordinates = (*at_plane, j, *inner)
-            with into.when_always({Index(n): c for n, c in enumerate(coordinates)}):
+            with into.when_always({ex.Index(n): c for n, c in enumerate(coordinates)}):
                 return into.emit(roots)
 
         return element
 
     def _combine(self) -> Kernel:
         size = self.size
-        into, task = self.builder.emitter(), Var("task", int64)
+        into, task = self.builder.emitter(), ex.Var("task", int64)
         plane = into.let(at.floor_divide(task, size.across), "plane")
         at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
         cols = tiling.block_range(into, "col", at.remainder(task, size.across), self.width,
@@ -638,7 +630,7 @@ class Across(RowFold):
 #
 # `greater` and `less` on pairs (value, index) would cost several operations per element.
 
-_NEVER = Const(int64.highest, int64)
+_NEVER = ex.Const(int64.highest, int64)
 _FIRST = simple_combine("minimum", int64)
 
 
@@ -657,16 +649,16 @@ class ArgumentFold(Along):
     def in_order(self) -> bool:
         return False
 
-    def neutral(self) -> tuple[Const, ...] | None:
+    def neutral(self) -> tuple[ex.Const, ...] | None:
         if self.type.family == "bool":
             return None
         worst = self.type.lowest if self.better == "greater" else self.type.highest
-        return Const(worst, self.type), _NEVER
+        return ex.Const(worst, self.type), _NEVER
 
     def partials(self, size: Expr) -> tuple[Buffer, ...]:
         return self.builder.scratch("partial", [self.type], size)
 
-    def decisive(self) -> Const | None:
+    def decisive(self) -> ex.Const | None:
         return _absorbing(self.extreme)
 
     def one(self, into: Linearizer, row: Expr, block: Expr, at_row: Sequence[Expr]) -> None:
@@ -683,7 +675,7 @@ class ArgumentFold(Along):
             self.finish(into, at_row, (best, index), self.count)
 
     def _put_best(self, into: Linearizer, row: Expr, block: Expr, at_row: Sequence[Expr],
-                  when: Expr = TRUE) -> Var:  # fmt: skip
+                  when: Expr = ex.TRUE) -> ex.Var:  # fmt: skip
         """The extreme of a block, stored as a partial result."""
         (best,) = self.unless_decided(into, row, block, lambda: (self._best(into, at_row, block),))
         where = at.add(at.multiply(row, self.blocks), block)
@@ -696,15 +688,15 @@ class ArgumentFold(Along):
         one = self.single_row and bool(self.inner) and bool(self.outer)
         return one and not self.builder.context.check and takes_vectors(self.elements)
 
-    def _best_of_held(self, into: Linearizer, at_row: Sequence[Expr]) -> tuple[Var, ...]:
+    def _best_of_held(self, into: Linearizer, at_row: Sequence[Expr]) -> tuple[ex.Var, ...]:
         """The extreme of a row, and its first index."""
         held = self.builder.local("held", [e.type for e in self.elements], self.block)
         roots = self.elements if self.linear is None else self.linear
-        last = self.position if self.linear is not None else Index(len(self.outer))
+        last = self.position if self.linear is not None else ex.Index(len(self.outer))
         with into.loop("k", 0, self.count, "vector") as k:
             if self.linear is None:
                 self.builder.stays_below(k, self.inner[-1])
-            with into.when_always({**{Index(n): c for n, c in enumerate(at_row)}, last: k}):
+            with into.when_always({**{ex.Index(n): c for n, c in enumerate(at_row)}, last: k}):
                 values = self._near_the_ends(into, k) if self.linear is None else into.emit(roots)
             put(into, held, k, values)
 
@@ -721,7 +713,7 @@ class ArgumentFold(Along):
         return best, fold_range(into, _FIRST, zero_, self.count, position)[0]
 
     def whole(self, into: Linearizer, at_row: Sequence[Expr], partial: Elements
-              ) -> tuple[Var, ...]:  # fmt: skip
+              ) -> tuple[ex.Var, ...]:  # fmt: skip
         (best,) = fold_partials(into, self.extreme, self.blocks, partial, True)
 
         def having(inner: Linearizer, b: Expr) -> tuple[Expr, ...]:
@@ -731,12 +723,12 @@ class ArgumentFold(Along):
         (block,) = fold_partials(into, _FIRST, self.blocks, having, True)
         return best, self._first_index(into, at_row, block, best, True)
 
-    def _best(self, into: Linearizer, at_row: Sequence[Expr], block: Expr) -> Var:
+    def _best(self, into: Linearizer, at_row: Sequence[Expr], block: Expr) -> ex.Var:
         return self.fold_block(into, at_row, block, self.extreme, lambda _, pair: pair[:1])[0]
 
     def _first_index(
         self, into: Linearizer, at_row: Sequence[Expr], block: Expr, best: Expr, long: bool = False
-    ) -> Var:
+    ) -> ex.Var:
         """The first index of `best` in a block."""
 
         def position(inner: Linearizer, pair: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -754,12 +746,12 @@ class ArgumentFold(Along):
         return apply_primitive("logical_or", [equal, apply_primitive("logical_and", nan)])
 
 
-def _absorbing(combine: Combine) -> Const | None:
+def _absorbing(combine: Combine) -> ex.Const | None:
     """The value that a combination with anything has."""
     result = combine.results[0]
     if len(combine.results) > 1 or result.type.family != "bool" or not is_commutative(combine):
         return None
-    return ABSORBING.get(result.op.name) if isinstance(result, Apply) else None
+    return ABSORBING.get(result.op.name) if isinstance(result, ex.Apply) else None
 
 
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
@@ -802,11 +794,11 @@ def rows_last(node: Fold, builder: Builder) -> Fold:
     if len(node.inner) < 2 or scheduled or is_pinned(node) or not is_commutative(node.combine):
         return node
     first = len(node.outer)
-    inner = [Index(first + k) for k in range(len(node.inner))]
+    inner = [ex.Index(first + k) for k in range(len(node.inner))]
     forms = affine_forms(node.elements)
     votes = [0] * len(inner)
-    for e in walk(node.elements):
-        if isinstance(e, Read) and e.args:
+    for e in ex.walk(node.elements):
+        if isinstance(e, ex.Read) and e.args:
             row = builder.row_axis(Leaf(e.node, e.component))
             form = forms.get(e.args[-1 if row is None else row])
             for k, index in enumerate(inner):
@@ -818,4 +810,4 @@ def rows_last(node: Fold, builder: Builder) -> Fold:
     order = [*(k for k in range(len(inner)) if k != best), best]
     moved: dict[Expr, Expr] = {inner[old]: inner[new] for new, old in enumerate(order)}
     extents = tuple(node.inner[k] for k in order)
-    return node.with_(inner=extents, elements=substitute(node.elements, moved))
+    return node.with_(inner=extents, elements=ex.substitute(node.elements, moved))

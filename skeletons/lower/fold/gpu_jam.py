@@ -23,24 +23,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from treadle.dsl import simplify
+from treadle.dsl import expr as ex, simplify
 from treadle.dsl.analysis.combines import SHORT_ROW, argument_of, argument_passes, independent_parts
-from treadle.dsl.expr import (
-    TRUE,
-    Apply,
-    Const,
-    Expr,
-    Extent,
-    Foreign,
-    Index,
-    Loop,
-    Param,
-    Proj,
-    Read,
-    Var,
-    While,
-    walk,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold
 from treadle.dsl.types import int32, int64
 
@@ -120,7 +105,7 @@ class _Operand:
     """A read in the loop along the rows or the columns of a tile, and its staging location:
     `buffer[iteration][line]`, `width` lines per access."""
 
-    read: Read
+    read: ex.Read
     of_rows: bool
     width: int
     buffer: Buffer
@@ -147,11 +132,11 @@ def tiled(node: Fold) -> Expr:
 class JammedFold:
     """The kernels of a fold over tiles, for extents of which `when` holds."""
 
-    def __init__(self, builder: Builder, node: Fold, loop: Loop) -> None:
+    def __init__(self, builder: Builder, node: Fold, loop: ex.Loop) -> None:
         self.builder, self.node, self.loop, self.combine = builder, node, loop, node.combine
         self.roots = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
         rank = len(node.outer)
-        self.row, self.column = Index(rank - 1), Index(rank)
+        self.row, self.column = ex.Index(rank - 1), ex.Index(rank)
         self.better = argument_of(node.combine)
         self.rows, self.count = node.outer[-1], node.inner[0]
         self.planes = at.product(node.outer[:-1])
@@ -167,8 +152,10 @@ class JammedFold:
             runs_across(node) and not is_pinned(node) and not is_exact(node.combine)
         ):
             return None
-        loops = [e for e in walk(node.elements) if isinstance(e, Loop | While | Foreign)]
-        if len(loops) != 1 or not isinstance(loops[0], Loop):
+        loops = [
+            e for e in ex.walk(node.elements) if isinstance(e, ex.Loop | ex.While | ex.Foreign)
+        ]
+        if len(loops) != 1 or not isinstance(loops[0], ex.Loop):
             return None
         made = cls(builder, node, loops[0])
         return made if made._possible() else None
@@ -177,9 +164,12 @@ class JammedFold:
         loop = self.loop
         if neutral_of(self.combine) is None or loop not in unconditional(self.roots):
             return False
-        if not all(isinstance(e, Const | Extent | Param | Apply) for e in walk((loop.count,))):
+        if not all(
+            isinstance(e, ex.Const | ex.Extent | ex.Param | ex.Apply)
+            for e in ex.walk((loop.count,))
+        ):
             return False
-        if self.better is not None and any(isinstance(e, Read | Loop) for e in walk(
+        if self.better is not None and any(isinstance(e, ex.Read | ex.Loop) for e in ex.walk(
                 self.roots[1:])):  # fmt: skip
             return False
         sides = [of_rows for _, of_rows in self._staged()]
@@ -197,14 +187,14 @@ class JammedFold:
         return next((u for u in units if u[0] * u[1] * state <= MOST_STATE
                      and u[0] * (u[1] * state + total) <= MOST_REGISTERS), (0, 0))  # fmt: skip
 
-    def _staged(self) -> list[tuple[Read, bool]]:
+    def _staged(self) -> list[tuple[ex.Read, bool]]:
         """The reads of every loop iteration that depend on rows only (True), or on columns only."""
         index, *state = self.loop.vars
         found = []
         for e in unconditional(self.loop.scoped):
-            if not isinstance(e, Read) or e.boundary is not None:
+            if not isinstance(e, ex.Read) or e.boundary is not None:
                 continue
-            inside = set(walk(e.args))
+            inside = set(ex.walk(e.args))
             of_rows, of_columns = self.row in inside, self.column in inside
             if index in inside and inside.isdisjoint(state) and of_rows != of_columns:
                 found.append((e, of_rows))
@@ -295,7 +285,7 @@ class JammedFold:
         at_plane = tiling.coordinates(builder, into, plane, self.node.outer[:-1])
         self.start, self.stop = tiling.block_range(
             into, "part", part, self.split.span, self.n_count)  # fmt: skip
-        with into.when_always({Index(k): c for k, c in enumerate(at_plane)}):
+        with into.when_always({ex.Index(k): c for k, c in enumerate(at_plane)}):
             if tile.sequential:
                 self._fold_sequentially(into, at_plane)
             else:
@@ -348,7 +338,7 @@ class JammedFold:
         with into.loop("u", 0, totals, "unrolled") as u:
             put(into, self.best, u, neutral[: len(self.best)])
             if self.better is not None:
-                into.append(Store(self.number, u, Const(0, int32)))
+                into.append(Store(self.number, u, ex.Const(0, int32)))
         with (
             self._tiles(into) as (_, passed),
             self._each(into) as (u, v),
@@ -384,7 +374,7 @@ class JammedFold:
         lines = builder.shared("line", types, tile.down * pitch)
         values = builder.local("value", types, tile.rows * tile.cols)
         total = declare(into, neutral)
-        mine = TRUE if tile.down == THREADS else at.less(thread, tile.down)
+        mine = ex.TRUE if tile.down == THREADS else at.less(thread, tile.down)
         with self._tiles(into) as (begin, passed):
             with self._each(into) as (u, v), self._at(into, passed, u, v, {}):
                 put(into, values, self._slot(u, v), self._element(into, passed, u, v, neutral))
@@ -419,8 +409,8 @@ class JammedFold:
     def _bind(self, into: Linearizer, u: Expr, v: Expr) -> None:
         """The results of the loop of element (u, v)."""
         slot = self._slot(u, v)
-        into.bind({e: Load(self.state[e.which], slot) for e in walk(self.roots)
-                   if isinstance(e, Proj) and e.args[0] is self.loop})  # fmt: skip
+        into.bind({e: Load(self.state[e.which], slot) for e in ex.walk(self.roots)
+                   if isinstance(e, ex.Proj) and e.args[0] is self.loop})  # fmt: skip
 
     def _each(self, into: Linearizer) -> _Each:
         return _Each(into, self.tile)
@@ -488,7 +478,7 @@ class JammedFold:
                 line, iteration = (iteration, line) if by_lines else (line, iteration)
                 line, iteration = into.let(line, "line"), into.let(iteration, "iteration")
                 whole = span * tile.depth % (THREADS * min(SHARES, shares)) == 0
-                with into.when(TRUE if whole else at.less(number, span * tile.depth)):
+                with into.when(ex.TRUE if whole else at.less(number, span * tile.depth)):
                     here = into.let(at.minimum(at.add(k0, iteration), at.subtract(count, 1)), "k")
                     position = into.let(at.minimum(at.add(first, line), last), "position")
                     with into.when_always({index: simplify.cast(here, index.type), side: position}):
@@ -503,7 +493,7 @@ class JammedFold:
         base = at.add(at.multiply(k, o.pitch(tile)), base)
         distance = o.width if o.of_rows else o.width * tile.lanes
         for n in range(own // o.width):
-            names = tuple(Var("x" if o.of_rows else "y", o.read.type) for _ in range(o.width))
+            names = tuple(ex.Var("x" if o.of_rows else "y", o.read.type) for _ in range(o.width))
             into.append(LoadVector(names, o.buffer, at.add(base, n * distance)))
             into.append(*(Store(o.registers, at.integer(n * o.width + m), x)
                           for m, x in enumerate(names)))  # fmt: skip
@@ -530,7 +520,7 @@ class JammedFold:
     def _idempotent(self) -> bool:
         return all(
             argument_of(one) is not None
-            or all(isinstance(r, Apply) and r.op.name in _IDEMPOTENT for r in one.results)
+            or all(isinstance(r, ex.Apply) and r.op.name in _IDEMPOTENT for r in one.results)
             for _, one in independent_parts(self.combine)
         )
 
@@ -543,7 +533,7 @@ class JammedFold:
         lane = self.lane if warps == 1 else into.let(at.remainder(self.lane, WARP), "in_warp")
         warp = at.floor_divide(self.grid.thread, WARP)
 
-        def store(u: Expr, total: Sequence[Var]) -> None:
+        def store(u: Expr, total: Sequence[ex.Var]) -> None:
             row = into.let(at.add(at.add(self.row0, self.group), u), "row")
             with into.when(at.both(at.equal(self.lane, 0), at.less(row, self.n_rows))):
                 line = at.add(at.multiply(plane, self.n_rows), row)
@@ -570,7 +560,7 @@ class JammedFold:
             reduce_warp(into, self.combine, total, lane, warps)
             store(u, total)
 
-    def _of_thread(self, into: Linearizer, u: Expr) -> tuple[Var, ...]:
+    def _of_thread(self, into: Linearizer, u: Expr) -> tuple[ex.Var, ...]:
         """The total of a thread for its row `u`."""
         if not self.exact:
             cols = range(self.tile.cols)
@@ -592,7 +582,7 @@ class _Each:
         self.loops = (into.loop("u", 0, tile.rows, "unrolled"),
                       into.loop("v", 0, tile.cols, "unrolled"))  # fmt: skip
 
-    def __enter__(self) -> tuple[Var, Var]:
+    def __enter__(self) -> tuple[ex.Var, ex.Var]:
         return self.loops[0].__enter__(), self.loops[1].__enter__()
 
     def __exit__(self, *error: object) -> None:

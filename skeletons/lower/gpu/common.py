@@ -16,26 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.dsl.expr import (
-    TRUE,
-    Apply,
-    Const,
-    Expr,
-    Extent,
-    Foreign,
-    Index,
-    Loop,
-    Param,
-    Proj,
-    Read,
-    Var,
-    While,
-    constant,
-    rewrite,
-    split_constant,
-    substitute,
-    walk,
-)
+from treadle.dsl import expr as ex
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Leaf
 from treadle.dsl.types import ScalarType, int64
 
@@ -57,12 +39,12 @@ class Threads:
     """The threads of the blocks of one kernel: `count` per block (whole warps, at most 1024)."""
 
     count: int
-    task: Var
-    thread: Var
+    task: ex.Var
+    thread: ex.Var
 
     @classmethod
     def of(cls, count: int = THREADS) -> Threads:
-        return cls(count, Var("task", int64), Var("thread", int64))
+        return cls(count, ex.Var("task", int64), ex.Var("thread", int64))
 
     @property
     def lane(self) -> Expr:
@@ -89,7 +71,7 @@ class Threads:
 
         A fallback is kept only if a condition can select it.
         """
-        requires = [c for c in requires if c is not TRUE]
+        requires = [c for c in requires if c is not ex.TRUE]
         aligned = tuple(dict.fromkeys(aligned))
         conditional = bool(requires or aligned)
         return {
@@ -131,7 +113,7 @@ def unconditional(roots: Iterable[Expr]) -> list[Expr]:
 
 def has_loops(roots: Iterable[Expr]) -> bool:
     """Whether an element contains a loop, or foreign code that may contain one."""
-    return any(isinstance(e, While | Loop | Foreign) for e in walk(roots))
+    return any(isinstance(e, ex.While | ex.Loop | ex.Foreign) for e in ex.walk(roots))
 
 
 def invariants(roots: Sequence[Expr]) -> list[Expr]:
@@ -139,18 +121,20 @@ def invariants(roots: Sequence[Expr]) -> list[Expr]:
 
     Excludes reads, which the loop may guard, and nearly free operations.
     """
-    loops = [e for e in unconditional(roots) if isinstance(e, While | Loop)]
-    inside = list(walk([e for loop in loops for e in loop.scoped]))
+    loops = [e for e in unconditional(roots) if isinstance(e, ex.While | ex.Loop)]
+    inside = list(ex.walk([e for loop in loops for e in loop.scoped]))
     turning = {v for e in (*loops, *inside) for v in e.vars}
     fixed: set[Expr] = set()
     for e in inside:
-        leaf = isinstance(e, Const | Index | Extent | Param | Var) and e not in turning
-        if leaf or (isinstance(e, Apply) and fixed.issuperset(e.args)):
+        leaf = (
+            isinstance(e, ex.Const | ex.Index | ex.Extent | ex.Param | ex.Var) and e not in turning
+        )
+        if leaf or (isinstance(e, ex.Apply) and fixed.issuperset(e.args)):
             fixed.add(e)
     found: dict[Expr, None] = {}
     for e in (*inside, *loops):
-        parts = e.scoped if isinstance(e, While | Loop) else () if e in fixed else e.args
-        found.update((p, None) for p in parts if p in fixed and isinstance(p, Apply)
+        parts = e.scoped if isinstance(e, ex.While | ex.Loop) else () if e in fixed else e.args
+        found.update((p, None) for p in parts if p in fixed and isinstance(p, ex.Apply)
                      and p.type.is_inexact)  # fmt: skip
     return list(found)
 
@@ -159,17 +143,17 @@ def in_scalars(builder: Builder, host: Expr, name: str = "n") -> Expr:
     """A host expression, or an expression over kernel scalars, rewritten over scalars only."""
 
     def known(e: Expr) -> Expr:
-        if isinstance(e, Extent):
+        if isinstance(e, ex.Extent):
             return builder.extent(e)
-        if isinstance(e, Param | Stride):
+        if isinstance(e, ex.Param | Stride):
             return builder.scalar(e, name)
         return e
 
-    if isinstance(host, Var):
+    if isinstance(host, ex.Var):
         return host
-    if not any(isinstance(e, Var) for e in walk((host,))):
+    if not any(isinstance(e, ex.Var) for e in ex.walk((host,))):
         return builder.scalar(host, name)
-    return rewrite((host,), known)[0]
+    return ex.rewrite((host,), known)[0]
 
 
 # --- consecutive elements ------------------------------------------------------------------------
@@ -178,9 +162,9 @@ def in_scalars(builder: Builder, host: Expr, name: str = "n") -> Expr:
 def coefficient(e: Expr, variable: Expr) -> int | None:
     """The integer c of  e = c·variable + (terms without variable); None if there is none."""
     forms: dict[Expr, int | None] = {}
-    for x in walk((e,)):
+    for x in ex.walk((e,)):
         parts = [forms[a] for a in (*x.args, *x.scoped)]
-        name = x.op.name if isinstance(x, Apply) else ""
+        name = x.op.name if isinstance(x, ex.Apply) else ""
         if x is variable:
             forms[x] = 1
         elif all(p == 0 for p in parts):
@@ -194,7 +178,7 @@ def coefficient(e: Expr, variable: Expr) -> int | None:
         elif name == "negative":
             assert parts[0] is not None
             forms[x] = -parts[0]
-        elif name == "multiply" and isinstance(x.args[1], Const):
+        elif name == "multiply" and isinstance(x.args[1], ex.Const):
             assert parts[0] is not None
             forms[x] = parts[0] * int(x.args[1].value)
         else:
@@ -203,19 +187,19 @@ def coefficient(e: Expr, variable: Expr) -> int | None:
 
 
 def contains(e: Expr, variable: Expr) -> bool:
-    return any(x is variable for x in walk((e,)))
+    return any(x is variable for x in ex.walk((e,)))
 
 
 def multiples(e: Expr, count: int, builder: Builder) -> list[Expr] | None:
     """Conditions over scalars under which `e` is a multiple of `count`; None if undecidable."""
-    if isinstance(e, Const):
+    if isinstance(e, ex.Const):
         return [] if int(e.value) % count == 0 else None
     if _is_uniform(e, builder):
         return [at.equal(at.remainder(in_scalars(builder, e), count), 0)]
-    if isinstance(e, Apply) and e.op.name in ("add", "subtract"):
+    if isinstance(e, ex.Apply) and e.op.name in ("add", "subtract"):
         both = [multiples(a, count, builder) for a in e.args]
         return None if both[0] is None or both[1] is None else both[0] + both[1]
-    if isinstance(e, Apply) and e.op.name == "multiply":
+    if isinstance(e, ex.Apply) and e.op.name == "multiply":
         for a in e.args[::-1]:
             found = multiples(a, count, builder)
             if found is not None:
@@ -226,9 +210,9 @@ def multiples(e: Expr, count: int, builder: Builder) -> list[Expr] | None:
 def _is_uniform(e: Expr, builder: Builder) -> bool:
     """Whether a value is known before the kernel starts."""
     return all(
-        isinstance(x, Const | Extent | Param | Stride | Apply)
-        or (isinstance(x, Var) and builder.is_scalar(x))
-        for x in walk((e,))
+        isinstance(x, ex.Const | ex.Extent | ex.Param | Stride | ex.Apply)
+        or (isinstance(x, ex.Var) and builder.is_scalar(x))
+        for x in ex.walk((e,))
     )
 
 
@@ -307,7 +291,7 @@ class Group:
     def member(self, e: Expr) -> tuple[_Stream, int, list[Expr]] | None:
         """A read as part of a stream, with its offset and conditions; None: no wide access."""
         builder, count = self.builder, self.count
-        if not isinstance(e, Load | Read):
+        if not isinstance(e, Load | ex.Read):
             return None
         along = [k for k, a in enumerate(e.args) if contains(a, self.variable)]
         if len(along) != 1:
@@ -330,8 +314,8 @@ class Group:
         sign = coefficient(e.args[axis], self.variable)
         if sign not in (1, -1) or buffer.type.bytes * count > WIDEST or requires is None:
             return None
-        (rest,) = substitute((e.args[axis],), {self.variable: constant(0)})
-        rest, offset = split_constant(rest)
+        (rest,) = ex.substitute((e.args[axis],), {self.variable: ex.constant(0)})
+        rest, offset = ex.split_constant(rest)
         more = multiples(rest, count, builder)
         if more is None:
             return None
@@ -356,14 +340,14 @@ class Group:
     def shared_parts(self) -> list[Expr]:
         """The expressions that all elements of a group share, except plain leaves."""
         dependent: set[Expr] = set()
-        for e in walk(self.roots):
+        for e in ex.walk(self.roots):
             if e is self.variable or any(c in dependent for c in (*e.args, *e.scoped)):
                 dependent.add(e)
         needed = unconditional(self.roots)
         inner = {a for e in needed if e in dependent for a in e.args} | set(self.roots)
         return [e for e in needed
                 if e in inner and e not in dependent and e.type is not None
-                and isinstance(e, Apply | Read | Load | Foreign | Proj)]  # fmt: skip
+                and isinstance(e, ex.Apply | ex.Read | Load | ex.Foreign | ex.Proj)]  # fmt: skip
 
     def share(self, into: Linearizer) -> None:
         """Compute the shared expressions of all elements here."""
@@ -421,10 +405,10 @@ class Group:
 
 def load_vector(into: Linearizer, buffer: Buffer, index: Expr, count: int,
                 streaming: bool = False, which: str | None = None
-                ) -> tuple[Var, ...]:  # fmt: skip
+                ) -> tuple[ex.Var, ...]:  # fmt: skip
     """`count` consecutive elements of a buffer in one access; `which` is their name suffix."""
     parted = which is not None or buffer.name[-1].isdigit()
     name = f"{buffer.name}{'_' if parted else ''}{which or count}"
-    variables = tuple(Var(name, buffer.type) for _ in range(count))
+    variables = tuple(ex.Var(name, buffer.type) for _ in range(count))
     into.append(LoadVector(variables, buffer, index, streaming))
     return variables

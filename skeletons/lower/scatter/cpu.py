@@ -27,29 +27,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from treadle.dsl import simplify
+from treadle.dsl import expr as ex, simplify
 from treadle.dsl.analysis.combines import identities, independent_parts, is_commutative
 from treadle.dsl.analysis.updates import is_one_to_one, parted
-from treadle.dsl.expr import (
-    FALSE,
-    TRUE,
-    Apply,
-    Cond,
-    Const,
-    Expr,
-    Foreign,
-    Index,
-    Loop,
-    Proj,
-    Read,
-    Var,
-    While,
-    constant,
-    primitive,
-    rewrite,
-    substitute,
-    walk,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Combine, Permute, Shape, known
 from treadle.dsl.passes.recognise import counts_in_bytes, is_count
 from treadle.dsl.passes.rows import NARROW
@@ -136,14 +117,14 @@ class _Permute:
         self.target_shape = node.defaults[0].shape
         self.size_host = at.product(self.target_shape)
         self.size = builder.scalar(self.size_host, "targets")
-        self.domain = node.domain or (constant(1),)
+        self.domain = node.domain or (ex.constant(1),)
         self.count_host = at.product(self.domain)
         self.one_to_one = is_one_to_one(node)
         roots = (node.valid, *node.target, *node.values)
         roots = transform.resolve(roots, builder, self.domain)
         parts = _alternatives(roots, self.domain)
         stacked = len(parts) > 1
-        self.launched: Expr = TRUE
+        self.launched: Expr = ex.TRUE
         rank = len(node.domain)
         if len(parts) == 1:
             self.launched, valid = parted(roots[0])
@@ -151,7 +132,7 @@ class _Permute:
         else:
             roots, self.domain = tuple(e for part in parts for e in part), self.domain[:-1]
             self.count_host, rank = at.product(self.domain), rank - 1
-        self.line = Var("p", int64)
+        self.line = ex.Var("p", int64)
         self.collapsed = None
         plan = None
         if node.label.deterministic and not self.one_to_one:
@@ -180,9 +161,9 @@ class _Permute:
                 row = at.product(self.domain[first:])
                 roots, self.domain = self.collapsed, (*self.domain[:first], row)
         #: A condition that is the same for the elements of a row: it is tested once for these.
-        self.row: Expr = TRUE
+        self.row: Expr = ex.TRUE
         if len(parts) == 1 and len(self.domain) > 1:
-            last = Index(len(self.domain) - 1) if self.collapsed is None else self.line
+            last = ex.Index(len(self.domain) - 1) if self.collapsed is None else self.line
             self.row, roots = _by_row(roots, last)
         size, first = len(roots) // len(parts), len(node.target) + 1
         #: The updates of each source.
@@ -215,11 +196,11 @@ class _Permute:
         """The same blocks in the order of the graph, which the host puts into a table."""
         (order,) = self.builder.scratch(QUEUES, [int32], at.maximum(blocks.tasks, 1))
 
-        def emit(into: Linearizer, position: Var, inner: Inner) -> None:
+        def emit(into: Linearizer, position: ex.Var, inner: Inner) -> None:
             # Explicit bounds for the range analysis of later arithmetic.
             found = at.maximum(simplify.cast(Load(order, position), int64), 0)
             block = into.let(at.minimum(found, at.subtract(blocks.tasks, 1)), "block")
-            assert isinstance(block, Var)
+            assert isinstance(block, ex.Var)
             blocks.emit(into, block, inner)
 
         return Tiling(blocks.tasks, emit)
@@ -229,11 +210,11 @@ class _Permute:
     @contextmanager
     def in_row(self, into: Linearizer, tile: Tile, row: Expr) -> Iterator[None]:
         """What a row of a tile computes, if any of its elements has a target."""
-        if self.row is TRUE:
+        if self.row is ex.TRUE:
             yield
             return
         found: dict[Expr, Expr] = {
-            Index(k): i for k, i in enumerate((*tile.leading, row)) if k < len(self.domain) - 1
+            ex.Index(k): i for k, i in enumerate((*tile.leading, row)) if k < len(self.domain) - 1
         }
         for k, index in enumerate(found.values()):
             self.builder.stays_below(index, self.domain[k])
@@ -248,9 +229,9 @@ class _Permute:
         indices = (*tile.leading, row, col) if len(self.domain) > 1 else (col,)
         for k, index in enumerate(indices):
             self.builder.stays_below(index, self.domain[k])
-        found: dict[Expr, Expr] = {Index(k): i for k, i in enumerate(indices)}
+        found: dict[Expr, Expr] = {ex.Index(k): i for k, i in enumerate(indices)}
         if self.collapsed is not None:  # the last axis is a line
-            found[self.line] = found.pop(Index(len(indices) - 1))
+            found[self.line] = found.pop(ex.Index(len(indices) - 1))
         return found
 
     def _locate(self, into: Linearizer, update: _Update,
@@ -258,7 +239,7 @@ class _Permute:
         """`found(position)` if the update has a target index; checked in checked mode."""
         with into.when(into.value(update.valid)):
             target = into.emit(update.target)
-            ok: Expr = TRUE
+            ok: Expr = ex.TRUE
             if self.builder.context.check:
                 target = tuple(into.let(i, "at") for i in target)
                 ok = self.builder.check_index("defaults", target, self.target_shape, into)
@@ -287,10 +268,10 @@ class _Permute:
             return builder.lowered(self._each("stores", self.tiling.tasks))
         if self.node.label.deterministic:
             builder.notes.append("deterministic: one task, in the order of the source")
-            return builder.lowered(self._ordered(constant(1)))
+            return builder.lowered(self._ordered(ex.constant(1)))
         neutral = None if self.combine is None else identities(self.combine)
         if neutral is None:
-            return builder.lowered(*self._directly(constant(0), FALSE))
+            return builder.lowered(*self._directly(ex.constant(0), ex.FALSE))
         sub_host = at.select(at.less_equal(self.size_host, COPIED_TARGET), COPIES, 1)
         per_target = at.multiply(sub_host, 4 if self.bytes else 8)
         least = at.maximum(at.multiply(self.size_host, per_target), CHUNK_ELEMENTS)
@@ -303,7 +284,7 @@ class _Permute:
         )
         if self.counted:
             worth = at.both(worth, at.less_equal(self.count_host, COUNTED))
-            neutral = tuple(Const(0, uint8 if self.bytes else uint32) for _ in self.outs)
+            neutral = tuple(ex.Const(0, uint8 if self.bytes else uint32) for _ in self.outs)
         # A single copy would only add overhead to the ordered strategy.
         alone = at.both(at.equal(chunks_host, 1), at.equal(sub_host, 1))
         in_order = at.both(worth, alone)
@@ -331,7 +312,7 @@ class _Permute:
         condition that forces the ordered one, in addition to its speed."""
         way, limit = self._way(), self._order_limit()
         if limit is None:
-            in_order = TRUE
+            in_order = ex.TRUE
         elif limit:
             size = sum(b.type.bytes for b in self.outs)
             small = at.less_equal(at.multiply(self.size_host, size), limit)
@@ -363,7 +344,7 @@ class _Permute:
         threads = self.builder.context.threads
         results = () if self.combine is None else self.combine.results
         roots = (*self.roots(), *results)
-        reads = sum(isinstance(e, Read) for e in walk(roots))
+        reads = sum(isinstance(e, ex.Read) for e in ex.walk(roots))
         work = WORK * max(element_cost(roots) - reads - len(results), 0.0)
         integer = self.outs[0].type.is_integer and all(_is_any(e, FETCHES) for e in results)
         near, far = LOCKED if self._way() == "locked" else FETCH if integer else ATOMIC
@@ -387,10 +368,10 @@ class _Permute:
 
     def _each(self, way: str, tasks: Expr) -> Kernel:
         """All source elements in parallel, updating the target directly."""
-        into, task = self.builder.emitter(), Var("task", int64)
+        into, task = self.builder.emitter(), ex.Var("task", int64)
         locks = None
         if way == "locked":
-            (locks,) = self.builder.scratch("zero_locks", [int32], constant(LOCKS))
+            (locks,) = self.builder.scratch("zero_locks", [int32], ex.constant(LOCKS))
 
         def act(inner: Linearizer, where: Expr, values: combining.Values) -> None:
             if way == "stores":
@@ -420,17 +401,17 @@ class _Permute:
 
     def _ordered(self, tasks: Expr) -> Kernel:
         """One task: the source elements in sequence, updating the target directly."""
-        into, task = self.builder.emitter(), Var("task", int64)
-        body = _Staged(self, self.outs, [constant(0)] * COPIES, counted=False)
+        into, task = self.builder.emitter(), ex.Var("task", int64)
+        body = _Staged(self, self.outs, [ex.constant(0)] * COPIES, counted=False)
         launched = into.value(self.launched)
         with into.when(launched), into.loop("tile", 0, self.tiling.tasks) as number:
             self.tiling.emit(into, number, body.tile)
         return self.kernel("ordered", tasks, task, into, "updates in the order of the visits")
 
-    def _private(self, copies: tuple[Buffer, ...], chunks: Expr, neutral: Sequence[Const]
+    def _private(self, copies: tuple[Buffer, ...], chunks: Expr, neutral: Sequence[ex.Const]
                  ) -> Kernel:  # fmt: skip
         """A task: one chunk of the source into its own copies of the target."""
-        into, task = self.builder.emitter(), Var("task", int64)
+        into, task = self.builder.emitter(), ex.Var("task", int64)
         size = self.size
         base = into.let(at.product((task, self.sub, size)), "base")
         with into.loop("t", base, at.add(base, at.multiply(self.sub, size)), "vector") as t:
@@ -447,7 +428,7 @@ class _Permute:
     def _gather(self, copies: tuple[Buffer, ...], chunks: Expr, chunks_host: Expr) -> Kernel:
         """The copies, in order, and the defaults."""
         assert self.combine is not None
-        into, task = self.builder.emitter(), Var("task", int64)
+        into, task = self.builder.emitter(), ex.Var("task", int64)
         start, stop = tiling.block_range(into, "target", task, GATHER, self.size)
         count = at.multiply(chunks, self.sub)
         wide = [uint64 if self.counted else b.type for b in copies]
@@ -464,7 +445,7 @@ class _Permute:
             if self.counted:
                 each = zip(total, self.node.values, strict=True)
                 total = tuple(
-                    simplify.apply(primitive("multiply"), (simplify.cast(n, v.type), v), v.type)
+                    simplify.apply(ex.primitive("multiply"), (simplify.cast(n, v.type), v), v.type)
                     for n, v in each
                 )
             update(into, self.outs, t, total, self.combine)
@@ -472,7 +453,7 @@ class _Permute:
         return self.kernel("gather", self.builder.scalar(tasks, "gathers"), task, into,
                            "the copies and the defaults")  # fmt: skip
 
-    def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, *comments: str
+    def kernel(self, suffix: str, tasks: Expr, task: ex.Var, into: Linearizer, *comments: str
                ) -> Kernel:  # fmt: skip
         return self.builder.kernel(suffix, tasks, task, tuple(into.out), comments=comments)
 
@@ -491,8 +472,10 @@ def update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Seq
 
 def _sums(count: int) -> Combine:
     """Component-wise sums of uint64."""
-    left, right = ([Var(f"{side}{k}", uint64) for k in range(count)] for side in ("left", "right"))
-    results = [simplify.apply(primitive("add"), (a, b), uint64)
+    left, right = (
+        [ex.Var(f"{side}{k}", uint64) for k in range(count)] for side in ("left", "right")
+    )
+    results = [simplify.apply(ex.primitive("add"), (a, b), uint64)
                for a, b in zip(left, right, strict=True)]  # fmt: skip
     return Combine(tuple(left), tuple(right), tuple(results))
 
@@ -515,7 +498,10 @@ class _Staged:
         """Memory for the targets and the values; None for a value that does not vary."""
         builder = self.permute.builder
         (targets,) = builder.local("target", [int64], self.stage)
-        varying = [any(isinstance(e, Index | Read | Var) for e in walk([v])) for v in update.values]
+        varying = [
+            any(isinstance(e, ex.Index | ex.Read | ex.Var) for e in ex.walk([v]))
+            for v in update.values
+        ]
         kept = [
             builder.local("value", [v.type], self.stage)[0] if varies else None
             for v, varies in zip(update.values, varying, strict=True)
@@ -533,7 +519,9 @@ class _Staged:
                 stop = into.let(at.minimum(at.add(part, self.stage), tile.cols[1]), "part_stop")
                 with into.loop("j", part, stop, "vector") as j:
                     self._ahead(into, tile, row, j, at.subtract(j, part))
-                self._round_robin(into, constant(0), at.subtract(stop, part), self._update_staged)
+                self._round_robin(
+                    into, ex.constant(0), at.subtract(stop, part), self._update_staged
+                )
 
     def _round_robin(self, into: Linearizer, start: Expr, stop: Expr,
                  one: Callable[[Linearizer, Expr, int], None]) -> None:  # fmt: skip
@@ -553,8 +541,8 @@ class _Staged:
             return
         target = into.let(target, "target")
         for b in self.copies:
-            one = Const(1, b.type)
-            count = simplify.apply(primitive("add"), (Load(b, target), one), b.type)
+            one = ex.Const(1, b.type)
+            count = simplify.apply(ex.primitive("add"), (Load(b, target), one), b.type)
             count = into.let(count, "count")
             into.append(Store(b, target, count))
             if self.permute.bytes:
@@ -563,9 +551,11 @@ class _Staged:
     def _carry(self, into: Linearizer, where: Expr, count: Expr) -> None:
         """A count that wraps to 0 has lost 256 updates: add them to the target."""
         (value,), (out,) = self.permute.node.values, self.permute.outs
-        times = simplify.cast(Const(256, uint64), value.type)
-        all_of_them = simplify.apply(primitive("multiply"), (into.value(value), times), value.type)
-        none = simplify.apply(primitive("equal"), (count, zero(count.type)), bool_)
+        times = simplify.cast(ex.Const(256, uint64), value.type)
+        all_of_them = simplify.apply(
+            ex.primitive("multiply"), (into.value(value), times), value.type
+        )
+        none = simplify.apply(ex.primitive("equal"), (count, zero(count.type)), bool_)
         with into.when(none):
             into.append(Atomic((out,), where, (all_of_them,), self.permute.combine))
 
@@ -582,7 +572,7 @@ class _Staged:
                 self._part_ahead(into, stage, slot)
 
     def _part_ahead(self, into: Linearizer, stage: _Stage, slot: Expr) -> None:
-        target = into.declare(constant(-1), "target")
+        target = into.declare(ex.constant(-1), "target")
         values = zip(stage.update.values, stage.kept, strict=True)
         wanted = [v for v, b in values if b is not None]
         kept = combining.declare(into, [zero(v.type) for v in wanted], "value")
@@ -609,19 +599,19 @@ class _Staged:
 def _alternatives(roots: tuple[Expr, ...], domain: Shape) -> list[tuple[Expr, ...]]:
     """The roots for each index along the last axis, if this chooses between them (`fuse_updates`);
     otherwise the roots."""
-    last, n = Index(len(domain) - 1), known(domain[-1])
-    chooses = any(isinstance(e, Cond) and last in e.args[0].args for e in walk(roots))
+    last, n = ex.Index(len(domain) - 1), known(domain[-1])
+    chooses = any(isinstance(e, ex.Cond) and last in e.args[0].args for e in ex.walk(roots))
     if len(domain) < 2 or not n or n > COLUMNS or not chooses:
         return [roots]
 
-    return [rewrite(roots, simplify.chosen, {last: constant(k)}) for k in range(n)]
+    return [ex.rewrite(roots, simplify.chosen, {last: ex.constant(k)}) for k in range(n)]
 
 
 def _are_columns(updates: Sequence[_Update]) -> bool:
     """Whether the updates differ along one axis of the target, where they have constant indices."""
     differ = [set(index) for index in zip(*(u.target for u in updates), strict=True)]
     apart = [found for found in differ if len(found) > 1]
-    return len(apart) == 1 and all(isinstance(e, Const) for e in apart[0])
+    return len(apart) == 1 and all(isinstance(e, ex.Const) for e in apart[0])
 
 
 def _by_row(roots: tuple[Expr, ...], last: Expr) -> tuple[Expr, tuple[Expr, ...]]:
@@ -630,32 +620,32 @@ def _by_row(roots: tuple[Expr, ...], last: Expr) -> tuple[Expr, tuple[Expr, ...]
     found: dict[Expr, Expr] = {}
     guarded = False
     for e in _required(roots[0]):
-        parts = walk((e,))
+        parts = ex.walk((e,))
         if last in parts:
             guarded = True  # what comes later may be valid only where this holds
         elif not guarded or not any(map(_may_be_guarded, parts)):
-            found[e] = TRUE
-    row: Expr = TRUE
+            found[e] = ex.TRUE
+    row: Expr = ex.TRUE
     for e in found:
-        row = simplify.apply(primitive("logical_and"), (row, e), bool_)
-    return row, rewrite(roots, simplify.chosen, found) if found else roots
+        row = simplify.apply(ex.primitive("logical_and"), (row, e), bool_)
+    return row, ex.rewrite(roots, simplify.chosen, found) if found else roots
 
 
 def _may_be_guarded(e: Expr) -> bool:
     """Whether an expression may be valid under a condition only."""
-    divides = isinstance(e, Apply) and e.op.name in DIVISIONS
-    return divides or isinstance(e, Read | Loop | While | Foreign)
+    divides = isinstance(e, ex.Apply) and e.op.name in DIVISIONS
+    return divides or isinstance(e, ex.Read | ex.Loop | ex.While | ex.Foreign)
 
 
 def _required(condition: Expr) -> Iterator[Expr]:
     """Conditions without which another one does not hold, in the order of evaluation."""
-    if isinstance(condition, Apply) and condition.op.name == "logical_and":
+    if isinstance(condition, ex.Apply) and condition.op.name == "logical_and":
         for e in condition.args:
             yield from _required(e)
-    elif isinstance(condition, Proj) and isinstance(condition.args[0], Cond):
-        if condition.args[0].other[condition.which] is FALSE:
+    elif isinstance(condition, ex.Proj) and isinstance(condition.args[0], ex.Cond):
+        if condition.args[0].other[condition.which] is ex.FALSE:
             yield from _required(condition.args[0].args[0])
-    elif not isinstance(condition, Const):
+    elif not isinstance(condition, ex.Const):
         yield condition
 
 
@@ -663,8 +653,8 @@ def _members(roots: tuple[Expr, ...], domain: Shape, builder: Builder) -> list[t
     """The roots for each index along the last axis, which is short."""
     n = known(builder.root(domain[-1]))
     assert n is not None
-    last = Index(len(domain) - 1)
-    return [substitute(roots, {last: constant(k)}) for k in range(n)]
+    last = ex.Index(len(domain) - 1)
+    return [ex.substitute(roots, {last: ex.constant(k)}) for k in range(n)]
 
 
 def _common(parts: Sequence[_Update]) -> list[Expr]:
@@ -672,21 +662,21 @@ def _common(parts: Sequence[_Update]) -> list[Expr]:
     those that decide whether there is one."""
     if len(parts) == 1:
         return []
-    known = set(walk([u.valid for u in parts], lambda e: not e.scoped))
+    known = set(ex.walk([u.valid for u in parts], lambda e: not e.scoped))
     times: Counter[Expr] = Counter()
     safe: dict[Expr, bool] = {}
     for update in parts:
-        for e in walk((*update.target, *update.values)):
+        for e in ex.walk((*update.target, *update.values)):
             times[e] += 1
-            plain = isinstance(e, Apply) and not (
-                e.op.name in DIVISIONS and not isinstance(e.args[-1], Const)
+            plain = isinstance(e, ex.Apply) and not (
+                e.op.name in DIVISIONS and not isinstance(e.args[-1], ex.Const)
             )
             safe[e] = (
                 e in known
-                or isinstance(e, Index | Const)
+                or isinstance(e, ex.Index | ex.Const)
                 or (plain and all(safe[a] for a in e.args))
             )
-    found = [e for e, n in times.items() if n > 1 and safe[e] and isinstance(e, Apply)]
+    found = [e for e, n in times.items() if n > 1 and safe[e] and isinstance(e, ex.Apply)]
     inner = {a for e in found for a in e.args}
     return [e for e in found if e not in inner or e in known]
 
@@ -699,7 +689,7 @@ def rounds(node: Permute) -> bool:
 
 
 def _is_any(e: Expr, names: frozenset[str]) -> bool:
-    return isinstance(e, Apply) and e.op.name in names
+    return isinstance(e, ex.Apply) and e.op.name in names
 
 
 def _is_costly(roots: Sequence[Expr], updates: int = 1) -> bool:
@@ -708,13 +698,15 @@ def _is_costly(roots: Sequence[Expr], updates: int = 1) -> bool:
     Not for the arithmetic of indices that are read from an array (x[i[k]], with i[k] < 0 from the
     end): vectors gather no faster than one element after the other is loaded.
     """
-    nodes = list(walk(roots))
+    nodes = list(ex.walk(roots))
     reading: set[Expr] = set()
     for e in nodes:
-        if isinstance(e, Read) or any(a in reading for a in e.args):
+        if isinstance(e, ex.Read) or any(a in reading for a in e.args):
             reading.add(e)
-    indices = reading.intersection(walk([a for e in nodes if isinstance(e, Read) for a in e.args]))
-    cost = sum(e.op.cost for e in nodes if isinstance(e, Apply) and e not in indices)
-    control = any(not isinstance(e, Apply | Read) and (bool(e.args) or bool(e.scoped))
+    indices = reading.intersection(
+        ex.walk([a for e in nodes if isinstance(e, ex.Read) for a in e.args])
+    )
+    cost = sum(e.op.cost for e in nodes if isinstance(e, ex.Apply) and e not in indices)
+    control = any(not isinstance(e, ex.Apply | ex.Read) and (bool(e.args) or bool(e.scoped))
                   for e in nodes)  # fmt: skip
     return control or cost > _CHEAP_TARGET * updates

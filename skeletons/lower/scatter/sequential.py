@@ -14,20 +14,9 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from treadle.dsl import expr as ex
 from treadle.dsl.analysis.polynomial import polynomial
-from treadle.dsl.expr import (
-    FALSE,
-    TRUE,
-    Cond,
-    Const,
-    Expr,
-    Index,
-    Proj,
-    Read,
-    Var,
-    substitute,
-    walk,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Leaf, Sequential
 from treadle.dsl.passes.one_loop import where_both
 from treadle.dsl.passes.waiting import last_comes_last
@@ -52,7 +41,7 @@ class _Part(NamedTuple):
 
     tests: tuple[Expr, ...]
     used: tuple[Expr, ...]
-    name: Var | None = None
+    name: ex.Var | None = None
     write: int = -1
 
     @property
@@ -74,7 +63,7 @@ class _Sequential:
         self.target = [tuple(next(indices) for _ in t) for t in node.targets()]
         self.values = list(indices)
         #: The variables of states of one element.
-        self.held: dict[int, Var] = {}
+        self.held: dict[int, ex.Var] = {}
         self.previous = [self._previous(write) for write in range(writes)]
         for write, read in enumerate(self.previous):
             if read is not None:
@@ -82,7 +71,7 @@ class _Sequential:
         self.parts = self._together(_under_tests(self._in_order()))
 
     def lower(self) -> Lowered:
-        builder, into, task = self.builder, self.builder.emitter(), Var("task", int64)
+        builder, into, task = self.builder, self.builder.emitter(), ex.Var("task", int64)
         for k, (leaf, out) in enumerate(zip(self.node.defaults, self.outs, strict=True)):
             if not leaf.shape:
                 self.held[k] = into.declare(Load(out, at.integer(0)), "state")
@@ -102,7 +91,7 @@ class _Sequential:
             self._row(into, first[:-1], tile, carried)
 
     def _row(self, into: Linearizer, row: Sequence[Expr], tile: Tile,
-             carried: Sequence[Var | None]) -> None:  # fmt: skip
+             carried: Sequence[ex.Var | None]) -> None:  # fmt: skip
         domain = self.node.domain
         with into.loop("j", *tile.cols) as j:
             counters = (*row, j)
@@ -113,7 +102,7 @@ class _Sequential:
                 for read, var in zip(self.previous, carried, strict=True)
                 if read is not None and var is not None
             }
-            known |= {Index(axis): k for axis, k in enumerate(counters)}
+            known |= {ex.Index(axis): k for axis, k in enumerate(counters)}
             with into.when_always(known):
                 self._parts(into, self.parts, carried, {})
 
@@ -134,9 +123,9 @@ class _Sequential:
         component = {leaf: k for k, leaf in enumerate(self.node.defaults)}
         uses, makes = list[set[object]](), list[set[object]]()
         for part in parts:
-            read = list(walk((*part.tests, *part.used)))
-            arrays = {Leaf(e.node, e.component) for e in read if isinstance(e, Read)}
-            uses.append({e for e in read if isinstance(e, Var)} | {
+            read = list(ex.walk((*part.tests, *part.used)))
+            arrays = {Leaf(e.node, e.component) for e in read if isinstance(e, ex.Read)}
+            uses.append({e for e in read if isinstance(e, ex.Var)} | {
                 component[leaf] for leaf in arrays if leaf in component})  # fmt: skip
             makes.append({part.name or self.node.written[part.write]})
         after = [
@@ -155,15 +144,15 @@ class _Sequential:
                         ready.append(k)
         return [parts[k] for k in made]
 
-    def _previous(self, write: int) -> Read | None:
+    def _previous(self, write: int) -> ex.Read | None:
         """The read by a write's value of what the iteration before in the row has written, if the
         value always reads it and nothing else is written there."""
         component, valid = self.node.written[write], self.valid[write]
-        if valid is not TRUE or self.node.written.count(component) > 1 or not self.target[write]:
+        if valid is not ex.TRUE or self.node.written.count(component) > 1 or not self.target[write]:
             return None
-        leaf, last = self.node.defaults[component], Index(len(self.node.domain) - 1)
+        leaf, last = self.node.defaults[component], ex.Index(len(self.node.domain) - 1)
         back: dict[Expr, Expr] = {last: at.subtract(last, 1)}
-        wanted = [polynomial(e) for e in substitute(self.target[write], back)]
+        wanted = [polynomial(e) for e in ex.substitute(self.target[write], back)]
         stack, seen = [self.values[write]], set[Expr]()
         while stack:
             e = stack.pop()
@@ -172,29 +161,31 @@ class _Sequential:
             seen.add(e)
             stack += e.args
             if (
-                isinstance(e, Read) and Leaf(e.node, e.component) == leaf and e.boundary is None
+                isinstance(e, ex.Read) and Leaf(e.node, e.component) == leaf and e.boundary is None
                 and None not in wanted and [polynomial(a) for a in e.args] == wanted
             ):  # fmt: skip
                 return e
         return None
 
-    def _first(self, into: Linearizer, read: Read | None, first: Sequence[Expr], tile: Tile
-               ) -> Var | None:  # fmt: skip
+    def _first(self, into: Linearizer, read: ex.Read | None, first: Sequence[Expr], tile: Tile
+               ) -> ex.Var | None:  # fmt: skip
         """The variable of what `read` reads, with its value for the first iteration of a row."""
         if read is None:
             return None
         held = into.declare(zero(read.type), "previous")
         with into.when(at.less(*tile.cols)), into.when_always(
-            {Index(axis): k for axis, k in enumerate(first)}
+            {ex.Index(axis): k for axis, k in enumerate(first)}
         ):  # fmt: skip
             into.append(Assign(held, into.value(read)))
         return held
 
-    def _parts(self, into: Linearizer, parts: Sequence[_Part], carried: Sequence[Var | None],
-               cells: dict[Expr, Var]) -> None:  # fmt: skip
+    def _parts(self, into: Linearizer, parts: Sequence[_Part], carried: Sequence[ex.Var | None],
+               cells: dict[Expr, ex.Var]) -> None:  # fmt: skip
         """Parts of an iteration.  `cells`: the variables of values that branches compute."""
         for test, run in itertools.groupby(parts, lambda part: part.tests[:1]):
-            if not test or not isinstance(test[0], Var):  # what is tested may change between writes
+            if not test or not isinstance(
+                test[0], ex.Var
+            ):  # what is tested may change between writes
                 for part in run:
                     self._part(into, part, carried, cells)
                 continue
@@ -206,8 +197,8 @@ class _Sequential:
             with into.when(into.value(test[0])):
                 self._parts(into, inside, carried, cells)
 
-    def _part(self, into: Linearizer, part: _Part, carried: Sequence[Var | None],
-              cells: dict[Expr, Var]) -> None:  # fmt: skip
+    def _part(self, into: Linearizer, part: _Part, carried: Sequence[ex.Var | None],
+              cells: dict[Expr, ex.Var]) -> None:  # fmt: skip
         """A value or a write, under what is left of its tests."""
         valid = _both(part.tests)
         if part.name is None:
@@ -223,7 +214,7 @@ class _Sequential:
             found = _kept(into, value, part.name.name)
         into.bind({part.name: found})
 
-    def _write(self, into: Linearizer, write: int, carried: Var | None) -> None:
+    def _write(self, into: Linearizer, write: int, carried: ex.Var | None) -> None:
         component = self.node.written[write]
         held = self.held.get(component)
         if held is not None:
@@ -240,10 +231,10 @@ class _Sequential:
 
 def _tests(valid: Expr) -> tuple[Expr, ...]:
     """The tests of which a condition consists."""
-    if valid is TRUE:
+    if valid is ex.TRUE:
         return ()
-    cond = valid.args[0] if isinstance(valid, Proj) else None
-    if isinstance(cond, Cond) and cond.other == (FALSE,):
+    cond = valid.args[0] if isinstance(valid, ex.Proj) else None
+    if isinstance(cond, ex.Cond) and cond.other == (ex.FALSE,):
         return (*_tests(cond.args[0]), *_tests(cond.then[0]))
     return (valid,)
 
@@ -255,7 +246,7 @@ def _shared(some: Sequence[Expr], others: Sequence[Expr]) -> tuple[Expr, ...]:
 
 
 def _both(tests: Sequence[Expr]) -> Expr:
-    valid: Expr = TRUE
+    valid: Expr = ex.TRUE
     for test in tests:
         valid = where_both(valid, test)
     return valid
@@ -264,7 +255,7 @@ def _both(tests: Sequence[Expr]) -> Expr:
 def _guarded(value: Expr) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """The tests without which a value is 0, and the value where they hold."""
     tests: tuple[Expr, ...] = ()
-    while isinstance(value, Proj) and isinstance(cond := value.args[0], Cond):
+    while isinstance(value, ex.Proj) and isinstance(cond := value.args[0], ex.Cond):
         if cond.other[value.which] is not zero(value.type):
             break
         tests = (*tests, *(test for test in _tests(cond.args[0]) if test not in tests))
@@ -273,7 +264,7 @@ def _guarded(value: Expr) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
 
 
 def _where(valid: Expr, value: Expr) -> Expr:
-    return value if valid is TRUE else Proj(Cond(valid, (value,), (zero(value.type),)), 0)
+    return value if valid is ex.TRUE else ex.Proj(ex.Cond(valid, (value,), (zero(value.type),)), 0)
 
 
 def _under_tests(parts: Sequence[_Part]) -> list[_Part]:
@@ -288,9 +279,9 @@ def _under_tests(parts: Sequence[_Part]) -> list[_Part]:
             known = tuple(itertools.takewhile(lambda e: e in place and place[e] < k, wanted))  # noqa: B023
             own = (test for test in part.tests if test not in known)
             part = part._replace(tests=(*known, *own))
-        uses = [*part.tests, Proj(Cond(TRUE, part.used, part.used), 0)]
+        uses = [*part.tests, ex.Proj(ex.Cond(ex.TRUE, part.used, part.used), 0)]
         for level, e in enumerate(uses):
-            for name in walk((e,)):
+            for name in ex.walk((e,)):
                 if name in place:
                     tests = part.tests[:level]
                     needed[name] = _shared(needed.get(name, tests), tests)
@@ -300,8 +291,8 @@ def _under_tests(parts: Sequence[_Part]) -> list[_Part]:
 
 def _kept(into: Linearizer, value: Expr, name: str) -> Expr:
     """A value by a name of its own: variables of states are assigned to."""
-    if isinstance(value, Const):
+    if isinstance(value, ex.Const):
         return value
-    made = Var(name, value.type)
+    made = ex.Var(name, value.type)
     into.append(Let(made, value))
     return made

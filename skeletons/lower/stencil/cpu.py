@@ -13,20 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from treadle.dsl import expr as ex
 from treadle.dsl.analysis.polynomial import Polynomial, affine_forms
-from treadle.dsl.expr import (
-    Apply,
-    Const,
-    Expr,
-    Extent,
-    Index,
-    Param,
-    Read,
-    Var,
-    constant,
-    rewrite,
-    walk,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Leaf, Shape
 
 from ...ir import arithmetic as at
@@ -35,18 +24,18 @@ from ..build import Builder
 from ..transform import Interior
 
 
-def merge(roots: Sequence[Expr], domain: Shape, builder: Builder, position: Var
+def merge(roots: Sequence[Expr], domain: Shape, builder: Builder, position: ex.Var
           ) -> tuple[Expr, ...] | None:  # fmt: skip
     """`roots`, whose boundaries are resolved, over the position in the last two axes.
 
     None where these are used for anything but reading arrays of the same two last extents, at the
     very index of the last.
     """
-    column, channel = Index(len(domain) - 2), Index(len(domain) - 1)
+    column, channel = ex.Index(len(domain) - 2), ex.Index(len(domain) - 1)
     forms = affine_forms(roots)
     found: dict[Expr, Expr] = {}
-    for e in walk(roots):
-        if not isinstance(e, Read) or not any(x in (column, channel) for x in walk(e.args)):
+    for e in ex.walk(roots):
+        if not isinstance(e, ex.Read) or not any(x in (column, channel) for x in ex.walk(e.args)):
             continue
         leaf = Leaf(e.node, e.component)
         shape = leaf.shape
@@ -56,7 +45,7 @@ def merge(roots: Sequence[Expr], domain: Shape, builder: Builder, position: Var
             or e.args[-1] is not channel
             or leaf in builder.context.strided
             or any(not builder.same(a, b) for a, b in zip(shape[-2:], domain[-2:], strict=True))
-            or any(x in (column, channel) for x in walk(e.args[:-2]))
+            or any(x in (column, channel) for x in ex.walk(e.args[:-2]))
         ):
             return None
         along = forms[e.args[-2]]
@@ -66,14 +55,14 @@ def merge(roots: Sequence[Expr], domain: Shape, builder: Builder, position: Var
         rows = at.multiply(at.linear(e.args[:-2], extents[:-2]), at.product(extents[-2:]))
         offset = at.multiply(extents[-1], along.constant)
         found[e] = Load(builder.input(leaf), at.add(at.add(rows, position), offset))
-    made = rewrite(roots, lambda e: e, found)
-    return None if any(e in (column, channel) for e in walk(made)) else made
+    made = ex.rewrite(roots, lambda e: e, found)
+    return None if any(e in (column, channel) for e in ex.walk(made)) else made
 
 
 def is_short(builder: Builder, extent: Expr, most: int) -> bool:
     """Whether an extent is known to be more than one and at most so many."""
     known = builder.root(extent)
-    return isinstance(known, Const) and 1 < int(known.value) <= most
+    return isinstance(known, ex.Const) and 1 < int(known.value) <= most
 
 
 # --- Complete rows of a stencil at once: handles reads beyond the ends of a row -------------------
@@ -97,7 +86,7 @@ class Overrun:
     high: Expr
     left: int
     right: int
-    reads: tuple[tuple[Read, int], ...] = ()
+    reads: tuple[tuple[ex.Read, int], ...] = ()
 
 
 def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interior
@@ -112,15 +101,16 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
     if box.positions:  # resolved positions are plain reads, too, which may be anywhere
         return None
     rank = len(domain)
-    row, column = Index(rank - 2), Index(rank - 1)
+    row, column = ex.Index(rank - 2), ex.Index(rank - 1)
     forms = affine_forms(roots)
     first = last = left = right = 0
-    reads: dict[Read, int] = {}
-    for e in walk(roots):
-        if isinstance(e, Apply | Const | Index | Param | Extent):
+    reads: dict[ex.Read, int] = {}
+    for e in ex.walk(roots):
+        if isinstance(e, ex.Apply | ex.Const | ex.Index | ex.Param | ex.Extent):
             continue
-        if not isinstance(e, Read) or any(
-                isinstance(x, Read) and x.args for x in walk((*e.args, *e.scoped))):  # fmt: skip
+        if not isinstance(e, ex.Read) or any(
+            isinstance(x, ex.Read) and x.args for x in ex.walk((*e.args, *e.scoped))
+        ):
             return None
         if e.boundary is None:
             continue
@@ -155,6 +145,6 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
 
 def _own(index: Expr, extent: Expr, domain: Shape, builder: Builder) -> bool:
     """Whether `index` is in range: the first, or that of the result on an axis of this extent."""
-    if isinstance(index, Index):
+    if isinstance(index, ex.Index):
         return index.axis < len(domain) and builder.same(domain[index.axis], extent)
-    return index == constant(0)
+    return index == ex.constant(0)

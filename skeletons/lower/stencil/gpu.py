@@ -16,22 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from treadle.dsl import expr as ex
 from treadle.dsl.analysis.polynomial import affine
-from treadle.dsl.expr import (
-    Cond,
-    Const,
-    Expr,
-    Foreign,
-    Index,
-    Loop,
-    Read,
-    Var,
-    While,
-    constant,
-    rewrite,
-    substitute,
-    walk,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Generate
 from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Resolved, Row
@@ -62,31 +49,31 @@ def window_counts(roots: Sequence[Expr]) -> tuple[Expr, ...]:
     """The counts of the loops in `roots`, each once; empty unless all are known at launch and at
     least one only then."""
     counts: dict[Expr, None] = {}
-    for e in walk(roots):
-        if isinstance(e, While | Foreign):
+    for e in ex.walk(roots):
+        if isinstance(e, ex.While | ex.Foreign):
             return ()
-        if isinstance(e, Loop):
+        if isinstance(e, ex.Loop):
             if not is_host(e.count):
                 return ()
             counts[e.count] = None
-    return tuple(counts) if any(not isinstance(c, Const) for c in counts) else ()
+    return tuple(counts) if any(not isinstance(c, ex.Const) for c in counts) else ()
 
 
 def trips(roots: Sequence[Expr], size: int) -> int:
     """How often the innermost loops in `roots` iterate in all, where run-time counts are `size`."""
     found: dict[Expr, int] = {}
-    for e in walk(roots):
+    for e in ex.walk(roots):
         inside = max((found[c] for c in e.scoped), default=1)
-        if isinstance(e, Loop):
-            inside *= int(e.count.value) if isinstance(e.count, Const) else size
+        if isinstance(e, ex.Loop):
+            inside *= int(e.count.value) if isinstance(e.count, ex.Const) else size
         found[e] = max(inside, *(found[c] for c in e.args)) if e.args else inside
     return max(found[r] for r in roots)
 
 
 def written_out(roots: Sequence[Expr], counts: Sequence[Expr], size: int) -> tuple[Expr, ...]:
     """`roots` without loops, where every run-time count is `size`."""
-    known: dict[Expr, Expr] = {c: constant(size) for c in counts if not isinstance(c, Const)}
-    return rewrite(substitute(roots, known), unroll())
+    known: dict[Expr, Expr] = {c: ex.constant(size) for c in counts if not isinstance(c, ex.Const)}
+    return ex.rewrite(ex.substitute(roots, known), unroll())
 
 
 #: Windows of up to so many rows: a thread computes so many rows at once, without a walk, …
@@ -137,7 +124,7 @@ def lower_stencil(builder: Builder, node: Generate, outs: Sequence[Buffer],
     if shape is not None:
         return builder.lowered(_Window(builder, node, outs, node.elements, shape, plan).kernel())
     counts = window_counts(node.elements)
-    varying = [c for c in counts if not isinstance(c, Const)]
+    varying = [c for c in counts if not isinstance(c, ex.Const)]
     rows = Span(len(node.shape) - 2, 0, 0)
     part = Part(1, LOOPED_ROWS, False)
     kernel = StencilKernel(builder, node, outs, node.elements, rows, part).kernel(None)
@@ -197,7 +184,7 @@ class _Window:
     def _columns(self) -> int:
         """Neighbouring columns of a thread."""
         types = [b.type for b in self.outs]
-        types += [e.type for e in walk(self.elements) if isinstance(e, Read) and moves(e)]
+        types += [e.type for e in ex.walk(self.elements) if isinstance(e, ex.Read) and moves(e)]
         most = MOST_COLUMNS if self.plan is None else self.plan.unit[-1]
         return min(vector_count(types), most)
 
@@ -211,7 +198,7 @@ def _span_of(elements: Sequence[Expr], node: Generate, builder: Builder) -> Span
     written, elements = elements, transform.inside(elements, node.shape)
     if written != elements and transform.is_transposing(elements, rank):
         return None  # of 4 096² on an H200, one by one 67 µs, as strips 143
-    if any(isinstance(e, While | Loop | Foreign) for e in walk(elements)):
+    if any(isinstance(e, ex.While | ex.Loop | ex.Foreign) for e in ex.walk(elements)):
         return None
     spans = [_offsets(elements, k, builder) for k in range(rank)]
     if any(s is None for s in spans) or not _shares(elements):
@@ -220,8 +207,8 @@ def _span_of(elements: Sequence[Expr], node: Generate, builder: Builder) -> Span
         span = spans[axis]
         assert span is not None
         if span[1] > span[0] and axis >= rank - 3:
-            newest = Var("y", int64)
-            moved = substitute(elements, {Index(axis): at.subtract(newest, span[1])})
+            newest = ex.Var("y", int64)
+            moved = ex.substitute(elements, {ex.Index(axis): at.subtract(newest, span[1])})
             try:
                 stream(moved, newest, 1)
             except NotAStream:
@@ -234,19 +221,19 @@ def _offsets(roots: Sequence[Expr], axis: int, builder: Builder) -> tuple[int, i
     """The least and the greatest offset of reads along an axis; None where they have none."""
     low = high = 0
     first = True
-    for e in walk(roots):
-        if isinstance(e, Cond) and any(isinstance(x, Read) for x in walk(e.scoped)):
+    for e in ex.walk(roots):
+        if isinstance(e, ex.Cond) and any(isinstance(x, ex.Read) for x in ex.walk(e.scoped)):
             return None
-        if not isinstance(e, Read):
+        if not isinstance(e, ex.Read):
             continue
         if e.boundary is not None and any(
-            not any(isinstance(x, Index) for x in walk((a,)))
+            not any(isinstance(x, ex.Index) for x in ex.walk((a,)))
             for k, a in enumerate(e.args)
             if k not in builder.inside.get(e, ())
         ):
             return None
         try:
-            row = row_of(e, Index(axis))
+            row = row_of(e, ex.Index(axis))
         except NotAStream:
             return None
         if row is not None:
@@ -258,13 +245,13 @@ def _offsets(roots: Sequence[Expr], axis: int, builder: Builder) -> tuple[int, i
 def _shares(elements: Sequence[Expr]) -> bool:
     """Whether neighbouring elements read the same elements of an array."""
     seen: dict[tuple[object, ...], set[tuple[int, ...]]] = {}
-    for e in walk(elements):
-        if not isinstance(e, Read):
+    for e in ex.walk(elements):
+        if not isinstance(e, ex.Read):
             continue
         terms: list[object] = [e.node, e.component]
         offsets: list[int] = []
         for a in e.args:
-            if not any(isinstance(x, Index) for x in walk((a,))):  # the same for all elements
+            if not any(isinstance(x, ex.Index) for x in ex.walk((a,))):  # the same for all elements
                 terms.append(a)
             elif (form := affine(a)) is not None:
                 terms.append(form.nonconstant)

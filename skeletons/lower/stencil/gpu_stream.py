@@ -21,21 +21,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from treadle.dsl import expr as ex
 from treadle.dsl.analysis.polynomial import Polynomial, affine
-from treadle.dsl.expr import (
-    Apply,
-    Cond,
-    Expr,
-    Foreign,
-    Index,
-    Loop,
-    Proj,
-    Read,
-    Var,
-    While,
-    rewrite,
-    walk,
-)
+from treadle.dsl.expr import Expr
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
@@ -59,7 +47,7 @@ class Carried:
 class Stream:
     """`roots` as steps along Y, each of which brings `rows` more rows, the newest of them Y."""
 
-    newest: Var
+    newest: ex.Var
     rows: int
     roots: tuple[Expr, ...]
     carried: tuple[Carried, ...]
@@ -75,7 +63,7 @@ class Stream:
             if e not in seen:
                 seen.add(e)
                 stack += e.args
-                total += e.op.cost if isinstance(e, Apply) and e.type != int64 else 0.0
+                total += e.op.cost if isinstance(e, ex.Apply) and e.type != int64 else 0.0
         return total
 
 
@@ -83,11 +71,11 @@ class NotAStream(Exception):
     """The expression cannot be evaluated row by row."""
 
 
-def row_of(read: Read, newest: Expr) -> int | None:
+def row_of(read: ex.Read, newest: Expr) -> int | None:
     """The row that a read needs, relative to the newest; None if it does not move with it."""
     found: int | None = None
     for index in read.args:
-        if not any(x is newest for x in walk((index,))):
+        if not any(x is newest for x in ex.walk((index,))):
             continue
         form = affine(index)
         if found is not None or form is None or form.nonconstant != Polynomial.atom(newest):
@@ -96,30 +84,30 @@ def row_of(read: Read, newest: Expr) -> int | None:
     return found
 
 
-def moves(read: Read) -> bool:
+def moves(read: ex.Read) -> bool:
     """Whether a read is of another position for another element."""
-    return any(isinstance(x, Index | Var) for x in walk(read.args))
+    return any(isinstance(x, ex.Index | ex.Var) for x in ex.walk(read.args))
 
 
 class _Rows:
     """The range of rows that each part of an expression needs."""
 
-    def __init__(self, newest: Var) -> None:
+    def __init__(self, newest: ex.Var) -> None:
         self.newest = newest
         self.known: dict[Expr, tuple[int, int] | None] = {}
 
     def __call__(self, e: Expr) -> tuple[int, int] | None:
         if e not in self.known:
-            for x in walk((e,)):
+            for x in ex.walk((e,)):
                 if x not in self.known:
                     self.known[x] = self._of(x)
         return self.known[e]
 
     def _of(self, e: Expr) -> tuple[int, int] | None:
-        if isinstance(e, While | Loop | Foreign):
+        if isinstance(e, ex.While | ex.Loop | ex.Foreign):
             raise NotAStream  # never run on values that are not there yet
-        if isinstance(e, Read):
-            if any(isinstance(x, Read) and x.args for x in walk((*e.args, *e.scoped))):
+        if isinstance(e, ex.Read):
+            if any(isinstance(x, ex.Read) and x.args for x in ex.walk((*e.args, *e.scoped))):
                 raise NotAStream
             row = row_of(e, self.newest)
             return None if row is None else (row, row)
@@ -127,7 +115,7 @@ class _Rows:
         return (min(p[0] for p in parts), max(p[1] for p in parts)) if parts else None
 
 
-def stream(roots: Sequence[Expr], newest: Var, rows: int, whole_taps: bool = False) -> Stream:
+def stream(roots: Sequence[Expr], newest: ex.Var, rows: int, whole_taps: bool = False) -> Stream:
     """The steps of `roots`, whose newest read is at `newest`; `NotAStream` if there are none.
 
     `whole_taps` carries what was read instead of what was made of it.
@@ -140,7 +128,7 @@ def stream(roots: Sequence[Expr], newest: Var, rows: int, whole_taps: bool = Fal
     while waiting:
         e, depth = waiting.popleft()
         for child in _known_before(e, needs, rows, whole_taps):
-            (value,) = rewrite((child,), _same, ahead)
+            (value,) = ex.rewrite((child,), _same, ahead)
             if value not in depths:
                 depths[value] = depth + 1
                 waiting.append((value, depth + 1))
@@ -148,7 +136,7 @@ def stream(roots: Sequence[Expr], newest: Var, rows: int, whole_taps: bool = Fal
     for value, depth in depths.items():
         span = needs(value)
         assert span is not None
-        (before,) = rewrite((value,), _same, back)
+        (before,) = ex.rewrite((value,), _same, back)
         carried.append(Carried(value, before, -span[0], depth))
     return Stream(newest, rows, tuple(roots), tuple(carried))
 
@@ -168,11 +156,11 @@ def _known_before(e: Expr, needs: _Rows, rows: int, whole_taps: bool) -> list[Ex
             continue
         seen.add(x)
         span = needs(x)
-        if span is None or isinstance(x, Cond):
+        if span is None or isinstance(x, ex.Cond):
             if span is not None:
                 stack.extend(x.args)
             continue
-        unit = isinstance(x, Read | Proj) or not whole_taps
+        unit = isinstance(x, ex.Read | ex.Proj) or not whole_taps
         if span[1] <= -rows and unit:
             found[x] = None
         else:
@@ -180,13 +168,13 @@ def _known_before(e: Expr, needs: _Rows, rows: int, whole_taps: bool) -> list[Ex
     return list(found)
 
 
-def in_order(carried: Iterable[tuple[Var, Expr]]) -> list[tuple[Var, Expr]]:
+def in_order(carried: Iterable[tuple[ex.Var, Expr]]) -> list[tuple[ex.Var, Expr]]:
     """Assignments meant at once, ordered so that none overwrites what a later one reads."""
     left = dict(carried)
-    reads = {v: {x for x in walk((e,)) if isinstance(x, Var) and x is not v and x in left}
+    reads = {v: {x for x in ex.walk((e,)) if isinstance(x, ex.Var) and x is not v and x in left}
              for v, e in left.items()}  # fmt: skip
-    done: list[tuple[Var, Expr]] = []
-    placed: set[Var] = set()
+    done: list[tuple[ex.Var, Expr]] = []
+    placed: set[ex.Var] = set()
     for first in left:
         stack = [(first, False)]
         while stack:

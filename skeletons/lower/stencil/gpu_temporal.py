@@ -17,21 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from treadle.dsl import simplify
-from treadle.dsl.expr import (
-    FALSE,
-    Expr,
-    Foreign,
-    Index,
-    Loop,
-    Read,
-    Var,
-    While,
-    constant,
-    split_constant,
-    substitute,
-    walk,
-)
+from treadle.dsl import expr as ex, simplify
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import ArrayLoop, Generate, Leaf
 from treadle.dsl.types import int64
 
@@ -123,13 +110,15 @@ class _Shape:
 
 def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | None:
     rank = len(node.shape)
-    if rank != 2 or any(isinstance(e, While | Loop | Foreign) for e in walk(node.elements)):
+    if rank != 2 or any(
+        isinstance(e, ex.While | ex.Loop | ex.Foreign) for e in ex.walk(node.elements)
+    ):
         return None
     states = {s.leaf() for s in loop.state}
     low = high = radius = 0
     folded, kinds = False, set[str | None]()
-    for e in walk(node.elements):
-        if not isinstance(e, Read):
+    for e in ex.walk(node.elements):
+        if not isinstance(e, ex.Read):
             continue
         leaf = Leaf(e.node, e.component)
         if loop.index is not None and e.node is loop.index:
@@ -140,10 +129,10 @@ def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | Non
             continue
         if not all(builder.same(a, b) for a, b in zip(leaf.shape, node.shape, strict=True)):
             return None
-        if e.boundary == "function" or any(isinstance(x, Read) for x in walk(e.scoped)):
+        if e.boundary == "function" or any(isinstance(x, ex.Read) for x in ex.walk(e.scoped)):
             return None
         try:
-            rows = [row_of(e, Index(k)) for k in range(rank)]
+            rows = [row_of(e, ex.Index(k)) for k in range(rank)]
         except NotAStream:
             return None
         if rows[0] is None or rows[1] is None or not _moves_with(e.args):
@@ -171,14 +160,14 @@ def _requires(node: Generate, shape: _Shape, builder: Builder) -> list[Expr] | N
         at.less_equal(shape.high - shape.low + 1, in_scalars(builder, host0)),
         at.less_equal(2 * shape.columns, in_scalars(builder, host1)),
     ]
-    if whole is None or any(e is FALSE for e in fits):
+    if whole is None or any(e is ex.FALSE for e in fits):
         return None
     return [*whole, *fits]
 
 
 def _moves_with(args: Sequence[Expr]) -> bool:
     """Whether axis k of an array goes with axis k of the domain."""
-    return all(any(x is Index(k) for x in walk((a,))) for k, a in enumerate(args))
+    return all(any(x is ex.Index(k) for x in ex.walk((a,))) for k, a in enumerate(args))
 
 
 def _uses_index(roots: Sequence[Expr]) -> bool:
@@ -188,9 +177,9 @@ def _uses_index(roots: Sequence[Expr]) -> bool:
         e = stack.pop()
         if e not in seen:
             seen.add(e)
-            if isinstance(e, Index):
+            if isinstance(e, ex.Index):
                 return True
-            stack += e.scoped if isinstance(e, Read) else (*e.args, *e.scoped)
+            stack += e.scoped if isinstance(e, ex.Read) else (*e.args, *e.scoped)
     return False
 
 
@@ -216,7 +205,11 @@ class _Pass:
 
     def __post_init__(self) -> None:
         shape, rows = self.shape, self.shape.rows
-        self.newest, self.row, self.column = Var("y", int64), Var("i", int64), Var("j", int64)
+        self.newest, self.row, self.column = (
+            ex.Var("y", int64),
+            ex.Var("i", int64),
+            ex.Var("j", int64),
+        )
         self.states = [s.leaf() for s in self.loop.state]
         self.extents = self.builder.shape(self.node.shape)
         self.points: list[tuple[Expr, ...]] = []
@@ -225,18 +218,18 @@ class _Pass:
             row_offset = -shape.high - (rows - 1 - r)
             for k in range(shape.columns):
                 mapping: dict[Expr, Expr] = {
-                    Index(0): at.add(self.newest, row_offset),
-                    Index(1): at.add(self.column, k),
+                    ex.Index(0): at.add(self.newest, row_offset),
+                    ex.Index(1): at.add(self.column, k),
                 }
-                self.points.append(substitute(self.node.elements, mapping))
+                self.points.append(ex.substitute(self.node.elements, mapping))
                 self.at_row.append(row_offset)
         self.halo = -(-shape.radius * self.iterations // shape.columns)
         self.wraps = any(e.boundary == "wrap" for e in self._taps())
         self.taken = {True: self._keys(True), False: self._keys(False)}
 
-    def _taps(self) -> list[Read]:
-        return [e for e in walk(e for p in self.points for e in p)
-                if isinstance(e, Read) and Leaf(e.node, e.component) in self.states]  # fmt: skip
+    def _taps(self) -> list[ex.Read]:
+        return [e for e in ex.walk(e for p in self.points for e in p)
+                if isinstance(e, ex.Read) and Leaf(e.node, e.component) in self.states]  # fmt: skip
 
     @property
     def carried(self) -> int:
@@ -245,31 +238,31 @@ class _Pass:
 
     # --- which values ---
 
-    def _position(self, tap: Read) -> tuple[int, int, int]:
+    def _position(self, tap: ex.Read) -> tuple[int, int, int]:
         """Component, row relative to the newest, column relative to the thread's first."""
         q = self.states.index(Leaf(tap.node, tap.component))
-        _, row = split_constant(tap.args[0])
-        _, column = split_constant(tap.args[1])
+        _, row = ex.split_constant(tap.args[0])
+        _, column = ex.split_constant(tap.args[1])
         return q, row, column
 
     def _keys(self, inside: bool) -> dict[_Key, None]:
         """The values that the points need: row, column, and how the boundary is read."""
         found: dict[_Key, None] = {}
         for point, row_offset in zip(self.points, self.at_row, strict=True):
-            for tap in walk(point):
-                if isinstance(tap, Read) and Leaf(tap.node, tap.component) in self.states:
+            for tap in ex.walk(point):
+                if isinstance(tap, ex.Read) and Leaf(tap.node, tap.component) in self.states:
                     q, row, column = self._position(tap)
                     for r in self._rows_for(tap, row, row_offset, inside):
                         found[self._key(q, r, column, tap, inside)] = None
         return found
 
-    def _key(self, q: int, row: int, column: int, tap: Read, inside: bool) -> _Key:
+    def _key(self, q: int, row: int, column: int, tap: ex.Read, inside: bool) -> _Key:
         """Reads that mean the same value have one key: those within the thread's columns do not
         depend on the boundary, nor do any where all is in range."""
         plain = inside or 0 <= column < self.shape.columns or tap.boundary in (None, "wrap")
         return (q, row, column, None if plain else (str(tap.boundary), tap.scoped))
 
-    def _rows_for(self, tap: Read, row: int, row_offset: int, inside: bool) -> list[int]:
+    def _rows_for(self, tap: ex.Read, row: int, row_offset: int, inside: bool) -> list[int]:
         """The rows that a tap of the output at `row_offset` may read."""
         if inside or tap.boundary in (None, "wrap", "constant"):
             return [row]
@@ -399,7 +392,7 @@ class _Walk:
                     found += load_vector(into, buffer, at.add(position, k), width)
         return found
 
-    def _iteration(self, newest: Expr, fresh: Sequence[Expr], state: dict[_Key, Var]
+    def _iteration(self, newest: Expr, fresh: Sequence[Expr], state: dict[_Key, ex.Var]
               ) -> list[Expr]:  # fmt: skip
         """One iteration: from the newest rows of its input to the newest of its output."""
         made, into = self.made, self.into
@@ -419,8 +412,8 @@ class _Walk:
                 row = into.let(at.add(newest, row_offset), "row") if not self.inside else newest
                 taps: dict[Expr, Expr] = {
                     tap: self._tap(tap, row_offset, row, values)
-                    for tap in walk(point)
-                    if isinstance(tap, Read) and Leaf(tap.node, tap.component) in made.states
+                    for tap in ex.walk(point)
+                    if isinstance(tap, ex.Read) and Leaf(tap.node, tap.component) in made.states
                 }
                 with into.when_always(taps):
                     results += into.emit(point, named=True)
@@ -441,9 +434,9 @@ class _Walk:
         before = column < 0
         distance = -column if before else column - columns + 1
         away = fresh[start + (columns - distance if before else distance - 1)]
-        value = Var("neighbour", away.type)
+        value = ex.Var("neighbour", away.type)
         how = "shuffle_up" if before else "shuffle_down"
-        into.append(Collective(value, how, (away, constant(1))))
+        into.append(Collective(value, how, (away, ex.constant(1))))
         if border is None:
             return value
         if border[0] == "constant":
@@ -454,7 +447,7 @@ class _Walk:
         edge = self.leftmost if before else self.rightmost
         return into.let(simplify.select(edge, other, value), "neighbour")
 
-    def _tap(self, tap: Read, row_offset: int, row: Expr, values: dict[_Key, Expr]) -> Expr:
+    def _tap(self, tap: ex.Read, row_offset: int, row: Expr, values: dict[_Key, Expr]) -> Expr:
         """What a read of the output at `row` means."""
         made = self.made
         q, at_row, column = made._position(tap)
