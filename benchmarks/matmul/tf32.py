@@ -3,9 +3,6 @@
 By `python -m benchmarks.matmul.tf32 --out FOLDER`: products of small integers, which must be exact,
 in every layout and with what is fused; how elements are rounded, by the engine and by cuBLAS;
 errors against float64; times.  Results: tf32-gpu-<date>.json and its tables.
-
-With `--portable`: the forms without instructions of Hopper, compiled by nvcc for compute capability
-8.0 (as `benchmarks.matmul.portable` does), beside cuBLAS: tf32-portable-gpu-<date>.json.
 """
 
 from __future__ import annotations
@@ -25,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks import provenance
-from benchmarks.matmul.portable import Portable, compile_all
 from benchmarks.matmul.tensor import error, operands, recorded, timed
 from treadle.backend.cuda.products import mapped
 from treadle.backend.cuda.products.cublas import gemm, prepared
@@ -38,7 +34,6 @@ from treadle.skeletons.products.tables import STANDARD
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 #: The forms of programs, and others that are timed: tiles of 192 columns, other orders of tiles.
 NAMES = tuple(name for name, form in FORMS.items() if form.precision == "tf32" and form.maps)
-PORTABLE = tuple(n for n, form in FORMS.items() if form.precision == "tf32" and form.copies)
 MORE = ("Float32Tf32 192", "Float32Tf32 in groups of 16", "Float32Tf32 in groups of 4")
 
 
@@ -273,60 +268,6 @@ def compiled(engine: Engine) -> None:
     cp.cuda.Device().synchronize()
 
 
-def portable(device: Any, keep: Callable[..., None]) -> None:
-    """Exactness and times of the portable forms."""
-    import cupy as cp
-
-    engine = Portable(device)
-    small, words = cp.zeros((64, 64), np.float32), Fused(RELU, (0,))
-    jobs = [
-        lambda name=name, how=how, fused=fused: engine.standard(  # type: ignore[misc]
-            matrix(small), *(matrix(small.T if h == "t" else small) for h in how), "owner", name,
-            fused)
-        for name in PORTABLE for how in LAYOUTS for fused in (None, words)[: 1 + (how == "nn")]
-    ]  # fmt: skip
-    compile_all(engine, jobs)
-    keep(kernels=engine.kernels)
-    count, wrong = 0, []
-    for (m, k, n), how, name, pad in product(SHAPES, LAYOUTS, PORTABLE, (0, 3)):
-        a, b = integers((m, k), 1), integers((k, n), 2)
-        x, y = (put(v, h, pad) for v, h in zip((a, b), how, strict=True))
-        out, count = cp.full((m + 1, n + pad), 7, np.float32), count + 1
-        engine.standard(matrix(out[:m, :n]), matrix(x), matrix(y), "owner", name)
-        found = out.get()
-        if not ((found[:m, :n] == a.astype(np.float64) @ b).all() and (found[m] == 7).all()):
-            wrong.append(f"{name} {m} x {k} x {n} {how} {pad}")
-    keep(exact={"products": count, "wrong": wrong})
-    times: dict[str, dict[str, float]] = {}
-    for n in SIZES:
-        calls = max(1, min(20, int(1e12 / n**3)))
-        a, b, out = (cp.random.standard_normal((n, n), dtype=np.float32) for _ in range(3))
-        epilogue = Fused(RELU, (int(b.data.ptr),))
-        shape = ((n, n), (n, 1))
-        multiply = prepared("float32", "float32", shape, shape, shape, True)
-        assert multiply is not None
-        addresses = [v.data.ptr for v in (out, a, b)]
-
-        def library(multiply: Any = multiply, addresses: Any = addresses, calls: int = calls
-                    ) -> None:  # fmt: skip
-            for _ in range(calls):
-                multiply(*addresses)
-
-        made: dict[str, Callable[[], Any]] = {"library": library}
-        for name, how, fused in product(PORTABLE, ("nn", "nt"), (None, epilogue)):
-            if fused and how == "nt":
-                continue
-            p, q = (matrix(x.T if h == "t" else x) for h, x in zip(how, (a, b), strict=True))
-            r = matrix(out)
-            label = name + f", {how}" * (how != "nn") + ", relu(… + bias)" * bool(fused)
-            made[label] = recorded(
-                lambda p=p, q=q, name=name, fused=fused, r=r: engine.standard(  # type: ignore[misc]
-                    r, p, q, "owner", name, fused), calls)  # fmt: skip
-        for label, seconds in timed(made).items():
-            times.setdefault(label, {})[str(n)] = round(seconds / calls * 1e3, 5)
-        keep(times=times)
-
-
 def table(times: dict[str, dict[str, float]]) -> str:
     """Milliseconds by extent, and TFLOP/s over the library's."""
     sizes = [str(n) for n in sorted((*SIZES, *OTHERS)) if str(n) in times["library"]]
@@ -367,7 +308,6 @@ def main() -> None:
     add_forms()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--portable", action="store_true")
     given = parser.parse_args()
     import cupy as cp
 
@@ -377,22 +317,17 @@ def main() -> None:
     engine = Engine(device)
     data: dict[str, Any] = {
         "date": str(datetime.date.today()), "device": device.name, "commit": provenance.commit(),
-        "command": "python -m benchmarks.matmul.tf32" + " --portable" * given.portable,
+        "command": "python -m benchmarks.matmul.tf32",
         "packages": provenance.versions(("numpy", "cupy")),
     }  # fmt: skip
     given.out.mkdir(parents=True, exist_ok=True)
-    kind = "tf32-portable" if given.portable else "tf32"
-    to = given.out / f"{kind}-gpu-{data['date']}.json"
+    to = given.out / f"tf32-gpu-{data['date']}.json"
 
     def keep(**more: Any) -> None:
         data.update(more, seconds=round(time.time() - began, 1))
         to.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         print(f"{data['seconds']} s", json.dumps(more), flush=True)
 
-    if given.portable:
-        portable(device, keep)
-        print(table(data["times"]))
-        return
     mapped.tensor_map.cache_clear()
     compiled(engine)
     keep(compiled=len(engine._loaded))

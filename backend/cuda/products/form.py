@@ -244,18 +244,6 @@ def tf32_form(name: str, columns: int) -> Form:
     )  # fmt: skip
 
 
-def portable_tf32_form(name: str, columns: int, step: int) -> Form:
-    """The same without instructions of Hopper, in three stages of `step` k; it was not measured."""
-    stages, stage = 3, (128 + columns) * step * 4
-    macros = {"BN": columns, "ELEMENT": "TF32", "PORTABLE": 1, "DEEP": step, "STAGES": stages}
-    return Form(
-        name, ("float32",), "half_matmul.cu", "matmul_half", 4, columns, stages * (stage + 16), 128,
-        columns, step, 8, modes=("owner",), least_steps=0, least_inner=32,
-        unit="tf32 on tensor cores" + WITHOUT, precision="tf32", copies=True, needs=AMPERE,
-        resident=256 // columns, defines=tuple((f"TILE_{k}", str(v)) for k, v in macros.items()),
-    )  # fmt: skip
-
-
 FORMS: dict[str, Form] = {
     f.arithmetic: f
     for f in (
@@ -302,10 +290,6 @@ FORMS: dict[str, Form] = {
             half_form(name + kind + "Portable", columns, portable=True, step=step, stages=3)
             for name in ("Float16", "BFloat16")
             for kind, columns, step in (("", 256, 64), ("Square", 128, 64), ("Small", 256, 32))
-        ),
-        *(
-            portable_tf32_form(f"Float32Tf32{kind}Portable", columns, step)
-            for kind, columns, step in (("", 256, 32), ("Square", 128, 32), ("Small", 256, 16))
         ),
     )
 }

@@ -2,7 +2,7 @@
 copies of sixteen bytes.
 
 Of 16-bit floats (engines/half_engine.cuh), and of float32 rounded to tf32, on the way by tensor
-maps (engines/tf32_engine.cuh), or without wgmma by the first.
+maps (engines/tf32_engine.cuh).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, form: Form, fused
     """
     source = "" if fused is None else fused.source
     flipped, kept, kinds, sides = False, None, [form.types[0]] * 2, [a, b.transposed]
-    if form.maps and form.precision:
+    if form.precision:
         left, right = ("K" if x.across == 1 else "R" for x in sides)
         flipped, _ = arranged(left, right, source, a.rows <= b.cols)
         if flipped:

@@ -1,5 +1,5 @@
-// Products of 16-bit floats on tensor cores, added in float32; without instructions of Hopper also those of float32
-// rounded to tf32 (tf32_engine.cuh).  How tiles arrive, and what multiplies them, is a `Unit`:
+// Products of 16-bit floats on tensor cores, added in float32.  How tiles arrive, and what multiplies
+// them, is a `Unit`:
 //
 //   sm_90a         tensor maps copy tiles, and pad fringes with zeros; wgmma.  Two consumer warpgroups own
 //                  64 x BN outputs each, one more thread starts the copies.
@@ -31,18 +31,14 @@ namespace tile {
 constexpr int BM = 128, BN = TILE_BN, DEEP = TILE_DEEP;
 constexpr Element ELEMENT = TILE_ELEMENT;
 constexpr int CONSUMERS = TILE_PORTABLE ? BM * BN / 128 : 256, WARPS = CONSUMERS / 32, THREADS = CONSUMERS + (TILE_PORTABLE ? 0 : 128);
-template <Element> struct WordOf { typedef unsigned short Type; };
-template <> struct WordOf<TF32> { typedef float Type; };
-typedef WordOf<ELEMENT>::Type Word; // of memory
-constexpr int SIZE = sizeof(Word), EACH = 16 / SIZE; // EACH: elements of sixteen bytes
-constexpr int OF_A = BM * DEEP * SIZE, OF_B = BN * DEEP * SIZE, STAGE = OF_A + OF_B;
+constexpr int OF_A = BM * DEEP * 2, OF_B = BN * DEEP * 2, STAGE = OF_A + OF_B;
 #if TILE_PORTABLE
 constexpr int ROWS = 64, COLS = 64; // of a consumer warp
 #else
 constexpr int ROWS = 16, COLS = BN;
 #endif
-constexpr int PART = 64;                                      // columns that a warp stores at a time
-constexpr int STAGED = ELEMENT == TF32 ? 0 : 16 * PART * SIZE; // bytes of them, 16 rows
+constexpr int PART = 64;              // columns that a warp stores at a time
+constexpr int STAGED = 16 * PART * 2; // bytes of them, 16 rows
 #ifndef TILE_STAGES
 #define TILE_STAGES (TILE_PORTABLE ? 3 : (226 * 1024 - WARPS * STAGED) / STAGE)
 #endif
@@ -55,7 +51,7 @@ constexpr int BANDS = ROWS / 16, OUTPUTS = COLS / 2;
 
 struct Bits { unsigned short bits; }; // an output, where no fused code has a type for it
 // Lines of `inner` contiguous elements, `pitch` elements from one to the next.
-struct Lines { const Word *first; i64 pitch; int inner, outer; };
+struct Lines { const unsigned short *first; i64 pitch; int inner, outer; };
 #if TILE_PORTABLE
 typedef Lines Operand;
 #else
@@ -63,7 +59,7 @@ typedef TensorMap Operand;
 #endif
 struct Arguments {
     Operand a, b;
-    Word *c;
+    unsigned short *c;
     i64 c_row;
     int rows, cols, stages;
     int tiles_m, tiles_n, group, items;
@@ -75,47 +71,27 @@ struct Arguments {
 #if TILE_PORTABLE
 // A tile of an operand: lines of DEEP elements of one row, or (TURNED) of WIDE elements of one k.  The sixteen-byte units
 // of a line are permuted, so that eight lines have the same unit in different banks.
-//
-// Of tf32, ldmatrix brings four elements of a row along k, but not of a column: these are loaded one by one.  Then the rows of
-// a warp's part are in an order in which a load finds its elements in different banks: `place`.
 template <bool TURNED, int WIDE> struct Tile {
-    static constexpr int LINE = SIZE * (TURNED ? WIDE : DEEP), LINES = TURNED ? DEEP : WIDE, UNITS = LINE / 16;
+    static constexpr int LINE = 2 * (TURNED ? WIDE : DEEP), LINES = TURNED ? DEEP : WIDE, UNITS = LINE / 16;
     static constexpr int STEP = CONSUMERS / UNITS, CHUNKS = LINES / STEP; // lines that the block copies at a time
-    static constexpr bool SCATTERED = TURNED && ELEMENT == TF32;
-    static_assert(STEP % 4 == 0 && LINES % STEP == 0 && (STEP % 8 == 0 || UNITS >= 8), "a thread's units are at equal distances, or in turns");
-    const Word *from; // the next unit that this thread copies
-    u32 to;           // where its first unit is in a tile
+    static_assert(STEP % 8 == 0 && LINES % STEP == 0, "a thread's units are at equal distances");
+    const unsigned short *from; // the next unit that this thread copies
+    u32 to;                     // where its first unit is in a tile
 
     __device__ static __forceinline__ u32 address_of(int line, int unit) {
         return line * LINE + (unit ^ (UNITS == 4 ? line / 2 % 4 : line % 8)) * 16;
     }
     // What a lane gives to ldmatrix for eight rows from r on and eight k.
     __device__ static __forceinline__ u32 fragment(int r, int k, int lane) {
-        return TURNED ? address_of(k + lane % 8, r / EACH) : address_of(r + lane % 8, k / EACH);
+        return TURNED ? address_of(k + lane % 8, r / 8) : address_of(r + lane % 8, k / 8);
     }
-    // Where eight rows `x` of a warp's part, from r on, are for a lane, if they are loaded one by one: at k lane % 4.
-    __device__ static __forceinline__ u32 scattered(int r, int lane) { return address_of(lane % 4, (r + place(0, lane / 4)) / EACH) + lane / 4 % 4 * 4; }
-    // The row in a warp's part of row g of its eight rows x.
-    __device__ static __forceinline__ int place(int x, int g) { return SCATTERED ? x % 4 * 4 + g / 4 * 16 + x / 4 * 32 + g % 4 : 8 * x + g; }
-    // The same for the elements 16 `down` rows and 32 bytes of k `along` from there; of A, other rows come first, of B,
-    // other k.
-    template <bool A> __device__ static __forceinline__ void load(u32 (&v)[4], u32 at, int down, int along) {
-        if constexpr (SCATTERED) {
-#pragma unroll
-            for (int h = 0; h < 2; h++)
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const int x = 2 * down + h;
-                    v[A ? h + 2 * i : i + 2 * h] = lds32((at ^ x % 4 * 16 ^ i * 64) + x / 4 * 128 + (8 * along + 4 * i) * LINE);
-                }
-        } else matrices<TURNED>(v, (at ^ 32 * (TURNED ? down : along)) + 16 * LINE * (TURNED ? along : down));
-        if (ELEMENT == TF32)
-#pragma unroll
-            for (int i = 0; i < 4; i++) v[i] = rounded(__int_as_float(v[i]));
+    // The same for the elements 16 `down` rows and 16 `along` k from there.
+    __device__ static __forceinline__ void load(u32 (&v)[4], u32 at, int down, int along) {
+        matrices<TURNED>(v, (at ^ 32 * (TURNED ? down : along)) + 16 * LINE * (TURNED ? along : down));
     }
     // The first stage of the tile at row r is copied next.
     __device__ __forceinline__ void begin(const Lines &x, int r, int t) {
-        const int line = t / UNITS, along = t % UNITS * EACH;
+        const int line = t / UNITS, along = t % UNITS * 8;
         from = x.first + (i64)((TURNED ? 0 : r) + line) * x.pitch + (TURNED ? r : 0) + along;
         to = address_of(line, t % UNITS);
     }
@@ -123,19 +99,18 @@ template <bool TURNED, int WIDE> struct Tile {
         return (TURNED ? r + WIDE : k + DEEP) <= x.inner && (TURNED ? k + DEEP : r + WIDE) <= x.outer;
     }
     // One of the CHUNKS of a stage inside of the operand.
-    __device__ __forceinline__ u32 place_of(u32 tile, int chunk) const { return tile + (to ^ (STEP % 8 ? chunk % 2 * 64 : 0)) + chunk * STEP * LINE; }
     __device__ __forceinline__ void copy(u32 tile, const Lines &x, int chunk, bool on) {
-        copy16(place_of(tile, chunk), from, 16, on);
+        copy16(tile + to + chunk * STEP * LINE, from, 16, on);
         from += STEP * x.pitch;
     }
     // All of them, with zeros outside of the operand.
     __device__ __forceinline__ void copy_fringe(u32 tile, const Lines &x, int r, int k, int t) const {
-        const int along = (TURNED ? r : k) + t % UNITS * EACH, left = x.outer - (TURNED ? k : r) - t / UNITS;
-        const int bytes = min(max(SIZE * (x.inner - along), 0), 16);
+        const int along = (TURNED ? r : k) + t % UNITS * 8, left = x.outer - (TURNED ? k : r) - t / UNITS;
+        const int bytes = min(max(2 * (x.inner - along), 0), 16);
 #pragma unroll 1
         for (int i = 0; i < CHUNKS; i++) {
             const bool there = i * STEP < left && bytes > 0;
-            copy16(place_of(tile, i), there ? from + i * STEP * x.pitch : x.first, there ? bytes : 0, true);
+            copy16(tile + to + i * STEP * LINE, there ? from + i * STEP * x.pitch : x.first, there ? bytes : 0, true);
         }
     }
     // To the next stage; `copied`: all chunks of this one by `copy`.
@@ -147,7 +122,7 @@ template <bool TURNED, int WIDE> struct Tile {
 template <bool TA, bool TB> struct Unit {
     static constexpr bool LOADER = false;
     static constexpr int ARRIVALS = WARPS * ARRIVALS_PER_WARP, GIVEN = 0;
-    static constexpr int STEPS = DEEP * SIZE / 32, GROUPS = STEPS * BANDS;
+    static constexpr int STEPS = DEEP / 16, GROUPS = STEPS * BANDS;
     static_assert(AHEAD >= 2 && STEPS % 2 == 0, "");
     Feed ring, ahead;
     Tile<TA, BM> left;
@@ -159,10 +134,8 @@ template <bool TA, bool TB> struct Unit {
     __device__ __forceinline__ Unit(const Arguments &g, u32 base, int t) : ring{base, 0, 0}, ahead{base, 0, 0}, item(blockIdx.x), s(0) {
         const int lane = t % 32, warp = t / 32;
         // In the order of the registers of a product: of A, other rows first, of B, other k.
-        oa = Tile<TA, BM>::fragment(warp % 2 * ROWS + lane / 8 % 2 * 8, lane / 16 * EACH, lane);
-        ob = Tile<TB, BN>::fragment(warp / 2 * COLS + lane / 16 * 8, lane / 8 % 2 * EACH, lane) + OF_A;
-        if (left.SCATTERED) oa = left.scattered(warp % 2 * ROWS, lane);
-        if (right.SCATTERED) ob = right.scattered(warp / 2 * COLS, lane) + OF_A;
+        oa = Tile<TA, BM>::fragment(warp % 2 * ROWS + lane / 8 % 2 * 8, lane / 16 * 8, lane);
+        ob = Tile<TB, BN>::fragment(warp / 2 * COLS + lane / 16 * 8, lane / 8 % 2 * 8, lane) + OF_A;
         find(g, t);
         for (int i = 0; i < AHEAD; i++) {
             if (item < g.items) copy_fringe(g, t);
@@ -197,9 +170,9 @@ template <bool TA, bool TB> struct Unit {
     }
     __device__ __forceinline__ void load(int to, int k) {
 #pragma unroll
-        for (int j = 0; j < COLS / 16; j++) right.template load<false>(b[to][j], ring.stage() + ob, j, k);
+        for (int j = 0; j < COLS / 16; j++) Tile<TB, BN>::load(b[to][j], ring.stage() + ob, j, k);
 #pragma unroll
-        for (int i = 0; i < BANDS; i++) left.template load<true>(a[to][i], ring.stage() + oa, i, k);
+        for (int i = 0; i < BANDS; i++) Tile<TA, BM>::load(a[to][i], ring.stage() + oa, i, k);
     }
     // The products of `item`, the operands of whose first step are in registers; then those of the next item are.
     __device__ __forceinline__ void multiply(const Arguments &g, float (&acc)[BANDS][OUTPUTS], int t, bool last) {
@@ -330,7 +303,7 @@ template <class Epilogue, class Value> __device__ __forceinline__ void store(con
             u32 w[4];
             lds128(w, staged + mine * 2 * PART + (unit ^ (UNITS == 8 ? mine % 8 : mine / 2 % 4)) * 16);
             if (row + mine < g.rows && at < g.cols) {
-                unsigned short *to = reinterpret_cast<unsigned short *>(g.c) + (row + mine) * g.c_row + at;
+                unsigned short *to = g.c + (row + mine) * g.c_row + at;
                 if (whole) stg128(to, w);
                 else {
 #pragma unroll
@@ -342,38 +315,6 @@ template <class Epilogue, class Value> __device__ __forceinline__ void store(con
     }
 }
 
-#if TILE_PORTABLE
-// Of tf32: from registers.  `row`, `col`: of the warp's part.
-template <class A, class B, class Epilogue> __device__ __forceinline__ void store_words(const Arguments &g, const float (&acc)[BANDS][OUTPUTS], int row, int col, int lane) {
-    const int q = lane % 4;
-    const bool pairs = (u64)g.c % 8 == 0 && g.c_row % 2 == 0;
-#pragma unroll
-    for (int x = 0; x < 2 * BANDS; x++) {
-        const int i = row + A::place(x, lane / 4);
-        float v[COLS / 8][2];
-#pragma unroll
-        for (int j = 0; j < COLS / 8; j++)
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-                v[j][e] = acc[x / 2][4 * j + x % 2 * 2 + e];
-                if constexpr (!Epilogue::identity)
-                    v[j][e] = Epilogue::finish(v[j][e], min(i, g.rows - 1), min(col + B::place(j, 2 * q + e), g.cols - 1), g.extra);
-            }
-        if (i >= g.rows) continue;
-#pragma unroll
-        for (int j = 0; j < COLS / 8; j++) {
-            const int k = col + B::place(j, 2 * q);
-            float *to = reinterpret_cast<float *>(g.c) + i * g.c_row + k;
-            if (pairs && k + 1 < g.cols) stg64(to, v[j]);
-            else
-#pragma unroll
-                for (int e = 0; e < 2; e++)
-                    if (k + e < g.cols) stg32(to + e, v[j][e]);
-        }
-    }
-}
-#endif
-
 template <bool TA, bool TB, class Epilogue, class Value> struct Halves : Unit<TA, TB> {
     typedef tile::Feed Feed;
     using Unit<TA, TB>::Unit;
@@ -384,16 +325,9 @@ template <bool TA, bool TB, class Epilogue, class Value> struct Halves : Unit<TA
         this->multiply(g, acc, t, item + gridDim.x >= g.items);
         // warps over the rows of the tile, then over its columns
         const int row = tm * BM + warp % (BM / ROWS) * ROWS, col = tn * BN + warp / (BM / ROWS) * COLS;
-#if TILE_PORTABLE
-        if constexpr (ELEMENT == TF32) {
-            store_words<Tile<TA, BM>, Tile<TB, BN>, Epilogue>(g, acc, row, col, t % 32);
-            return;
-        }
-#endif
-        if constexpr (ELEMENT != TF32)
 #pragma unroll
-            for (int i = 0; i < BANDS; i++)
-                store<Epilogue, Value>(g, acc[i], base + OFF_STAGED + warp * STAGED, row + 16 * i, col, t % 32);
+        for (int i = 0; i < BANDS; i++)
+            store<Epilogue, Value>(g, acc[i], base + OFF_STAGED + warp * STAGED, row + 16 * i, col, t % 32);
     }
 };
 

@@ -1,6 +1,6 @@
 // The product of 16-bit floats on tensor cores.  TILE_BN columns of a tile (a multiple of 64);
 // TILE_ELEMENT: HALF or BFLOAT; TILE_LAYOUT_A, TILE_LAYOUT_B; TILE_EPILOGUE, with TILE_VALUE for the
-// type of an output; TILE_PORTABLE 1 for every architecture from sm_80 on, where TILE_ELEMENT may be TF32.
+// type of an output; TILE_PORTABLE 1 for every architecture from sm_80 on.
 //
 // Launch: tile::THREADS threads, tile::SHARED_BYTES of dynamic shared memory, as many blocks as
 // multiprocessors or fewer.

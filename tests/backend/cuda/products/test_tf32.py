@@ -17,12 +17,11 @@ from tests.backend.cuda.products.test_float32 import RELU
 from treadle.backend.cuda.compile.nvrtc import compile_text
 from treadle.backend.cuda.products import mapped
 from treadle.backend.cuda.products.engine import Engine
-from treadle.backend.cuda.products.form import FORMS, Code, form_of
+from treadle.backend.cuda.products.form import FORMS, Code
 from treadle.backend.cuda.products.launching import Fused, Matrix
 
 emulated = pytest.mark.skipif(tiles.COMPILER is None, reason="no g++")
 NAMES = [name for name, form in FORMS.items() if form.precision == "tf32" and form.maps]
-PORTABLE = [name for name, form in FORMS.items() if form.precision == "tf32" and form.copies]
 SMALL = "Float32Tf32Square"
 LAYOUTS = ("nn", "nt", "tn", "tt")
 
@@ -212,82 +211,6 @@ def test_an_epilogue_reads_only_what_exists(how: str, monkeypatch: pytest.Monkey
         fused = Fused(_BIAS, [x.ctypes.data for x in (down, across)])
         found = multiplied(on, a, b, SMALL, how, fused=fused)
         np.testing.assert_array_equal(found, a @ b + down[0][:, None] - across[0])
-
-
-# --- without instructions of Hopper --------------------------------------------------------------
-
-
-@emulated
-@pytest.mark.parametrize("how", ["nn", *(pytest.param(h, marks=pytest.mark.long)
-                                         for h in LAYOUTS[1:])])  # fmt: skip
-def test_the_portable_form_is_exact(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    a, b = integers(140, 101), integers(101, 270, seed=1)
-    on = Emulated(monkeypatch, seed=LAYOUTS.index(how))
-    found = multiplied(on, a, b, "Float32Tf32SquarePortable", how, pad=3)
-    np.testing.assert_array_equal(found, a @ b)
-    assert [c.file for c in on.ran] == [""]
-
-
-@emulated
-@pytest.mark.long
-@pytest.mark.parametrize("how", LAYOUTS)
-@pytest.mark.parametrize("name", PORTABLE)
-def test_every_shape_of_portable_forms(name: str, how: str, monkeypatch: pytest.MonkeyPatch
-                                       ) -> None:  # fmt: skip
-    for seed, (m, k, n) in enumerate(_SHAPES):
-        a, b = integers(m, k), integers(k, n, seed=1)
-        for pad, off in ((0, 0), (1, 0), (4, 4)):
-            on = Emulated(monkeypatch, seed, processors=2 + seed % 2)
-            found = multiplied(on, a, b, name, how, pad, off=off)
-            np.testing.assert_array_equal(found, a @ b, err_msg=f"{m, k, n, pad, off}")
-
-
-@emulated
-@pytest.mark.parametrize("how", ["nt", *(pytest.param(h, marks=pytest.mark.long)
-                                         for h in ("nn", "tn", "tt"))])  # fmt: skip
-def test_portable_forms_round_operands_and_apply_epilogues(
-    how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(3)
-    m, k, n = 70, 90, 140
-    a, b = (rng.standard_normal(s).astype("f4") for s in ((m, k), (k, n)))
-    on = Emulated(monkeypatch)
-    down, across = on.put(integers(1, m)), on.put(integers(1, n, seed=1))
-    fused = Fused(_BIAS, [x.ctypes.data for x in (down, across)])
-    found = multiplied(on, a, b, "Float32Tf32SmallPortable", how, fused=fused)
-    want = to_tf32(a).astype("f8") @ to_tf32(b) + down[0][:, None] - across[0]
-    np.testing.assert_allclose(found, want, atol=1e-4)
-
-
-def test_portable_forms_are_not_used_until_they_are_measured() -> None:
-    from treadle.dsl.operations.algebra.products import MatmulOptions
-    from treadle.dsl.types import float32
-
-    assert PORTABLE and not any(FORMS[name].measured for name in PORTABLE)
-    for arch in ("sm_80", "sm_89", "sm_100"):
-        assert form_of(float32, (8192,) * 3, 100, MatmulOptions(precision="tf32"), arch) is None
-
-
-@pytest.mark.parametrize("name", [PORTABLE[0], *(pytest.param(n, marks=pytest.mark.long)
-                                                 for n in PORTABLE[1:])])  # fmt: skip
-@pytest.mark.parametrize("arch", ["sm_80", *(pytest.param(a, marks=pytest.mark.long)
-                                             for a in ("sm_86", "sm_90", "sm_120"))])  # fmt: skip
-@pytest.mark.parametrize("how", ["KR", *(pytest.param(h, marks=pytest.mark.long)
-                                         for h in ("KK", "RK", "RR"))])  # fmt: skip
-def test_portable_forms_compile(name: str, arch: str, how: str, nvrtc: None) -> None:
-    form = FORMS[name]
-    if not form.runs_on(arch):
-        return
-    claims = [*laid_out("tile::Arguments", mapped.PortableArguments),
-              f"tile::SHARED_BYTES == {form.shared_bytes} && tile::THREADS == {form.threads}",
-              f"tile::BM == {form.rows} && tile::BN == {form.columns}",
-              f"tile::DEEP == {form.step}"]  # fmt: skip
-    for fused in (None, RELU):
-        code = Code(*how, False, "owner", 1, name, fused)
-        found = compile_text(code.source() + asserted(claims), form.entry, arch,
-                             dynamic_shared_bytes=form.shared_bytes)  # fmt: skip
-        assert found.spills == 0
-        assert found.registers * form.threads * form.resident <= 65536
 
 
 # --- mistakes ------------------------------------------------------------------------------------

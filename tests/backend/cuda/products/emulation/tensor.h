@@ -196,19 +196,10 @@ template <bool TURNED> inline void matrices(u32 (&v)[4], u32 at) {
 template <Element E> inline void mma(float *d, const u32 (&a)[4], u32 low, u32 high) {
     struct Lane { float *d; const u32 *a; u32 b[2]; } mine = {d, a, {low, high}};
     grid::together("mma", &mine, [](void **lanes) {
-        float A[16][16] = {}, B[8][16] = {}; // of tf32, the first eight k
+        float A[16][16], B[8][16];
         for (int lane = 0; lane < 32; lane++) {
             const Lane &x = *static_cast<Lane *>(lanes[lane]);
             const int g = lane / 4, k = lane % 4 * 2;
-            if (E == TF32) {
-                auto word = [](u32 v) {
-                    if (v & 0x1FFF) grid::fail("an operand that was not rounded");
-                    return __int_as_float(v);
-                };
-                for (int i = 0; i < 4; i++) A[g + i % 2 * 8][k / 2 + i / 2 * 4] = word(x.a[i]);
-                for (int i = 0; i < 2; i++) B[g][k / 2 + i * 4] = word(x.b[i]);
-                continue;
-            }
             for (int i = 0; i < 4; i++) unpacked<E>(x.a[i], A[g + i % 2 * 8][k + i / 2 * 8], A[g + i % 2 * 8][k + i / 2 * 8 + 1]);
             for (int i = 0; i < 2; i++) unpacked<E>(x.b[i], B[g][k + i * 8], B[g][k + i * 8 + 1]);
         }
