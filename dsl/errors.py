@@ -29,6 +29,12 @@ from .evaluator import public
 from .naming import named
 from .text import printable
 
+__all__ = ["AxisError", "BackendUnavailable", "CompilationError", "DeviceOutOfMemory",
+           "DistributionError", "DTypeError", "ExponentError", "GradientError", "IndexOutOfBounds",
+           "LinAlgError", "MemoryLimitExceeded", "NestedParallelismError", "NotAssociative",
+           "ScheduleError", "ShapeError", "StorageError", "TracingError",
+           "TreadleError"]  # fmt: skip
+
 #: The packed permutation of a `Table`.
 _LONG_TABLE = re.compile(r'Table\("[A-Za-z0-9+/=]{40,}"')
 

@@ -8,18 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from . import expr as ex, late_binding as later, simplify
+from . import errors, expr as ex, late_binding as later, simplify
 from .analysis.bounds import bounds, whole, wraps
-from .errors import (
-    DTypeError,
-    ExponentError,
-    TracingError,
-    at_membership,
-    shown,
-    user_facing_methods,
-    user_location,
-)
+from .errors import DTypeError, TracingError, shown
 from .expr import Const, Expr, Extent, Param, walk
+from .frontend import tracing
 from .frontend.operators import Operators
 from .frontend.refusals import (
     HINT_EXTENT,
@@ -31,14 +24,6 @@ from .frontend.refusals import (
     never_set,
     no_operand,
     refuse_grid,
-)
-from .frontend.tracing import (
-    Scope,
-    Scoped,
-    current_scope,
-    enclosing_kernel,
-    is_tracing,
-    reject_escaped,
 )
 from .node import Check
 from .primitives import TABLE, floating
@@ -87,8 +72,8 @@ _HINT_EXTENTS = (
 
 
 @never_set
-@user_facing_methods
-class Scalar(Operators["Scalar"], Scoped):
+@errors.user_facing_methods
+class Scalar(Operators["Scalar"], tracing.Scoped):
     """One value inside a kernel (Accelerate's `Exp`); arithmetic on it builds an expression.
 
     >>> import treadle as td
@@ -107,7 +92,7 @@ class Scalar(Operators["Scalar"], Scoped):
                 hint="Typed scalars are made by their type: td.float32(3.5), td.int64(3).",
             )
         self._expr = expression
-        self.scope = current_scope()
+        self.scope = tracing.current_scope()
 
     def needs(self) -> tuple[Expr, ...]:
         """The expressions that must be in scope."""
@@ -135,7 +120,7 @@ class Scalar(Operators["Scalar"], Scoped):
             hint="Write td.isin(x, a) of an array a, outside of the function.",
         )
 
-    def rescoped(self, scope: Scope | None) -> Scalar:
+    def rescoped(self, scope: tracing.Scope | None) -> Scalar:
         """The scalar in another scope."""
         made = type(self)(self._expr)
         made.scope = scope
@@ -171,7 +156,7 @@ class Scalar(Operators["Scalar"], Scoped):
         return repr(self) if value is None else str(value)
 
     def _no_value(self, what: str, hint: str = _HINT_IF) -> TracingError:
-        traced = "traced scalar" if is_tracing() else "scalar"
+        traced = "traced scalar" if tracing.is_tracing() else "scalar"
         return run_time_argument(self, what, hint) or TracingError(
             f"{what} needs the value of a {traced} ({self._expr.type}).", hint=hint
         )
@@ -187,7 +172,7 @@ class Scalar(Operators["Scalar"], Scoped):
         value = self._value()
         if value is not None:
             return bool(value)
-        if at_membership():
+        if errors.at_membership():
             raise self._no_value("`in`", "Write td.isin(k, (3, 1)) instead of k in (3, 1).")
         leaves = [e for e in walk((self._expr,)) if not (e.args or isinstance(e, Const))]
         sized = bool(leaves) and all(isinstance(e, Extent) for e in leaves)
@@ -261,12 +246,14 @@ class Scalar(Operators["Scalar"], Scoped):
         parts = index if isinstance(index, tuple) else (index,)
         if all(part is ... for part in parts) and len(parts) < 2:
             return self
-        if enclosing_kernel() is None and all(part is None or part is ... for part in parts):
+        if tracing.enclosing_kernel() is None and all(
+            part is None or part is ... for part in parts
+        ):
             return later.as_array(self)[index]
         raise TracingError(
             f"a scalar of type {self._expr.type} cannot be indexed.",
             hint="Index the array itself: a[i, j] inside a kernel is a gather."
-            if enclosing_kernel() is not None
+            if tracing.enclosing_kernel() is not None
             else "It is one number: x[None] makes an array of it.",
         )
 
@@ -343,7 +330,7 @@ def run_time_argument(value: Any, what: str, hint: str = "") -> TracingError | N
     if not leaves or not all(isinstance(e, Param) for e in leaves):
         return None
     names = ", ".join(sorted(e.name for e in leaves if isinstance(e, Param)))
-    where = user_location()
+    where = errors.user_location()
     if made := where and _COUNTED(where.text()):
         hint = f"td.{made[1]} takes it.\n{hint}"
     first = names.split(", ")[0]
@@ -376,8 +363,8 @@ def refuse_traced(operation: str, **options: Any) -> None:
 def lift(value: Any, operation: str = "an operation") -> Expr:
     """The expression of a scalar, a Python number, a NumPy scalar or a rank-0 array."""
     if isinstance(value, Scalar):
-        if value.scope is not None and value.scope is not current_scope():
-            reject_escaped(value)
+        if value.scope is not None and value.scope is not tracing.current_scope():
+            tracing.reject_escaped(value)
         return value._expr
     if isinstance(value, Expr | KnownExtent):
         return value if isinstance(value, Expr) else value._expr
@@ -459,7 +446,7 @@ def _check_weak(e: Expr, type_: ScalarType) -> None:
     first, comma = (f"the argument {name}, ", ",") if len(parts) < 3 else ("the integer ", "")
     rest = f"{comma} does not fit in {type_} ({type_.lowest} … {type_.highest})."
     hint = f"Say what you mean: convert the array, or td.cast(td.int64(n), td.{type_}) to wrap."
-    value, where = as_strong(e), user_location()
+    value, where = as_strong(e), errors.user_location()
     for limit, beyond, side in (
         (type_.lowest, least < type_.lowest, "left"),
         (type_.highest, most > type_.highest, "right"),
@@ -558,7 +545,7 @@ def _refuse_inverse(base: Expr, exponent: Expr) -> None:
     """Raise an error for integers to a negative power that is known at trace time."""
     whole = not base.type.is_inexact and exponent.type.is_integer
     if whole and isinstance(exponent, Const) and int(exponent.value) < 0:
-        raise ExponentError(
+        raise errors.ExponentError(
             f"integers to negative integer powers are not allowed, got the exponent "
             f"{int(exponent.value)}.",
             hint=f"Convert the base: a.astype(td.float64) ** {int(exponent.value)}.",

@@ -23,6 +23,9 @@ from . import late_binding as later
 from .errors import DTypeError, without_frames
 from .process.locks import cached
 
+__all__ = ["bfloat16", "bool_", "complex64", "complex128", "float16", "float32", "float64", "int8",
+           "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]  # fmt: skip
+
 #: Attributes of NumPy's dtypes that a `ScalarType` has as well.
 _OF_NUMPY = frozenset(
     ("alignment", "base", "byteorder", "char", "descr", "fields", "flags", "hasobject", "isnative",

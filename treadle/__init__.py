@@ -28,27 +28,8 @@ from treadle.driver.streaming import stream as stream
 from treadle.dsl import VERSION as _VERSION
 from treadle.dsl.array import Array as Array
 from treadle.dsl.autodiff import *
-from treadle.dsl.errors import (
-    AxisError as AxisError,
-    BackendUnavailable as BackendUnavailable,
-    CompilationError as CompilationError,
-    DeviceOutOfMemory as DeviceOutOfMemory,
-    DistributionError as DistributionError,
-    DTypeError as DTypeError,
-    ExponentError as ExponentError,
-    GradientError as GradientError,
-    IndexOutOfBounds as IndexOutOfBounds,
-    LinAlgError as LinAlgError,
-    MemoryLimitExceeded as MemoryLimitExceeded,
-    NestedParallelismError as NestedParallelismError,
-    NotAssociative as NotAssociative,
-    ScheduleError as ScheduleError,
-    ShapeError as ShapeError,
-    StorageError as StorageError,
-    TracingError as TracingError,
-    TreadleError as TreadleError,
-    no_attribute as _no_attribute,
-)
+from treadle.dsl.errors import *
+from treadle.dsl.errors import no_attribute as _no_attribute
 from treadle.dsl.evaluator import install as _install
 from treadle.dsl.frontend.sources import use as use
 from treadle.dsl.frontend.standard import *
@@ -97,24 +78,8 @@ from treadle.dsl.operations.stencils import (
 )
 from treadle.dsl.process.configuration import config as config, precision as precision
 from treadle.dsl.scalar import Scalar as Scalar
-from treadle.dsl.types import (
-    bfloat16 as bfloat16,
-    bool_ as _bool_,
-    bool_ as bool_,
-    complex64 as complex64,
-    complex128 as complex128,
-    float16 as float16,
-    float32 as float32,
-    float64 as float64,
-    int8 as int8,
-    int16 as int16,
-    int32 as int32,
-    int64 as int64,
-    uint8 as uint8,
-    uint16 as uint16,
-    uint32 as uint32,
-    uint64 as uint64,
-)
+from treadle.dsl.types import *
+from treadle.dsl.types import bool_ as _bool_
 from treadle.skeletons import schedules as _schedules, simulator as simulator
 from treadle.skeletons.products import (
     BilinearAlgorithm as BilinearAlgorithm,

@@ -73,6 +73,3 @@ def kept(block: Block, found: Sequence[Any]) -> list[Any]:
         array if part is None else np.array(array[part], order="C")
         for array, part in zip(found, block.kept, strict=True)
     ]
-
-
-__all__ = ["ALL", "Block", "Cut", "Piece", "assembled", "kept", "pieces_of"]

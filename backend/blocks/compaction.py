@@ -139,6 +139,3 @@ def bounds(value: Expr, blocks: Blocks, known: Known, constants: Values) -> Boun
         return None
     low, high = (np.broadcast_to(side.reshape(-1), len(axis.sizes)) for side in found)
     return Bounds(axis.sizes, low, high)
-
-
-__all__ = ["Compactions", "bounds", "compacted", "compactions", "elements_of"]

@@ -364,7 +364,3 @@ def strides(e: Expr, known: Known) -> tuple[int, int, int] | None:
 def reads_of(roots: Sequence[Expr]) -> list[Read]:
     """The reads in expressions, each once."""
     return [e for e in walk(roots) if isinstance(e, Read)]
-
-
-__all__ = ["Axis", "Bounds", "Chunks", "Following", "Known", "Numbers", "Spans", "Values", "edges",
-           "even", "follows", "halves", "reads_of", "strides", "whole_parts"]  # fmt: skip

@@ -140,6 +140,3 @@ def cut(extent: int, size: int) -> tuple[int, ...]:
         return (0,)
     full, rest = divmod(extent, max(size, 1))
     return (size,) * full + ((rest,) if rest else ())
-
-
-__all__ = ["BLOCK", "ELEMENT", "TASK", "Engine", "cut", "default_chunks"]

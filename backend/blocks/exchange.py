@@ -147,6 +147,3 @@ class Exchange:
             return None
         moved = writer.all_numbers(combine.results, self.known)
         return Combine(combine.left, combine.right, substitute(combine.results, moved))
-
-
-__all__ = ["Exchange"]

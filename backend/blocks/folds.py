@@ -282,6 +282,3 @@ def _in_order(fold: Fold, shape: Shape, count: int, elements: Sequence[Expr]) ->
     label = Label(PARTIALS, fold.label.called, None, True)
     return Fold(shape, (constant(count),), tuple(elements), fold.combine, None, known, known,
                 label=label, where=fold.where)  # fmt: skip
-
-
-__all__ = ["Folds"]

@@ -116,6 +116,3 @@ class Gatherer:
                      label=Label("owners"), where=node.where)  # fmt: skip
         self.compute(found, 0)
         return found.leaves[0].at(*indices(len(node.shape)))
-
-
-__all__ = ["Gatherer"]

@@ -158,6 +158,3 @@ def together(node: Fold, leaves: Sequence[Expr], count: Expr) -> Fold:
     label = Label(PARTIALS, node.label.called, None, node.label.deterministic)
     return Fold((), (count,), tuple(leaves), node.combine, node.init, node.results, node.epilogue,
                 label=label, where=node.where)  # fmt: skip
-
-
-__all__ = ["Leaves", "together"]

@@ -829,6 +829,3 @@ def _stepped(sizes: Sequence[int], step: int, offset: int, extent: int) -> tuple
         found = ((offset - e) // -step + 1 for e in edges(sizes))
     ends = sorted({0, extent, *(k for k in found if 0 < k < extent)})
     return tuple(b - a for a, b in pairwise(ends)) or (extent,)
-
-
-__all__ = ["Blocks", "Buffer", "Localiser", "NoRule", "Result", "Shape", "extents_of", "shape_of"]

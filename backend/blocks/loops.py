@@ -331,6 +331,3 @@ class LoopLocaliser:
         every = (*params, steps, start, *origins, *numbers)
         program = BlockProgram.over(loop.leaves, self.engine, inputs, every, node.label.operation)
         return program, extents
-
-
-__all__ = ["LoopLocaliser", "Window"]

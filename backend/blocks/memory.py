@@ -63,6 +63,3 @@ def require(blocks: Blocks, node: Node, engine: Engine) -> None:
     )
     error.what, error.needed = what, needed
     raise error
-
-
-__all__ = ["elements", "is_a_chunk", "projected", "require"]

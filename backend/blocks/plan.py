@@ -623,6 +623,3 @@ class Planner(Folds):
             parts = even(shape[0], len(sizes))
         parts = self.engine.runs(parts, size // max(shape[0], 1))
         self._add(exchange.blocks(stored, source, sizes, shape, parts, exact), list(node.leaves))
-
-
-__all__ = ["Planner"]

@@ -86,6 +86,3 @@ def _read(blocks: Blocks) -> int:
 
 def _written(blocks: Blocks) -> int:
     return sum(prod(r.shape) * r.type.numpy.itemsize for r in blocks.results)
-
-
-__all__ = ["Parts", "are_better", "parts"]

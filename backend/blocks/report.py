@@ -135,6 +135,3 @@ def _rechunked(buffer: Buffer, chunks: Chunks, halo: bool) -> list[str]:
 def _size(axes: Sequence[Axis]) -> str:
     sizes = [max(a.sizes) for a in axes]
     return f" of up to {' × '.join(f'{n:,}' for n in sizes)} elements" if sizes else ""
-
-
-__all__ = ["remarks"]

@@ -195,6 +195,3 @@ class Rules:
 
 def _copy_of(leaf: Leaf) -> Node:
     return Generate(leaf.shape, (leaf.at(*indices(len(leaf.shape))),), label=Label("compute"))
-
-
-__all__ = ["Rules"]

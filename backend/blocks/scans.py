@@ -394,6 +394,3 @@ def _in_groups(node: Scan) -> Recurrence:
     return Recurrence(node.shape, axis, node.reverse, (*start, *start), state,
                       (*following, *group), stored, (),
                       label=node.label, where=node.where)  # fmt: skip
-
-
-__all__ = ["Scans"]

@@ -86,6 +86,3 @@ class Segments:
         result = Result((count, chunks, 2), (None,) * 3, int64)
         (found,) = self.add(writer.made(made.leaves, [result], None))
         return found
-
-
-__all__ = ["Segments"]

@@ -193,6 +193,3 @@ def _runs(node: Library, given: Leaf, axis: Axis, step: int, engine: Engine, add
 
 def _whole(outs: Sequence[tuple[tuple[int, ...], ScalarType]]) -> list[Result]:
     return [Result(shape, (None,) * len(shape), type_) for shape, type_ in outs]
-
-
-__all__ = ["Add", "Constant", "Writer", "library", "sort", "windows_of"]

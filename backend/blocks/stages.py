@@ -119,6 +119,3 @@ class Plan:
                     yield from (*part.test.every(), *part.step.every())
                 case Either():
                     yield from (*part.sides[0].every(), *part.sides[1].every())
-
-
-__all__ = ["Either", "Later", "Plan", "Repeat", "Stage"]

@@ -322,6 +322,3 @@ def traffic(blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]]) -> tuple[
             size = buffer.leaf.type.numpy.itemsize * int((buffer.high[0] - buffer.low[0]).sum())
             read, moved = read + size, moved + size
     return read, moved
-
-
-__all__ = ["Task", "count", "key_of", "parts", "tasks", "traffic", "travels_alone"]

@@ -133,6 +133,3 @@ def inside(node: Node, outside: Collection[Node]) -> tuple[list[Node], list[Leaf
                 pending.append(leaf.node)
     order = {n: k for k, n in enumerate(graph.topological(node.leaves))}
     return sorted(found, key=lambda n: order.get(n, -1)), list(needed)
-
-
-__all__ = ["inside", "whole", "why_one"]

@@ -192,6 +192,3 @@ class _Call:
         """Wait for the oldest of these transfers."""
         for transfer in transfers.popleft():
             transfer.finish()
-
-
-__all__ = ["HELD", "LARGE", "PIECE", "Piece", "PiecewiseCalls", "cut"]

@@ -58,6 +58,3 @@ def _sizes(size: Any, extent: int, given: Any) -> tuple[int, ...]:
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-__all__ = ["given_chunks"]

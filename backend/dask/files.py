@@ -148,6 +148,3 @@ def _mapped(first: int, last: int) -> tuple[int, int] | None:
     except OSError:
         pass
     return None
-
-
-__all__ = ["File", "opened"]

@@ -469,6 +469,3 @@ def _token(text: str, blocks: Any, sources: Sequence[da.Array]) -> str:
 def compute(results: Sequence[da.Array]) -> list[Any]:
     """The values of arrays: by the current client of distributed, else by threads."""
     return list(dask.compute(*results))
-
-
-__all__ = ["arrays", "as_dask", "chunks_of", "compute", "every_array", "is_dask"]

@@ -31,6 +31,3 @@ def _workers() -> list[Any]:
     if client is None:
         return []
     return list(client.scheduler_info(n_workers=-1)["workers"].values())
-
-
-__all__ = ["has_workers", "limit"]

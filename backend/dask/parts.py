@@ -51,6 +51,3 @@ class Parts:
 
     def _name(self) -> str:
         return f"an argument of type {type(self.array).__name__}"
-
-
-__all__ = ["Parts"]

@@ -568,6 +568,3 @@ def _write(blocks: Blocks, task: Task, found: Sequence[Any], outs: Sequence[Any]
         if file is None or not file.write(at, array):
             out[at] = array
             _release_pages(out)
-
-
-__all__ = ["Stream", "plan_for"]

@@ -109,6 +109,3 @@ def _at(array: np.ndarray[Any, Any], position: int) -> np.ndarray[Any, Any]:
     # (An address of 0 would be that of no array.)
     given["data"] = (position + (1 << 20), True)
     return np.asarray(_At(given))
-
-
-__all__ = ["check_shape", "check_storage", "share"]

@@ -137,6 +137,3 @@ def _warn(message: str) -> None:
     where = user_location()
     file, line = ("<a program>", 1) if where is None else (where.file, where.line)
     warnings.warn_explicit(message, UserWarning, file, line)
-
-
-__all__ = ["check_workers", "current_client", "environment"]

@@ -70,6 +70,3 @@ def _levels(count: int) -> tuple[int, int]:
     while fan**levels < count:
         fan += 1
     return levels, fan
-
-
-__all__ = ["exchanged"]

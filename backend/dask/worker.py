@@ -88,6 +88,3 @@ def strip_of(chunk: Any, cut: tuple[tuple[tuple[int, int], ...] | None, ...]) ->
             found = [chunk[(*before, slice(*r))] for r in ranges]
             chunk = np.concatenate(found, axis) if len(found) > 1 else found[0]
     return np.array(chunk, order="C")
-
-
-__all__ = ["computed", "joined", "part_of", "parts_of", "program_of", "strip_of"]

@@ -17,20 +17,12 @@ from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Generate, Input, Leaf,
 from treadle.dsl.graphs.relations import limit_of
 from treadle.dsl.program import TracedProgram
 
+from . import steps
 from .device import Device
 from .host import HostCompiler, is_host_work
 from .plan import Plan, Planner, Step, data_checks
 from .run import HostValues, Params, Run, Slots
-from .steps import (
-    Action,
-    AnyKernelStep,
-    BarrierStep,
-    CheckStep,
-    HostStep,
-    ReleaseStep,
-    moving,
-    verify,
-)
+from .steps import verify
 from .types import HostArray
 
 D = TypeVar("D", bound=Device)
@@ -58,7 +50,7 @@ class Executor(Generic[D]):
         ]
         self.checks = [c for c in checks if limit_of(c) is None]
         self.sides = HostValues(self.host, [e for c in self.checks for e in (c.left, c.right)])
-        self.kernel_steps: list[AnyKernelStep] = []
+        self.kernel_steps: list[steps.AnyKernelStep] = []
         self.actions = self.actions_of(self.planner.plan)
         self.results = self.planner.plan.results
         self.calls = device.calls(owner)
@@ -120,23 +112,23 @@ class Executor(Generic[D]):
 
     # --- steps ---
 
-    def actions_of(self, plan: Plan) -> list[Action]:
+    def actions_of(self, plan: Plan) -> list[steps.Action]:
         """The steps of a plan."""
-        actions: list[Action] = []
+        actions: list[steps.Action] = []
         for step in plan.steps:
-            actions += [CheckStep(self.owner, check) for check in data_checks(step.node)]
+            actions += [steps.CheckStep(self.owner, check) for check in data_checks(step.node)]
             actions.append(self._action(step))
             if step.release:
-                actions.append(ReleaseStep(step.release))
+                actions.append(steps.ReleaseStep(step.release))
         return actions
 
-    def _action(self, step: Step) -> Action:
+    def _action(self, step: Step) -> steps.Action:
         node, owner, device = step.node, self.owner, self.device
         match node:
             case Barrier():
                 slots = self.planner.slots
                 pairs = zip(node.leaves, node.arguments, strict=True)
-                return BarrierStep([(slots[o], slots[a]) for o, a in pairs])
+                return steps.BarrierStep([(slots[o], slots[a]) for o, a in pairs])
             case Library():
                 return device.library_step(owner, node)
             case ArrayLoop():
@@ -146,7 +138,7 @@ class Executor(Generic[D]):
             case Matmul():
                 return device.product_step(owner, node)
             case Generate() if not node.shape and is_host_work(node.elements):
-                return HostStep(owner, node)
+                return steps.HostStep(owner, node)
         made = device.kernel_step(owner, node, self.planner.expendable(step))
         self.kernel_steps.append(made)
-        return moving(made)
+        return steps.moving(made)

@@ -11,17 +11,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .. import graph
+from .. import errors, graph
 from ..array import Array
-from ..errors import (
-    DTypeError,
-    GradientError,
-    ShapeError,
-    TracingError,
-    no_attribute,
-    user_facing_maker,
-    user_location,
-)
+from ..errors import DTypeError, GradientError, ShapeError, TracingError
 from ..frontend.evaluation import number
 from ..frontend.refusals import called
 from ..frontend.sources import as_array
@@ -43,7 +35,7 @@ def leaves_of(value: Any, operation: str) -> tuple[Leaf, ...]:
     if isinstance(value, Scalar) or kind_of_literal(value) is not None:
         strong = as_strong(lift(value, operation))
         return graph.Generate(
-            (), (strong,), label=graph.Label("number"), where=user_location()
+            (), (strong,), label=graph.Label("number"), where=errors.user_location()
         ).leaves
     return tuple(as_array(value, operation)._leaves)
 
@@ -121,7 +113,7 @@ def _fitted(g: Leaf, like: Leaf, what: str) -> Leaf:
     value = Array((g,)).astype(like.type) if g.type != like.type else Array((g,))
     (element,) = value._element(graph.indices(len(like.shape)))
     node = graph.Generate(
-        like.shape, (element,), label=graph.Label(what), where=user_location(), checks=checks
+        like.shape, (element,), label=graph.Label(what), where=errors.user_location(), checks=checks
     )
     return node.leaf()
 
@@ -283,9 +275,9 @@ class Rule:
             elif name in ("defjvp", "defjvps"):
                 said = (f"a rule has no {name!r}: write @f.jvp before one function (args, "
                         "tangents), which returns the tangent of the result.")  # fmt: skip
-            raise no_attribute(said, name)
+            raise errors.no_attribute(said, name)
 
-    @user_facing_maker
+    @errors.user_facing_maker
     def __call__(self, *args: Any) -> Any:
         name = self.__name__
         if enclosing_kernel() is not None:
@@ -337,7 +329,7 @@ class Rule:
         ruled = Ruled(name, back if self._vjp else None,
                       ahead if self._jvp else None, len(captured))  # fmt: skip
         node = graph.Barrier((*results, *form.leaves, *captured), ruled, len(results),
-                             label=graph.Label(name), where=user_location())  # fmt: skip
+                             label=graph.Label(name), where=errors.user_location())  # fmt: skip
         return of_result.put(node.leaves[: len(results)])
 
 
@@ -360,7 +352,7 @@ def _require_parameters(
         ) from None
 
 
-@user_facing_maker
+@errors.user_facing_maker
 def rule(f: Callable[..., Any]) -> Rule:
     """`f`, with a derivative of its own, which is used instead of that of its body.
 

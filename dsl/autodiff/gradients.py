@@ -9,19 +9,10 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
+from .. import errors
 from ..annotations import Derivative, Function
 from ..array import Array, generated, map_over
-from ..errors import (
-    DTypeError,
-    GradientError,
-    ShapeError,
-    TracingError,
-    keywords,
-    misfitting,
-    unknown_keyword,
-    user_facing_maker,
-    user_location,
-)
+from ..errors import DTypeError, GradientError, ShapeError, TracingError
 from ..evaluator import evaluator
 from ..expr import Const, Expr, Var
 from ..frontend.call_cache import CallCache
@@ -51,7 +42,7 @@ A = TypeVar("A")
 __all__ = ["check_grad", "grad", "jvp", "stop", "value_and_grad", "vjp"]
 
 
-@user_facing_maker
+@errors.user_facing_maker
 def stop(x: Any) -> Any:
     """`x`, through which no gradient passes: derivatives treat it as a constant.
 
@@ -281,7 +272,7 @@ def value_and_grad(
     has_aux: bool = False,
     memory: float | str | None = None,
 ) -> Callable[..., Any]: ...
-@user_facing_maker
+@errors.user_facing_maker
 def value_and_grad(
     f: Function,
     argnums: int | Sequence[int] = 0,
@@ -336,7 +327,7 @@ def grad(
     has_aux: bool = False,
     memory: float | str | None = None,
 ) -> Callable[..., Any]: ...
-@user_facing_maker
+@errors.user_facing_maker
 def grad(
     f: Function,
     argnums: int | Sequence[int] = 0,
@@ -417,16 +408,16 @@ def _in_order(
     try:
         bound = signature.bind(*args, **named)
     except TypeError as misfit:
-        known = keywords(f)
+        known = errors.keywords(f)
         if known is not None and not known.issuperset(named):
-            raise unknown_keyword(f, named, known) from None
-        raise misfitting(f, args, misfit) from None
+            raise errors.unknown_keyword(f, named, known) from None
+        raise errors.misfitting(f, args, misfit) from None
     return (functools.partial(f, **bound.kwargs) if bound.kwargs else f), bound.args
 
 
 def _named_after(f: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def rename(made: Callable[..., Any]) -> Callable[..., Any]:
-        return functools.wraps(f)(user_facing_maker(made)) if callable(f) else made
+        return functools.wraps(f)(errors.user_facing_maker(made)) if callable(f) else made
 
     return rename
 
@@ -439,7 +430,7 @@ def vjp(
 def vjp(
     f: Function, *args: object, has_aux: Literal[True]
 ) -> tuple[Any, Callable[[object], Any], Any]: ...
-@user_facing_maker
+@errors.user_facing_maker
 def vjp(f: Function, *args: object, has_aux: bool = False) -> tuple[Any, ...]:
     """`(y, back)`: the value of `f` and the function that maps a cotangent of `y` to those of the
     arguments (one, or a tuple for several).  With `has_aux`, `(y, back, aux)`.
@@ -551,7 +542,7 @@ def jvp(
 def jvp(
     f: Function, args: Sequence[object], tangents: Sequence[object], has_aux: Literal[True]
 ) -> tuple[Any, Any, Any]: ...
-@user_facing_maker
+@errors.user_facing_maker
 def jvp(
     f: Function, args: Sequence[object], tangents: Sequence[object], has_aux: bool = False
 ) -> tuple[Any, ...]:
@@ -645,10 +636,10 @@ def _tangent(v: Variable, given: Any, name: str) -> list[Leaf]:
         cast(leaf.at(*indices(g.ndim)), t)
         for leaf, t in zip(checked._leaves, like.types, strict=True)
     ]
-    return [stored(like._shape, e, Label("tangent"), user_location()) for e in elements]
+    return [stored(like._shape, e, Label("tangent"), errors.user_location()) for e in elements]
 
 
-@user_facing_maker
+@errors.user_facing_maker
 def check_grad(f: Function, *args: object, rtol: float = 1e-5, eps: float = 1e-4) -> None:
     """Compare the derivatives of `f` at `args` with central differences, along a random direction.
 

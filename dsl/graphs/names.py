@@ -16,7 +16,7 @@ from ..analysis.polynomial import Polynomial, in_parentheses, polynomial, show
 from ..analysis.regions import regions
 from ..errors import Location
 from ..expr import Apply, Const, Expr, Extent, Index, Param, Read, Var, walk
-from ..graph import ArrayLoop, Barrier, Branch, Input, Leaf, Node, inner_inputs, topological
+from ..graph import ArrayLoop, Barrier, Branch, Input, Leaf, Node, topological
 from ..process.locks import cached
 
 
@@ -290,9 +290,6 @@ def evaluations(e: Expr, known: Mapping[Expr, int]) -> dict[Expr, Any]:
             if sides[0] is not None and sides[0] == sides[1]:  # whatever the condition
                 values[node] = sides[0]
     return values
-
-
-__all__ = ["Names", "address", "evaluate", "in_order", "inner_inputs", "is_kernel", "operations"]
 
 
 later.offer(evaluate_extent=evaluate)

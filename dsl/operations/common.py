@@ -10,25 +10,11 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
-from .. import graph, late_binding as later, simplify
+from .. import errors, graph, late_binding as later, simplify
 from ..analysis.combines import over_any_keys
 from ..annotations import AxisLike, Function, ScheduleLike
 from ..array import Array
-from ..errors import (
-    UNFIT,
-    AxisError,
-    DTypeError,
-    Location,
-    ShapeError,
-    TracingError,
-    Truths,
-    keywords,
-    refused,
-    require_truth,
-    shown,
-    unknown_keyword,
-    without_frames,
-)
+from ..errors import DTypeError, Location, ShapeError, TracingError, shown
 from ..expr import Const, Expr, Read, Var, walk
 from ..frontend.call_cache import CallCache
 from ..frontend.deferred import Numbers
@@ -156,22 +142,22 @@ def combining(function: Callable[P, R]) -> Combining[P, R]:
 
 
 def _operation(function: Callable[P, R], common: tuple[str, ...], numbers: Numbers = "none") -> Any:
-    own = keywords(function)
+    own = errors.keywords(function)
     if own is None:
         raise AssertionError(f"{function!r}: an operation names its arguments")
     given = tuple(k for k in common if k not in own)
-    known, truths = own.union(common), Truths(function)
+    known, truths = own.union(common), errors.Truths(function)
 
     def compute(*args: Any, **kwargs: Any) -> Any:
         if kwargs and not known.issuperset(kwargs):
-            raise unknown_keyword(function, kwargs, known)
+            raise errors.unknown_keyword(function, kwargs, known)
         if truths.parameters:
             truths.require(args, kwargs)
         extra = {k: kwargs.pop(k) for k in given if k in kwargs}
         try:
             result: Any = function(*args, **kwargs)
-        except UNFIT as error:
-            found = refused(error, function, args, kwargs)
+        except errors.UNFIT as error:
+            found = errors.refused(error, function, args, kwargs)
             raise found from found.__cause__
         if any(v is not None for v in extra.values()):
             # validate them even if no node results
@@ -185,7 +171,7 @@ def _operation(function: Callable[P, R], common: tuple[str, ...], numbers: Numbe
 
     calls = CallCache(compute, numbers)
 
-    @without_frames
+    @errors.without_frames
     @operation_wrapper
     @functools.wraps(function)
     def call(*args: object, **kwargs: object) -> object:
@@ -256,7 +242,7 @@ def label_of(
         raise TracingError(
             f"name must be a string, got {type(name).__name__}.", hint='Write name="blur".'
         )
-    require_truth(operation, "deterministic", deterministic)
+    errors.require_truth(operation, "deterministic", deterministic)
     if schedule is not None:
         schedule = as_schedule(schedule)
     return graph.Label(operation, name, schedule, bool(deterministic))
@@ -356,7 +342,7 @@ def normalise_axis(axis: object, ndim: int, operation: str) -> int:
             hint="An axis is a Python int, or a tuple of them where several make sense.",
         )
     if not -ndim <= value < ndim:
-        raise AxisError(
+        raise errors.AxisError(
             f"{operation}: axis {value} does not exist in an array of rank {ndim}.",
             hint=f"Axes run from 0 to {ndim - 1}; negative ones count from the end."
             if ndim

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast as cast_type
 
 import numpy as np
 
-from .. import expr as ex, graph, simplify
+from .. import errors, expr as ex, graph, simplify
 from ..annotations import (
     ArrayLike,
     Element,
@@ -20,27 +20,12 @@ from ..annotations import (
     WhileFunction,
 )
 from ..array import Array
-from ..errors import (
-    DTypeError,
-    Location,
-    ShapeError,
-    TracingError,
-    form_of,
-    misfitting,
-    user_location,
-)
+from ..errors import DTypeError, Location, ShapeError, TracingError
 from ..expr import Expr, Index, Proj, Var
+from ..frontend import tracing
 from ..frontend.evaluation import number
 from ..frontend.refusals import called, returned
 from ..frontend.sources import as_array, is_arraylike
-from ..frontend.tracing import (
-    Scope,
-    check_result,
-    enclosing_kernel,
-    forbid_nesting,
-    guard_sides,
-    traced_iteration,
-)
 from ..graph import Leaf
 from ..node import Node, fresh_uid
 from ..scalar import (
@@ -106,7 +91,7 @@ def _iterations(count: Any, operation: str) -> Expr:
 def _loop_predicate(pred: Function, state: Any, operation: str) -> Expr:
     """The value of a loop's predicate for a state."""
     value = pred(state)
-    check_result(value, f"the predicate of {operation}", "one truth value")
+    tracing.check_result(value, f"the predicate of {operation}", "one truth value")
     return _predicate(value, operation)
 
 
@@ -127,7 +112,7 @@ def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
     >>> td.generate(4, lambda i: td.cond(i < 3, td.use(np.array([3, 1, 2]))[i], -1))
     Array([ 3,  1,  2, -1])
     """
-    guard_sides(then, else_)
+    tracing.guard_sides(then, else_)
     if isinstance(then, Ignore | MaybeIndex) or isinstance(else_, Ignore | MaybeIndex):
         return choose_index(_predicate(p, "cond"), then, else_, both=False)
     for side in (then, else_):
@@ -145,7 +130,7 @@ def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
             hint="Both sides must have the same nesting.",
         )
     predicate = _predicate(p, "cond")
-    if enclosing_kernel() is None and any(is_array(v) for v in (*left, *right)):
+    if tracing.enclosing_kernel() is None and any(is_array(v) for v in (*left, *right)):
         return _array_cond(on_host(predicate), left, right, structure)
     pairs = [
         unify([lift(x, "cond"), lift(y, "cond")], "cond")[0]
@@ -163,7 +148,7 @@ def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
 def _array_cond(
     predicate: Expr, left: Sequence[Any], right: Sequence[Any], structure: Structure
 ) -> Any:
-    where = user_location()
+    where = errors.user_location()
     then = [as_array(v, "cond") for v in left]
     other = [as_array(v, "cond") for v in right]
     outs: list[graph.Output] = []
@@ -307,7 +292,7 @@ def loop(
     try:
         bound = inspect.signature(form).bind(*given, **named)
     except TypeError as misfit:
-        raise misfitting(form, given, misfit) from None
+        raise errors.misfitting(form, given, misfit) from None
     count, body, first = form(*bound.args, **bound.kwargs)
     return _values(_loop("loop", count, None, body, first, name))
 
@@ -358,15 +343,15 @@ def _loop(
         made = _loop(operation, count, *_on_parts(pred, body, structure, operation),
                      tuple(leaves), name, paths)  # fmt: skip
         return structure.build(made)
-    where = user_location()
+    where = errors.user_location()
 
     def trace(first: Sequence[object]) -> object:
-        if enclosing_kernel() is not None or not any(is_array(v) for v in first):
+        if tracing.enclosing_kernel() is not None or not any(is_array(v) for v in first):
             begun = fresh_uid()
             node = _scalar_loop(operation, count, pred, body, first, structure, paths, where)
-            if enclosing_kernel() is None:
+            if tracing.enclosing_kernel() is None:
                 node = _over_numbers(node, begun)
-            if enclosing_kernel() is not None or not _makes_arrays(node, begun):
+            if tracing.enclosing_kernel() is not None or not _makes_arrays(node, begun):
                 return structure.build([Scalar(Proj(node, k)) for k in range(len(first))])
         return _array_loop(operation, count, pred, body, first, structure, paths, name, where)
 
@@ -526,7 +511,7 @@ def require_signature(function: Function, given: Sequence[str], what: str) -> No
     if not callable(function):
         raise TracingError(
             f"{what} must be a function, got {called(function)}.",
-            hint=form_of(what.rpartition(" ")[2]),
+            hint=errors.form_of(what.rpartition(" ")[2]),
         )
     try:
         signature = inspect.signature(function)
@@ -567,14 +552,14 @@ def _scalar_loop(
         return keep_type(made, structure, types, what, "state", paths, literals)
 
     if pred is not None:
-        with Scope(operation, where, state).active():
+        with tracing.Scope(operation, where, state).active():
             seen = structure.build([Scalar(v) for v in state])
             result = next_numbers(body(seen))
             predicate = simplify.in_order(_loop_predicate(pred, seen, operation))
         return ex.While(start, state, predicate, result)
     n = _iterations(count, operation)
     index = Var("k", int64)
-    with Scope(operation, where, (index, *state)).active():
+    with tracing.Scope(operation, where, (index, *state)).active():
         seen = structure.build([Scalar(v) for v in state])
         made = body(seen) if operation == "iterate" else body(Scalar(index), seen)
         result = next_numbers(made)
@@ -592,7 +577,7 @@ def _array_loop(
     name: str | None,
     where: Location | None,
 ) -> Any:
-    forbid_nesting(operation)
+    tracing.forbid_nesting(operation)
     # Scalars in the state are carried as rank-0 arrays and returned as scalars.
     scalar = [not is_array(v) for v in init]
     arrays = [
@@ -607,7 +592,7 @@ def _array_loop(
     next_leaves, checks = traced.next_leaves, traced.checks
     predicate: Leaf | None = None
     if pred is not None:
-        with traced_iteration():
+        with tracing.traced_iteration():
             truth = _loop_predicate(pred, seen, operation)
         predicate = graph.Generate((), (truth,), label=graph.Label("predicate"), where=where).leaf()
     node = graph.ArrayLoop(
@@ -697,7 +682,7 @@ class _Traced:
         if self.counted:
             self.index = graph.Input("k", int64, (), kind="counter", where=where)
         self.bound = self.states if self.index is None else [*self.states, self.index]
-        with traced_iteration():
+        with tracing.traced_iteration():
             if self.index is not None and self.operation != "iterate":
                 return self.body(index_scalar(self.index), self.seen)
             return self.body(self.seen)
@@ -798,7 +783,9 @@ def next_state(
     """
     found, nesting = flatten(result, is_array)
     for value in found:
-        check_result(value, f"the body of {operation}", "the state, of several parts as a tuple")
+        tracing.check_result(
+            value, f"the body of {operation}", "the state, of several parts as a tuple"
+        )
     if not nesting.same_nesting(structure):
         raise DTypeError(
             f"the body of {operation} must return the structure of the state, "

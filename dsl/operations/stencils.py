@@ -12,15 +12,9 @@ from ..analysis.short_extents import short_extent
 from ..annotations import ArrayLike, Element, Function, FunctionN, ScheduleLike
 from ..array import Array, generated, require_scalars
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
+from ..frontend import tracing
 from ..frontend.sources import as_array
 from ..frontend.suggestions import BOUNDARIES
-from ..frontend.tracing import (
-    Scoped,
-    call_scalar_function,
-    current_scope,
-    forbid_nesting,
-    reject_escaped,
-)
 from ..graph import Check, Generate, Label, indices, known
 from ..scalar import Scalar, apply_primitive, lift, refuse_argument, refuse_traced
 from ..shapes import require, same_shape
@@ -280,7 +274,7 @@ class _Border:
             self.values = tuple((v,) for v in fitted)
         elif self.kind == "function":
             self.variables = tuple(coordinate(k) for k in range(array.ndim))
-            result = call_scalar_function(
+            result = tracing.call_scalar_function(
                 condition.payload, [Scalar(v) for v in self.variables], "td.function", where
             )
             self.values = tuple(
@@ -312,17 +306,17 @@ def fit_loosely(value: Any, array: Array) -> list[Expr]:
     return [lift(leaf, "stencil") for leaf in leaves]
 
 
-class Neighbourhood(Scoped):
+class Neighbourhood(tracing.Scoped):
     """The argument of a stencil's function: `w[-1, 0]` is the neighbour one row above."""
 
     __slots__ = ("_array", "_border")
 
     def __init__(self, array: Array, border: _Border) -> None:
         self._array, self._border = array, border
-        self.scope = current_scope()
+        self.scope = tracing.current_scope()
 
     def __getitem__(self, offset: Any) -> Any:
-        reject_escaped(self)
+        tracing.reject_escaped(self)
         offsets = offset if isinstance(offset, tuple) else (offset,)
         rank = self._array.ndim
         if len(offsets) != rank:
@@ -415,7 +409,7 @@ def stencil(
     >>> td.run(td.stencil(lambda i, w: td.where(i == 0, 0, w[-1]), np.array([1, 2, 3]), index=True))
     array([0, 1, 2])
     """
-    forbid_nesting("stencil")
+    tracing.forbid_nesting("stencil")
     where = errors.user_location()
     if any(isinstance(x, str | BoundaryCondition) for x in more):
         raise errors.TracingError(
@@ -550,7 +544,7 @@ def _correlate(
     schedule: ScheduleLike | None,
     method: str = "direct",
 ) -> Array:
-    forbid_nesting(operation)
+    tracing.forbid_nesting(operation)
     where = errors.user_location()
     array, kernel = as_array(a, operation), as_array(weights, operation)
     if array.ndim != kernel.ndim or array.ndim == 0:

@@ -126,6 +126,3 @@ def _column(e: Expr, last: Index) -> tuple[int, Expr] | None:
     if not isinstance(place, Const) or last in walk((value,)):
         return None
     return int(place.value), value
-
-
-__all__ = ["unroll_columns"]

@@ -130,6 +130,3 @@ def _of_blocks(scan: Scan) -> tuple[Expr, Expr, Scan]:
         label=scan.label, where=scan.where, checks=checks, fused=fused,
     )  # fmt: skip
     return fits, blocks, made
-
-
-__all__ = ["recognise_compaction"]

@@ -128,6 +128,3 @@ def _quotient(e: Expr, by: Expr) -> Expr | None:
         factors.remove(x)  # the last of them
         factors.reverse()
     return product([*factors, constant(times // constant_)])
-
-
-__all__ = ["split_flattened"]

@@ -35,17 +35,8 @@ from treadle.dsl.text import duration
 
 from ..access.maps import AFFINE, Map, counters, index_map, kernel_maps
 from ..ir.kernel import Buffer, HostTable
-from ..schedules import LocalityGraph, Resolved, ScheduleError, ScheduleLike, as_schedule
+from ..schedules import LocalityGraph, Resolved, ScheduleError, ScheduleLike, as_schedule, sharing
 from ..schedules.layers import METHODS
-from ..schedules.sharing import (
-    BlockGraph,
-    Footprints,
-    bisected,
-    block_graph,
-    metis,
-    parts,
-    spanning_order,
-)
 
 Ints = NDArray[np.int64]
 
@@ -64,7 +55,7 @@ _BATCH = 1 << 20
 
 
 #: Graphs and seconds by what they are of (expressions by their identity, kept weakly).
-_GRAPHS = Recent[Hashable, tuple[BlockGraph, float, list[weakref.ref[Expr]]]](_GRAPHS_KEPT)
+_GRAPHS = Recent[Hashable, tuple[sharing.BlockGraph, float, list[weakref.ref[Expr]]]](_GRAPHS_KEPT)
 _GRAPHS_LOCK = locks.lock()
 _LAST: list[weakref.ref[Queues]] = []
 #: What was last made for an operation.
@@ -107,16 +98,16 @@ class Queues:
         )
 
 
-def queues(graph: BlockGraph, method: str, count: int, resident: int, graph_seconds: float
+def queues(graph: sharing.BlockGraph, method: str, count: int, resident: int, graph_seconds: float
            ) -> Queues:  # fmt: skip
     """The blocks in the order of `count` queues; a multiprocessor has `resident` at once."""
     begin = time.perf_counter()
     if method == "mst":
-        order = spanning_order(graph)
+        order = sharing.spanning_order(graph)
     elif method == "kway":
-        order = parts(graph, count)
+        order = sharing.parts(graph, count)
     else:
-        order = bisected(graph, max(resident, 1))
+        order = sharing.bisected(graph, max(resident, 1))
     seconds = time.perf_counter() - begin
     return Queues(order, graph.count, graph.edges, graph_seconds, seconds)
 
@@ -124,8 +115,8 @@ def queues(graph: BlockGraph, method: str, count: int, resident: int, graph_seco
 @functools.lru_cache(maxsize=len(METHODS))
 def ready(method: str) -> None:
     """Import the modules of a method, so that preprocessing times exclude imports."""
-    two = Footprints(*np.array([[0, 0], [0, 1], [0, 1]]))
-    queues(block_graph(2, [two]), method, 2, 1, 0.0)
+    two = sharing.Footprints(*np.array([[0, 0], [0, 1], [0, 1]]))
+    queues(sharing.block_graph(2, [two]), method, 2, 1, 0.0)
 
 
 # --- what blocks read ----------------------------------------------------------------------------
@@ -145,7 +136,7 @@ def _roots(node: Blocked) -> tuple[Expr, ...]:
 
 
 def lines_of(node: Blocked, plan: Resolved, known: Mapping[Expr, int],
-             contents: Mapping[Leaf, Any]) -> tuple[int, list[Footprints]]:  # fmt: skip
+             contents: Mapping[Leaf, Any]) -> tuple[int, list[sharing.Footprints]]:  # fmt: skip
     """The number of blocks of `plan`, and the lines of every array that they read.
 
     `known`: Extent and Param; `contents`: arrays that indices depend on.  What depends on others,
@@ -172,7 +163,9 @@ def lines_of(node: Blocked, plan: Resolved, known: Mapping[Expr, int],
     return count, lines
 
 
-def _by_boxes(m: Map, first: Ints, last: Ints, exists: Ints, inner: Sequence[int]) -> Footprints:
+def _by_boxes(
+    m: Map, first: Ints, last: Ints, exists: Ints, inner: Sequence[int]
+) -> sharing.Footprints:
     """Affine maps take boxes to boxes: lines of every distinct one."""
     c = np.array(m.coefficients, np.int64).reshape(len(m.shape), -1)
     low_in = np.concatenate((first, np.zeros((len(first), len(inner)), np.int64)), 1)
@@ -187,7 +180,7 @@ def _by_boxes(m: Map, first: Ints, last: Ints, exists: Ints, inner: Sequence[int
     boxes[~exists] = -1  # an owner without lines
     distinct, owner = np.unique(boxes, axis=0, return_inverse=True)
     lines, owners = _lines_of_boxes(m, distinct)
-    return Footprints(lines, owners, owner.reshape(-1).astype(np.int64))
+    return sharing.Footprints(lines, owners, owner.reshape(-1).astype(np.int64))
 
 
 def _lines_of_boxes(m: Map, boxes: Ints) -> tuple[Ints, Ints]:
@@ -231,7 +224,7 @@ def _elements(first: Ints, last: Ints, exists: Ints, unit: Sequence[int]) -> tup
 
 def _by_indices(read: Read, node: Blocked, blocks: tuple[Ints, Ints], first: Ints, last: Ints,
                inner: Sequence[int], known: Mapping[Expr, int], contents: Mapping[Leaf, Any]
-               ) -> Footprints:  # fmt: skip
+               ) -> sharing.Footprints:  # fmt: skip
     """Lines of a read whose indices NumPy computes, for all elements and all loop iterations.
 
     Axes and loops on which the indices do not depend stay at their first value.  An axis that
@@ -267,7 +260,7 @@ def _by_indices(read: Read, node: Blocked, blocks: tuple[Ints, Ints], first: Int
         new[1:] = (at[1:] != at[:-1]) | (mine[1:] != mine[:-1])
         found.append(_distinct(at[new], mine[new]))
     lines, owners = (np.concatenate(x) for x in zip(*found, strict=True))
-    return Footprints(*_distinct(lines, owners), np.arange(len(first), dtype=np.int64))
+    return sharing.Footprints(*_distinct(lines, owners), np.arange(len(first), dtype=np.int64))
 
 
 # --- indices that are not affine -----------------------------------------------------------------
@@ -379,7 +372,7 @@ class QueueMaker:
         return queues(graph, self.layer.method, self.count, resident, seconds)
 
     def _graph(self, values: Sequence[int], contents: Sequence[Any], digests: Sequence[bytes]
-               ) -> tuple[BlockGraph, float]:  # fmt: skip
+               ) -> tuple[sharing.BlockGraph, float]:  # fmt: skip
         """The graph, and the seconds that making it took; kept for the other methods."""
         plan, of = self.plan, (*domain_of(self.node), *_roots(self.node), *self.known)
         key = (tuple(map(id, of)), plan.order, plan.unit, tuple(values), tuple(digests))
@@ -391,7 +384,7 @@ class QueueMaker:
         known = dict(zip(self.known, values, strict=True))
         known_contents = dict(zip(self.arrays, contents, strict=True))
         known_contents.update(_constants(self.node))
-        graph = block_graph(*lines_of(self.node, plan, known, known_contents))
+        graph = sharing.block_graph(*lines_of(self.node, plan, known, known_contents))
         seconds = time.perf_counter() - begin
         gone = [weakref.ref(e, lambda _: _GRAPHS.pop(key, None)) for e in of]
         with _GRAPHS_LOCK:
@@ -447,7 +440,7 @@ def queue_table(node: Blocked, plan: Resolved, layer: LocalityGraph, count: int,
                 ) -> HostTable:  # fmt: skip
     """The table `table` of the blocks of `plan`, in the order of `count` queues."""
     if layer.method != "mst":
-        metis()
+        sharing.metis()
     roots = _roots(node)
     reads = [e for e in walk(roots) if isinstance(e, Read)]
     # Extents are known as well: those of a filter are array contents.

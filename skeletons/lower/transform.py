@@ -15,7 +15,7 @@ from treadle.dsl import expr as ex
 from treadle.dsl.analysis.borders import Inside
 from treadle.dsl.analysis.polynomial import Polynomial, affine_forms, variables
 from treadle.dsl.expr import Expr
-from treadle.dsl.graph import Leaf, Shape, is_identity_read
+from treadle.dsl.graph import Leaf, Shape
 from treadle.dsl.operations.indexing.row_major import delinear, linear
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.passes.neighbours import neighbour
@@ -386,8 +386,3 @@ def _long_axes(read: ex.Read, builder: Builder) -> tuple[tuple[Expr, ...], Shape
     kept = [k for k, n in enumerate(shape)
             if not (read.args[k] == ex.constant(0) and builder.is_one(n))]  # fmt: skip
     return tuple(read.args[k] for k in kept), tuple(shape[k] for k in kept)
-
-
-__all__ = ["Interior", "Safe", "collapse", "flat_reads", "has_boundary", "inside", "interior",
-           "is_identity_read", "is_transposing", "indices_in_range", "resolve", "resolve_axes",
-           "row_sharing"]  # fmt: skip

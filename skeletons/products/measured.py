@@ -15,24 +15,8 @@ from functools import lru_cache
 from math import ceil, exp, inf, log
 from pathlib import Path
 
+from . import model
 from .at_once import passes_at_once
-from .model import (
-    H200,
-    HOPPER_FLOAT32,
-    HOPPER_FP16X3,
-    HOPPER_HALF,
-    HOPPER_LIMB_IMAGES,
-    HOPPER_LIMBS,
-    HOPPER_TF32,
-    PORTABLE_FLOAT32,
-    EngineCost,
-    Machine,
-    Size,
-    issued,
-    predict,
-    predict_in_memory,
-    predict_two_levels,
-)
 from .tables import STRASSEN
 
 Table = dict[str, dict[int, float]]
@@ -59,19 +43,21 @@ MEASURED: dict[tuple[str, str], Table] = {
 """By device and arithmetic, then variant ("standard split", "two levels atomic"), then extent."""
 
 
-def raw(on: Machine, cost: EngineCost, variant: str, size: Size) -> float:
+def raw(on: model.Machine, cost: model.EngineCost, variant: str, size: model.Size) -> float:
     """The uncorrected prediction for a variant of the engine, in seconds."""
     what, mode = variant.rsplit(" ", 1)
     if mode == "batched":
         return _over_library(on, cost, size, LEVELS[what])
     if mode == "recursive":
-        return predict_in_memory(on, cost, size, STRASSEN, LEVELS[what]).seconds
+        return model.predict_in_memory(on, cost, size, STRASSEN, LEVELS[what]).seconds
     if what == "two levels":
-        return predict_two_levels(on, cost, size, STRASSEN, STRASSEN, mode).seconds
-    return predict(on, cost, size, STRASSEN if what == "strassen" else None, mode).seconds
+        return model.predict_two_levels(on, cost, size, STRASSEN, STRASSEN, mode).seconds
+    return model.predict(on, cost, size, STRASSEN if what == "strassen" else None, mode).seconds
 
 
-def _over_library(on: Machine, cost: EngineCost, size: Size, levels: int) -> float:
+def _over_library(
+    on: model.Machine, cost: model.EngineCost, size: model.Size, levels: int
+) -> float:
     """Seconds of Strassen's algorithm over a library's products, with all sums of a level in one
     pass."""
     m, k, n = size
@@ -84,13 +70,14 @@ def _over_library(on: Machine, cost: EngineCost, size: Size, levels: int) -> flo
     return STRASSEN.products * inner + moved * cost.itemsize / on.memory
 
 
-def corrected(arithmetic: str, variant: str, size: Size, *, on: Machine = H200,
-              cost: EngineCost = HOPPER_FLOAT32, without: int | None = None) -> float:  # fmt: skip
+def corrected(arithmetic: str, variant: str, size: model.Size, *, on: model.Machine = model.H200,
+              cost: model.EngineCost = model.HOPPER_FLOAT32, without: int | None = None
+              ) -> float:  # fmt: skip
     """Seconds of a variant, or of the "library"; `without`: a measured extent to ignore.
 
     Infinite for variants that were never measured on such a machine.
     """
-    known = MEASURED[H200.name, arithmetic].get(variant)
+    known = MEASURED[model.H200.name, arithmetic].get(variant)
     if known is None:
         return inf
     volume = size[0] * size[1] * size[2]
@@ -101,7 +88,7 @@ def corrected(arithmetic: str, variant: str, size: Size, *, on: Machine = H200,
     ratio = exp(_between(points, log(extent)))
     if variant == "library":  # its rate at that volume, and bytes written beyond a cube's result
         written = max(size[0] * size[2] - extent**2, 0.0)
-        ratio *= issued(on, cost) / issued(ceilings(arithmetic)[0], cost)
+        ratio *= model.issued(on, cost) / model.issued(ceilings(arithmetic)[0], cost)
         return ratio * volume / on.fma + cost.itemsize * written / on.memory
     return ratio * raw(on, cost, variant, size)
 
@@ -110,11 +97,13 @@ def corrected(arithmetic: str, variant: str, size: Size, *, on: Machine = H200,
 def _ratio(arithmetic: str, variant: str, n: int) -> float:
     """The ratio of measured to predicted time at a measured extent."""
     on, cost = ceilings(arithmetic)
-    found = MEASURED[H200.name, arithmetic][variant][n] / 1e3
+    found = MEASURED[model.H200.name, arithmetic][variant][n] / 1e3
     return found / (n**3 / on.fma if variant == "library" else raw(on, cost, variant, (n, n, n)))
 
 
-def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
+def ceilings(
+    arithmetic: str, on: model.Machine = model.H200
+) -> tuple[model.Machine, model.EngineCost]:
     """The machine for an arithmetic, and the costs of its engine (of float64, which has none, the
     size of an element).
 
@@ -124,29 +113,29 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
     16 bits a third.
     """
     if arithmetic == "Int32":
-        return replace(on, fma=on.fma / 2), HOPPER_FLOAT32
+        return replace(on, fma=on.fma / 2), model.HOPPER_FLOAT32
     if arithmetic.startswith("Limbs32"):
-        cost = HOPPER_LIMB_IMAGES if "Images" in arithmetic else HOPPER_LIMBS
+        cost = model.HOPPER_LIMB_IMAGES if "Images" in arithmetic else model.HOPPER_LIMBS
         return replace(on, fma=on.processors * on.clock * 409.6), cost
     if arithmetic.startswith(("Float16", "BFloat16")):
         step = 32 if "Small" in arithmetic else 64
         tile = (128, 128 if "Square" in arithmetic else 256, step)
         return replace(on, fma=on.processors * on.clock * on.tensor), replace(
-            HOPPER_HALF, shape=tile
+            model.HOPPER_HALF, shape=tile
         )
     if arithmetic.startswith("Float32Tf32") and "x3" not in arithmetic:
         tile = (128, 128 if "Square" in arithmetic else 256, 32)
         return replace(on, fma=on.processors * on.clock * on.tensor / 2), replace(
-            HOPPER_TF32, shape=tile
+            model.HOPPER_TF32, shape=tile
         )
     if "Fp16x3" in arithmetic:
         tile = (128, 128 if arithmetic.endswith("Square") else 192, 64)
         return replace(on, fma=on.processors * on.clock * on.tensor / 3), replace(
-            HOPPER_FP16X3, shape=tile
+            model.HOPPER_FP16X3, shape=tile
         )
     if arithmetic == "Float64":
-        return on, EngineCost(itemsize=8)
-    return on, PORTABLE_FLOAT32 if arithmetic == "Float32Portable" else HOPPER_FLOAT32
+        return on, model.EngineCost(itemsize=8)
+    return on, model.PORTABLE_FLOAT32 if arithmetic == "Float32Portable" else model.HOPPER_FLOAT32
 
 
 def _between(points: list[tuple[float, float]], at: float) -> float:
@@ -174,8 +163,9 @@ def exact(arithmetic: str) -> bool:
     return "Float" not in arithmetic
 
 
-def ways(arithmetic: str, size: Size, *, fast: bool, deterministic: bool, levels: int | None = None,
-         on: Machine = H200) -> dict[str, float]:  # fmt: skip
+def ways(arithmetic: str, size: model.Size, *, fast: bool, deterministic: bool,
+         levels: int | None = None, on: model.Machine = model.H200
+         ) -> dict[str, float]:  # fmt: skip
     """Seconds by variant, for the measured variants that may compute a product.
 
     `fast`: Strassen's algorithm is allowed; `levels`: it is required, with so many.  Floats that
@@ -183,7 +173,7 @@ def ways(arithmetic: str, size: Size, *, fast: bool, deterministic: bool, levels
     floats.
     """
     machine, cost = ceilings(arithmetic, on)
-    known = MEASURED.get((H200.name, arithmetic), {})
+    known = MEASURED.get((model.H200.name, arithmetic), {})
     found = {}
     for way in known:
         mine = levels_of(way)

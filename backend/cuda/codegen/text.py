@@ -204,13 +204,3 @@ def _numbers(w: Writer) -> None:
     for v, source in ((w.kernel.task, "blockIdx.x"), (w.kernel.thread, "threadIdx.x")):
         if v is not None and w.is_read(v):
             w.line(f"const {w.type(v.type)} {w.introduce(v)} = {source};")
-
-
-__all__ = [
-    "dynamic_shared_bytes",
-    "entry_name",
-    "parameters",
-    "passed",
-    "print_file",
-    "print_kernel",
-]

@@ -224,7 +224,6 @@ class Addressed(Protocol):
 
     def queue(self, handle: int, addresses: Sequence[int]) -> int:
         """Queues it on the stream of a handle of the library; the status."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +286,6 @@ class Transfer(Protocol):
 
     def finish(self) -> None:
         """Wait until the copy is complete; raises its error if it failed."""
-        ...
 
 
 class Lanes(Protocol):
@@ -298,11 +296,9 @@ class Lanes(Protocol):
 
     def send(self, target: DeviceArray, source: HostArray, after: Any) -> Transfer:
         """Copy a host array to a dense device array."""
-        ...
 
     def fetch(self, target: HostArray, source: DeviceArray, after: Any) -> Transfer:
         """Copy a dense device array to a dense host array."""
-        ...
 
 
 class Replay(Protocol):
@@ -334,15 +330,12 @@ class Device(device.Device, Protocol):
 
     def is_current(self) -> bool:
         """Whether this is the calling thread's current device."""
-        ...
 
     def compile(self, codes: Sequence[Code]) -> None:
         """Compile every code (set its `function`), several in parallel."""
-        ...
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> DeviceArray:
         """An uninitialised dense array, aligned to 256 bytes."""
-        ...
 
     def adopt(self, value: Any) -> tuple[DeviceArray, Hashable] | None:
         """A device array that shares the memory and strides of `value`, ordered after pending
@@ -351,50 +344,38 @@ class Device(device.Device, Protocol):
         The second element is a key of its layout: the shape if the array is dense and aligned, else
         more.
         """
-        ...
 
     def block(self, array: DeviceArray) -> Block:
         """An "input" block of an array that `adopt` returned."""
-        ...
 
     def upload(self, value: HostArray) -> DeviceArray:
         """A dense copy of a host array (of any layout, in native byte order)."""
-        ...
 
     def download(self, array: DeviceArray) -> HostArray:
         """A new host array with the contents, after all earlier work on the array is done."""
-        ...
 
     def mark(self) -> DeviceArray:
         """An event that is reached when the work queued so far on the current stream is done."""
-        ...
 
     def lanes(self) -> AbstractContextManager[Lanes]:
         """Lanes for copies; on exit no copy is in progress.  No other copies may be made while they
         are open."""
-        ...
 
     def wait(self) -> None:
         """Return when the work of the current stream is done."""
-        ...
 
     def run(self, operation: Operation) -> None:
         """Queue an operation whose blocks are allocated and whose codes are compiled."""
-        ...
 
     def error(self, error: Exception) -> TreadleError | None:
         """The treadle error for an error of the device's libraries; None for any other error."""
-        ...
 
     def current(self) -> Device:
         """The calling thread's current GPU."""
-        ...
 
     def dispatcher(self, args: Sequence[Any], unrepeatable: type[Exception]) -> DeviceArray:
         """What repeats calls of a program with arguments like `args` at the least cost
         (`dispatch.py`), None where the device has nothing better than `prepare`."""
-        ...
 
     def prepare(self, tape: Any) -> Replay:
         """What replays a tape."""
-        ...

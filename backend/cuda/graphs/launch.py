@@ -17,18 +17,8 @@ from ..device.device import Block, Call, Copy, Fill, Launch, Operation, Repeat
 from ..device.driver import DriverDevice, enter, explained, stream_here
 from ..device.optional import runtime
 from ..gpu import Gpu
-from . import captured, graphs
+from . import captured, graphs, queued
 from .captured import Captures
-from .queued import (
-    AddressStep,
-    ArrayStep,
-    CopyStep,
-    FillStep,
-    LaunchStep,
-    Step,
-    capturing,
-    copy_array,
-)
 from .tape import Tape, flattened, plan_memory, sharing
 
 #: Programs with more bytes of intermediate arrays than this reuse their memory, as far as graphs do
@@ -53,14 +43,14 @@ class RepeatStep:
     def __init__(self, device: DriverDevice, op: Repeat, indices: dict[Block, int]) -> None:
         self.device, self.op = device, op
 
-        def steps(ops: Sequence[Operation]) -> list[Step]:
+        def steps(ops: Sequence[Operation]) -> list[queued.Step]:
             return [step_of(device, o, indices) for o in ops]
 
         self.even, self.odd = steps(op.even), steps(op.odd)
         self.testing = steps(op.testing[0]), steps(op.testing[1])
         self.test = None if op.test is None else (indices[op.test[0]], indices[op.test[1]])
-        self.back = [CopyStep(Copy(t, s), indices) for t, s in zip(op.front, op.back, strict=True)
-                     if t is not s]  # fmt: skip
+        back = zip(op.front, op.back, strict=True)
+        self.back = [queued.CopyStep(Copy(t, s), indices) for t, s in back if t is not s]
         simple = not any(isinstance(o, Repeat) or _strided(o) for o in op.inside)
         called = any(isinstance(o, Call) for o in op.inside)
         self.captures = _captures(device, op.inside)
@@ -96,7 +86,7 @@ class RepeatStep:
             return
         assert self.op.trips is not None
         left, key = self.op.trips, self._key(stream)
-        if capturing.here:
+        if queued.capturing.here:
             if left * len(self.parts) > LARGEST:
                 raise DriverError("CUDA_ERROR_NOT_SUPPORTED", "a graph of a long loop")
         elif self.chunk and left >= 2 * self.chunk and self._worth_a_graph(left, key):
@@ -180,21 +170,21 @@ def graph_parts(
     return {a: b for a, b in zip(starts, ends, strict=True) if b - a >= LEAST}
 
 
-def step_of(device: DriverDevice, op: Operation, indices: dict[Block, int]) -> Step:
+def step_of(device: DriverDevice, op: Operation, indices: dict[Block, int]) -> queued.Step:
     """The step of an operation; its blocks become positions in a list of addresses."""
     match op:
         case Launch():
-            return LaunchStep(op, indices)
+            return queued.LaunchStep(op, indices)
         case Fill():
-            return FillStep(op, indices)
+            return queued.FillStep(op, indices)
         case Copy():
             if op.source.dense:
-                return CopyStep(op, indices)
-            return ArrayStep(device, (op.source,), (op.target,), copy_array, indices)
+                return queued.CopyStep(op, indices)
+            return queued.ArrayStep(device, (op.source,), (op.target,), queued.copy_array, indices)
         case Call(addressed=None):
-            return ArrayStep(device, op.reads, op.writes, op.action, indices)
+            return queued.ArrayStep(device, op.reads, op.writes, op.action, indices)
         case Call():
-            return AddressStep(op, indices)
+            return queued.AddressStep(op, indices)
         case Repeat():
             return RepeatStep(device, op, indices)
 
@@ -269,7 +259,7 @@ class Replay:
                 launch.compute(params)
             numbers = [launch.values for launch in self.varying]
             ready = {}
-            if self.parts and not capturing.here:
+            if self.parts and not queued.capturing.here:
                 ready = self._graphs((*addresses, *numbers), stream)
             if ready and self.whole:
                 ready[0].launch(stream)
@@ -317,10 +307,10 @@ class Replay:
         return made
 
 
-def _launches(steps: Sequence[Step]) -> list[LaunchStep]:
+def _launches(steps: Sequence[queued.Step]) -> list[queued.LaunchStep]:
     found = []
     for s in steps:
-        if isinstance(s, LaunchStep):
+        if isinstance(s, queued.LaunchStep):
             found.append(s)
         elif isinstance(s, RepeatStep):
             found += _launches(s.parts)

@@ -364,10 +364,3 @@ def _reduced(needs: list[list[int]]) -> list[list[int]]:
         [d for d in mine if not any(d in needs[other] for other in mine if other > d)]
         for mine in needs
     ]
-
-
-__all__ = [
-    "ALIGNMENT", "DeferredCheck", "DeferredChecks", "Direct", "Queue", "Recorder", "Tape",
-    "Unrecordable", "dependencies", "flattened", "lifetimes", "plan_memory", "renamed",
-    "rounds_of", "sharing",
-]  # fmt: skip

@@ -14,15 +14,12 @@ class Lane(Protocol):
 
     def mark(self) -> Any:
         """An event that is reached when everything queued so far is done."""
-        ...
 
     def wait(self, event: Any) -> None:
         """Make work queued from now on wait for an event of another lane."""
-        ...
 
     def run(self, action: Callable[[], None]) -> None:
         """Run the action, which queues work on this lane."""
-        ...
 
 
 class Region(NamedTuple):

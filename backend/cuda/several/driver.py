@@ -301,6 +301,3 @@ def offsets(axes: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:
     for k in range(n):
         for x, y in offsets(rest):
             yield k * a + x, k * b + y
-
-
-__all__ = ["CudaPeers", "dense_rows", "offsets"]

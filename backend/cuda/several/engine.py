@@ -83,6 +83,3 @@ def chunks_of(devices: int, extents: Sequence[int], itemsize: int) -> Chunks:
             found[k] = even(n, devices)
             break
     return tuple(found)
-
-
-__all__ = ["GpuEngine", "engine"]

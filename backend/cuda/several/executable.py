@@ -111,6 +111,3 @@ def remarks(program: TracedProgram, devices: int, memory: int) -> list[str]:
 
 def _listed(ordinals: Sequence[int]) -> str:
     return ", ".join(map(str, dict.fromkeys(ordinals)))
-
-
-__all__ = ["SeveralExecutable", "remarks"]

@@ -664,6 +664,3 @@ def _number(chunk: Sequence[int], grid: Chunks) -> int:
 def _plain(kept: Index | None) -> Index | None:
     """The part of a program's result that is kept, None for all of it."""
     return None if kept is None or all(s == slice(None) for s in kept) else kept
-
-
-__all__ = ["Parts", "Schedule"]

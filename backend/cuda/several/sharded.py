@@ -157,6 +157,3 @@ def shard(peers: Peers, value: DeviceArray) -> Sharded:
     for k in range(len(peers.ordinals)):
         peers.leave(k)
     return Sharded(peers, parts, range(len(parts)), chunks, np.dtype(value.dtype))
-
-
-__all__ = ["Sharded", "boxes", "shard"]

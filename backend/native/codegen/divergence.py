@@ -386,6 +386,3 @@ def _paths(body: ir.Body, start: Var) -> Mapping[Var, float]:
 
     follow(body, False)
     return at
-
-
-__all__ = ["Form", "VectorForm", "form_of", "free", "remarks", "vector_form"]

@@ -23,7 +23,7 @@ from treadle.dsl.analysis.polynomial import Polynomial, arithmetic
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, primitive, walk
 from treadle.dsl.primitives import Primitive
 from treadle.dsl.types import ScalarType, int64
-from treadle.skeletons.ir.kernel import Body, Buffer, For, Kernel, Load, Statement
+from treadle.skeletons.ir.kernel import Buffer, For, Kernel, Load, Statement
 
 from . import memory
 from .analysis import modified, once, positive_scalars
@@ -670,6 +670,3 @@ class Emitter(ABC):
         values = [self.value(e, c) for c in copies]
         first = values[0]
         return first if all(x.key == first.key for x in values) else None
-
-
-__all__ = ["Body", "Copy", "Emitter", "Slot"]

@@ -156,6 +156,3 @@ def _store(em: Emitter, x: Value, pointers: list[Reg], lane: Reg) -> None:
     for p, reg in zip(pointers, em.regs(x, 0), strict=True):
         whole = em.code.emit(f"zext i1 {reg} to i8") if register_element(x.type) == "i1" else reg
         em.code.do(f"store {_element(x)} {whole}, ptr {_at(em, x, p, lane)}")
-
-
-__all__ = ["at_least", "each", "emit", "loaded", "stored", "threshold"]

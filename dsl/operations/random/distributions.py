@@ -13,16 +13,7 @@ from ...types import ScalarType, as_type, float32, float64, int64, uint32
 from ..common import operation
 from ..control import cond, while_loop
 from ..elements.functions import cast, exp, floor, isfinite, log, log1p, sqrt, where
-from .philox import (
-    RETRY,
-    KeyLike,
-    ScalarKey,
-    derived_key,
-    drawn_word,
-    random_block,
-    random_values,
-    wide_word,
-)
+from . import philox
 from .uniforms import as_float, float_type, is_literal, odd_fraction, unit_fraction
 
 # The quantiles of the normal distribution.  float64: Wichura's algorithm AS 241 (1988), ratios of
@@ -87,7 +78,7 @@ def _quantile(x: Scalar) -> Scalar:
 
 @operation
 def normal(
-    key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float64, loc: ArrayLike = 0.0,
+    key: philox.KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float64, loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
 ) -> Value:  # fmt: skip
     """Floats of the normal distribution with mean `loc` and standard deviation `scale`.
@@ -103,10 +94,10 @@ def normal(
     """
     t = float_type(dtype, "normal")
 
-    def draw(key: ScalarKey, i: Scalar, loc: Any, scale: Any) -> Scalar:
-        return _moved(_quantile(odd_fraction(drawn_word(key, i, t.bits), t)), loc, scale, t)
+    def draw(key: philox.ScalarKey, i: Scalar, loc: Any, scale: Any) -> Scalar:
+        return _moved(_quantile(odd_fraction(philox.drawn_word(key, i, t.bits), t)), loc, scale, t)
 
-    return random_values("normal", key, shape, draw, loc, scale)
+    return philox.random_values("normal", key, shape, draw, loc, scale)
 
 
 def _moved(x: Scalar, loc: Any, scale: Any, t: ScalarType) -> Scalar:
@@ -117,7 +108,7 @@ def _moved(x: Scalar, loc: Any, scale: Any, t: ScalarType) -> Scalar:
 
 @operation
 def exponential(
-    key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float64, scale: ArrayLike = 1.0
+    key: philox.KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float64, scale: ArrayLike = 1.0
 ) -> Value:
     """Exponentially distributed floats: −scale · log(1 − u) of `uniform` numbers u.
 
@@ -129,13 +120,13 @@ def exponential(
     """
     t = float_type(dtype, "exponential")
 
-    def draw(key: ScalarKey, i: Scalar, scale: Any) -> Scalar:
-        return _moved(-log1p(-unit_fraction(drawn_word(key, i, t.bits), t)), 0, scale, t)
+    def draw(key: philox.ScalarKey, i: Scalar, scale: Any) -> Scalar:
+        return _moved(-log1p(-unit_fraction(philox.drawn_word(key, i, t.bits), t)), 0, scale, t)
 
-    return random_values("exponential", key, shape, draw, scale)
+    return philox.random_values("exponential", key, shape, draw, scale)
 
 
-def _gamma_parts(key: ScalarKey, i: Scalar, a: Scalar) -> tuple[Scalar, Scalar]:
+def _gamma_parts(key: philox.ScalarKey, i: Scalar, a: Scalar) -> tuple[Scalar, Scalar]:
     """x and y of a number x · eʸ of the gamma distribution, by Marsaglia and Tsang (2000).
 
     Of a < 1, the number of a + 1 times a power of a uniform one, which may underflow: y is its
@@ -147,10 +138,10 @@ def _gamma_parts(key: ScalarKey, i: Scalar, a: Scalar) -> tuple[Scalar, Scalar]:
     c = 1 / sqrt(9 * d)
 
     def pair(attempt: Any) -> tuple[Scalar, Scalar]:
-        words = random_block(key, i, attempt, RETRY)
+        words = philox.random_block(key, i, attempt, philox.RETRY)
         if t == float32:
             return words[0], words[1]
-        return wide_word(words[0], words[1]), wide_word(words[2], words[3])
+        return philox.wide_word(words[0], words[1]), philox.wide_word(words[2], words[3])
 
     def draw(state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
         attempt = state[0] + 1
@@ -171,7 +162,7 @@ def _gamma_parts(key: ScalarKey, i: Scalar, a: Scalar) -> tuple[Scalar, Scalar]:
 
 @operation
 def gamma(
-    key: KeyLike, shape: ShapeLike, a: ArrayLike, scale: ArrayLike = 1.0,
+    key: philox.KeyLike, shape: ShapeLike, a: ArrayLike, scale: ArrayLike = 1.0,
     dtype: DTypeLike = float64,
 ) -> Value:  # fmt: skip
     """Floats of the gamma distribution, of density xᵃ⁻¹ e⁻ˣ / Γ(a).
@@ -189,16 +180,16 @@ def gamma(
     """
     t = float_type(dtype, "gamma")
 
-    def draw(key: ScalarKey, i: Scalar, a: Any, scale: Any) -> Scalar:
+    def draw(key: philox.ScalarKey, i: Scalar, a: Any, scale: Any) -> Scalar:
         value, power = _gamma_parts(key, i, as_float(a, t))
         return _moved(value * exp(power), 0, scale, t)
 
-    return random_values("gamma", key, shape, draw, a, scale)
+    return philox.random_values("gamma", key, shape, draw, a, scale)
 
 
 @operation
 def beta(
-    key: KeyLike, shape: ShapeLike, a: ArrayLike, b: ArrayLike, dtype: DTypeLike = float64
+    key: philox.KeyLike, shape: ShapeLike, a: ArrayLike, b: ArrayLike, dtype: DTypeLike = float64
 ) -> Value:
     """Floats of the beta distribution, of density xᵃ⁻¹ (1 − x)ᵇ⁻¹ / B(a, b).
 
@@ -212,15 +203,16 @@ def beta(
     """
     t = float_type(dtype, "beta")
 
-    def draw(key: ScalarKey, i: Scalar, a: Any, b: Any) -> Scalar:
+    def draw(key: philox.ScalarKey, i: Scalar, a: Any, b: Any) -> Scalar:
         (x, p), (y, q) = (
-            _gamma_parts(derived_key(key, k), i, as_float(v, t)) for k, v in enumerate((a, b))
+            _gamma_parts(philox.derived_key(key, k), i, as_float(v, t))
+            for k, v in enumerate((a, b))
         )
         most = where(p > q, p, q)
         x, y = x * exp(p - most), y * exp(q - most)
         return x / (x + y)
 
-    return random_values("beta", key, shape, draw, a, b)
+    return philox.random_values("beta", key, shape, draw, a, b)
 
 
 def _log_factorial(k: Scalar) -> Scalar:
@@ -236,10 +228,10 @@ def _log_factorial(k: Scalar) -> Scalar:
     return (x - 0.5) * log(x) - x + 0.5 * math.log(2 * math.pi) + series - log(below)
 
 
-def _poisson_by_search(key: ScalarKey, i: Scalar, mean: Scalar) -> Scalar:
+def _poisson_by_search(key: philox.ScalarKey, i: Scalar, mean: Scalar) -> Scalar:
     """The first k whose cumulative probability exceeds a uniform number."""
-    words = random_block(key, i, 0, RETRY)
-    u = unit_fraction(wide_word(words[0], words[1]), float64)
+    words = philox.random_block(key, i, 0, philox.RETRY)
+    u = unit_fraction(philox.wide_word(words[0], words[1]), float64)
 
     def step(state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
         k, probability, total = state
@@ -253,7 +245,7 @@ def _poisson_by_search(key: ScalarKey, i: Scalar, mean: Scalar) -> Scalar:
     return found
 
 
-def _poisson_by_rejection(key: ScalarKey, i: Scalar, mean: Scalar) -> Scalar:
+def _poisson_by_rejection(key: philox.ScalarKey, i: Scalar, mean: Scalar) -> Scalar:
     """Hörmann's transformed rejection (PTRS, 1993), for means of 10 and more."""
     root, logarithm = sqrt(mean), log(mean)
     b = 0.931 + 2.53 * root
@@ -263,9 +255,9 @@ def _poisson_by_rejection(key: ScalarKey, i: Scalar, mean: Scalar) -> Scalar:
 
     def draw(state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
         attempt = state[0] + 1
-        words = random_block(key, i, attempt, RETRY)
-        u = unit_fraction(wide_word(words[0], words[1]), float64) - 0.5
-        v = unit_fraction(wide_word(words[2], words[3]), float64)
+        words = philox.random_block(key, i, attempt, philox.RETRY)
+        u = unit_fraction(philox.wide_word(words[0], words[1]), float64) - 0.5
+        v = unit_fraction(philox.wide_word(words[2], words[3]), float64)
         near = 0.5 - abs(u)
         k = floor((2 * a / near + b) * u + mean + 0.43)
         outside = (k < 0) | ((near < 0.013) & (v > near))
@@ -278,7 +270,9 @@ def _poisson_by_rejection(key: ScalarKey, i: Scalar, mean: Scalar) -> Scalar:
 
 
 @operation
-def poisson(key: KeyLike, shape: ShapeLike, lam: ArrayLike, dtype: DTypeLike = int64) -> Value:
+def poisson(
+    key: philox.KeyLike, shape: ShapeLike, lam: ArrayLike, dtype: DTypeLike = int64
+) -> Value:
     """Integers of the Poisson distribution, of probability lamᵏ e⁻ˡᵃᵐ / k!.
 
     Parameters
@@ -298,10 +292,10 @@ def poisson(key: KeyLike, shape: ShapeLike, lam: ArrayLike, dtype: DTypeLike = i
             hint="Convert the numbers: td.random.poisson(key, shape, lam).astype(…).",
         )
 
-    def draw(key: ScalarKey, i: Scalar, lam: Any) -> Scalar:
+    def draw(key: philox.ScalarKey, i: Scalar, lam: Any) -> Scalar:
         mean = as_float(lam, float64)
         large, small = _poisson_by_rejection(key, i, mean), _poisson_by_search(key, i, mean)
         found = cond(mean < 10, small, large)
         return cast(where((mean >= 0) & isfinite(mean), found, -1.0), t)
 
-    return random_values("poisson", key, shape, draw, lam)
+    return philox.random_values("poisson", key, shape, draw, lam)

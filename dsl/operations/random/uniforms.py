@@ -16,20 +16,11 @@ from ..common import operation
 from ..control import while_loop
 from ..elements.functions import cast, where
 from ..elements.lifting import elementwise
-from .philox import (
-    RETRY,
-    KeyLike,
-    ScalarKey,
-    drawn_word,
-    number_of_block,
-    random_block,
-    random_values,
-    word_of,
-)
+from . import philox
 
 
 @operation
-def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = uint32) -> Value:
+def bits(key: philox.KeyLike, shape: ShapeLike = (), dtype: DTypeLike = uint32) -> Value:
     """Uniform random bits, the same on every backend.
 
     Parameters
@@ -49,11 +40,11 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = uint32) -> Valu
             hint="td.random.integers(key, shape, low, high) gives numbers of any integer type.",
         )
 
-    def draw(key: ScalarKey, i: Scalar) -> Scalar:
-        word = drawn_word(key, i, max(t.bits, 32))
+    def draw(key: philox.ScalarKey, i: Scalar) -> Scalar:
+        word = philox.drawn_word(key, i, max(t.bits, 32))
         return cast(word >> (32 - t.bits), t) if t.bits < 32 else word
 
-    return random_values("bits", key, shape, draw)
+    return philox.random_values("bits", key, shape, draw)
 
 
 def float_type(dtype: DTypeLike, name: str) -> ScalarType:
@@ -107,7 +98,7 @@ def _between(u: Scalar, low: Any, high: Any, t: ScalarType) -> Scalar:
 
 @operation
 def uniform(
-    key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float64, low: ArrayLike = 0.0,
+    key: philox.KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float64, low: ArrayLike = 0.0,
     high: ArrayLike = 1.0,
 ) -> Value:  # fmt: skip
     """Uniform floats in [low, high), the same bits on every backend.
@@ -123,15 +114,15 @@ def uniform(
     """
     t = float_type(dtype, "uniform")
 
-    def draw(key: ScalarKey, i: Scalar, low: Any, high: Any) -> Scalar:
-        return _between(unit_fraction(drawn_word(key, i, t.bits), t), low, high, t)
+    def draw(key: philox.ScalarKey, i: Scalar, low: Any, high: Any) -> Scalar:
+        return _between(unit_fraction(philox.drawn_word(key, i, t.bits), t), low, high, t)
 
-    return random_values("uniform", key, shape, draw, low, high)
+    return philox.random_values("uniform", key, shape, draw, low, high)
 
 
 @operation
 def integers(
-    key: KeyLike, shape: ShapeLike, low: ArrayLike, high: ArrayLike, dtype: DTypeLike = int64
+    key: philox.KeyLike, shape: ShapeLike, low: ArrayLike, high: ArrayLike, dtype: DTypeLike = int64
 ) -> Value:
     """Uniform integers low ≤ k < high, the same on every backend, all equally likely.
 
@@ -171,7 +162,7 @@ def integers(
     wide = uint64 if t == uint64 else int64
     bits = 64 if t.bits == 64 else 32
 
-    def draw(key: ScalarKey, i: Scalar, low: Any, high: Any) -> Scalar:
+    def draw(key: philox.ScalarKey, i: Scalar, low: Any, high: Any) -> Scalar:
         if first is not None and end is not None:
             base = _whole(first, wide)
             span = Scalar(Const((end - first) % (1 << 64), uint64))
@@ -182,7 +173,7 @@ def integers(
                 span = where(most > base, span, 1)
         return cast(base, t) + cast(_below(key, i, span, bits), t)
 
-    return random_values("integers", key, shape, draw, low, high)
+    return philox.random_values("integers", key, shape, draw, low, high)
 
 
 def _whole(value: Any, t: ScalarType) -> Scalar:
@@ -192,7 +183,7 @@ def _whole(value: Any, t: ScalarType) -> Scalar:
     return Scalar(simplify.cast(as_count(value, "random.integers"), t))
 
 
-def _below(key: ScalarKey, i: Scalar, span: Scalar, bits: int) -> Scalar:
+def _below(key: philox.ScalarKey, i: Scalar, span: Scalar, bits: int) -> Scalar:
     """A uint64 below the uint64 `span`: from 1 to 2 to the number of bits (0 means 2⁶⁴)."""
     uneven = ((1 << 32) if bits == 32 else 0 - span) % span  # x % 0 is 0
 
@@ -203,14 +194,16 @@ def _below(key: ScalarKey, i: Scalar, span: Scalar, bits: int) -> Scalar:
         wide = cast(word, uint64) * span
         return wide >> 32, wide & 0xFFFFFFFF
 
-    found, rest = product(drawn_word(key, i, bits))
+    found, rest = product(philox.drawn_word(key, i, bits))
     if isinstance(uneven._expr, Const) and not uneven._expr.value:
         return found
-    block = number_of_block(i, bits)
+    block = philox.number_of_block(i, bits)
 
     def retry(state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
         attempt = state[0] + 1
-        return attempt, *product(word_of(random_block(key, block, attempt, RETRY), i, bits))
+        return attempt, *product(
+            philox.word_of(philox.random_block(key, block, attempt, philox.RETRY), i, bits)
+        )
 
     done = while_loop(lambda state: state[2] < uneven, retry, (uint32(0), found, rest))
     return done[1]

@@ -267,6 +267,3 @@ def _is_extent(e: Expr, known: dict[Expr, bool]) -> bool:
             isinstance(x, ex.Apply) and all(known[a] for a in x.args)
         )
     return known[e]
-
-
-__all__ = ["Border", "Part", "Split", "in_parts", "leaves_of", "parts"]

@@ -188,6 +188,3 @@ def in_order(carried: Iterable[tuple[ex.Var, Expr]]) -> list[tuple[ex.Var, Expr]
                 stack.append((v, True))
                 stack += [(u, False) for u, used in reads.items() if v in used]
     return done
-
-
-__all__ = ["Carried", "NotAStream", "Stream", "in_order", "moves", "row_of", "stream"]
