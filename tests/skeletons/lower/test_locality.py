@@ -243,7 +243,7 @@ def test_methods_have_their_graph_in_common(monkeypatch: pytest.MonkeyPatch):
 
     made = []
     monkeypatch.setattr(locality, "_GRAPHS", locality.Recent(2))
-    monkeypatch.setattr(locality, "block_graph",
+    monkeypatch.setattr(locality.sharing, "block_graph",
                         lambda *given: made.append(given) or block_graph(*given))  # fmt: skip
     program = td.jit(lambda a: td.stencil(lambda w: w[-1, 0] + w[1, 0], a)).lower(IMAGE)
     for _ in range(2):
