@@ -414,7 +414,7 @@ class ExponentError(DTypeError, ValueError):
 
 
 class IndexOutOfBounds(TreadleError, IndexError):
-    """An index out of the range of its axis, found in checked mode.
+    """An index out of the range of its axis, known beforehand or found in checked mode.
 
     >>> import numpy as np, treadle as td
     >>> a = np.arange(3)

@@ -84,6 +84,15 @@ def specialising(arguments: Sequence[Input], shapes: Shapes) -> Iterator[Special
         _traces.innermost = outer
 
 
+def extent_now(e: Expr) -> int | None:
+    """The extent in the call for which a function is traced, if it is known; the program serves
+    others, too."""
+    value, trace = known(e), _traces.innermost
+    if value is not None:
+        return int(value)
+    return None if trace is None else evaluate(e, _named(trace.arguments, trace.shapes))
+
+
 def short_extent(e: Expr, most: int) -> int | None:
     """The value of an extent, if it is at most `most` and known when the program is traced."""
     value = known(e)

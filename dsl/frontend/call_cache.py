@@ -58,6 +58,7 @@ from .deferred import (
     is_small,
     known_shape,
     making,
+    positions,
     shape,
     thread_state,
     value,
@@ -114,7 +115,7 @@ class CallCache:
                 cached = self.known.get((now, key))
         if isinstance(cached, CachedCall) and cached.program is not None:
             return cached.deferred(args, kwargs, read)
-        with busy():
+        with busy() as required:
             before = thread_state.read
             result = compute(*(_data_for(args) if numbers == "all" else args), **kwargs)
             if now.check:
@@ -127,6 +128,10 @@ class CallCache:
                 found = self._first(numbers, result, args, kwargs)
             else:
                 found = self._second(cached, key, args, kwargs)
+            if found is not None and required:
+                placed = positions(read, required)
+                found.required = placed or ()
+                found = found if placed else None
             self.known[now, key] = found or False
         if found:
             defer(found, arrays_of(result) or (), args, kwargs, read)

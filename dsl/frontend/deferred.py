@@ -67,11 +67,14 @@ _LETTERS = frozenset("?bBhHiIlLqQefdFD")
 
 
 class _State(threading.local):
-    """Whether an operation is being carried out, how often values of data have been read, and the
-    arrays returned by the last calls."""
+    """Whether an operation is being carried out, how often values of data have been read, what
+    it has required of data, if that is collected, and the arrays returned by the last calls."""
 
     busy = False
     read = 0
+    required: list[tuple[HostArray, Requirement]] | None = None
+    #: Whether data stands for other data, or has been looked at: nothing is required of it.
+    trusted = False
 
     def __init__(self) -> None:
         self.recent: deque[ref[Array]] = deque(maxlen=MOST_RECENT)
@@ -95,14 +98,57 @@ def host_data(array: Array) -> HostArray | None:
     return node.source
 
 
+class Requirement(NamedTuple):
+    """That integers are from `least` to `most`: `error` of one that is not."""
+
+    least: int
+    most: int
+    error: Callable[[int], TreadleError]
+
+    def check(self, data: HostArray) -> None:
+        """Raise the error for the first kind of outlier."""
+        if not data.size:
+            return
+        numbers = data
+        if self.least == 0 and data.dtype.kind == "i":  # negative ones are large: one pass
+            numbers = data.view(data.dtype.str.replace("i", "u"))
+        highest = int(numbers.max())
+        if highest > self.most:
+            raise self.error(int(data.max() if data.max() > self.most else data.min()))
+        if numbers is data and (lowest := int(data.min())) < self.least:
+            raise self.error(lowest)
+
+
+def require_integers(array: Array, required: Requirement) -> None:
+    """Require something of the elements of an array if they are data on the host.  Cached calls
+    require it again."""
+    node = array._leaves[0].node
+    source = node.source if isinstance(node, Input) else None
+    if isinstance(source, np.ndarray) and not thread_state.trusted:
+        required.check(source)
+        if thread_state.required is not None:
+            thread_state.required.append((source, required))
+
+
 @contextmanager
-def busy() -> Iterator[None]:
-    before = thread_state.busy
-    thread_state.busy = True
+def trusting() -> Iterator[None]:
+    """While active, nothing is required of data."""
+    before, thread_state.trusted = thread_state.trusted, True
     try:
         yield
     finally:
-        thread_state.busy = before
+        thread_state.trusted = before
+
+
+@contextmanager
+def busy() -> Iterator[list[tuple[HostArray, Requirement]]]:
+    """While active, an operation is being carried out; yields what it requires of data."""
+    before, required = thread_state.busy, thread_state.required
+    thread_state.busy, thread_state.required = True, []
+    try:
+        yield thread_state.required
+    finally:
+        thread_state.busy, thread_state.required = before, required
 
 
 class CallProgram(Protocol):
@@ -128,8 +174,12 @@ class CachedCall:
         self.bytes = [None if s is None else math.prod(s) * a.itemsize
                       for s, a in zip(self.shapes, arrays, strict=True)]  # fmt: skip
         self.program: CallProgram | None = None
+        #: What is required of the integers in the data, by its position.
+        self.required: Sequence[tuple[int, Requirement]] = ()
 
     def deferred(self, args: Sequence[object], kwargs: Mapping[str, object], read: Reads) -> object:
+        for position, required in self.required:
+            required.check(read.data[position])
         call = DeferredCall(self, args, kwargs, read)
         recent = thread_state.recent
         if self.kind is Array:
@@ -290,8 +340,9 @@ def find_program(cached: CachedCall, args: Sequence[object], kwargs: Mapping[str
     numbers = [Scalar(_nth_number(k, *_type_of(v))) for k, v in enumerate(read.numbers)]
     before = thread_state.read
     try:
-        found = _Substituted(read, read.data, numbers).call(cached, args, kwargs, read)
-        other = _Substituted(read, others, numbers).call(cached, args, kwargs, read)
+        with trusting():
+            found = _Substituted(read, read.data, numbers).call(cached, args, kwargs, read)
+            other = _Substituted(read, others, numbers).call(cached, args, kwargs, read)
     except TreadleError:
         return False
     except _ComputedMeanwhileError:
@@ -395,6 +446,19 @@ def _view_in(read: Reads | DeferredCall, source: HostArray) -> HostArray:
         or (s.shape, s.strides, s.dtype) == (source.shape, source.strides, source.dtype)
     ]  # fmt: skip
     return next(iter(same), next((v for _, v in found if v.shape == source.shape), found[0][1]))
+
+
+def positions(read: Reads, required: Iterable[tuple[HostArray, Requirement]]
+              ) -> list[tuple[int, Requirement]] | None:  # fmt: skip
+    """Requirements by the positions of the data in what a call reads; None if it is not there."""
+    found = []
+    for source, one in required:
+        at = [k for k, s in enumerate(read.sources)
+              if s is source or (_same_memory(s, source) and s.shape == source.shape)]  # fmt: skip
+        if not at:
+            return None
+        found.append((at[0], one))
+    return found
 
 
 def _changed(value: object, change: Callable[[object], object]) -> object:
@@ -674,7 +738,7 @@ def _results(call: DeferredCall) -> list[tuple[Leaf, ...]]:
             return a
         return use(view) if type(a) is Array else view
 
-    with busy(), outside(), standing_at(call.where):
+    with busy(), outside(), standing_at(call.where), trusting():
         return [a._leaves for a in call.cached.trace(call.args, call.kwargs, given)]
 
 

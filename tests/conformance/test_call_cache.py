@@ -152,6 +152,38 @@ def test_values_that_decide_are_looked_at_again() -> None:
         td.quantile(v, np.array([1.5]))
 
 
+def test_indices_are_required_to_be_in_range_in_later_calls() -> None:
+    """Cached calls look at the indices that are data, and only at them."""
+    v, k = np.arange(5.0), np.array([1, 4, -5])
+    calls: dict[str, Any] = {
+        "read": lambda i: td.use(v)[i],
+        "of rows": lambda i: td.use(np.ones((2, 5)))[:, i],
+        "take": lambda i: td.take(v, i),
+        "beside others": lambda i: td.use(np.ones((3, 5)))[np.array([0, 1, 2]), i],
+        "add": lambda i: td.use(v).at[i].add(2.0),
+        "set": lambda i: td.use(v).at[i].set(v[:3]),
+        "update": lambda i: td.update(v, i, v[:3]),
+        "along": lambda i: td.take_along_axis(v, i, 0),
+        "gather": lambda i: td.gather(np.arange(10.0), i + 5),
+        "scatter": lambda i: td.scatter(np.arange(10.0), i + 5, v[:3]),
+    }
+    for name, call in calls.items():
+        for _ in range(4):
+            found = call(k)
+        assert is_deferred(found), name
+        for wrong in (np.array([1, 5, 0]), np.array([1, 2, -6])):
+            with pytest.raises(td.IndexOutOfBounds, match="is out of range for axis"):
+                call(wrong)  # at this line
+        assert is_deferred(call(k)), name
+    for _ in range(4):
+        counts = td.bincount(abs(k), v[:3], length=6)
+    assert is_deferred(counts)
+    with pytest.raises(td.IndexOutOfBounds, match="no bin for 6"):
+        td.bincount(abs(k) + 1, v[:3], length=6)
+    with pytest.raises(td.IndexOutOfBounds, match="must not be negative, and one is -5"):
+        td.bincount(k, v[:3], length=6)
+
+
 def test_edges_that_descend_are_refused_in_later_calls() -> None:
     x, edges = RNG.random(5), np.array([0.0, 0.5, 1.0])
     for _ in range(4):

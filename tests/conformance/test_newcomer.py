@@ -53,7 +53,10 @@ def test_writes_outside_are_dropped(run):
     np.testing.assert_array_equal(run(beyond), [1, 1, 1])
     below = td.permute(lambda new, old: new + old, np.zeros(3), lambda i: i - 3, ones)
     np.testing.assert_array_equal(run(below), [1, 1, 0])
-    np.testing.assert_array_equal(run(td.scatter(np.zeros(4), [10**6], [5.0])), np.zeros(4))
+    far = td.use(np.array([10**3])) * 1000  # computed
+    np.testing.assert_array_equal(run(td.scatter(np.zeros(4), far, [5.0])), np.zeros(4))
+    with pytest.raises(td.IndexOutOfBounds, match="index 1000000 is out of range"):
+        td.scatter(np.zeros(4), [10**6], [5.0])
 
 
 def test_a_table_of_another_extent_is_refused():

@@ -267,7 +267,7 @@ def test_out_of_range_in_the_run(backend):
         ):
             td.jit(program, backend=backend)(a, k)
             pytest.fail(label)
-    some = td.update(a, np.array([5, 1, -1]), [[1.0], [2.0], [3.0]])
+    some = td.update(a, td.use(np.array([5, 1, -1])) * 1, [[1.0], [2.0], [3.0]])
     want = np.stack([a[0], np.full(4, 2.0), np.full(4, 3.0)])
     assert_same(to_host(td.run(some, backend=backend)), want)
     with pytest.raises(td.IndexOutOfBounds, match="index 5 is out of range for axis 0"):
@@ -680,3 +680,51 @@ def test_a_loop_that_reads_and_updates_elements(backend):
             assert float(a[k]) == expected[k]
         np.testing.assert_array_equal(np.asarray(a), expected)
     assert len(_programs) - before < 18
+
+
+INTEGERS = [np.int8, np.int64, np.uint16, np.uint64]
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_indices_of_data_out_of_range_are_errors(kind):
+    """NumPy knows no write out of range; what is computed is not known before."""
+    a, wrong = td.use(np.zeros((3, 2))), np.array([0, 3], kind)
+    for change in (
+        lambda: a.at[wrong].add(1.0),
+        lambda: a.at[wrong].set(1.0),
+        lambda: a.at[:, wrong].max(1.0),
+        lambda: a.at[np.array([0, 1]), wrong].min(1.0),
+        lambda: a.at[td.use(wrong)].multiply(1.0),
+        lambda: td.update(np.zeros((3, 2)), wrong, 1.0),
+        lambda: td.scatter(np.zeros(3), wrong, np.ones(2)),
+    ):
+        with pytest.raises(td.IndexOutOfBounds, match="index 3 is out of range for axis"):
+            change()
+    with pytest.raises(td.IndexOutOfBounds, match="no bin for 3: length=3 is too little"):
+        td.bincount(wrong, length=3)
+    assert td.bincount(wrong, length=3, minlength=4).tolist() == [1, 0, 0, 1]
+    assert a.at[wrong[:0]].add(1.0).tolist() == a.tolist()
+    assert a.at[wrong.astype(">i4")[:1]].add(1.0).tolist() == [[1, 1], [0, 0], [0, 0]]
+    with pytest.raises(td.IndexOutOfBounds, match="index 3"):
+        a.at[wrong.astype(">i4")].add(1.0)
+    with pytest.raises(td.IndexOutOfBounds, match="with extent 0"):
+        td.use(np.zeros((0, 2))).at[wrong].add(1.0)
+
+
+def test_captured_indices_are_tested_for_the_call_that_traces(backend):
+    wrong = np.array([0, 5])
+    for function in (
+        lambda a: a.at[wrong].add(1.0),
+        lambda a: a[1:].at[wrong].add(1.0),
+        lambda a: a[wrong],
+        lambda a: td.scatter(a, wrong, np.ones(2)),
+        lambda a: td.bincount(wrong, length=a.shape[0]),
+    ):
+        with pytest.raises(td.IndexOutOfBounds, match="5"):
+            td.jit(function, backend=backend)(np.zeros(5))
+    add = td.jit(lambda a: a.at[wrong].add(1.0), backend=backend)
+    assert add(np.zeros(6)).tolist() == [1, 0, 0, 0, 0, 1]
+    assert add(np.zeros(5)).tolist() == [1, 0, 0, 0, 0]  # as run-time indices
+    given = td.jit(lambda a, i: a.at[i].add(1.0), backend=backend)
+    assert given(np.zeros(5), wrong).tolist() == [1, 0, 0, 0, 0]
+    assert td.use(np.zeros(5)).at[td.use(wrong) * 1].add(1.0).tolist() == [1, 0, 0, 0, 0]

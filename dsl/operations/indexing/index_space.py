@@ -20,9 +20,9 @@ from ...annotations import (
     ShapeLike,
 )
 from ...array import Array, map_over
-from ...errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
+from ...errors import DTypeError, ShapeError, TracingError, user_location
 from ...expr import Const, Expr, Extent, Index, Read, constant
-from ...frontend.deferred import host_data, values_are_read
+from ...frontend.deferred import values_are_read
 from ...frontend.sources import as_array
 from ...frontend.standard import require_order
 from ...frontend.tracing import call_scalar_function, flatten_result, forbid_nesting
@@ -33,7 +33,15 @@ from ...types import int64, uint64
 from ..common import normalise_axes, normalise_axis, operation, whole_number
 from .parts import index_parts, is_index_array, is_truth, part_of, refuse_no_index, unwrapped
 from .row_major import at_most, delinear, greatest, least, linear, minus, plus, product, size, times
-from .slicing import from_either_end, from_some, integer_index, known_before, slice_axis, within
+from .slicing import (
+    from_either_end,
+    from_some,
+    integer_index,
+    known_before,
+    require_in_range,
+    slice_axis,
+    within,
+)
 
 __all__ = ["backpermute", "broadcast_to", "diagonal", "expand_dims", "flatten", "flip", "gather",
            "permute_dims", "ravel", "replicate", "reshape", "reverse", "roll", "squeeze",
@@ -632,7 +640,7 @@ def _take(
         )
     r, n = chosen.ndim, array._shape[k]
     if mode == "raise":
-        _check_host_indices(chosen, n, k, operation)
+        require_in_range(chosen, n, k, operation, from_end=operation == "take")
     shape = (*array._shape[:k], *chosen._shape, *array._shape[k + 1 :])
     if isinstance(index_array, Scalar | int | np.integer):
         at = as_count(index_array, "an index")
@@ -657,22 +665,6 @@ def _take(
     return map_over(array, index, shape, operation, tuple(checks))
 
 
-def _check_host_indices(chosen: Array, n: Expr, axis: int, operation: str) -> None:
-    """Raise `IndexOutOfBounds` for indices in a host array, if the extent is a constant: a read far
-    out of range could crash the process."""
-    extent = known(n)
-    data = None if extent is None else host_data(chosen)
-    if extent is None or data is None or not data.size:
-        return
-    least = 0 if operation == "gather" else -int(extent)
-    for worst in (int(data.min()), int(data.max())):
-        if not least <= worst < extent:
-            raise IndexOutOfBounds(
-                f"{operation}: index {worst} is out of range for axis {axis} with extent {extent}.",
-                hint=f"Indices run from {least} to {extent - 1}.",
-            )
-
-
 @operation
 def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
     """NumPy's take_along_axis: one index per element along `axis`; other axes broadcast.
@@ -695,7 +687,7 @@ def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
             f"take_along_axis needs integer indices, got {chosen.dtype}.",
             hint="Convert them: td.cast(indices, td.int64).",
         )
-    _check_host_indices(chosen, array._shape[k], k, "take_along_axis")
+    require_in_range(chosen, array._shape[k], k, "take_along_axis")
     shapes = [(*s[:k], constant(1), *s[k + 1 :]) for s in (array._shape, chosen._shape)]
     shape, checks = broadcast_shapes(shapes, "take_along_axis")
     index, where = (list(stretched(s, shape)) for s in shapes)

@@ -11,14 +11,13 @@ from ...annotations import Indexing
 from ...array import APART, Array
 from ...errors import AxisError, DTypeError, ShapeError, TracingError
 from ...expr import Const, Expr, Index, constant, substitute
-from ...frontend.deferred import values_are_read
 from ...frontend.sources import as_array, is_arraylike
-from ...graph import Check, Shape, known
+from ...graph import Check, Shape
 from ...scalar import apply_primitive, as_count
 from ...shapes import broadcast_shapes, same_shape, stretched
 from ...types import int64
 from .row_major import plus
-from .slicing import from_either_end, from_some, slice_axis
+from .slicing import from_either_end, from_some, require_in_range, slice_axis
 
 
 def unwrapped(index: Indexing) -> Indexing:
@@ -130,8 +129,9 @@ def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
             target.append(sliced.at(here))
             shape.append(sliced.extent)
         elif k in arrays:
-            if isinstance(part, list) or (reading and isinstance(part, np.ndarray) and known(n)):
+            if isinstance(part, list):
                 checks += _in_range(part, n, axis)
+            require_in_range(arrays[k], n, axis, called)
             own = stretched(arrays[k]._shape, block)
             shifted = substitute(own, {Index(j): Index(first + j) for j in range(len(block))})
             (e,) = arrays[k]._element(shifted)
@@ -189,7 +189,6 @@ def _integers(part: Any, called: str) -> Array:
 
 def _in_range(part: Any, n: Expr, axis: int) -> tuple[Check, ...]:
     """Checks that integers of the host are in range."""
-    values_are_read()
     numbers = np.asarray(part)
     if not numbers.size:
         return ()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ... import simplify, types
 from ...analysis.element_bounds import element_bounds
+from ...analysis.short_extents import extent_now
 from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike
 from ...array import Array, generated, map_over
-from ...errors import DTypeError, ShapeError, TracingError, user_location
+from ...errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
 from ...expr import Const, Index, constant
-from ...frontend.deferred import host_data
+from ...frontend.deferred import Requirement, host_data, require_integers
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
 from ...frontend.tracing import call_scalar_function, check_result, forbid_nesting
@@ -31,6 +33,7 @@ from ..reducing.reductions import max as max_, min as min_, sum as sum_
 from .index_space import flatten
 from .making import fill, generate, the
 from .row_major import least, plus
+from .slicing import require_in_range
 
 __all__ = ["bincount", "histogram", "overwrite", "permute", "scatter"]
 
@@ -152,6 +155,7 @@ def scatter(
             f"defaults of rank {target.ndim}.",
             hint="values[k] goes to defaults[indices[k]]: the axes of the indices come first.",
         )
+    require_in_range(at, target._shape[0], 0, "scatter", from_end=False)
     checks = same_shape(at._shape, source._shape[: at.ndim], "scatter")
     checks += same_shape(target._shape[1:], source._shape[at.ndim :], "scatter")
     if checks:
@@ -174,8 +178,9 @@ def bincount(
     Without `length`, the extent is the largest value + 1, but at least `minlength`; it is known
     only after the maximum has been computed; a negative element is then an error, as in NumPy.
     Elements that are below `minlength` however they come out, `x % 10` of ten bins, need no
-    maximum.  A given `length` avoids this synchronisation: values without a bin are dropped, and
-    reported in checked mode.
+    maximum.  A given `length` avoids this synchronisation, and promises that all values are below:
+    others are an error in data on the host; if they are computed, they are dropped, and reported in
+    checked mode.
 
     Parameters
         a: integers ≥ 0, or truths, an array of any shape (NumPy: of rank 1).
@@ -188,7 +193,8 @@ def bincount(
     Array([0, 1, 1, 1])
     """
     forbid_nesting("bincount")
-    values = flatten(as_array(a, "bincount"))
+    given = as_array(a, "bincount")
+    values = flatten(given)
     if values.types[0] == types.bool_:
         values = cast(values, types.uint8)
     if not values.types[0].is_integer:
@@ -222,13 +228,16 @@ def bincount(
                     lift(the(low)),
                     constant(0),
                     "bincount: the elements must not be negative, the smallest is {left}.",
-                    hint="Shift them, a - td.min(a), or drop them, length=n.",
+                    hint="Shift them, a - td.min(a), or drop them, a[a >= 0].",
                 ),
             )
     else:
         (needed,), more = as_shape((length,), "bincount")
         checks = (*checks, *more)
     extent = apply_primitive("maximum", [needed, asked])
+    promised = None if length is None else extent_now(extent)
+    if promised is not None:
+        require_integers(given, Requirement(0, promised - 1, partial(_no_bin, promised)))
     if weights is None:
         source = fill(values.shape, Scalar(constant(1)))
         kind = types.int64
@@ -248,6 +257,19 @@ def bincount(
         return Scalar(simplify.cast(lift(values[i]), types.int64))
 
     return permute(lambda new, old: new + old, defaults, bin_of, source, name="bincount")
+
+
+def _no_bin(length: int, value: int) -> IndexOutOfBounds:
+    """The error for an element that none of so many bins counts."""
+    return IndexOutOfBounds(
+        f"bincount: there is no bin for {value}: length={length} is too little."
+        if value >= 0
+        else f"bincount: the elements must not be negative, and one is {value}.",
+        hint="Leave length out (minlength=n is the least number of bins), or drop them: "
+        f"a[a < {length}]."
+        if value >= 0
+        else "Shift them, a - td.min(a), or drop them, a[a >= 0].",
+    )
 
 
 @combining

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 from ... import simplify
 from ...analysis.bounds import bounds, is_counter
 from ...analysis.polynomial import polynomial
+from ...analysis.short_extents import extent_now
 from ...array import Array
-from ...errors import ShapeError, TracingError
+from ...errors import IndexOutOfBounds, ShapeError, TracingError
 from ...expr import Apply, Const, Expr, Extent, Param, Read, Var, constant, substitute, walk
+from ...frontend.deferred import Requirement, require_integers
 from ...graph import Check, Shape
 from ...scalar import Scalar, apply_primitive, as_count
 from ...shapes import on_host, require
@@ -193,6 +195,26 @@ def from_either_end(e: Expr, n: Expr, axis: int, checks: list[Check]) -> Expr:
         hint=_INDICES,
     )
     return e if v >= 0 else plus(n, e)
+
+
+def require_in_range(indices: Array, n: Expr, axis: int, operation: str,
+                     from_end: bool = True) -> None:  # fmt: skip
+    """Raise `IndexOutOfBounds` for indices that are data on the host, where the extent is known
+    now: a read far out of range could crash the process, and NumPy knows no write out of range."""
+    extent = extent_now(n)
+    if extent is None:
+        return
+    least = -extent if from_end else 0
+
+    def error(index: int) -> IndexOutOfBounds:
+        return IndexOutOfBounds(
+            f"{operation}: index {index} is out of range for axis {axis} with extent {extent}.",
+            hint=f"Indices run from {least} to {extent - 1}."
+            if extent
+            else "The axis has no elements.",
+        )
+
+    require_integers(indices, Requirement(least, extent - 1, error))
 
 
 def known_before(e: Expr) -> bool:

@@ -42,7 +42,8 @@ def update(a: ArrayLike, index: Indexing, new: Element) -> Array:
     array: to `a`) and cast to the type of `a`; a literal must fit in it.
 
     Negative numbers count from the end.  A Python integer out of range is an error
-    (`IndexOutOfBounds`); a run-time one changes nothing, and is reported in checked mode.
+    (`IndexOutOfBounds`), and so is one in a NumPy array outside of traced functions; a run-time one
+    changes nothing, and is reported in checked mode.
 
     Parameters
         index: an index as in `a[index]`.
