@@ -568,7 +568,10 @@ def _hint_for(name: str, type_: ScalarType, operands: Sequence[Expr]) -> str | N
     if sign == "^" and not operands[0].weak:
         return "A power is written with **: a ** 2."
     if sign is not None and any(e.weak or e.type.family == "bool" for e in operands):
-        return f"{sign} binds more tightly than comparisons: (a > 1) {sign} (b < 2)."
+        tight = f"{sign} binds more tightly than comparisons: (a > 1) {sign} (b < 2)."
+        if operands[-1].weak and operands[-1].type.is_integer:
+            return f"Integers have bits, x.astype(td.int64) {sign} 1.  {tight}"
+        return tight
     return "Convert first: td.cast(x, td.int32)."
 
 

@@ -242,6 +242,34 @@ class Stream:
             f"the time is spent between them.{advice}"
         )
 
+    def decoded_again(self) -> str | None:
+        """What to say if a file's chunks are decoded for several blocks each: a part of a chunk is
+        read by decoding all of it."""
+        leaf = max(self.plan.given, key=partial(self._times, self.plan), default=None)
+        if leaf is None or self.asked or (times := self._times(self.plan, leaf)) < 2:
+            return None
+        enough = self.memory
+        while self._times(self._planned(enough), leaf) >= 2:
+            enough *= 2
+        return (
+            f"memory={in_bytes(self.memory)} makes blocks of {self._rows(self.plan, leaf)} rows of "
+            f"a file with chunks of {self._chunk(leaf)} rows, each of which is decoded {times} "
+            f"times.  Write memory={in_bytes(enough)!r} or more."
+        )
+
+    def _times(self, plan: Plan, leaf: Leaf) -> int:
+        """How many blocks read a chunk."""
+        return -(-self._chunk(leaf) // self._rows(plan, leaf))
+
+    def _rows(self, plan: Plan, leaf: Leaf) -> int:
+        return max(*plan.chunks[leaf][0], 1) if plan.chunks[leaf] else 1
+
+    def _chunk(self, leaf: Leaf) -> int:
+        """The rows of a chunk of an argument's file; 0 of arrays that are not in chunks."""
+        source = self.sources[self.plan.given[leaf]]
+        own = _own_chunks(source)
+        return min(own[0], source.shape[0]) if own else 0
+
     def shape(self, leaf: Leaf) -> tuple[int, ...]:
         if leaf not in self.plan.chunks:
             raise ShapeError(

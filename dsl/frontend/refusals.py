@@ -313,7 +313,7 @@ def returned(value: object, whose: str, wanted: str) -> TracingError:
         said = f"{whose} is asynchronous: its result exists only when it is awaited."
         hint = "Write def instead of async def."
     elif isinstance(value, str):
-        hint = "Values are not known while a program is traced: return the value, not its text."
+        hint = f"Text among the arguments chooses a program, and is no part of it: return {wanted}."
     elif isinstance(value, type) or inspect.isroutine(value):
         hint = "Call it: its result has values."
     elif isinstance(value, tuple):
@@ -321,7 +321,9 @@ def returned(value: object, whose: str, wanted: str) -> TracingError:
         hint = f"Return {wanted}."
     elif isinstance(value, Iterator):
         hint = "Return a tuple: tuple(x)."
-    elif isinstance(value, list | dict | set) and "list" not in wanted:
+    elif isinstance(value, dict) and "dict" not in wanted:
+        hint = f"Return {wanted}: its values without their names, (x, y) instead of {{'a': x, …}}."
+    elif isinstance(value, list | set) and "list" not in wanted:
         hint = f"Return {wanted}: write (x, y) instead of [x, y]."
     else:
         hint = "Call it: its result has values." if callable(value) else f"Return {wanted}."

@@ -430,7 +430,8 @@ INSTEAD = by_name({
         "td.stencil(lambda w: …, a) with td.maximum of its neighbours",
     "minimum_filter grey_erosion binary_erosion erosion":
         "td.stencil(lambda w: …, a) with td.minimum of its neighbours",
-    "zoom map_coordinates affine_transform rescale warp remap": _SAMPLED,
+    "zoom map_coordinates affine_transform rescale remap": _SAMPLED,
+    "warp": f"{_SAMPLED}.  The boundary is td.wrap",
     "rotate imrotate": "td.rot90 by right angles; for others " + _SAMPLED,
     "rgb2gray rgb2grey": "rgb @ np.float32([0.2125, 0.7154, 0.0721])",
     "equalize_hist": "td.cumsum(td.bincount(grey, length=256)), read at the pixels",
@@ -441,8 +442,22 @@ INSTEAD = by_name({
     "hilbert": "td.fft.fft, twice the positive frequencies, td.fft.ifft",
     "interp1d make_interp_spline CubicSpline": "td.interp(x, xp, fp) is linear",
     "minimize least_squares curve_fit root_scalar linprog quad solve_ivp odeint fsolve brentq "
-    "optimize integrate":
+    "optimize":
         _SCIPY + " (recipes: SciPy's optimisers)",
+    "integrate":
+        "td.trapezoid(y, x) of samples, td.iterate for steps in time; functions compiled by td.jit "
+        "are what scipy.integrate takes",
+    "stats":
+        "td.mean, td.std, td.median, td.quantile, td.histogram, td.corrcoef; td.random draws; "
+        "scipy.stats takes what td.run(a) returns",
+    "interpolate": "td.interp(x, xp, fp) is linear; scipy.interpolate takes what td.run(a) returns",
+    "spatial sparse cluster":
+        "SciPy's functions take what td.run(a) returns; td.fold_seg works on the rows of a sparse "
+        "matrix",
+    "io": "files are NumPy's, Pillow's, zarr's or h5py's: np.load(path), np.save(path, td.run(a)); "
+        "td.stream(f, a) reads and writes arrays larger than memory",
+    "constants": "np.pi, np.e and scipy.constants are numbers of Python's",
+    "strings": "elements are numbers: compare text before, np.asarray(names) == name",
     "label distance_transform_edt watershed regionprops find_peaks griddata KDTree cKDTree "
     "pearsonr spearmanr": _SCIPY.partition(",")[0],
     "csr_matrix csr_array coo_matrix csc_matrix spdiags":

@@ -26,7 +26,7 @@ from ..naming import operation_wrapper
 from ..scalar import Scalar, apply_primitive, as_strong, fit_weak, lift, refuse_argument, yields
 from ..schedule import as_schedule, of_operation
 from ..shapes import same_shape
-from ..types import ScalarType, Structure, flatten, promote
+from ..types import ScalarType, Structure, complex128, flatten, float64, promote
 from .descriptions import complete
 
 P = ParamSpec("P")
@@ -449,6 +449,24 @@ def require_type(made: ScalarType, of: ScalarType, part: int) -> None:
         raise OtherType(part, made)
 
 
+def hint_to_convert(before: ScalarType, now: ScalarType, literal: bool) -> str:
+    """A hint for a number of a state that changes its type: convert it, or begin with the other
+    type, which is another number of Python's where the initial value is a `literal`."""
+    begun = _LITERALS.get((before.family, now)) if literal else None
+    result = f"onvert the result: td.cast(x, td.{before})"
+    if begun is not None:
+        return f"Start from {begun}; or c{result}."
+    return f"C{result}; or the initial value: td.{now}(…)."
+
+
+#: What is written instead of a number of Python's that begins a state of another type.
+_LITERALS = {
+    ("int", float64): "a float: 0.0 instead of 0",
+    ("int", complex128): "a complex number: 0j instead of 0",
+    ("float", complex128): "a complex number: 0j instead of 0.0",
+}
+
+
 def keep_type(
     value: Any,
     structure: Structure,
@@ -477,8 +495,7 @@ def keep_type(
             raise DTypeError(
                 f"{what} must return the type of the {of}, {structure.describe(types)}, but "
                 f"returned {got}{changed_component(paths, k, leaf.type, t)}.",
-                hint=f"Convert the result: td.cast(x, td.{t}); or the initial value: "
-                f"td.{leaf.type}(…).",
+                hint=hint_to_convert(t, leaf.type, bool(literals) and literals[k]),
             )
         results.append(leaf)
     return tuple(results)

@@ -44,6 +44,7 @@ from ..types import LEAF, Constant, ScalarType, Structure, children_of, flatten,
 from .common import (
     OtherType,
     changed_component,
+    hint_to_convert,
     is_literal,
     keep_type,
     label_of,
@@ -464,9 +465,7 @@ def _other_part(value: Any, what: str, like: Structure) -> TracingError:
             hint="Only numbers and arrays change: put other values into a closure.",
         )
     keys = ", ".join(map(repr, like.names))
-    said = "no dict"
-    if isinstance(value, dict):
-        said = f"a dict of {', '.join(map(repr, value))}"
+    said = f"a dict of {', '.join(map(repr, value))}" if isinstance(value, dict) else called(value)
     return TracingError(
         f"{what} must return a dict of {keys}, but returned {said}.",
         hint="Return the same keys always: {**state, 'x': …}.",
@@ -719,13 +718,6 @@ class _Traced:
         return new is old or not depends(new, self.bound)
 
 
-def _hint_to_convert(is_scalar: bool, before: ScalarType, now: ScalarType) -> str:
-    """A hint: convert the new value of a state component, or its initial value."""
-    if is_scalar:
-        return f"Convert the result: td.cast(x, td.{before}); or the initial value: td.{now}(…)."
-    return f"Convert the result: x.astype(td.{before}); or the initial value: x.astype(td.{now})."
-
-
 def _require_number(value: Any, operation: str, path: str, where: Location | None) -> None:
     """An error for an array where the state is one number."""
     if is_array(value) and as_array(value, operation).ndim:
@@ -737,13 +729,15 @@ def _require_number(value: Any, operation: str, path: str, where: Location | Non
         )
 
 
-def _origin(leaf: Leaf) -> tuple[tuple[str, Location | None], ...]:
+def _origin(leaf: Leaf, loop: Location | None) -> tuple[tuple[str, Location | None], ...]:
     """Where the type of an array comes from: the first operation that has it, of operands that
-    have not."""
+    have not; nothing if that is the line of the loop, which the error names."""
     for node in graph.topological((leaf,)):
         of_it = any(made.type == leaf.type for made in node.leaves)
         before = any(read.type == leaf.type for read in node.inputs())
         if of_it and not before and node.where is not None:
+            if loop is not None and node.where.place() == loop.place():
+                break
             return ((f"{leaf.type} comes from:", node.where),)
     return ()
 
@@ -812,9 +806,12 @@ def next_state(
                 f"{like.structure.describe(like.types)}, but returned "
                 f"{made.structure.describe(made.types)}"
                 f"{changed_component(paths, part, made.types[0], like.types[0])}.",
-                hint=_hint_to_convert(is_scalar, like.types[0], made.types[0]),
+                hint=hint_to_convert(like.types[0], made.types[0], literals[part])
+                if is_scalar
+                else f"Convert the result: x.astype(td.{like.types[0]}); or the initial value: "
+                f"x.astype(td.{made.types[0]}).",
                 where=where,
-                also=_origin(made._leaves[0]),
+                also=_origin(made._leaves[0], where),
             )
         if made.ndim != like.ndim:
             raise ShapeError(

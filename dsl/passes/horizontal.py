@@ -101,20 +101,25 @@ def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return _fuse(roots, context, None)
 
 
-def _fuse(roots: Sequence[Leaf], context: Context,
-          only: Mapping[Node, Set[Operand]] | None) -> list[Leaf]:  # fmt: skip
-    """`fuse_horizontal` restricted to the nodes `only` (None: all), which are merged if they share
-    one of these operands."""
+def kept_apart(roots: Sequence[Leaf], context: Context) -> list[list[Node]]:
+    """Kernels that would be one without the schedules that some of them have."""
+    clusters, _ = _siblings(roots, context, None, scheduled=True)
+    return [nodes for nodes in clusters if any(node.label.ordered for node in nodes)]
+
+
+def _siblings(roots: Sequence[Leaf], context: Context, only: Mapping[Node, Set[Operand]] | None,
+              scheduled: bool) -> tuple[list[list[Node]], dict[Node, int]]:  # fmt: skip
+    """Groups of several nodes that can be merged, of the nodes `only` (None: all), with or without
+    those that have schedules; and the depth of each node in the graph."""
     depth: dict[Node, int] = {}
     changing = innermost(roots, regions(roots))
     groups: dict[Any, list[Node]] = {}
-    order = list(graph.topological(roots))
     nest = nests(roots)
     key: tuple[Any, ...]
-    for node in order:
+    for node in graph.topological(roots):
         needed = [*node.inputs(), *graph.inner_inputs(node)]
         depth[node] = 1 + max((depth[leaf.node] for leaf in needed), default=0)
-        if node.label.ordered or (only is not None and node not in only):
+        if (node.label.ordered and not scheduled) or (only is not None and node not in only):
             continue
         where = changing[node], nest[node]
         if isinstance(node, graph.Generate) and node.shape:
@@ -128,18 +133,22 @@ def _fuse(roots: Sequence[Leaf], context: Context,
             key = ("p", depth[node], node.domain, node.valid, node.target, node.defaults[0].shape,
                    node.label.deterministic, where)  # fmt: skip
             groups.setdefault(key, []).append(node)
-    members: dict[Node, list[Node]] = {}
-    for group in groups.values():
-        for cluster in _clusters(group, only):
-            if len(cluster) > 1:
-                for node in cluster:
-                    members[node] = cluster
+    clusters = [nodes for group in groups.values() for nodes in _clusters(group, only)]
+    return [nodes for nodes in clusters if len(nodes) > 1], depth
+
+
+def _fuse(roots: Sequence[Leaf], context: Context,
+          only: Mapping[Node, Set[Operand]] | None) -> list[Leaf]:  # fmt: skip
+    """`fuse_horizontal` restricted to the nodes `only` (None: all), which are merged if they share
+    one of these operands."""
+    clusters, depth = _siblings(roots, context, only, scheduled=False)
+    members = {node: cluster for cluster in clusters for node in cluster}
     if not members:
         return list(roots)
     builder = Rebuilder()
     done: set[Node] = set()
     # Rebuild nodes by depth, so that all inputs of a cluster exist when it is merged.
-    for node in sorted(order, key=lambda n: depth[n]):
+    for node in sorted(depth, key=lambda n: depth[n]):
         if node in done:
             continue
         cluster = members.get(node, [node])

@@ -443,6 +443,9 @@ def test_a_state_whose_type_changes_is_told_which_part():
     with pytest.raises(td.DTypeError) as e:
         td.iterate(3, lambda s: s * np.ones(5), a)
     assert "was" not in e.value.message
+    with pytest.raises(td.DTypeError) as e:
+        td.iterate(3, lambda s: (s[0] + 0.5, s[1]), (0, a))
+    assert not e.value.also  # the line of the loop, which the error names
 
 
 def test_a_state_whose_type_changes_is_told_where_the_other_type_comes_from():

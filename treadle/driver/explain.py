@@ -22,6 +22,7 @@ from treadle.dsl.graphs.names import Names, address, in_order, is_kernel, locati
 from treadle.dsl.libraries.checkpoints import recomputed
 from treadle.dsl.operations.indexing.index_space import reshaped
 from treadle.dsl.passes import cost
+from treadle.dsl.passes.horizontal import kept_apart
 from treadle.dsl.passes.rows import row_axes, row_members
 from treadle.dsl.target import target_of
 from treadle.dsl.text import count, count_of, duration, in_bytes, rounded
@@ -542,9 +543,17 @@ def _recognised(program: Program) -> list[str]:
     )
 
 
+#: Why kernels that read the same array were not fused.
+_SCHEDULED = (
+    "operations with schedules of their own are kernels of their own; one operation that returns "
+    "a tuple, td.map(lambda x: (f(x), g(x)), a), is one kernel"
+)
+
+
 def _not_fused(program: Program, names: Names, short: ShortRows) -> list[str]:
-    """Why kernels that read each other's results were not fused."""
-    kept = program.history.context.kept if program.history.context else {}
+    """Why kernels that read each other's results, or the same arrays, were not fused."""
+    context = program.history.context
+    kept = context.kept if context else {}
     read_by: dict[graph.Node, list[int]] = {}
     for node in graph.topological(program.roots):
         if node in names.kernels:
@@ -560,6 +569,11 @@ def _not_fused(program: Program, names: Names, short: ShortRows) -> list[str]:
             continue
         into = ", ".join(map(str, readers))
         rows.append((f"kernel {number} into {into}", reason))
+    for nodes in kept_apart(program.roots, context) if context else ():
+        numbers = sorted(names.kernels[node] for node in nodes if node in names.kernels)
+        if len(numbers) > 1:
+            beside = ", ".join(map(str, numbers[1:]))
+            rows.append((f"kernel {numbers[0]} with {beside}", _SCHEDULED))
     return ["Not fused", *_table(rows), ""] if rows else []
 
 

@@ -90,7 +90,7 @@ def stream(
     _, numbers = split_arguments(signature(given)[0])
     sources += [node.source for node in program.inputs[len(program.arguments) :]]
     run = Stream(program, sources, numbers, _bytes(memory), chunks)
-    if (said := run.too_small()) is not None:
+    if (said := run.too_small() or run.decoded_again()) is not None:
         warnings.warn(f"td.stream: {said}", stacklevel=4)
     count = len(program.roots)
     outs = [None] * count if out is None else _outs(out, program.tree)
@@ -151,7 +151,10 @@ def _bytes(memory: str | float) -> int:
     """The number of bytes that a text like "2 GB" means."""
     found = byte_count(memory)
     if found is None:
-        raise ShapeError(f"memory={memory!r} is no number of bytes.", hint='Write "2 GB".')
+        raise ShapeError(
+            f"memory={memory!r} is no number of bytes.",
+            hint='Write "2 GB", "500 MB", "1.5 GiB", or a number of bytes: 2e9.',
+        )
     return found
 
 

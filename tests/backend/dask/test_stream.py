@@ -225,13 +225,46 @@ def test_memory_for_tiny_blocks_of_a_large_file_is_refused_at_once(
         td.stream(f, large[:1000], memory="1 kB")
 
 
+class Chunked:
+    """An array in chunks, as a file of zarr's, that counts how often each is decoded."""
+
+    def __init__(self, array: np.ndarray, chunks: tuple[int, ...]) -> None:
+        self.array, self.chunks = array, chunks
+        self.shape, self.dtype = array.shape, array.dtype
+        self.decoded: dict[int, int] = {}
+
+    def __getitem__(self, at: Any) -> np.ndarray:
+        first, last, _ = (at[0] if isinstance(at, tuple) else at).indices(self.shape[0])
+        for k in range(first // self.chunks[0], (last - 1) // self.chunks[0] + 1):
+            self.decoded[k] = self.decoded.get(k, 0) + 1
+        return self.array[at]
+
+
+def test_chunks_that_are_decoded_again() -> None:
+    a = np.arange(400.0 * 100).reshape(400, 100)
+    source = Chunked(a, (100, 100))
+    with pytest.warns(UserWarning, match="chunks of 100 rows, each of which is decoded") as said:
+        got = td.stream(lambda a: a * 2, source, memory="100 kB")
+    assert np.array_equal(got, a * 2)
+    text = str(said[0].message)
+    times, enough = re.search(r"decoded (\d+) times.*memory='(.*)' or more", text).groups()
+    assert min(source.decoded.values()) >= int(times) >= 2
+    source.decoded.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        td.stream(lambda a: a * 2, source, memory=enough)
+        assert set(source.decoded.values()) == {1}
+        td.stream(lambda a: a * 2, source, memory="100 kB", chunks=(20, -1))  # who asks for it
+
+
 def test_mistakes(plate: np.ndarray) -> None:
     with pytest.raises(td.ShapeError, match=r"out is float32(?s:.*)open_memmap"):
         td.stream(heat, plate, 2, out=np.empty((3, 4), np.float32))
     with pytest.raises(td.ShapeError, match="also an argument"):
         td.stream(heat, plate, 2, out=plate)
-    with pytest.raises(td.ShapeError, match="no number of bytes"):
-        td.stream(heat, plate, 2, memory="much")
+    for wrong in ("much", "8 megs", -1, 0.5, None, True):
+        with pytest.raises(td.ShapeError, match=r'no number of bytes(?s:.*)"500 MB", "1\.5 GiB"'):
+            td.stream(heat, plate, 2, memory=wrong)
     for wrong in ({"out": "v.npy"}, {"out": (3, 4)}):
         with pytest.raises(td.TracingError, match="stream writes to arrays") as raised:
             td.stream(heat, plate, 2, **wrong)

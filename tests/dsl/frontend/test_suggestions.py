@@ -130,6 +130,23 @@ MISTAKES = {
         r"list of numbers has no 'sum'.*np\.asarray"),
     "a list of numbers differentiated": (
         lambda: td.grad(lambda a: sum(a * 2))([1.0, 2.0]), td.TracingError, r"\* repeats a list"),
+    "a loop that begins with an integer": (
+        lambda: td.loop(3, lambda k, s: s + 0.5, 0), td.DTypeError,
+        r"Start from a float: 0\.0 instead of 0; or convert the result: td\.cast\(x, td\.int64\)"),
+    "a loop over arrays, too": (
+        lambda: td.loop(3, lambda k, s: (s[0] + 0.5j, s[1]), (0.0, A)), td.DTypeError,
+        "a complex number: 0j instead of 0.0; or convert the result: td.cast.x, td.float64"),
+    "a dict instead of a tuple": (
+        lambda: td.iterate(3, lambda s: {"a": s[0], "b": s[1]}, (A, A)), td.TracingError,
+        r"returned a dict.*values without their names, \(x, y\) instead of"),
+    "a tuple instead of a dict": (
+        lambda: td.iterate(3, lambda s: (s["a"],), {"a": A}), td.TracingError,
+        "must return a dict of 'a', but returned a tuple"),
+    "bits of floats": (
+        lambda: td.use(A) & 1, td.DTypeError, r"Integers have bits, x\.astype\(td\.int64\) & 1"),
+    "text for an array": (
+        lambda: td.jit(lambda a: a)("abc"), td.TracingError,
+        "Text among the arguments chooses a program, and is no part of it: return Arrays"),
     "an argument too few": (
         lambda: td.jit(lambda a, b: a + b)(A), td.TracingError,
         r"missing a required argument: 'b'.*The arguments, in order: <lambda>\(a, b\)"),

@@ -267,6 +267,22 @@ def kernel_text(node, context):
     return re.sub(r"(?m)^\s*// .*$", "", "".join(map(str, lower_node(node, context).kernels)))
 
 
+def test_kernels_with_schedules_of_their_own_say_that_they_are_not_fused():
+    block, a = td.schedule.Block(64), np.ones(1000)
+    said = "kernel 1 with 2  operations with schedules of their own are kernels of their own"
+
+    def explained(f):
+        return lower(f, a).explain()
+
+    both = lambda x, s, t: (td.map(lambda v: v * 2, x, schedule=s), td.map(abs, x, schedule=t))
+    assert said in explained(lambda x: both(x, block, block))
+    assert said in explained(lambda x: both(x, block, None))
+    assert said not in explained(lambda x: both(x, None, None))  # they are one
+    assert said not in explained(lambda x: (both(x, block, None)[0], td.map(abs, x[1:])))
+    one = explained(lambda x: td.map(lambda v: (v * 2, abs(v)), x, schedule=block))
+    assert "1 kernel launched" in one and "Not fused" not in one
+
+
 def test_defaults_are_updated_in_place():
     def counted(a):
         return td.permute(
