@@ -17,6 +17,7 @@ from treadle.skeletons.ir.kernel import (
     For,
     Kernel,
     Load,
+    Reduce,
     Statement,
     Store,
     statements,
@@ -104,11 +105,12 @@ class _Writer:
 
 def targets_of(kernel: Kernel) -> list[Target]:
     """What a kernel is compiled for: this machine without streaming stores, and with them, if there
-    are results that vector loops store."""
+    are results that vector loops or reductions store."""
     host = Target.host()
     stores = (
         isinstance(t, Store) and t.buffer.role in ("output", "scratch")
-        for s in statements(kernel.body) if isinstance(s, For) and s.kind == "vector"
+        for s in statements(kernel.body)
+        if isinstance(s, Reduce) or (isinstance(s, For) and s.kind == "vector")
         for t in statements(s.body)
     )  # fmt: skip
     return [host.regular, host] if host.streaming_bytes and any(stores) else [host.regular]

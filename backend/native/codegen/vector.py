@@ -256,7 +256,7 @@ class VectorLoop:
                 own = 1 if policy in PAST_CACHES else 0 if policy else limit
                 written = store.buffer.role in ("output", "scratch")
                 if written and store.buffer not in loaded and own:
-                    found = self._store_test(store, known, own)
+                    found = store_test(em, self.lanes, store, known, own)
                 if found is None:
                     em.lanes = 0
                     return None
@@ -278,26 +278,29 @@ class VectorLoop:
             result = code.emit(f"and i1 {result}, {test}")
         return result, lead
 
-    def _store_test(self, store: Store, copy: Copy, limit: int) -> tuple[Reg, list[Reg]] | None:
-        """The number of elements before the next cache line, and the required condition."""
-        em, buffer = self.em, store.buffer
-        bytes_each = BITS[memory_element(buffer.type)] // 8 * parts(buffer.type)
-        index, extent = (prefetch.known(em, e, copy) for e in (store.index, buffer.size))
-        if index is None or extent is None or self.lanes * bytes_each % 64:
-            return None
-        base, step = memory.lane_step(em, index)
-        if step != 1:
-            return None
-        code = em.code
-        address = code.emit(f"ptrtoint ptr {memory.pointer(em, buffer, base)} to i64")
-        behind = code.emit(f"sub i64 0, {address}")
-        within = code.emit(f"and i64 {behind}, 63")
-        whole = code.emit(f"and i64 {within}, {bytes_each - 1}")
-        size = em.reg(extent, 0)
-        return code.emit(f"lshr i64 {within}, {bytes_each.bit_length() - 1}"), [
-            code.emit(f"icmp eq i64 {whole}, 0"),
-            code.emit(f"icmp sge i64 {size}, {limit // bytes_each}"),
-        ]
+
+def store_test(em: Emitter, lanes: int, store: Store, copy: Copy, limit: int
+               ) -> tuple[Reg, list[Reg]] | None:  # fmt: skip
+    """Whether vectors of so many lanes can fill whole cache lines of an array of `limit` bytes or
+    more: the number of elements before the next line, and the required conditions."""
+    buffer = store.buffer
+    bytes_each = BITS[memory_element(buffer.type)] // 8 * parts(buffer.type)
+    index, extent = (prefetch.known(em, e, copy) for e in (store.index, buffer.size))
+    if index is None or extent is None or lanes * bytes_each % 64:
+        return None
+    base, step = memory.lane_step(em, index)
+    if step != 1:
+        return None
+    code = em.code
+    address = code.emit(f"ptrtoint ptr {memory.pointer(em, buffer, base)} to i64")
+    behind = code.emit(f"sub i64 0, {address}")
+    within = code.emit(f"and i64 {behind}, 63")
+    whole = code.emit(f"and i64 {within}, {bytes_each - 1}")
+    size = em.reg(extent, 0)
+    return code.emit(f"lshr i64 {within}, {bytes_each.bit_length() - 1}"), [
+        code.emit(f"icmp eq i64 {whole}, 0"),
+        code.emit(f"icmp sge i64 {size}, {limit // bytes_each}"),
+    ]
 
 
 def _accesses(s: Store | Let) -> list[tuple[Buffer, Expr]]:

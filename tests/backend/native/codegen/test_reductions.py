@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.native.codegen.target import Target
 from treadle.dsl.expr import Expr, Var
 from treadle.dsl.graph import Combine
 from treadle.dsl.types import (
@@ -36,7 +37,7 @@ from treadle.skeletons.ir.kernel import (
     Store,
 )
 
-from .helpers import N, add, ap, avx2, buffer, cast, k, kernel, lit, mul, run
+from .helpers import N, add, ap, assembly, avx2, buffer, cast, k, kernel, lit, mul, run
 
 TARGETS = [None, *([avx2()] if avx2() else [])]
 SIZES = (0, 1, 3, 15, 16, 17, 63, 64, 65, 127, 128, 1000, 8191, 8192, 8193, 100_000)
@@ -352,3 +353,33 @@ def test_folds_of_stencils_load_vectors() -> None:
         kind = "vector" if name == "columns" else "group"
         loop = re.search(rf"^{kind}\d+:$(.*?)^end_", text, re.MULTILINE | re.DOTALL)
         assert loop and "load <" in loop[1] and "gather" not in loop[1], name
+
+
+@pytest.mark.parametrize("t", [float32, complex64], ids=str)
+def test_what_is_stored_beside_a_sum_goes_past_the_caches(t: ScalarType) -> None:
+    """Of large aligned arrays; others, and small ones, are stored as usual.  All bits are equal."""
+    host = Target.host()
+    if not host.is_x86 or host.vector_bytes < 64:
+        pytest.skip("vectors as long as cache lines only")
+    large = Target(host.cpu, host.features, host.vector_bytes, 4096)
+    x, s, o = buffer("x", t), buffer("s", t, "output", k(1)), buffer("o", t, "output")
+    acc, left, right, v = Var("acc", t), Var("left", t), Var("right", t), Var("v", t)
+    body = (
+        Declare(acc, lit(0, t)),
+        Reduce(i, k(0), N, (Let(v, ap("negative", Load(x, i))), Store(o, i, v)), (mul(v, v),),
+               (acc,), Combine((left,), (right,), (add(left, right),))),
+        Store(s, k(0), acc),
+    )  # fmt: skip
+    program = kernel("stored", [x, s, o], body)
+    space = np.zeros(21_000, t.numpy)
+    first = -(space.ctypes.data // t.bytes) % (64 // t.bytes)
+    for size in (0, 1, 100, 1024, 1100, 20_000):
+        data, sums = values(t, size), []
+        for offset, target in ((0, large), (1, large), (0, host.regular)):
+            out, total = space[first + offset : first + offset + size], np.zeros(1, t.numpy)
+            space[:] = 7
+            compiled = run(program, [data, total, out], [size], target=target)
+            assert (out == -data).all() and (space == 7).sum() == len(space) - size
+            assert ("vmovnt" in assembly(compiled)) == (target is large)
+            sums.append(total[0])
+        assert sums[0] == sums[1] == sums[2]
