@@ -18,6 +18,7 @@ from treadle.dsl.graph import Combine
 from ..ir import arithmetic as at
 from ..ir.kernel import Assign, Buffer, Let, Load, Reduce, Store, StoreVector
 from ..ir.linearize import Linearizer, zero
+from ..ir.verify import WIDEST
 from .build import Builder
 
 Values = tuple[Expr, ...]
@@ -162,12 +163,16 @@ def get(into: Linearizer, buffers: Sequence[Buffer], index: Expr) -> tuple[Expr,
 
 def store_group(into: Linearizer, outs: Sequence[Buffer], index: Expr,
                 values: Sequence[Sequence[Expr]]) -> None:  # fmt: skip
-    """Store `values[k][c]` at position index + k of component c, one access per component."""
+    """Store `values[k][c]` at position index + k of component c, in vectors of up to 16 bytes."""
     for c, buffer in enumerate(outs):
-        if len(values) == 1:
-            into.append(Store(buffer, index, values[0][c]))
-        else:
-            into.append(StoreVector(buffer, index, tuple(v[c] for v in values)))
+        width = max(WIDEST // buffer.type.bytes, 1)
+        for k in range(0, len(values), width):
+            group = tuple(v[c] for v in values[k : k + width])
+            where = at.add(index, k)
+            alone = len(group) == 1
+            into.append(
+                Store(buffer, where, group[0]) if alone else StoreVector(buffer, where, group)
+            )
 
 
 def compute(into: Linearizer, buffers: Sequence[Buffer], indices: Sequence[Expr],

@@ -16,7 +16,7 @@ rng = np.random.default_rng(6)
 
 
 #: Those of vectors, which a CPU merges, too.
-WHOLE = ("squares", "in single precision", "itself", "complex", "several")
+WHOLE = ("squares", "in single precision", "itself", "complex", "several", "wider")
 
 
 def kinds(f, *args, check=False, in_parts=False, backend="cuda"):
@@ -50,6 +50,11 @@ def several(x, y):
     return td.sum(x * y), x * y + 1, td.sum(td.sin(x)), x - y
 
 
+def wider(x):
+    """More bytes than those of the sum, which determines how many elements a thread takes."""
+    return td.sum(x), td.cast(x, td.float64) / 3, x * 1j
+
+
 MERGED = {
     "squares": (squares, lambda n: (rng.random(n),)),
     "squares of rows": (squares, lambda n: (rng.random((n, 6)),)),
@@ -60,6 +65,8 @@ MERGED = {
     "odd columns": (columns, lambda n: (rng.random((3, n, 5)), rng.random((n, 3)))),
     "columns of a matrix": (of_rows, lambda n: (rng.random((n, 33)),)),
     "several": (several, lambda n: (rng.random(n), rng.random(n))),
+    "wider": (wider, lambda n: (rng.random(n, np.float32),)),
+    "wider rows": (wider, lambda n: (rng.random((n, 8), np.float32),)),
 }
 
 
