@@ -189,6 +189,8 @@ class Program(TracedProgram):
         Python numbers; `data` and `params` are the same, separated."""
         if self.tuned_products is not None:  # other extents may select another program
             return None
+        if self._are_gathered(args):
+            return None
         found: Callable[..., Any] | None
         found = self.executable.replay(args, self._inputs_of(data), params)
         if found is None or (self.tree.description == ("array", LEAF) and not as_arrays):
@@ -205,10 +207,15 @@ class Program(TracedProgram):
     def _inputs_of(self, data: Sequence[Any]) -> list[Any]:
         captured = self.source_inputs[len(self.source_arguments) :]
         arrays = [*data, *(node.source for node in captured)]
-        if self.devices is None and IN_PARTS and any(type(d) in IN_PARTS for d in arrays):
+        if self._are_gathered(arrays):
             whole = (lambda d: d.gather()) if target_of(self.backend).several else np.asarray
             return [whole(d) if type(d) in IN_PARTS else d for d in arrays]
         return arrays
+
+    def _are_gathered(self, arrays: Sequence[object]) -> bool:
+        """Whether the program needs whole arrays, and gets parts of some."""
+        in_parts = self.devices is None and IN_PARTS
+        return bool(in_parts) and any(type(a) in IN_PARTS for a in arrays)
 
     @errors.user_facing
     def __call__(self, *args: Argument, **kwargs: Argument) -> Any:

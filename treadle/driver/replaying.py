@@ -15,7 +15,7 @@ import numpy as np
 
 from treadle.dsl.array import Array
 from treadle.dsl.frontend.evaluation import values_now
-from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_arraylike
+from treadle.dsl.frontend.sources import IN_PARTS, PLAIN_ARRAYS, is_arraylike
 from treadle.dsl.frontend.tracing import is_tracing
 from treadle.dsl.types import is_composite
 
@@ -104,7 +104,7 @@ def _opened(parts: Sequence[_Opener | None], values: Collection[Value], into: li
 def _opener(value: Value, program: Program) -> _Opener | None:
     """What opens values of this structure; None where the value is an array or a number itself."""
     kind = type(value)
-    if kind in _REPLAYED or kind in PLAIN_ARRAYS:
+    if kind in _REPLAYED or kind in PLAIN_ARRAYS or kind in IN_PARTS:
         return None
     if isinstance(value, np.generic):
         return _opener_of_scalars(kind, program)

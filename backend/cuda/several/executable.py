@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,21 +44,22 @@ class SeveralExecutable:
 
     def __call__(self, data: Sequence[DeviceArray], params: Params) -> list[DeviceArray]:
         """One array per root: of NumPy if all inputs are on the host, else sharded."""
-        peers = self.peers
-        on_host = all(not isinstance(d, Sharded) and peers.where(d) is None for d in data)
+        on_host = all(not isinstance(d, Sharded) and self.peers.where(d) is None for d in data)
         given = [self._sharded(d) for d in data]
-        schedule = self._schedule(given, params)
+        results = self._run(self._schedule(given, params), given, params)
+        return [np.asarray(r) for r in results] if on_host else results
+
+    def _run(self, schedule: Schedule, given: Sequence[Sharded], params: Params) -> list[Sharded]:
         captured = {
             leaf: Parts(given[k].chunks, given[k].owners, list(given[k].parts), given[k].dtype)
             for leaf, k in schedule.plan.given.items()
         }
         captured.update(schedule.constants)
-        found = schedule.run(peers, captured, params)
-        results = [
-            Sharded(peers, parts.arrays, parts.owners, parts.chunks, leaf.type.numpy)
+        found = schedule.run(self.peers, captured, params)
+        return [
+            Sharded(self.peers, parts.arrays, parts.owners, parts.chunks, leaf.type.numpy)
             for leaf, parts in zip(schedule.plan.roots, found, strict=True)
         ]
-        return [np.asarray(r) for r in results] if on_host else results
 
     def _sharded(self, value: DeviceArray) -> Sharded:
         if not isinstance(value, Sharded):
@@ -72,11 +73,16 @@ class SeveralExecutable:
             )
         return value
 
+    def _key(self, given: Sequence[Sharded], owners: Sequence[tuple[int, ...]], params: Params
+             ) -> Hashable:  # fmt: skip
+        """On what a schedule depends."""
+        return (tuple((g.chunks, o) for g, o in zip(given, owners, strict=True)),
+                *(params[k] for k in self.planned))  # fmt: skip
+
     def _schedule(self, given: Sequence[Sharded], params: Params) -> Schedule:
         ordinals = list(self.peers.ordinals)
         owners = [tuple(ordinals.index(d) for d in g.devices) for g in given]
-        key = (tuple((g.chunks, o) for g, o in zip(given, owners, strict=True)),
-               *(params[k] for k in self.planned))  # fmt: skip
+        key = self._key(given, owners, params)
         found = self.schedules.get(key)
         if found is None:
             shapes = [g.shape for g in given]
@@ -94,8 +100,27 @@ class SeveralExecutable:
     def replay(
         self, args: Sequence[DeviceArray], data: Sequence[DeviceArray], params: Params
     ) -> Callable[..., DeviceArray] | None:
-        """Calls are not repeated from a record of this program: its blocks are."""
-        return None
+        """For calls on arrays in parts, and numbers: their schedules are found without a look at
+        the program."""
+        if len(data) + len(params) != len(args) or any(type(d) is not Sharded for d in data):
+            return None
+        kinds, types = [type(a) for a in args], [d.dtype for d in data]
+        ordinals, single = self.peers.ordinals, len(self.program.roots) == 1
+
+        def again(*values: DeviceArray) -> DeviceArray:
+            if [type(v) for v in values] != kinds:
+                return None
+            given = [v for v in values if type(v) is Sharded]
+            if [g.dtype for g in given] != types or any(g.ordinals != ordinals for g in given):
+                return None
+            numbers = [v for v in values if type(v) is not Sharded]
+            schedule = self.schedules.get(self._key(given, [g.owners for g in given], numbers))
+            if schedule is None:
+                return None
+            found = self._run(schedule, given, numbers)
+            return found[0] if single else found
+
+        return again
 
 
 def remarks(program: TracedProgram, devices: int, memory: int) -> list[str]:

@@ -39,14 +39,18 @@ class Sharded:
         self, peers: Peers, parts: Sequence[DeviceArray], owners: Sequence[int], chunks: Chunks,
         dtype: DType,
     ) -> None:  # fmt: skip
-        """`owners`: the positions of the GPUs among `peers`."""
+        """`owners`: the positions of the GPUs among `peers`, whose numbers are `ordinals`."""
         self._peers, self.parts, self.owners = peers, tuple(parts), tuple(owners)
         self.chunks, self.dtype = chunks, dtype
         self.shape = tuple(map(sum, chunks))
 
     @property
     def devices(self) -> tuple[int, ...]:
-        return tuple(self._peers.ordinals[k] for k in self.owners)
+        return tuple(self.ordinals[k] for k in self.owners)
+
+    @property
+    def ordinals(self) -> Sequence[int]:
+        return self._peers.ordinals
 
     @property
     def boxes(self) -> tuple[Box, ...]:

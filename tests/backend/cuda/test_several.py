@@ -439,6 +439,37 @@ def test_other_programs_take_arrays_in_parts() -> None:
         assert (machine.devices[0].download(found) == a + 1).all()
 
 
+def test_calls_on_arrays_in_parts_are_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls like earlier ones do without a look at types and extents; all others are right."""
+    a, f = matrix((40, 8)), lambda u, k, n: (u * k + n, td.sum(u))
+    calls = [(a, 2.0, 3), (a + 1, -0.5, 4), (a[:5], 2.0, 3), (a[:1], 2.0, 3)]
+    calls += [(a.astype(np.float64), 2.0, 3), (a, 2, 3), (a, np.float32(2), 3), (a, 2.0, 1 << 40)]
+    calls += [(a, 2.0, True), (a, 1j, 3), (a[:0], 2.0, 3)]
+    with pretended(2):
+        g = td.jit(f, backend="cuda", devices=2)
+        on_cpu = td.jit(f, backend="native")
+        for _ in range(2):
+            for u, *numbers in calls:
+                for made in (g, on_cpu):
+                    found = [np.asarray(x) for x in made(td.shard(u, 2), *numbers)]
+                    for got, want in zip(found, on_one(f, u, *numbers), strict=True):
+                        assert got.dtype == want.dtype and got.shape == want.shape
+                        if made is g:
+                            assert got.tobytes() == want.tobytes()
+                        np.testing.assert_allclose(got, want, rtol=1e-5)
+        u, (want, _) = td.shard(a + 2, 2), on_one(f, a + 2, 0.25, 3)
+
+        def looked(*_: Any) -> Any:
+            raise AssertionError("a call that was not replayed")
+
+        monkeypatch.setattr("treadle.driver.jit.signature", looked)
+        found, total = g(u, 0.25, 3)
+        assert np.asarray(found).tobytes() == want.tobytes()
+        assert total.shape == ()
+        with pytest.raises(AssertionError):
+            g(u, 0.25, 5)
+
+
 @pytest.mark.long
 def test_the_conformance_suite_runs_on_several() -> None:
     """`TREADLE_TEST_DEVICES`: programs run in parts, and those without a rule are skipped."""
