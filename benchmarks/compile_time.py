@@ -347,7 +347,7 @@ def measured(name: str, backend: str, warm: bool) -> dict[str, Any]:
                 owner = getattr(owner, part)
             clock.wrap(owner, attribute, phase)
     clock.wrap(optimised, "run_passes", "passes")
-    clock.wrap(optimised, "_written", "key")
+    clock.wrap(optimised, "_encoded", "key")
     clock.wrap(optimised._Written, "read", "graph")
     clock.wrap(optimised._Written, "keep", "graph")
     clock.wrap(jit.Jit, "_trace", "trace")

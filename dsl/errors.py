@@ -69,11 +69,12 @@ def _owner(frame: FrameType) -> int:
     filename = frame.f_code.co_filename
     known = _owners.get(filename)
     if known is None:
-        real = os.path.realpath(filename)
+        inside = filename.startswith((*_INTERNAL, "<treadle"))
+        real = filename if inside else os.path.realpath(filename)
         known = _USER
         if (
-            real.startswith(_INTERNAL)
-            or filename.startswith("<treadle")
+            inside
+            or real.startswith(_INTERNAL)
             or (
                 os.path.basename(os.path.dirname(real)) == "treadle"
                 and real.endswith("__init__.py")

@@ -318,6 +318,11 @@ class KernelLaunch:
     def kernel(self) -> Kernel:
         return self._kernel()
 
+    @cached
+    def requires(self) -> Callable[[Slots, Params], tuple[Any, ...]]:
+        """The conditions under which the kernel is correct."""
+        return self.about.requires.function()
+
     @property
     def usual(self) -> KernelLaunch:
         """There is no other variant."""
@@ -461,9 +466,9 @@ def choices(launch: KernelLaunch | Choice, run: HostRun, values: Numbers
     assert run.tape is not None
     found: list[tuple[KernelLaunch, Extent]] = []
     before: Extent = 1  # whether no earlier variant is right
-    for variant, test in zip(variants, launch.conditions, strict=True):
+    for variant in variants:
         right = before
-        for one in run.evaluate(variant.about.requires, test):
+        for one in run.evaluate(variant.about.requires, variant.requires):
             if isinstance(one, Late):
                 right = run.tape.apply(InstructionKind.BITWISE_AND, right, one)
             elif not one:
@@ -494,10 +499,6 @@ class Choice:
         self.watched = [last.start + k for k, t in enumerate(last.types) if _TYPES[t].is_integer]
         self._last: tuple[list[Any] | None, KernelLaunch] = (None, variants[-1])
 
-    @cached
-    def conditions(self) -> list[Callable[[Slots, Params], tuple[Any, ...]]]:
-        return [v.about.requires.function() for v in self.variants]
-
     @property
     def usual(self) -> KernelLaunch:
         """The variant for most arrays; other variants are compiled at their first launch."""
@@ -513,7 +514,6 @@ class Choice:
         key = [values[k] for k in self.watched]
         known, launch = self._last
         if known != key:
-            right = (all(test(slots, params)) for test in self.conditions)
-            launch = next(v for v, r in zip(self.variants, right, strict=True) if r)
+            launch = next(v for v in self.variants if all(v.requires(slots, params)))
             self._last = key, launch
         return launch

@@ -1,12 +1,14 @@
-"""Host expressions (extents, scalar arguments, trip counts) compiled to plain Python.
+"""Host expressions (extents, scalar arguments, trip counts) evaluated, and compiled to Python.
 
-A program evaluates them at every call, so they become one generated function per step: integers
-as Python ints, which wrap where a value may leave its type (`dsl/analysis/bounds.py`), everything
-else through the primitives' NumPy implementations.
+Integers are Python ints, which wrap where a value may leave its type (`dsl/analysis/bounds.py`);
+everything else goes through the primitives' NumPy implementations.  Most programs evaluate them in
+their first calls only, which are replayed then, so they are data that is evaluated entry by entry.
+Where a program needs them at every call, they become one generated function per step.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
@@ -24,37 +26,47 @@ from treadle.skeletons.ir.hosted import Most, Reciprocal, Stride, reciprocal
 
 _TYPES = {t.name: t for t in ALL_TYPES}
 
-_COMPARISONS = {
-    "less": "({0} < {1})",
-    "less_equal": "({0} <= {1})",
-    "greater": "({0} > {1})",
-    "greater_equal": "({0} >= {1})",
-    "equal": "({0} == {1})",
-    "not_equal": "({0} != {1})",
+#: Arrays by slot, the numbers of parameters, or what is computed of them.
+Values = Sequence[Any]
+#: (arrays by slot, params) → values.
+Evaluator = Callable[[Values, Values], tuple[Any, ...]]
+#: A value and its type, if it is one number.
+_Typed = tuple[Any, ScalarType | None]
+
+_COMPARISONS: dict[str, tuple[str, Callable[..., int]]] = {
+    "less": ("({0} < {1})", operator.lt),
+    "less_equal": ("({0} <= {1})", operator.le),
+    "greater": ("({0} > {1})", operator.gt),
+    "greater_equal": ("({0} >= {1})", operator.ge),
+    "equal": ("({0} == {1})", operator.eq),
+    "not_equal": ("({0} != {1})", operator.ne),
 }
-#: Operations on integers and truth values, without wrapping.
-_FORMS = {
-    "add": "({0} + {1})",
-    "subtract": "({0} - {1})",
-    "multiply": "({0} * {1})",
-    "minimum": "({0} if {0} < {1} else {1})",
-    "maximum": "({0} if {0} > {1} else {1})",
-    "negative": "(-{0})",
-    "absolute": "abs({0})",
-    "floor_divide": "({0} // {1} if {1} else 0)",
-    "remainder": "({0} % {1} if {1} else 0)",
-    "select": "({1} if {0} else {2})",
-    "logical_and": "({0} and {1})",
-    "logical_or": "({0} or {1})",
-    "logical_xor": "({0} != {1})",
-    "logical_not": "(not {0})",
-    "bitwise_and": "({0} & {1})",
-    "bitwise_or": "({0} | {1})",
-    "bitwise_xor": "({0} ^ {1})",
-    "invert": "(~{0})",
-    "cast": "int({0})",
+#: Operations on integers and truth values, without wrapping: as text, and as a function.
+_FORMS: dict[str, tuple[str, Callable[..., int]]] = {
+    "add": ("({0} + {1})", operator.add),
+    "subtract": ("({0} - {1})", operator.sub),
+    "multiply": ("({0} * {1})", operator.mul),
+    "minimum": ("({0} if {0} < {1} else {1})", lambda a, b: a if a < b else b),
+    "maximum": ("({0} if {0} > {1} else {1})", lambda a, b: a if a > b else b),
+    "negative": ("(-{0})", operator.neg),
+    "absolute": ("abs({0})", abs),
+    "floor_divide": ("({0} // {1} if {1} else 0)", lambda a, b: a // b if b else 0),
+    "remainder": ("({0} % {1} if {1} else 0)", lambda a, b: a % b if b else 0),
+    "select": ("({1} if {0} else {2})", lambda p, a, b: a if p else b),
+    "logical_and": ("({0} and {1})", lambda a, b: a and b),
+    "logical_or": ("({0} or {1})", lambda a, b: a or b),
+    "logical_xor": ("({0} != {1})", operator.ne),
+    "logical_not": ("(not {0})", operator.not_),
+    "bitwise_and": ("({0} & {1})", operator.and_),
+    "bitwise_or": ("({0} | {1})", operator.or_),
+    "bitwise_xor": ("({0} ^ {1})", operator.xor),
+    "invert": ("(~{0})", operator.invert),
+    "cast": ("int({0})", int),
     **_COMPARISONS,
 }
+
+#: Calls of a function after which it is compiled, which takes as long as a hundred evaluations.
+OFTEN = 8
 
 
 @lru_cache(maxsize=256)
@@ -84,7 +96,7 @@ class Cell:
         return self.value
 
 
-def _most(function: Callable[..., tuple[Any, ...]], arrays: Sequence[Any], params: Sequence[Any],
+def _most(function: Callable[..., tuple[Any, ...]], arrays: Values, params: Values,
           slots: Sequence[int], counts: Sequence[int]) -> list[int]:  # fmt: skip
     """The largest values of a function's results over the counters in these slots; at least 0."""
     cells, found = [Cell(0) for _ in slots], list(arrays)
@@ -139,7 +151,7 @@ _OF_ARRAYS = ("extent", "stride", "read")
 
 
 class HostFunction(NamedTuple):
-    """Host expressions as plain data, which `function` compiles.
+    """Host expressions as plain data, which `function` evaluates or compiles.
 
     `entries` are lists of strings and numbers that refer to earlier ones by their position:
     `["extent", slot, axis]`, `["apply", "add", "int64", [0, 1]]`, …; `results` are positions.
@@ -172,9 +184,13 @@ class HostFunction(NamedTuple):
         ]  # fmt: skip
         return HostFunction(entries, self.results)
 
-    def function(self) -> Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]:
+    def function(self) -> Evaluator:
         """A function from (arrays by slot, params) to the values of the results: Python's ints and
         bools, NumPy's floats."""
+        return _Function(self)
+
+    def compiled(self) -> Evaluator:
+        """The same as generated code."""
         space: dict[str, Any] = {
             "_general": _general,
             "_stride": _stride,
@@ -190,8 +206,110 @@ class HostFunction(NamedTuple):
         body = "\n".join(writer.lines)
         source = f"def host(A, P):\n{body}\n    return ({results})\n"
         exec(_code_of(source), space)
-        made: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]] = space.pop("host")
+        made: Evaluator = space.pop("host")
         return made
+
+
+class _Function:
+    """A host function: evaluated entry by entry until it has been called often."""
+
+    __slots__ = ("calls", "host", "made")
+
+    def __init__(self, host: HostFunction) -> None:
+        self.host, self.calls = host, 0
+        self.made: Evaluator | None = None
+
+    def __call__(self, arrays: Values, params: Values) -> tuple[Any, ...]:
+        if self.made is not None:
+            return self.made(arrays, params)
+        self.calls += 1
+        if self.calls > OFTEN:
+            self.made = self.host.compiled()
+            return self.made(arrays, params)
+        return _Evaluation(arrays, params).of(self.host)
+
+
+class _Evaluation:
+    """The values of entries, one after the other."""
+
+    def __init__(self, arrays: Values, params: Values) -> None:
+        self.arrays, self.params = arrays, params
+        self.values: list[Any] = []
+        self.types: list[ScalarType | None] = []
+        self.inexact: set[int] = set()  # the entries of such types
+
+    def of(self, host: HostFunction) -> tuple[Any, ...]:
+        values, types = self.values, self.types
+        for kind, *fields in host.entries:
+            value, t = getattr(self, "_" + kind)(*fields)
+            if t is not None and t.is_inexact:
+                self.inexact.add(len(values))
+            values.append(value)
+            types.append(t)
+        return tuple([values[r] for r in host.results])
+
+    def _const(self, type_: str, data: str) -> _Typed:
+        t = _TYPES[type_]
+        value = _number_of(data, t)
+        return (value if t.is_inexact else value.item()), t
+
+    def _extent(self, slot: int, axis: int) -> _Typed:
+        return self.arrays[slot].shape[axis], int64
+
+    def _stride(self, slot: int, axis: int) -> _Typed:
+        return _stride(self.arrays[slot], axis), int64
+
+    def _reciprocal(self, divisor: int, part: str) -> _Typed:
+        return reciprocal(self.values[divisor], part), int32
+
+    def _most(self, data: Values, slots: Sequence[int], counts: Sequence[int]
+              ) -> _Typed:  # fmt: skip
+        function, times = HostFunction.of(data).function(), [self.values[c] for c in counts]
+        return _most(function, self.arrays, self.params, slots, times), None
+
+    def _param(self, number: int, type_: str) -> _Typed:
+        t = _TYPES[type_]
+        return _caster(t)(self.params[number]), t
+
+    def _read(self, slot: int, type_: str, at: Sequence[int]) -> _Typed:
+        array, t = self.arrays[slot], _TYPES[type_]
+        found = _element(array, [self.values[a] for a in at]) if at else array[()]
+        return _caster(t)(found), t
+
+    def _cond(self, predicate: int, then: Sequence[int], other: Sequence[int]) -> _Typed:
+        side = then if self.values[predicate] else other
+        return tuple([self.values[s] for s in side]), None
+
+    def _proj(self, of: int, which: int, type_: str) -> _Typed:
+        return self.values[of][which], _TYPES[type_]
+
+    def _apply(self, op: str, type_: str, arguments: Sequence[int], wrapping: bool = True
+               ) -> _Typed:  # fmt: skip
+        t, values = _TYPES[type_], self.values
+        args = [values[a] for a in arguments]
+        if op in _FORMS and not t.is_inexact and self.inexact.isdisjoint(arguments):
+            value = args[0] != 0 if t is bool_ and op == "cast" else _FORMS[op][1](*args)
+            if wrapping and not t.lowest <= value <= t.highest:
+                value = _wrapped(value, t.lowest, t.bits)
+            return value, t
+        if op in _COMPARISONS:
+            return bool(_COMPARISONS[op][1](*args)), t
+        types = [found for a in arguments if (found := self.types[a]) is not None]
+        return _general(TABLE[op], types, t, *args), t
+
+    def _bound(self, op: str, type_: str, arguments: Sequence[int]) -> _Typed:
+        return self._apply(op, type_, arguments, wrapping=False)
+
+
+def _number_of(data: str, t: ScalarType) -> np.generic:
+    """The number of a constant's entry."""
+    found: np.generic = np.frombuffer(bytes.fromhex(data), t.numpy)[0]
+    return found
+
+
+def _caster(t: ScalarType) -> type:
+    """What makes a host's value of a number of this type."""
+    return bool if t is bool_ else int if t.is_integer else t.numpy.type
 
 
 class _Writer:
@@ -240,7 +358,7 @@ class _Writer:
 
     def _const(self, type_: str, data: str) -> tuple[Any, ...]:
         t = _TYPES[type_]
-        (value,) = np.frombuffer(bytes.fromhex(data), t.numpy)
+        value = _number_of(data, t)
         if t.is_inexact:
             return self._captured(value), t
         return repr(value.item()), t, (int(value), int(value))
@@ -254,14 +372,15 @@ class _Writer:
     def _reciprocal(self, divisor: int, part: str) -> tuple[Any, ...]:
         return f"_reciprocal({self.names[divisor]}, {part!r})", int32
 
-    def _most(self, data: Sequence[Any], slots: Sequence[int], counts: Sequence[int]
+    def _most(self, data: Values, slots: Sequence[int], counts: Sequence[int]
               ) -> tuple[Any, ...]:  # fmt: skip
         function = self._captured(HostFunction.of(data).function())
         times = "".join(f"{self.names[c]}, " for c in counts)
         return f"_most({function}, A, P, {tuple(map(int, slots))}, ({times}))", None
 
     def _number(self, text: str, t: ScalarType) -> tuple[Any, ...]:
-        caster = "bool" if t == bool_ else "int" if t.is_integer else self._captured(t.numpy.type)
+        made = _caster(t)
+        caster = self._captured(made) if t.is_inexact else made.__name__
         return f"{caster}({text})", t
 
     def _param(self, number: int, type_: str) -> tuple[Any, ...]:
@@ -291,14 +410,14 @@ class _Writer:
             op, args, types = "not_equal", [*args, "0"], [*types, *types]
         if plain and op in _FORMS:
             ranges = [self.ranges[a] for a in arguments]
-            form: str = _FORMS[op]
+            form = _FORMS[op][0]
             if op in ("floor_divide", "remainder") and ranges[1][0] > 0:
                 form = form.split(" if")[0] + ")"
             if op == "cast" and types[0].is_integer:
                 form = "{0}"
             return form.format(*args), t, whole(t) if t == bool_ else exact(op, t, ranges)
         if op in _COMPARISONS:
-            return f"bool{_COMPARISONS[op].format(*args)}", t
+            return f"bool{_COMPARISONS[op][0].format(*args)}", t
         made = ", ".join(
             (self._captured(TABLE[op]), self._captured(tuple(types)), self._captured(t), *args)
         )
@@ -316,9 +435,7 @@ class HostCompiler:
     def __init__(self, slot: Callable[[Leaf], int], param_index: dict[Param, int]) -> None:
         self.slot, self.param_index = slot, param_index
 
-    def compile(
-        self, roots: Sequence[Expr]
-    ) -> Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]:
+    def compile(self, roots: Sequence[Expr]) -> Evaluator:
         """A function from (arrays by slot, params) to the values of `roots`."""
         return self.plan(roots).function()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 from pathlib import Path
 
@@ -15,21 +16,21 @@ _OTHERS = ("__pycache__", "blocks", "cuda", "dask", "gpu", "engines", "reference
 
 @functools.lru_cache(maxsize=1)
 def sources() -> str:
-    """treadle's version, and its files with their sizes and times: it may be a checkout that is
-    being edited."""
-    root = Path(__file__).parents[2]
+    """A hash of treadle's version, and of its files with their sizes and times: it may be a
+    checkout that is being edited."""
+    root = str(Path(__file__).parents[2])
     about = [VERSION]
     for package in _PACKAGES:
-        folders = [str(root / package)]
+        folders = [os.path.join(root, package)]
         while folders:
-            with os.scandir(folders.pop()) as entries:
-                found = sorted((entry.name, entry) for entry in entries)
-            for name, entry in found:
+            folder = folders.pop()
+            for name in sorted(os.listdir(folder)):
+                path = f"{folder}{os.sep}{name}"
                 if name.endswith((".py", ".ll")):
-                    about.append(f"{name} {stamp(entry.stat())}")
-                elif name not in _OTHERS and entry.is_dir():
-                    folders.append(entry.path)
-    return "\n".join(about)
+                    about.append(f"{name} {stamp(os.stat(path))}")
+                elif "." not in name and name not in _OTHERS and os.path.isdir(path):
+                    folders.append(path)
+    return hashlib.sha256("\n".join(about).encode()).hexdigest()
 
 
 def stamp(found: os.stat_result) -> str:

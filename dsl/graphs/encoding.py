@@ -7,7 +7,6 @@ Writing and reading are iterative and linear.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, is_dataclass, replace
@@ -215,10 +214,11 @@ def _refused(node: Node | None, what: str, hint: str) -> StorageError:
 
 def canonical(name: str, type_: ScalarType) -> ex.Var | None:
     """The variable of that name that equal graphs share, if the name is canonical."""
-    found = re.fullmatch(r"(result|left|right|outside)(\d{1,6})", name)
-    if found is None:
+    kind = name.rstrip("0123456789")
+    digits = name[len(kind) :]
+    if kind not in ("result", "left", "right", "outside") or not 0 < len(digits) <= 6:
         return None
-    kind, k = found[1], int(found[2])
+    k = int(digits)
     if kind == "outside":
         return coordinate(k)
     if kind == "result":

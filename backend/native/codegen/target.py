@@ -6,7 +6,6 @@ import functools
 import hashlib
 import platform
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from treadle.dsl.process import locks
 from treadle.dsl.process.environment import variable, warn_of
@@ -123,11 +122,7 @@ def _described() -> tuple[str, str]:
 def _last_cache() -> int:
     """The bytes of the largest cache; 32 MB if the system does not report it."""
     largest = 0
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        try:
-            text = path.read_text(encoding="utf-8").strip()
-        except OSError:
-            continue
+    for text in map(str.strip, machine.caches()):
         unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
         digits = text.rstrip("KM")
         largest = max(largest, int(digits) * unit if digits.isdigit() else 0)

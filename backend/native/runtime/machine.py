@@ -6,6 +6,7 @@ import functools
 import os
 import platform
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,6 +28,17 @@ def llvm() -> str:
 
 
 @functools.lru_cache(maxsize=1)
+def caches() -> list[str]:
+    """The sizes of the caches of the first core, as the system writes them."""
+    folder, found = "/sys/devices/system/cpu/cpu0/cache", list[str]()
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
+    for name in names:
+        with suppress(OSError), open(f"{folder}/{name}/size", encoding="utf-8") as file:
+            found.append(file.read())
+    return found
+
+
+@functools.lru_cache(maxsize=1)
 def processor() -> str:
     """The CPU with its features and caches."""
     about = [platform.machine(), sys.platform]
@@ -36,8 +48,7 @@ def processor() -> str:
         moving = ("cpu MHz", "bogomips", "BogoMIPS", "apicid", "initial apicid", "core id",
                   "processor", "physical id", "microcode")  # fmt: skip
         about += [line for line in first if not line.startswith(moving)]
-        for path in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")):
-            about.append(path.read_text(encoding="utf-8"))
+        about += caches()
     except OSError:
         about.append(platform.processor() or platform.platform())
     if hasattr(os, "confstr") and "CS_GNU_LIBC_VERSION" in os.confstr_names:
