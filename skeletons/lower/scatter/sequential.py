@@ -6,12 +6,20 @@ variable of the task.  Where an iteration reads what the one before it in the ro
 stays in a register, too: a load would wait for the store.  What several parts of an iteration test
 is tested once, around all that nobody needs otherwise: a processor goes on while a test waits for
 its data, but not while a value does.
+
+A loop that was made of several (`one_loop.py`) is several again, one for each value of the phase:
+
+    for each iteration:                 while phase is 0, 1 or 2:
+        if phase == 1: …          →         while phase == 1:
+        …                                       while what keeps the phase holds: …
+        if phase == 2: …                        …
+        …                                   while phase == 2: …
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from treadle.dsl import expr as ex
@@ -20,10 +28,10 @@ from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Leaf, Sequential
 from treadle.dsl.passes.one_loop import where_both
 from treadle.dsl.passes.waiting import last_comes_last
-from treadle.dsl.types import int64
+from treadle.dsl.types import bool_, int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Assign, Let, Load, Lowered, Store
+from ...ir.kernel import Assign, Let, Load, Lowered, Store, While
 from ...ir.linearize import Linearizer, zero
 from .. import tiling, transform
 from ..build import Builder, LoweringContext
@@ -34,6 +42,10 @@ from ..tiling import Tile
 def lower_sequential(node: Sequential, context: LoweringContext) -> Lowered:
     """One kernel."""
     return _Sequential(Builder(node, context), node).lower()
+
+
+#: A loop has a copy of what it does for at most as many values of a number.
+_MOST_PHASES = 16
 
 
 class _Part(NamedTuple):
@@ -47,6 +59,19 @@ class _Part(NamedTuple):
     @property
     def value(self) -> Expr:
         return self.used[0]
+
+
+class _Phase(NamedTuple):
+    """What an iteration does where a number of the state has one value, as `test` tells.
+
+    Where `stays` holds, which `before` computes, it does `inner` instead, and the phase lasts.
+    """
+
+    test: Expr
+    parts: list[_Part]
+    stays: ex.Var | None = None
+    before: Sequence[_Part] = ()
+    inner: Sequence[_Part] = ()
 
 
 class _Sequential:
@@ -68,7 +93,9 @@ class _Sequential:
         for write, read in enumerate(self.previous):
             if read is not None:
                 self.values[write] = last_comes_last((self.values[write],), (read,))[0]
-        self.parts = self._together(_under_tests(self._in_order()))
+        parts = self._in_order()
+        self.phases = self._phases(parts)
+        self.parts = [] if self.phases else self._arranged(parts)
 
     def lower(self) -> Lowered:
         builder, into, task = self.builder, self.builder.emitter(), ex.Var("task", int64)
@@ -85,6 +112,9 @@ class _Sequential:
 
     def _tile(self, into: Linearizer, tile: Tile) -> None:
         domain = self.node.domain
+        if self.phases:
+            self._in_phases(into, tile)
+            return
         with into.loop("i", *tile.rows) as i:
             first = (*tile.leading, i, tile.cols[0])[-len(domain) :]
             carried = [self._first(into, read, first, tile) for read in self.previous]
@@ -106,6 +136,34 @@ class _Sequential:
             with into.when_always(known):
                 self._parts(into, self.parts, carried, {})
 
+    def _in_phases(self, into: Linearizer, tile: Tile) -> None:
+        """The row as loops within a loop, one for each phase, as long as there is a phase."""
+        j = into.declare(at.integer(tile.cols[0]), "j")
+        before_end = at.less(j, tile.cols[1])
+        tests = [into.value(phase.test) for phase in self.phases]
+
+        def iteration(parts: Sequence[_Part]) -> None:
+            self._parts(into, parts, [None] * len(self.values), {})
+            into.append(Assign(j, at.add(j, 1)))
+
+        with into.body({ex.Index(0): j}) as bodies:
+            for phase, test in zip(self.phases, tests, strict=True):
+                with into.body() as body:
+                    if phase.stays is not None:
+                        with into.body() as before:
+                            self._parts(into, phase.before, [None] * len(self.values), {})
+                            stays = at.both(into.value(phase.stays), before_end)
+                            with into.body() as inner:
+                                iteration(phase.inner)
+                        into.append(While(tuple(before), stays, tuple(inner)))
+                        # Not where it stays no longer: what follows would wait for what that reads.
+                        with into.when(before_end):
+                            iteration(phase.parts)
+                    else:
+                        iteration(phase.parts)
+                into.append(While((), at.both(test, before_end), tuple(body)))
+        into.append(While((), at.both(before_end, at.either(*tests)), tuple(bodies)))
+
     def _in_order(self) -> list[_Part]:
         """The parts of an iteration."""
         parts = list[_Part]()
@@ -117,6 +175,58 @@ class _Sequential:
             used = (*self.target[write], self.values[write])
             parts.append(_Part(_tests(valid), used, write=write))
         return parts
+
+    def _phases(self, parts: Sequence[_Part]) -> list[_Phase]:
+        """The iterations for each value of a number of the state without which they do nothing."""
+        if len(self.node.domain) > 1 or any(read is not None for read in self.previous):
+            return []
+        every = ex.walk([e for part in parts for e in (*part.tests, *part.used)])
+        for k, leaf in enumerate(self.node.defaults):
+            tests = [e for e in every if isinstance(e, ex.Apply) and e.op.name == "equal"
+                     and e.args[0] is leaf.at() and isinstance(e.args[1], ex.Const)]  # fmt: skip
+            if not 1 < len(tests) <= _MOST_PHASES:
+                continue
+            others: dict[Expr, Expr] = dict.fromkeys(tests, ex.FALSE)
+            if all(part.name is not None for part in self._where(parts, k, others)):
+                return [self._phase(e, k, self._where(parts, k, {leaf.at(): e.args[1]}))
+                        for e in tests]  # fmt: skip
+        return []
+
+    def _phase(self, test: Expr, component: int, parts: list[_Part]) -> _Phase:
+        """A phase, with a loop of its own for the iterations that do not end it, if it has a test
+        for them."""
+        for k, part in enumerate(parts):
+            if part.name is None or part.name.type is not bool_ or part.tests:
+                continue
+            inner = self._where(parts, component, {part.name: ex.TRUE})
+            if not any(p.name is None and self.node.written[p.write] == component for p in inner):
+                before = _needed(parts[: k + 1], {part.name})
+                last = self._where(parts, component, {part.name: ex.FALSE})
+                return _Phase(test, self._arranged(last), part.name, before, self._arranged(inner))
+        return _Phase(test, self._arranged(parts))
+
+    def _where(self, parts: Sequence[_Part], component: int, known: Mapping[Expr, Expr]
+               ) -> list[_Part]:  # fmt: skip
+        """The parts of an iteration if this is known of a component where it begins."""
+        known, names = dict(known), dict[Expr, Expr]()
+        found = list[_Part]()
+        for part in parts:
+            memo = known | names
+            tests = [t for t in ex.rewrite(part.tests, _chosen, memo) if t is not ex.TRUE]
+            used = ex.rewrite(part.used, _chosen, memo)
+            if part.name is None:
+                if self.node.written[part.write] == component:
+                    known = {}
+            elif ex.FALSE in tests or used[0] is zero(part.name.type):
+                names[part.name] = zero(part.name.type)
+            elif not tests and isinstance(used[0], ex.Const):
+                names[part.name] = used[0]
+            if ex.FALSE not in tests and part.name not in names:
+                found.append(part._replace(tests=tuple(tests), used=used))
+        return _needed(found, set())
+
+    def _arranged(self, parts: Sequence[_Part]) -> list[_Part]:
+        return self._together(_under_tests(parts))
 
     def _together(self, parts: Sequence[_Part]) -> list[_Part]:
         """The parts in an order that has one after the other those with the same tests."""
@@ -227,6 +337,27 @@ class _Sequential:
             value = _kept(into, value, "value")
             into.append(Assign(carried, value))
         into.append(Store(self.outs[component], where, value))
+
+
+def _needed(parts: Sequence[_Part], needed: set[Expr]) -> list[_Part]:
+    """The writes, and the values of the names that they, or `needed`, need."""
+    kept = list[_Part]()
+    for part in reversed(parts):
+        if part.name is None or part.name in needed:
+            needed.update(ex.walk((*part.tests, *part.used)))
+            kept.append(part)
+    return kept[::-1]
+
+
+def _chosen(e: Expr) -> Expr:
+    """A side of a conditional whose test is known; what is not read for its value is not."""
+    while isinstance(e, ex.Apply) and e.op.name == "also":
+        e = e.args[0]
+    if isinstance(e, ex.Proj) and isinstance(cond := e.args[0], ex.Cond):
+        sides = {ex.TRUE: cond.then, ex.FALSE: cond.other}
+        if cond.args[0] in sides:
+            return sides[cond.args[0]][e.which]
+    return e
 
 
 def _tests(valid: Expr) -> tuple[Expr, ...]:

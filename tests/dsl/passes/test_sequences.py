@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -788,8 +789,10 @@ def graph(n: int) -> tuple[Any, Any]:
         (near_first, graph(1)),
         (insertions, (numbers[:40],)),
         (insertions, (numbers[:1],)),
+        (insertions, (np.arange(50)[::-1],)),  # inner loops in which a kernel ends
         (heaps, (numbers[:50],)),
         (heaps, (numbers[:1],)),
+        (heaps, (np.random.default_rng(1).random(120),)),
         (primes_three_deep, (40,)),
         (primes_three_deep, (3,)),
         (before_and_after, (np.arange(9), 30)),
@@ -806,6 +809,19 @@ def test_loops_as_long_as_their_iterations_decide(f: Any, args: tuple[Any, ...])
         assert all(np.array_equal(x, y) for x, y in parts)
     assert kinds(f, *args) == (1, 1)
     assert sum(kinds(f, *args, check=True)) > 1
+
+
+def test_inner_loops_are_loops_of_their_kernel() -> None:
+    def number_of_loops(f: Any, *args: Any) -> list[int]:
+        roots = td.jit(f, backend="native").lower(*args).roots
+        loops = [n for n in topological(roots) if isinstance(n, ArrayLoop)]
+        inner = [n for x in loops for n in topological(x.body) if isinstance(n, Sequential)]
+        kernels = [lower(n, LoweringContext(target=NATIVE)).kernels[0] for n in inner]
+        return [len(re.findall(r"^ *(?:while|loop)\b", str(k), re.M)) for k in kernels]
+
+    assert number_of_loops(near_first, *graph(60)) == [4]
+    assert number_of_loops(heaps, numbers[:50]) == [6]
+    assert number_of_loops(roots_of, np.arange(9), 3) == [0]
 
 
 def the_same_each_time(a: Any, n: Any) -> Any:
