@@ -58,7 +58,7 @@ from .deferred import (
     is_small,
     known_shape,
     making,
-    positions,
+    placed,
     shape,
     thread_state,
     value,
@@ -114,8 +114,10 @@ class CallCache:
                 key, read, numbers = family, varying, "all"
                 cached = self.known.get((now, key))
         if isinstance(cached, CachedCall) and cached.program is not None:
-            return cached.deferred(args, kwargs, read)
-        with busy() as required:
+            if cached.serves(read.data):
+                return cached.deferred(args, kwargs, read)
+            cached = False
+        with busy() as facts:
             before = thread_state.read
             result = compute(*(_data_for(args) if numbers == "all" else args), **kwargs)
             if now.check:
@@ -128,10 +130,10 @@ class CallCache:
                 found = self._first(numbers, result, args, kwargs)
             else:
                 found = self._second(cached, key, args, kwargs)
-            if found is not None and required:
-                placed = positions(read, required)
-                found.required = placed or ()
-                found = found if placed else None
+            if found is not None and facts:
+                known = placed(facts, read)
+                found.facts = known or ()
+                found = found if known else None
             self.known[now, key] = found or False
         if found:
             defer(found, arrays_of(result) or (), args, kwargs, read)

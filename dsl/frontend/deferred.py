@@ -21,7 +21,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, cast
 from weakref import ref
 
 import numpy as np
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     pass
 
 
+R = TypeVar("R")
 HostArray: TypeAlias = NDArray[np.generic]
 Number: TypeAlias = float | complex | np.generic
 #: Which arguments of calls are run-time numbers: floats and NumPy's scalars, or integers too.
@@ -67,14 +68,14 @@ _LETTERS = frozenset("?bBhHiIlLqQefdFD")
 
 
 class _State(threading.local):
-    """Whether an operation is being carried out, how often values of data have been read, what
-    it has required of data, if that is collected, and the arrays returned by the last calls."""
+    """Whether an operation is being carried out, how often values of data have been read, and the
+    arrays returned by the last calls."""
 
     busy = False
     read = 0
-    required: list[tuple[HostArray, Requirement]] | None = None
-    #: Whether data stands for other data, or has been looked at: nothing is required of it.
-    trusted = False
+    #: The facts that the operation has looked at, and those of data that stands for other data.
+    facts: list[Fact] | None = None
+    known: Iterator[Fact] | None = None
 
     def __init__(self) -> None:
         self.recent: deque[ref[Array]] = deque(maxlen=MOST_RECENT)
@@ -89,66 +90,71 @@ def values_are_read() -> None:
     thread_state.read += 1
 
 
-def host_data(array: Array) -> HostArray | None:
-    """The host data of an array that is an input, for an operation that looks at its values."""
-    node = array._leaves[0].node
-    if not isinstance(node, Input) or not isinstance(node.source, np.ndarray):
-        return None
-    values_are_read()
-    return node.source
+class Fact(NamedTuple):
+    """What a call has looked at: a function of data, which may raise the error of the call, and its
+    result."""
+
+    data: HostArray
+    of: Callable[[HostArray], object]
+    result: object
 
 
-class Requirement(NamedTuple):
-    """That integers are from `least` to `most`: `error` of one that is not."""
-
-    least: int
-    most: int
-    error: Callable[[int], TreadleError]
-
-    def check(self, data: HostArray) -> None:
-        """Raise the error for the first kind of outlier."""
-        if not data.size:
-            return
-        numbers = data
-        if self.least == 0 and data.dtype.kind == "i":  # negative ones are large: one pass
-            numbers = data.view(data.dtype.str.replace("i", "u"))
-        highest = int(numbers.max())
-        if highest > self.most:
-            raise self.error(int(data.max() if data.max() > self.most else data.min()))
-        if numbers is data and (lowest := int(data.min())) < self.least:
-            raise self.error(lowest)
-
-
-def require_integers(array: Array, required: Requirement) -> None:
-    """Require something of the elements of an array if they are data on the host.  Cached calls
-    require it again."""
+def fact(array: Array, of: Callable[[HostArray], R]) -> R | None:
+    """`of` the elements of an array if they are data on the host, else None.  A cached call serves
+    data of which it is the same; it looks at nothing else of it."""
     node = array._leaves[0].node
     source = node.source if isinstance(node, Input) else None
-    if isinstance(source, np.ndarray) and not thread_state.trusted:
-        required.check(source)
-        if thread_state.required is not None:
-            thread_state.required.append((source, required))
+    if not isinstance(source, np.ndarray):
+        return None
+    if thread_state.known is not None:
+        return cast("R", next(thread_state.known).result)
+    result = of(source)
+    if thread_state.facts is not None:
+        thread_state.facts.append(Fact(source, of, result))
+    return result
+
+
+def in_range(least: int, most: int, error: Callable[[int], TreadleError]
+             ) -> Callable[[HostArray], bool]:  # fmt: skip
+    """The fact that integers are from `least` to `most`; `error` of one that is not."""
+
+    def holds(data: HostArray) -> bool:
+        if not data.size:
+            return True
+        numbers = data
+        if least == 0 and data.dtype.kind == "i":  # negative ones are large: one pass
+            numbers = data.view(data.dtype.str.replace("i", "u"))
+        if int(numbers.max()) > most:
+            highest = int(data.max())
+            raise error(highest if highest > most else int(data.min()))
+        if numbers is data and (lowest := int(data.min())) < least:
+            raise error(lowest)
+        return True
+
+    return holds
 
 
 @contextmanager
-def trusting() -> Iterator[None]:
-    """While active, nothing is required of data."""
-    before, thread_state.trusted = thread_state.trusted, True
+def knowing(facts: Iterable[Fact]) -> Iterator[None]:
+    """While active, these are the facts, in the order in which they are looked at: of data that
+    stands for other data."""
+    before, thread_state.known = thread_state.known, iter(facts)
     try:
         yield
     finally:
-        thread_state.trusted = before
+        thread_state.known = before
 
 
 @contextmanager
-def busy() -> Iterator[list[tuple[HostArray, Requirement]]]:
-    """While active, an operation is being carried out; yields what it requires of data."""
-    before, required = thread_state.busy, thread_state.required
-    thread_state.busy, thread_state.required = True, []
+def busy() -> Iterator[list[Fact]]:
+    """While active, an operation is being carried out; yields the facts that it looks at."""
+    before, outer = thread_state.busy, thread_state.facts
+    facts: list[Fact] = []
+    thread_state.busy, thread_state.facts = True, facts
     try:
-        yield thread_state.required
+        yield facts
     finally:
-        thread_state.busy, thread_state.required = before, required
+        thread_state.busy, thread_state.facts = before, outer
 
 
 class CallProgram(Protocol):
@@ -174,12 +180,14 @@ class CachedCall:
         self.bytes = [None if s is None else math.prod(s) * a.itemsize
                       for s, a in zip(self.shapes, arrays, strict=True)]  # fmt: skip
         self.program: CallProgram | None = None
-        #: What is required of the integers in the data, by its position.
-        self.required: Sequence[tuple[int, Requirement]] = ()
+        #: What holds of the data: its position, the function, and the result.
+        self.facts: Sequence[tuple[int, Callable[[HostArray], object], object]] = ()
+
+    def serves(self, data: Sequence[HostArray]) -> bool:
+        """Whether the facts that hold of this data are the same."""
+        return all([of(data[position]) == result for position, of, result in self.facts])
 
     def deferred(self, args: Sequence[object], kwargs: Mapping[str, object], read: Reads) -> object:
-        for position, required in self.required:
-            required.check(read.data[position])
         call = DeferredCall(self, args, kwargs, read)
         recent = thread_state.recent
         if self.kind is Array:
@@ -340,10 +348,11 @@ def find_program(cached: CachedCall, args: Sequence[object], kwargs: Mapping[str
     numbers = [Scalar(_nth_number(k, *_type_of(v))) for k, v in enumerate(read.numbers)]
     before = thread_state.read
     try:
-        with trusting():
+        with busy() as facts:
             found = _Substituted(read, read.data, numbers).call(cached, args, kwargs, read)
+        with busy(), knowing(facts):
             other = _Substituted(read, others, numbers).call(cached, args, kwargs, read)
-    except TreadleError:
+    except (TreadleError, StopIteration):  # (of facts, for which other data cannot stand)
         return False
     except _ComputedMeanwhileError:
         return True
@@ -448,16 +457,17 @@ def _view_in(read: Reads | DeferredCall, source: HostArray) -> HostArray:
     return next(iter(same), next((v for _, v in found if v.shape == source.shape), found[0][1]))
 
 
-def positions(read: Reads, required: Iterable[tuple[HostArray, Requirement]]
-              ) -> list[tuple[int, Requirement]] | None:  # fmt: skip
-    """Requirements by the positions of the data in what a call reads; None if it is not there."""
+def placed(
+    facts: Iterable[Fact], read: Reads
+) -> list[tuple[int, Callable[[HostArray], object], object]] | None:
+    """Facts by the positions of their data in what a call reads; None if one is of other data."""
     found = []
-    for source, one in required:
+    for data, of, result in facts:
         at = [k for k, s in enumerate(read.sources)
-              if s is source or (_same_memory(s, source) and s.shape == source.shape)]  # fmt: skip
+              if s is data or (_same_memory(s, data) and s.shape == data.shape)]  # fmt: skip
         if not at:
             return None
-        found.append((at[0], one))
+        found.append((at[0], of, result))
     return found
 
 
@@ -738,7 +748,7 @@ def _results(call: DeferredCall) -> list[tuple[Leaf, ...]]:
             return a
         return use(view) if type(a) is Array else view
 
-    with busy(), outside(), standing_at(call.where), trusting():
+    with busy(), outside(), standing_at(call.where):
         return [a._leaves for a in call.cached.trace(call.args, call.kwargs, given)]
 
 

@@ -184,6 +184,51 @@ def test_indices_are_required_to_be_in_range_in_later_calls() -> None:
         td.bincount(k, v[:3], length=6)
 
 
+def test_facts_about_data_are_looked_at_in_later_calls() -> None:
+    x, up = RNG.random(20), np.array([0.1, 0.4, 0.7])
+    down, mixed = up[::-1].copy(), np.array([0.1, 0.7, 0.4])
+    for edges in (up, down):
+        for _ in range(4):
+            found = td.digitize(x, edges)
+        np.testing.assert_array_equal(found, np.digitize(x, edges))
+    assert is_deferred(td.digitize(x, up))
+    np.testing.assert_array_equal(td.digitize(x, down), np.digitize(x, down))
+    with pytest.raises(td.ShapeError, match="neither ascend nor descend"):
+        td.digitize(x, mixed)
+    for _ in range(4):
+        counts, edges = td.histogram(x, up)
+        shares = td.quantile(x, up)
+        sums = td.fold_seg(td.add, 0.0, x, np.array([5, 15]))
+    assert is_deferred(counts) and is_deferred(edges) and is_deferred(shares) and is_deferred(sums)
+    np.testing.assert_array_equal(edges, up)
+    np.testing.assert_array_equal(counts, np.histogram(x, up)[0])
+    np.testing.assert_allclose(td.quantile(x, down), np.quantile(x, down))
+    np.testing.assert_allclose(td.fold_seg(td.add, 0.0, x, np.array([2, 18])), [
+        x[:2].sum(), x[2:].sum()])  # fmt: skip
+    with pytest.raises(td.ShapeError, match="must not descend"):
+        td.histogram(x, mixed)
+    with pytest.raises(td.ShapeError, match="q must be"):
+        td.quantile(x, up + 0.5)
+    with pytest.raises(td.ShapeError, match="the negative length -2"):
+        td.fold_seg(td.add, 0.0, x, np.array([22, -2]))
+    with pytest.raises(td.ShapeError, match="sum to 19"):
+        td.fold_seg(td.add, 0.0, x, np.array([2, 17]))
+
+
+def test_facts_within_a_chain_that_is_cut() -> None:
+    """A loop of Python's, whose state is gathered and counted at indices that are data."""
+    n = 50
+    weights, state, expected = RNG.random(n), td.use(np.ones(n)), np.ones(n)
+    for step in range(60):
+        k = RNG.integers(0, n, n)
+        state = td.bincount(k, state, length=n)[k] * 0.5 + td.take(weights, k)
+        expected = np.bincount(k, expected, n)[k] * 0.5 + weights[k]
+        if step % 20 == 19:
+            np.testing.assert_allclose(state, expected, rtol=1e-12)
+    with pytest.raises(td.IndexOutOfBounds):
+        state[np.array([n])]
+
+
 def test_edges_that_descend_are_refused_in_later_calls() -> None:
     x, edges = RNG.random(5), np.array([0.0, 0.5, 1.0])
     for _ in range(4):
@@ -193,7 +238,7 @@ def test_edges_that_descend_are_refused_in_later_calls() -> None:
 
 
 def test_operations_look_at_host_data_in_one_way() -> None:
-    """`host_data` says that values have been read: such calls are not cached."""
+    """`fact` says what has been looked at: cached calls look at it again."""
     folder = Path(td.__file__).parent / "dsl" / "operations"
     reading = [
         f"{path.name}:{node.lineno}"

@@ -15,7 +15,7 @@ from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike
 from ...array import Array, generated, map_over
 from ...errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
 from ...expr import Const, Index, constant
-from ...frontend.deferred import Requirement, host_data, require_integers
+from ...frontend.deferred import HostArray, fact, in_range
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
 from ...frontend.tracing import call_scalar_function, check_result, forbid_nesting
@@ -237,7 +237,7 @@ def bincount(
     extent = apply_primitive("maximum", [needed, asked])
     promised = None if length is None else extent_now(extent)
     if promised is not None:
-        require_integers(given, Requirement(0, promised - 1, partial(_no_bin, promised)))
+        fact(given, in_range(0, promised - 1, partial(_no_bin, promised)))
     if weights is None:
         source = fill(values.shape, Scalar(constant(1)))
         kind = types.int64
@@ -392,11 +392,9 @@ def histogram(
                 "histogram: edges must be of rank 1.",
                 hint="Give a number of bins, or their edges in ascending order.",
             )
-        given = host_data(edges)
-        if given is not None and np.any(np.greater(given[:-1], given[1:])):
-            raise ShapeError(
-                "histogram: the edges must not descend.", hint="Sort them: bins=np.sort(edges)."
-            )
+        fact(edges, _require_ascending)
+        # (A copy: cached calls return arrays of their own.)
+        edges = map_over(edges, (Index(0),), edges._shape, "histogram", ())
         extent = Scalar(apply_primitive("subtract", [edges._shape[0], constant(1)]))
 
         def searched_bin(i: Any) -> Any:
@@ -433,6 +431,14 @@ def histogram(
     )  # integers may overflow
     widths = cast(sides[1:] - sides[:-1], types.float64)
     return counted / widths / sum_(counted), edges
+
+
+def _require_ascending(edges: HostArray) -> bool:
+    if np.any(np.greater(edges[:-1], edges[1:])):
+        raise ShapeError(
+            "histogram: the edges must not descend.", hint="Sort them: bins=np.sort(edges)."
+        )
+    return True
 
 
 def _widest(type_: types.ScalarType) -> types.ScalarType:

@@ -12,7 +12,7 @@ from ...analysis.short_extents import extent_now
 from ...array import Array
 from ...errors import IndexOutOfBounds, ShapeError, TracingError
 from ...expr import Apply, Const, Expr, Extent, Param, Read, Var, constant, substitute, walk
-from ...frontend.deferred import Requirement, require_integers
+from ...frontend.deferred import fact, in_range
 from ...graph import Check, Shape
 from ...scalar import Scalar, apply_primitive, as_count
 from ...shapes import on_host, require
@@ -214,7 +214,7 @@ def require_in_range(indices: Array, n: Expr, axis: int, operation: str,
             else "The axis has no elements.",
         )
 
-    require_integers(indices, Requirement(least, extent - 1, error))
+    fact(indices, in_range(least, extent - 1, error))
 
 
 def known_before(e: Expr) -> bool:

@@ -12,7 +12,7 @@ from ...annotations import ArrayLike, AxisLike, Value
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError
 from ...expr import constant
-from ...frontend.deferred import host_data, values_are_read
+from ...frontend.deferred import HostArray, fact
 from ...frontend.sources import as_array
 from ...scalar import Scalar
 from ...shapes import require
@@ -158,19 +158,22 @@ def _quantile(a: ArrayLike, q: ArrayLike | Sequence[float], axis: AxisLike | Non
             f"{operation}: no method {method!r}.", hint=f"Choose of {', '.join(_METHODS)}."
         )
     numbers = q if isinstance(q, list | tuple) else [q]
-    if any(isinstance(n, np.ndarray) for n in numbers):
-        values_are_read()
-    if all(isinstance(n, int | float | np.number | np.ndarray) for n in numbers) and not all(
+    if all(isinstance(n, int | float | np.number) for n in numbers) and not all(
         np.all((n >= 0) & (n <= whole)) for n in map(np.asarray, numbers)
     ):
         raise _no_share(operation, whole, q)
     array, parts = as_array(a, operation), as_array(list(numbers) if q is numbers else q, operation)
     require_real(array, operation)
-    given = host_data(parts) if isinstance(q, Array) else None
-    if given is not None and np.any(np.less(given, 0) | np.greater(given, whole)):
-        raise _no_share(operation, whole, given)
     if parts.types[0].is_complex:
         raise DTypeError(f"{operation}: q is a real number.", hint="Write q=0.5, or td.real(q).")
+
+    def are_shares(data: HostArray) -> bool:
+        if not np.all(np.greater_equal(data, 0) & np.less_equal(data, whole)):
+            raise _no_share(operation, whole, data)
+        return True
+
+    if numbers is not q or any(isinstance(n, np.ndarray) for n in numbers):
+        fact(parts, are_shares)
     shares = parts.astype(float) / whole
     exact = array.types[0].is_integer and method in ("lower", "higher", "nearest")
     axes = normalise_axes(axis, array.ndim, operation)

@@ -12,7 +12,7 @@ from ...annotations import ArrayLike, Element
 from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...expr import constant
-from ...frontend.deferred import host_data, values_are_read
+from ...frontend.deferred import HostArray, fact, values_are_read
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting, is_tracing_program
 from ...scalar import apply_primitive
@@ -112,10 +112,10 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     require_real(edges, "digitize")
     require_real(as_array(x, "digitize"), "digitize")
     constant_edges = isinstance(bins, list | tuple) or not is_tracing_program()
-    given = host_data(edges) if edges.ndim == 1 and constant_edges else None
+    ascend = fact(edges, _ascend) if edges.ndim == 1 and constant_edges else None
     side: Literal["left", "right"] = "left" if right else "right"
     n = edges.shape[0] if edges.ndim == 1 else 1
-    if given is None and edges.ndim == 1:
+    if ascend is None and edges.ndim == 1:
 
         def falls() -> Element:
             first, last = edges[0], edges[n - 1]
@@ -126,12 +126,19 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
         place = searchsorted(as_array(compute(ascending), "digitize"), x, side)
         found: Array = where(turned, n - place, place)
         return found
-    if given is None or not np.any(np.less(given[1:], given[:-1])):
+    if ascend is None or ascend:
         return searchsorted(edges, x, side)
-    if np.any(np.greater(given[1:], given[:-1])):
+    return edges.shape[0] - searchsorted(edges[::-1], x, side)
+
+
+def _ascend(edges: HostArray) -> bool:
+    """Whether edges ascend; else they descend."""
+    if not np.any(np.less(edges[1:], edges[:-1])):
+        return True
+    if np.any(np.greater(edges[1:], edges[:-1])):
         raise ShapeError("digitize: the edges neither ascend nor descend.",
                          hint="Sort them: bins=np.sort(edges).")  # fmt: skip
-    return edges.shape[0] - searchsorted(edges[::-1], x, side)
+    return False
 
 
 @operation

@@ -12,7 +12,7 @@ from ...annotations import ArrayLike, Element, Function, ScheduleLike
 from ...array import Array, generated
 from ...errors import ShapeError, user_location
 from ...expr import Cond, Const, Expr, Index, Proj, Read, constant
-from ...frontend.deferred import host_data
+from ...frontend.deferred import HostArray, fact
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
 from ...graph import Check, Combine, Fold, FoldSeg, Generate, Label, Leaf, Permute, known
@@ -81,18 +81,19 @@ def segment_offsets(lengths: ArrayLike, extent: Expr, operation: str) -> tuple[L
             hint="Every element belongs to one segment: the lengths must add up to the extent.",
         ),
     )
-    source = host_data(array)
-    if source is not None:
-        data = np.asarray(source)
-        have = known(extent)
+    have = known(extent)
+    negative, other = ((check.message, check.hint) for check in checks)
+
+    def fit(data: HostArray) -> bool:
         if np.less(data, 0).any():
-            raise ShapeError(checks[0].message.format(left=int(data.min())), hint=checks[0].hint)
+            raise ShapeError(negative[0].format(left=int(data.min())), hint=negative[1])
         small = not data.size or int(data.max()) * data.size < 1 << 63
         sum_ = int(data.sum(dtype=np.int64 if small else object))
         if have is not None and sum_ != int(have):
-            raise ShapeError(
-                checks[1].message.format(left=sum_, right=int(have)), hint=checks[1].hint
-            )
+            raise ShapeError(other[0].format(left=sum_, right=int(have)), hint=other[1])
+        return True
+
+    fact(array, fit)
     index = apply_primitive("maximum", [offsets._element((Index(0),))[0], constant(0)])
     lengths_node = Generate(
         offsets._shape,
@@ -162,9 +163,13 @@ def _fold_seg(
     if not init:
         smallest = _of_lengths(simple_combine("minimum", int64), 1, lengths64)
         text = f"{operation}: a segment is empty (length {{left}}) and there is no initial value."
-        source = host_data(as_array(lengths))
-        if source is not None and (source == 0).any():
-            raise ShapeError(text.format(left=0), hint="td.fold_seg(f, init, …) gives init.")
+
+        def none_is_empty(data: HostArray) -> bool:
+            if (data == 0).any():
+                raise ShapeError(text.format(left=0), hint="td.fold_seg(f, init, …) gives init.")
+            return True
+
+        fact(as_array(lengths), none_is_empty)
         checks = (Check(smallest, constant(1), text, relation=">=", where=where),)
     start = (
         fit_to(init[0], array.structure, array.types, "the initial value", operation)
