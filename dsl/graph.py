@@ -42,10 +42,10 @@ from .simplify import apply
 from .types import ScalarType
 
 __all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Compact", "Fold", "FoldSeg",
-           "Generate", "Input", "Label", "Leaf", "Library", "Matmul", "Memory", "Node", "Output",
-           "Permute", "Recurrence", "Scan", "Scope", "Sequential", "Shape", "StoringFold",
-           "canonical_combine", "indices", "inner_inputs", "is_identity_read", "known",
-           "latest_held", "result_variables", "topological"]  # fmt: skip
+           "FoldedMatmul", "Generate", "Input", "Label", "Leaf", "Library", "Matmul", "Memory",
+           "Node", "Output", "Permute", "Recurrence", "Scan", "Scope", "Sequential", "Shape",
+           "StoringFold", "canonical_combine", "indices", "inner_inputs", "is_identity_read",
+           "known", "latest_held", "result_variables", "topological"]  # fmt: skip
 
 
 class Input(Node):
@@ -578,6 +578,59 @@ class Matmul(Node):
 
     def bodies(self) -> tuple[Expr, ...]:
         return (self.k, self.left, self.right, *self.epilogue)
+
+
+class FoldedMatmul(Matmul):
+    """A matrix product, and a fold along its rows, as passes make it of a `Matmul` and a `Fold`:
+    `elements` over Index(batch…, i, j), of `result` and other arrays, are folded over j, into an
+    array of which axis k is axis `order[k]` of (batch…, i).
+
+    The components are those of the fold, then those of the product: none if only the fold is used.
+    """
+
+    elements: tuple[Expr, ...] = field(factory=lambda values: ())
+    combine: Combine = field(factory=lambda values: Combine((), (), ()))
+    init: tuple[Expr, ...] | None = field(factory=lambda values: None)
+    results: tuple[Var, ...] = field(factory=lambda values: result_variables(values["elements"]))
+    finish: tuple[Expr, ...] = field(factory=lambda values: values["results"])
+    order: tuple[int, ...] = field(factory=lambda values: (*range(len(values["batch"]) + 1),))
+
+    computed = (*Matmul.computed, "elements", "finish")  # type: ignore[assignment]
+
+    @property
+    def outer(self) -> Shape:
+        """The shape of what is folded."""
+        rows = (*self.batch, self.m)
+        return tuple(rows[k] for k in self.order)
+
+    def _outputs(self) -> tuple[Output, ...]:
+        return (*(Output(self.outer, e.type) for e in self.finish), *super()._outputs())
+
+    def scopes(self) -> Iterator[Scope]:
+        yield from super().scopes()
+        yield Scope("what is folded", self.elements, len(self.batch) + 2, (self.result,))
+        yield Scope("the results", self.finish, len(self.outer), self.results)
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return (*super().host_expressions(), *(self.init or ()))
+
+    def bodies(self) -> tuple[Expr, ...]:
+        folded = (*self.elements, *(self.init or ()), *self.combine.results, *self.finish)
+        return (*super().bodies(), *folded)
+
+    def fold(self, elements: tuple[Expr, ...]) -> Fold:
+        """The fold alone, of elements over Index(outer axes…, j)."""
+        return Fold(self.outer, (self.n,), elements, self.combine, self.init, self.results,
+                    self.finish, label=self.label, where=self.where)  # fmt: skip
+
+    def apart(self) -> tuple[Matmul, Fold]:
+        """The two nodes that compute the same."""
+        product = Matmul(self.batch, self.m, self.n, self.k, self.left, self.right, self.options,
+                         self.result, label=self.label, where=self.where)  # fmt: skip
+        place: dict[Expr, Expr] = {Index(a): Index(k) for k, a in enumerate(self.order)}
+        at = substitute(indices(len(self.order) + 1), place)
+        elements = substitute(self.elements, {**place, self.result: Read(product, 0, at)})
+        return product, self.fold(elements)
 
 
 class Library(Node):

@@ -154,13 +154,18 @@ NODES: dict[str, type[Node]] = {}
 
 @dataclass_transform(field_specifiers=(field, dataclass_field))
 class _NodeType(type):
-    """Turns the annotated attributes of a class into the fields of its nodes, in order."""
+    """Turns the annotated attributes of a class into the fields of its nodes, in order, after those
+    of the class that it extends."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _NodeType:
         if "__slots__" not in namespace:
             own = tuple(namespace.get("__annotations__", ()))
-            namespace["factories"] = {f: namespace.pop(f) for f in own if f in namespace}
-            namespace["__slots__"] = namespace["fields"] = own
+            made = {f: namespace.pop(f) for f in own if f in namespace}
+            for base in bases:
+                made = {**getattr(base, "factories", {}), **made}
+            inherited = (f for base in bases for f in getattr(base, "fields", ()))
+            namespace["factories"], namespace["fields"] = made, (*inherited, *own)
+            namespace["__slots__"] = own
         return super().__new__(mcls, name, bases, namespace)
 
 

@@ -100,9 +100,10 @@ def engine_kernels(program: TracedProgram, arch: str) -> dict[Matmul, Any]:
 def _engines(products: list[tuple[Matmul, Any]], arch: str) -> str:
     """The kernel of the first product; for the others, the definitions that differ."""
     text = ""
-    for node, (code, *_) in products:
+    for node, (code, before, _) in products:
         if code is None:
-            text += f"// {node.label}: the product between is the library's\n"
+            if not any(isinstance(n, Matmul) for n in before):
+                text += f"// {node.label}: the product between is the library's\n"
             continue
         made = one_file(code)
         remark = "\n".join(f"// {line}" for line in describe(node))

@@ -146,6 +146,9 @@ class Evaluator:
                 return self.recurrence(node)
             case graph.Permute():
                 return self.permute(node)
+            case graph.FoldedMatmul():
+                product, fold = node.apart()
+                return (*self.node(fold), *self.node(product)[: len(node.epilogue)])
             case graph.Matmul():
                 return self.matmul(node)
             case graph.Library():

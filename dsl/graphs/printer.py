@@ -134,7 +134,15 @@ def show_node(node: graph.Node) -> str:
             )
             return f"{head} for each of ({many(node.domain)}):{lets} {writes}"
         case graph.Matmul():
-            return f"{head} {show(node.left)} @ {show(node.right)}{_epilogue(node)}"
+            folded = ""
+            if isinstance(node, graph.FoldedMatmul):
+                at = many([Index(k) for k in node.order])
+                start = "" if node.init is None else f" from {many(node.init)}"
+                folded = (
+                    f" folding {many(node.elements)} by {many(node.combine.results)}{start} "
+                    f"then {many(node.finish)} at {at}"
+                )
+            return f"{head} {show(node.left)} @ {show(node.right)}{_epilogue(node)}{folded}"
         case graph.ArrayLoop():
             init, body = ", ".join(map(_leaf, node.init)), ", ".join(map(_leaf, node.body))
             return f"{head} from {init} body {body}"

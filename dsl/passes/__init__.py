@@ -27,6 +27,7 @@ from .epilogues import fuse_epilogues
 from .extents import unify_extents
 from .flattened import split_flattened
 from .fma import form_fma
+from .folded_products import fold_products
 from .guard import guard_reads
 from .halves import widen_halves
 from .horizontal import fuse_arguments, fuse_horizontal, fuse_shared
@@ -96,6 +97,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("recognise_sequence", recognise_sequence),  # loops that write one element
     ("guard_reads", guard_reads),  # where(p, a[i - 1], x) reads only where p
     ("pin_order", pin_order),  # deterministic=True where it has an effect
+    ("fold_products", fold_products),  # y = (x − c) @ a and Σ_j f(y)[i, j] in one pass
     ("store_in_folds", store_in_folds),  # g = f(x) and Σ g in one pass
 )
 

@@ -29,7 +29,7 @@ def store_in_folds(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     if not (gpu or context.target.cores) or context.settings.check or context.in_parts:
         return found
     while (pair := _pair(found, gpu)) is not None:
-        found = _merged(found, *pair, context)
+        found = merged(found, *pair, context)
     return found
 
 
@@ -42,12 +42,12 @@ def _pair(roots: Sequence[Leaf], columns: bool) -> tuple[Generate, Fold, Storing
     folds = [n for n in nodes if _is_sum(n, columns)] if arrays else []
     for fold in folds:
         assert isinstance(fold, Fold)
-        needed = _needed(roots, order, fold)
+        used = needed(roots, order, fold)
         for array in arrays:
             assert isinstance(array, Generate)
-            stored = [k for k, leaf in enumerate(array.leaves) if leaf in needed]
+            stored = [k for k, leaf in enumerate(array.leaves) if leaf in used]
             made = _together(array, fold, stored) if stored else None
-            if made is not None and not _between(array, fold):
+            if made is not None and not between(array, fold):
                 return array, fold, made
     return None
 
@@ -141,13 +141,13 @@ def _shared(array: Generate, fold: Fold) -> bool:
     return bool(set.intersection(*found))
 
 
-def _between(array: Node, fold: Node) -> bool:
+def between(array: Node, fold: Node) -> bool:
     """Whether one needs the other, apart from elements of the array that the sum reads."""
     before = {n for leaf in _used(fold) if leaf.node is not array for n in topological((leaf,))}
     return array in before or fold in set(topological(array.leaves))
 
 
-def _needed(roots: Sequence[Leaf], order: Sequence[Node], fold: Fold) -> set[Leaf]:
+def needed(roots: Sequence[Leaf], order: Sequence[Node], fold: Fold) -> set[Leaf]:
     """What is a result, or what others than the fold use."""
     return {*roots, *(leaf for n in order if n is not fold for leaf in _used(n))}
 
@@ -157,11 +157,11 @@ def _used(node: Node) -> Iterator[Leaf]:
     yield from node.inside()
 
 
-def _merged(roots: Sequence[Leaf], array: Generate, fold: Fold, made: StoringFold, context: Context
-            ) -> list[Leaf]:  # fmt: skip
+def merged(roots: Sequence[Leaf], array: Node, fold: Fold, made: Node, context: Context
+           ) -> list[Leaf]:  # fmt: skip
     """The graph with both nodes as one, which comes before everything that needs either."""
     order = list(topological(roots))
-    needed = _needed(roots, order, fold)
+    kept = needed(roots, order, fold)
     late: set[Node] = {array, fold}
     for node in order:
         if any(leaf.node in late for leaf in _used(node)):
@@ -177,7 +177,7 @@ def _merged(roots: Sequence[Leaf], array: Generate, fold: Fold, made: StoringFol
     new = builder.node(made)
     number = iter(range(len(new.outputs)))
     for leaf in (*fold.leaves, *array.leaves):
-        if leaf.node is fold or leaf in needed:
+        if leaf.node is fold or leaf in kept:
             builder.leaves[leaf] = Leaf(new, next(number))
     for node in order:
         if node in late and node is not array and node is not fold:

@@ -53,9 +53,8 @@ class Uses:
     reads: dict[tuple[Node, ex.Read], float] = field(default_factory=dict)
     by_matmul: bool = False
     by_view: bool = False  # by a matrix product through a view, and by others
-    products: frozenset[graph.Matmul] | None = (
-        None  # the readers, directly or through views, if all are
-    )
+    products: frozenset[graph.Matmul] = frozenset()  # readers, directly or through views
+    by_products: bool = False  # all readers are products
     by_stencil: bool = False
     by_other_region: bool = False
     times: float = 0.0  # evaluations of an element, were it inlined
@@ -100,6 +99,7 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
         bodies = node.per_element() + (combine.results if combine is not None else ())
         bodies += node.start if isinstance(node, graph.Recurrence) else ()
         bodies += node.epilogue if isinstance(node, graph.Matmul) else ()
+        bodies += (*node.elements, *node.finish) if isinstance(node, graph.FoldedMatmul) else ()
         loops = counters(bodies)
         for e in ex.walk(bodies, reads):
             if not isinstance(e, ex.Read):
@@ -127,12 +127,12 @@ def _look_through_views(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
         views = [r for r in readers if isinstance(r, graph.Generate) and cost.is_view(r.elements)]
         if len(readers) > 1:
             use.by_view = any(r in uses and (uses[r].by_matmul or uses[r].by_view) for r in views)
-        through = [uses[r].products if cost.is_affine_view(r.elements) and not r.label.ordered
-                   else None for r in views if r in uses]  # fmt: skip
+        through = [uses[r] for r in views if r in uses and cost.is_affine_view(r.elements)
+                   and not r.label.ordered]  # fmt: skip
         products = {r for r in readers if isinstance(r, graph.Matmul)}
-        if use.whole is None and len(products) + len(through) == len(readers):
-            found = [p for p in through if p is not None]
-            use.products = frozenset(products.union(*found)) if len(found) == len(through) else None
+        use.products = frozenset(products.union(*(u.products for u in through)))
+        use.by_products = use.whole is None and all(u.by_products for u in through)
+        use.by_products &= len(products) + len(through) == len(readers)
 
 
 def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
@@ -211,15 +211,19 @@ def checked_by_data(node: Node) -> bool:
     )
 
 
-def _why_not_loaded(node: graph.Generate, use: Uses, body: tuple[Expr, ...], loads: frozenset[str]
-                    ) -> str | None:  # fmt: skip
+def _why_not_loaded(node: graph.Generate, use: Uses, body: tuple[Expr, ...], loads: frozenset[str],
+                    full: str | None) -> str | None:  # fmt: skip
     """None where a product computes elements while it loads them, on a backend that does so for
     `loads`: those that nothing else reads, once for each of its operands; what was broadcast, for
-    several products."""
-    if use.products is None or use.by_other_region:
+    several products, and for others that compute it with less than a round trip through memory."""
+    if not use.products or use.by_other_region:
         return "a matrix product reads every element many times"
     batched = all(p.batch for p in use.products)
-    alone = len({reader for reader, _ in use.reads}) == 1 and use.by_matmul
+    alone = use.by_products and use.by_matmul and len({reader for reader, _ in use.reads}) == 1
+    others = sum(n for (reader, _), n in use.reads.items() if not isinstance(reader, graph.Matmul))
+    again = (cost.operations(body) + 2 * cost.loads(body)) * others
+    if not use.by_products and (full is not None or again > cost.ROUND_TRIP):
+        return "a matrix product reads every element many times"
     types = (operands.BATCHED if batched else operands.ENGINES) if alone else frozenset()
     if batched and operands.is_broadcast(body, len(node.shape)):
         types |= operands.BROADCAST
@@ -271,8 +275,8 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
                 f"{cost.ROUND_TRIP:.0f}"
             )
     if use.by_matmul and not (view and cost.is_affine_view(body)):
-        return _why_not_loaded(node, use, body, loads)
-    if use.products and not view and _why_not_loaded(node, use, body, loads) is None:
+        return _why_not_loaded(node, use, body, loads, full)
+    if use.products and not view and _why_not_loaded(node, use, body, loads, full) is None:
         return None
     if not view and (axes := row_axes(body, node.shape)) is not None:
         if not all(reads_rows(reader, e, axes) for reader, e in use.reads):

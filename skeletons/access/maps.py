@@ -92,7 +92,8 @@ def read_bodies(node: Node) -> tuple[Expr, ...]:
         rank = len(node.batch) + 2
         left = ex.substitute((node.left,), {ex.Index(rank - 1): ex.Index(rank)})
         right = ex.substitute((node.right,), {ex.Index(rank - 2): ex.Index(rank)})
-        return (*left, *right, *node.epilogue)
+        folded = node.elements if isinstance(node, graph.FoldedMatmul) else ()
+        return (*left, *right, *node.epilogue, *folded)
     if isinstance(node, graph.Permute):
         own = (node.valid, *node.target, *node.values)
     else:

@@ -18,27 +18,29 @@ Tensor cores multiply float64, eight elements of k at a time.  Few products over
 are cut along it: each block sums a part, and another kernel adds the parts in order.
 
 Rows and columns beyond the matrix repeat its last ones and are not stored; only the last step tests
-the end of the inner axis.
+the end of the inner axis.  Of a `FoldedMatmul`, rows are folded where they are stored
+(`folded_gpu.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import Apply, Expr, Index, Read, Var, constant, primitive, walk
-from treadle.dsl.graph import Matmul
+from treadle.dsl.graph import FoldedMatmul, Matmul
 from treadle.dsl.types import ScalarType, float64
 
 from ..ir import arithmetic as at, kernel as ir
 from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder, LoweringContext, element_cost
-from ..lower.combining import put
+from ..lower.combining import put, store_group
 from ..lower.gpu import common
 from ..lower.gpu.orders import BlockVisits, Visits
 from .elements import resolved, small_sizes
+from .folded_gpu import FoldedRows
 from .scalars import add_product, sum_type
 from .small import MANY, on_gpu, on_tensor_cores, staged
 from .small_gpu import CHEAP, Side, SmallProducts
@@ -100,14 +102,26 @@ def tiles(t: ScalarType) -> Sequence[Tile]:
     return TENSOR if t == float64 else TILES[t.bytes]
 
 
+def parts_along(batch: Sequence[Expr], size: Sequence[Expr]) -> tuple[Expr, Expr]:
+    """The elements of k that a block adds of (m, k) by (k, n) products on tensor cores, and into
+    how many parts k is cut thereby; host expressions."""
+    (m, k, n), deep = size, TENSOR[0].depth
+    cut = at.product((*batch, at.ceil_div(m, CUT), at.ceil_div(n, CUT)))
+    wanted = at.minimum(at.floor_divide(constant(PARTS), at.maximum(cut, 1)),
+                        at.floor_divide(k, LONG))  # fmt: skip
+    steps = at.ceil_div(k, at.multiply(at.maximum(wanted, 1), deep))
+    length = at.multiply(at.maximum(steps, 1), deep)
+    return length, at.maximum(at.ceil_div(k, length), 1)
+
+
 def lower_matmul(node: Matmul, context: LoweringContext) -> ir.Lowered:
     """One kernel, with fallbacks to smaller blocks."""
     builder = Builder(node, context)
-    small = _small_kernel(builder, node)
+    small = None if isinstance(node, FoldedMatmul) else _small_kernel(builder, node)
     if small is not None:
         return builder.lowered(small)
-    made = (_TensorMatmul if sum_type(node.left.type) == float64 else _Matmul)(builder, node)
-    *larger, least = range(len(tiles(made.type)))
+    made = (_TensorMatmul if sum_type(node.left.type) == float64 else Product)(builder, node)
+    *larger, least = range(len(made.tiles))
     kernel = made.kernel(least, False, None)
     for size in reversed(larger):
         kernel = made.kernel(size, False, kernel)
@@ -202,7 +216,9 @@ class _Fetch:
         return found
 
 
-class _Matmul:
+class Product:
+    """The kernels of one product."""
+
     tensor = False
     #: The parts of k that different blocks add: in the kernel, and on the host.
     parts: Expr = constant(1)
@@ -211,7 +227,6 @@ class _Matmul:
     def __init__(self, builder: Builder, node: Matmul) -> None:
         self.builder, self.node = builder, node
         self.rank = len(node.batch)
-        self.outs = builder.outputs()
         left, right, self.epilogue = resolved(builder, node)
         self.m, self.n, self.k = (builder.extent(e) for e in (node.m, node.n, node.k))
         self.type = sum_type(node.left.type)
@@ -219,16 +234,28 @@ class _Matmul:
         self.right = _Operand(builder, right, self.rank + 1, self.rank, self.type)
         self.widths = widths(self.type)
         self.wide = self.left.wide or self.right.wide
+        self.outs, self.tiles = builder.outputs(), tiles(self.type)
+        self.folded: FoldedRows | None = None
+        if isinstance(node, FoldedMatmul):
+            first = self.tiles[0]
+            self.outs = self.outs[len(node.finish) :]
+            self.tiles = first, replace(first, warps=(1, first.warps[1]), resident=0)
+            self.folded = FoldedRows(builder, node, first.span(1, self.type))
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """The lanes of a warp, and the warps of a block, that have columns of one row."""
+        return LANES[1], self.tile.warps[1]
 
     def after(self) -> Sequence[ir.Kernel]:
         """What follows the kernel."""
-        return ()
+        return () if self.folded is None else (self.folded.after(),)
 
     # --- a kernel ---
 
     def kernel(self, size: int, wide: bool, fallback: ir.Kernel | None) -> ir.Kernel:
-        """A kernel with blocks of TILES[…][size]; `wide`: vector accesses if the operands allow."""
-        node, builder, tile = self.node, self.builder, tiles(self.type)[size]
+        """A kernel with blocks of tiles[size]; `wide`: vector accesses if the operands allow."""
+        node, builder, tile = self.node, self.builder, self.tiles[size]
         rows, cols = tile.span(0, self.type), tile.span(1, self.type)
         grid = common.Threads.of(tile.threads)
         down_host, across_host = at.ceil_div(node.m, rows), at.ceil_div(node.n, cols)
@@ -293,6 +320,7 @@ class _Matmul:
     def _tile_at(self, into: Linearizer, row_tile: Expr, col_tile: Expr, rows: int, cols: int,
                  wide: bool) -> None:  # fmt: skip
         """One tile of the product."""
+        self.col_tile = col_tile
         self.row0 = into.let(at.multiply(row_tile, rows), "row")
         self.col0 = into.let(at.multiply(col_tile, cols), "col")
         self._steps(into)
@@ -430,6 +458,7 @@ class _Matmul:
         """The first row and column of a thread within its block."""
         lane, warp = into.let(self.grid.lane, "lane"), into.let(self.grid.warp, "warp")
         warp_at = at.row_major(warp, tuple(map(constant, self.tile.warps)))
+        self.warp_across = warp_at[1]
         self.within = at.floor_divide(lane, LANES[1]), at.remainder(lane, LANES[1])
         self.starts = [at.multiply(w, g * n * width) for w, g, n, width in
                        zip(warp_at, self.tile.groups, LANES, self.widths, strict=True)]  # fmt: skip
@@ -464,55 +493,63 @@ class _Matmul:
     def _finish(self, into: Linearizer, vector: bool) -> None:
         row = into.let(at.add(self.row0, self.position[0]), "first_row")
         col = into.let(at.add(self.col0, self.position[1]), "first_col")
-        cost = element_cost(self.epilogue)
-        if cost > CHEAP_EPILOGUE or common.has_loops(self.epilogue):
+        folded, cost = self.folded, element_cost(self.epilogue)
+        if folded is None and (cost > CHEAP_EPILOGUE or common.has_loops(self.epilogue)):
             self._one_by_one(into, row, col)
             return
+        if folded is not None:
+            folded.begin(into, self._down())
         for u in range(self._down()):
-            i = into.let(at.add(row, self._offset(0, u)), "i")
+            i = into.let(at.add(row, self.offset(0, u)), "i")
             with into.when(at.less(i, self.m)):
                 self.builder.stays_below(i, self.node.m)
                 for g in range(self.tile.groups[1]):
                     sums = self.sums[u][g * self.widths[1] : (g + 1) * self.widths[1]]
                     first = into.let(at.add(col, g * LANES[1] * self.widths[1]), "j")
-                    self._write(into, i, first, sums, vector)
+                    self._write(into, u, i, first, sums, vector)
+        if folded is not None:
+            folded.end(into, self)
 
-    def _offset(self, side: int, u: int) -> int:
+    def offset(self, side: int, u: int) -> int:
         """The distance from a thread's first row (or column) to its `u`-th."""
         width = self.widths[side]
         return u % width + u // width * LANES[side] * width
 
-    def _write(self, into: Linearizer, i: Expr, first: Expr, sums: Sequence[Expr], vector: bool
-               ) -> None:  # fmt: skip
+    def _write(self, into: Linearizer, u: int, i: Expr, first: Expr, sums: Sequence[Expr],
+               vector: bool) -> None:  # fmt: skip
+        """Neighbouring elements of a thread's row `u`."""
         if vector:
             with into.when(at.less(first, self.n)):
-                made = [self._element(into, i, at.add(first, v), s) for v, s in enumerate(sums)]
+                made = [self._element(into, i, at.add(first, v), s, u) for v, s in enumerate(sums)]
                 where = into.let(at.linear((*self.batch, i, first), self._shape()), "at")
-                for c, out in enumerate(self.outs):
-                    values = tuple(m[c] for m in made)
-                    into.append(ir.StoreVector(out, where, values) if len(values) > 1
-                                else ir.Store(out, where, values[0]))  # fmt: skip
+                store_group(into, self.outs, where, made)
             return
         for v, total in enumerate(sums):
             j = into.let(at.add(first, v), "j")
             with into.when(at.less(j, self.n)):
-                self._store_element(into, i, j, total)
+                self._store_element(into, i, j, total, u)
 
-    def _store_element(self, into: Linearizer, i: Expr, j: Expr, total: Expr) -> None:
-        values = self._element(into, i, j, total)
+    def _store_element(self, into: Linearizer, i: Expr, j: Expr, total: Expr, u: int = 0) -> None:
+        values = self._element(into, i, j, total, u)
         where = at.linear((*self.batch, i, j), self._shape())
         put(into, self.outs, where, values)
 
     def _shape(self) -> tuple[Expr, ...]:
         return self.builder.shape((*self.node.batch, self.node.m, self.node.n))
 
-    def _element(self, into: Linearizer, i: Expr, j: Expr, total: Expr) -> tuple[Expr, ...]:
+    def _element(self, into: Linearizer, i: Expr, j: Expr, total: Expr, u: int
+                 ) -> tuple[Expr, ...]:  # fmt: skip
+        """What is stored of an element; what is folded is added to the thread's row `u`."""
         j = into.let(j, "j")
         self.builder.stays_below(j, self.node.n)
         result = into.let(simplify.cast(total, self.node.result.type), "result")
         bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate((*self.batch, i, j))}
+        elements = () if self.folded is None else self.folded.elements
         with into.when_always({**bindings, self.node.result: result}):
-            return into.emit(self.epilogue, named=True)
+            made = into.emit((*self.epilogue, *elements), named=True)
+            if self.folded is not None:
+                self.folded.add(into, u, made[len(self.epilogue) :])
+            return made[: len(self.epilogue)]
 
     def _one_by_one(self, into: Linearizer, row: Expr, col: Expr) -> None:
         """Loops over an array of the sums, with one copy of the epilogue."""
@@ -537,7 +574,7 @@ class _Matmul:
                 self._store_element(into, i, j, total)
 
 
-class _TensorMatmul(_Matmul):
+class _TensorMatmul(Product):
     """On tensor cores: a warp's tiles of 16 × 8 elements, of which a thread has two rows and two
     columns, as `WarpProduct` says."""
 
@@ -545,13 +582,9 @@ class _TensorMatmul(_Matmul):
 
     def __init__(self, builder: Builder, node: Matmul) -> None:
         super().__init__(builder, node)
-        deep = TENSOR[0].depth
-        cut = at.product((*node.batch, at.ceil_div(node.m, CUT), at.ceil_div(node.n, CUT)))
-        wanted = at.minimum(at.floor_divide(constant(PARTS), at.maximum(cut, 1)),
-                            at.floor_divide(node.k, LONG))  # fmt: skip
-        steps = at.ceil_div(node.k, at.multiply(at.maximum(wanted, 1), deep))
-        length = at.multiply(at.maximum(steps, 1), deep)
-        parts = at.maximum(at.ceil_div(node.k, length), 1)
+        if self.folded is not None:
+            return
+        length, parts = parts_along(node.batch, (node.m, node.k, node.n))
         self.length, self.parts = builder.scalar(length, "length"), builder.scalar(parts, "parts")
         self.host_parts = parts
         size = at.product((at.select(at.less(1, parts), parts, 0), *self._whole()))
@@ -563,6 +596,8 @@ class _TensorMatmul(_Matmul):
         return (*self.node.batch, self.node.m, self.node.n)
 
     def _inner(self, into: Linearizer) -> tuple[Expr, Expr]:
+        if self.folded is not None:
+            return super()._inner(into)
         begin = into.let(at.multiply(self.part, self.length), "begin")
         return begin, at.minimum(self.length, at.subtract(self.k, begin))
 
@@ -589,6 +624,9 @@ class _TensorMatmul(_Matmul):
                     into.append(*(ir.Assign(x, y) for x, y in zip(sums, made, strict=True)))
 
     def _finish(self, into: Linearizer, vector: bool) -> None:
+        if self.folded is not None:
+            super()._finish(into, vector)
+            return
         alone = at.less(self.parts, 2)
         with into.when(alone):
             super()._finish(into, vector)
@@ -601,10 +639,10 @@ class _TensorMatmul(_Matmul):
         col = into.let(at.add(self.col0, self.position[1]), "first_col")
         extents, kept = (self.parts, *self._shape()), self.partials
         for u, sums in enumerate(self.sums):
-            i = into.let(at.add(row, self._offset(0, u)), "i")
+            i = into.let(at.add(row, self.offset(0, u)), "i")
             with into.when(at.less(i, self.m)):
                 for v in range(0, len(sums), 2):
-                    j = into.let(at.add(col, self._offset(1, v)), "j")
+                    j = into.let(at.add(col, self.offset(1, v)), "j")
                     where = at.linear((self.part, *self.batch, i, j), extents)
                     pair = tuple(sums[v : v + 2])
                     if vector:
@@ -617,6 +655,8 @@ class _TensorMatmul(_Matmul):
 
     def after(self) -> Sequence[ir.Kernel]:
         """Adds the parts of each element, in order."""
+        if self.folded is not None:
+            return super().after()
         builder, grid, into = self.builder, common.Threads.of(256), self.builder.emitter()
         whole = self._whole()
         count = builder.scalar(at.product(whole), "elements")

@@ -19,15 +19,17 @@ from math import inf
 from typing import Any
 
 from treadle.dsl.analysis.polynomial import polynomial
-from treadle.dsl.expr import Const, Expr, Index, Read, walk
-from treadle.dsl.graph import Matmul
+from treadle.dsl.expr import Const, Expr, Index, Read, constant, walk
+from treadle.dsl.graph import FoldedMatmul, Matmul
 from treadle.dsl.graphs.interning import cached_per_object
 from treadle.dsl.graphs.names import Names
 from treadle.dsl.passes import cost, operands
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import duration
+from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.ir.specialise import specialise
 from treadle.skeletons.products import STRASSEN, algorithm_of, instances
+from treadle.skeletons.products.kernel_gpu import parts_along
 from treadle.skeletons.products.measured import ceilings, corrected
 from treadle.skeletons.products.model import H200, HOPPER_FLOAT32, Machine, predict
 from treadle.skeletons.products.small import on_gpu
@@ -39,7 +41,7 @@ from .fused import pieces_of
 from .kernel_time import kernel_seconds, tensor_seconds
 from .ways import STEADY, VARIES, named, predicted, refused, unsure, way_in
 
-LEFT, RIGHT, EPILOGUE = "left operand", "right operand", "epilogue"
+LEFT, RIGHT, EPILOGUE, ROWS = "left operand", "right operand", "epilogue", "fold of rows"
 ENGINE, LIBRARY, KERNEL = "engine", "library", "kernel"
 #: The fraction of the product's time that an operand fused into the loads may cost, even if a pass
 #: over memory costs less: the pass needs memory for its result.
@@ -83,8 +85,11 @@ class Decision:
 
 
 def parts_of(node: Matmul) -> tuple[str, ...]:
-    """The parts that a library's product does not compute: computed operands, and an epilogue."""
+    """The parts that a library's product does not compute: computed operands, and an epilogue or
+    the fold of its rows."""
     sides = tuple(name for name, e in ((LEFT, node.left), (RIGHT, node.right)) if not plain(e))
+    if isinstance(node, FoldedMatmul):
+        return (*sides, ROWS)
     return sides if node.epilogue == (node.result,) else (*sides, EPILOGUE)
 
 
@@ -121,7 +126,10 @@ def decide(engine: Engine | None, node: Matmul, size: Size, *, processors: int |
         reason = "a kernel of its own: no engine computes the product at these extents"
         return Decision(LIBRARY, frozenset(parts), dict.fromkeys(parts, reason))
     if on_gpu(t, size, count, plain=not parts):
-        return Decision(KERNEL, why=dict.fromkeys(parts, "in the kernel"))
+        why = dict.fromkeys(parts, "in the kernel")
+        if ROWS in parts:
+            why[ROWS] = "a kernel of its own: a warp computes a product"
+        return Decision(KERNEL, frozenset({ROWS} & set(parts)), why)
     if parts:
         return case.cheapest()
     if way is not None:
@@ -231,7 +239,10 @@ class _Case:
     def passing(self, name: str) -> float:
         """Seconds of a separate kernel."""
         m, k, n = self.size
-        if name == EPILOGUE:
+        if name == ROWS:
+            whole = [e for e in walk(self.node.elements) if isinstance(e, Read) and _varies(e)]
+            elements, arrays = m * n, len(whole) + (1 if self.node.epilogue else 2)
+        elif name == EPILOGUE:
             elements = m * n
             whole = [e for e in walk(self.node.epilogue) if isinstance(e, Read) and _varies(e)]
             arrays = 1 + len(self.node.epilogue) + len(whole)
@@ -417,22 +428,36 @@ class _Case:
             yield _Alternative(LIBRARY, every, library, seconds, price)
         asked = self.node.options.precision == "tf32"  # the library's alone
         if not t.is_inexact or (t.name == "float32" and not asked and not precise):
-            computed = len(every - {EPILOGUE})
+            computed = len(every - {EPILOGUE, ROWS})
             own = kernel_seconds(t, self.size, self.on, computed, self.count)
             yield _Alternative(KERNEL, frozenset(), own, own, own)
-        loaded = every - {EPILOGUE}
+        loaded = every - {EPILOGUE, ROWS}
         if t.name == "float64" and loaded and not (precise or self.checked):
             m, k, n = self.size
             if all(operands.sources(self.operand(p), casts=True) is not None for p in loaded):
                 elements = self.count * ((LEFT in loaded) * m * k + (RIGHT in loaded) * k * n)
-                own = tensor_seconds(self.size, self.on, self.arch, elements, self.count)
-                yield _Alternative(KERNEL, frozenset(), own, own, own)
+                for separate in self._rows_apart():
+                    stored = ROWS not in every - separate or self.node.epilogue
+                    passed = elements + (0 if stored else self.count * m * n)
+                    own = tensor_seconds(self.size, self.on, self.arch, passed, self.count)
+                    whole = own + sum(map(self.passing, separate))
+                    yield _Alternative(KERNEL, separate, own, whole, whole)
         if engine is None or form is None or not reached:
             return
         for separate in _subsets(self.parts):
             inside = every - separate
             if self._can(inside) and fitting(self.node, separate):
                 yield from self._by_engine(engine, form, inside, separate)
+
+    def _rows_apart(self) -> list[frozenset[str]]:
+        """What may be separate of a product by a kernel of treadle's on tensor cores: the fold of
+        rows, which it makes of rows that no other block adds to."""
+        if ROWS not in self.parts:
+            return [frozenset()]
+        size = [constant(x) for x in self.size]
+        _, cut = parts_along((constant(self.count),), size)
+        whole = at.is_constant(cut, 1) and 0 not in self.size
+        return [frozenset({ROWS}), *[frozenset()] * whole]
 
     def _computes(self, engine: Engine, form: Form) -> bool:
         """Whether the engine computes products of these extents."""
@@ -473,7 +498,7 @@ class _Case:
 
     def _can(self, inside: frozenset[str]) -> bool:
         """Whether the engine can compute these parts."""
-        return not any(
+        return ROWS not in inside and not any(
             self.why_not_stored() if name == EPILOGUE else self.why_not_loaded(name)
             for name in inside
         )
@@ -510,17 +535,22 @@ class _Case:
 
     def _reason(self, best: _Alternative, name: str) -> str:
         """Where a part is computed, and why, in words."""
+        if best.by == KERNEL and name in best.separate:
+            return "a kernel of its own: several blocks add to a row"
         if best.by == KERNEL:
             less = ", predicted to take less than cuBLAS and separate kernels"
             return "in the kernel" + less * self.node.left.type.is_inexact
         if best.by == LIBRARY:
-            does = "stores plain products" if name == EPILOGUE else "reads operands from memory"
+            stores = name in (EPILOGUE, ROWS)
+            does = "stores plain products" if stores else "reads operands from memory"
             return f"a kernel of its own: cuBLAS {does}"
         product = best.product if best.product < inf else self._modelled(0)
         if name not in best.separate:
             if name == EPILOGUE:
                 return "applied as tiles are stored"
             return self._weighed(name, (best.execution, 0), product)[1]
+        if name == ROWS:
+            return "a kernel of its own: the engine stores plain products"
         reason = self.why_not_stored() if name == EPILOGUE else self.why_not_loaded(name)
         if not reason and not fitting(self.node, best.separate - {name}):
             reason = NO_SPACE

@@ -63,7 +63,7 @@ REACHED, WAVE = 0.5, 5e-6
 def tensor_seconds(size: tuple[int, int, int], on: Machine, arch: str, computed: int, count: int
                    ) -> float:  # fmt: skip
     """Seconds of `count` (m, k) by (k, n) products of float64 on tensor cores; `computed`: elements
-    that are not read from memory, as they are computed from smaller arrays."""
+    that are not in memory, as they are computed from smaller arrays, or only folded."""
     rate = TENSOR64.get(capability(arch))
     if rate is None:
         return inf

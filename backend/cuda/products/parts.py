@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treadle.dsl.expr import Index, Read
-from treadle.dsl.graph import Generate, Matmul
+from treadle.dsl.graph import Fold, FoldedMatmul, Generate, Leaf, Matmul
 from treadle.dsl.process.recent import Recent
 from treadle.skeletons.products import algorithm_of
 from treadle.skeletons.products.epilogue import without_epilogue
@@ -21,7 +21,7 @@ from treadle.skeletons.products.epilogue import without_epilogue
 from ...runtime.run import HostValues
 from ..running import DeviceRun
 from ..steps import KernelStep
-from .choice import ENGINE, EPILOGUE, LEFT, LIBRARY, RIGHT, Decision, decide, dense_scattered
+from .choice import ENGINE, EPILOGUE, LEFT, LIBRARY, RIGHT, ROWS, Decision, decide, dense_scattered
 from .engine import engine_for
 from .form import form_of
 from .fused import pieces_of
@@ -99,14 +99,13 @@ class Steps:
     def __init__(self, step: ProductStep, by: str, separate: frozenset[str]) -> None:
         owner, node, engine = step.owner, step.node, step.engine
         self.owner, planner = owner, owner.planner
-        before, inner, after = separated(node, separate)
-        self.spent = [planner.slot(made.leaf()) for made in before]
-        if after is not None:
-            self.spent.append(planner.slot(inner.leaf()))
-        last = inner if after is None else after
-        for leaf, own in zip(last.leaves, node.leaves, strict=True):
+        made = separated(node, separate)
+        before, inner, after = made.before, made.product, made.after
+        used = (leaf for n in (*before, inner) for leaf in n.leaves)
+        self.spent = [planner.slot(leaf) for leaf in used if leaf not in made.results]
+        for leaf, own in zip(made.results, node.leaves, strict=True):
             planner.slots[leaf] = planner.slots[own]
-        self.before = [KernelStep(owner, made) for made in before]
+        self.before = [KernelStep(owner, n) for n in before]
         self.launcher: Launcher | None = None
         self.product: Action | None = None
         if by == ENGINE:
@@ -146,10 +145,18 @@ class Steps:
             run.slots[slot] = None
 
 
-def separated(node: Matmul, parts: frozenset[str]
-                ) -> tuple[list[Generate], Matmul, Generate | None]:  # fmt: skip
-    """Kernels for the separate parts of a product: before it, the remaining product, after it."""
-    before, inner, after = list[Generate](), node, None
+class Separated(NamedTuple):
+    """Kernels before and after the rest of a product, and what has the results of the whole."""
+
+    before: list[Generate]
+    product: Matmul
+    after: Fold | Generate | None
+    results: tuple[Leaf, ...]
+
+
+def separated(node: Matmul, parts: frozenset[str]) -> Separated:
+    """The product without these parts."""
+    before, inner = list[Generate](), node
     here = tuple(Index(axis) for axis in range(len(node.batch) + 2))
     for name, shape in ((LEFT, (node.m, node.k)), (RIGHT, (node.k, node.n))):
         if name in parts:
@@ -157,6 +164,11 @@ def separated(node: Matmul, parts: frozenset[str]
             made = Generate((*node.batch, *shape), (e,), label=node.label, where=node.where)
             before.append(made)
             inner = inner.with_(**{name.split()[0]: Read(made, 0, here)})
+    if ROWS in parts and isinstance(inner, FoldedMatmul):
+        product, fold = inner.apart()
+        stored = product.leaves[: len(node.epilogue)]
+        return Separated(before, product, fold, (*fold.leaves, *stored))
     if EPILOGUE in parts:
         inner, after = without_epilogue(inner)
-    return before, inner, after
+        return Separated(before, inner, after, after.leaves)
+    return Separated(before, inner, None, inner.leaves)

@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 from treadle.dsl.expr import Apply, Expr, Index, Read
-from treadle.dsl.graph import Generate, Leaf, Matmul
+from treadle.dsl.graph import Leaf, Matmul, Node
 from treadle.dsl.graphs.names import Names
 from treadle.skeletons.products import STRASSEN, algorithm_of, instances
 
 from ...runtime.host import HostCompiler
 from ...runtime.plan import Planner
-from .choice import ENGINE, decided
+from .choice import ENGINE, KERNEL, decided
 from .form import Code
 from .fused import fused_source, pieces_of
 from .mapped import code_of
@@ -32,16 +32,20 @@ class _Owner:
 
 
 def engine_kernel(program: Any, node: Matmul, on: Measured
-                  ) -> tuple[Code | None, list[Generate], list[Generate]] | None:  # fmt: skip
+                  ) -> tuple[Code | None, list[Node], list[Node]] | None:  # fmt: skip
     """The code of a product's (first) launch on a GPU that was measured, and the kernels before and
-    after it.  The code is None if the library computes the product between them; the result is None
-    if a kernel of the skeletons or the library computes everything, or the extents are unknown.
-    Raises ScheduleError if a requested execution does not exist there."""
+    after it.  The code is None if the library computes the product between them, or the last of
+    those before; the result is None if a kernel of the skeletons or the library computes
+    everything, or the extents are unknown.  Raises ScheduleError if a requested execution does not
+    exist there."""
     decision = decided(program, node, on)
     if decision is None or (decision.by != ENGINE and not decision.separate):
         return None
-    before, inner, after = separated(node, decision.separate)
-    behind = [] if after is None else [after]
+    made = separated(node, decision.separate)
+    before, inner = list[Node](made.before), made.product
+    behind: list[Node] = [] if made.after is None else [made.after]
+    if decision.by == KERNEL:
+        return None, [*before, inner], behind
     if decision.by != ENGINE or decision.way is None or decision.form is None:
         return None, before, behind
     form, way, pieces = decision.form, decision.way, pieces_of(_Owner(program), inner)
@@ -58,8 +62,8 @@ def engine_kernel(program: Any, node: Matmul, on: Measured
     mode = way[0] if way[0] in form.modes else "atomic" if way[0] == "batched" else "owner"
     # With sums in memory, the launches are standard products of blocks.
     algorithm = algorithm_of(node.options.algorithm) or STRASSEN
-    made = instances(algorithm) if way[1] and way[0] != "recursive" else ()
-    terms = max((len(t) for i in made for t in (i.a, i.b)), default=1)
+    blocks = instances(algorithm) if way[1] and way[0] != "recursive" else ()
+    terms = max((len(t) for i in blocks for t in (i.a, i.b)), default=1)
     code = Code(left, right, vector, mode, 1 if terms == 1 else 2 if terms == 2 else 4,
                 form.arithmetic, source or None)  # fmt: skip
     return code, before, behind

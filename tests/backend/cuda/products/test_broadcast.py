@@ -62,7 +62,8 @@ def test_what_is_chosen() -> None:
 
 
 def test_where_it_is_stored() -> None:
-    """What is as large before, is read by others, or belongs to a product without leading axes."""
+    """What is as large before, costs others more than reading it, or belongs to a product without
+    leading axes."""
     x, means, factors, moved = arguments(2, 80, 70, 60)
 
     def stored(f: Any, *args: Any) -> bool:
@@ -72,7 +73,13 @@ def test_where_it_is_stored() -> None:
         apart = x[None] - means[:, None]
         return td.matmul(apart, factors), td.sum(td.exp(apart), axis=1)
 
+    def often(x: Any, means: Any, factors: Any) -> Any:
+        apart = x[None] - means[:, None]
+        shifted = [td.roll(apart, k, axis=1) for k in range(8)]
+        return td.matmul(apart, factors), td.max(td.stack(shifted), axis=0)
+
     assert not stored(centred, x, means, factors, moved)
     assert stored(lambda a, b, c: td.matmul(a - b, c), moved, moved * 2, factors.swapaxes(1, 2))
-    assert stored(summed, x, means, factors)
+    assert not stored(summed, x, means, factors)
+    assert stored(often, x, means, factors)
     assert stored(lambda a, b, c: td.matmul(a - b, c), x, means[0], factors[0])
