@@ -341,12 +341,15 @@ def normalise_axis(axis: object, ndim: int, operation: str) -> int:
             f"{called(axis) if isinstance(axis, Array) else repr(axis)}.",
             hint="An axis is a Python int, or a tuple of them where several make sense.",
         )
+    if ndim == 0:
+        raise errors.AxisError(
+            f"{operation} needs an axis; the array has rank 0.",
+            hint="Give it an axis first: a[None].",
+        )
     if not -ndim <= value < ndim:
         raise errors.AxisError(
             f"{operation}: axis {value} does not exist in an array of rank {ndim}.",
-            hint=f"Axes run from 0 to {ndim - 1}; negative ones count from the end."
-            if ndim
-            else "A rank-0 array has no axes.",
+            hint=f"Axes run from 0 to {ndim - 1}; negative ones count from the end.",
         )
     return int(value) % ndim
 

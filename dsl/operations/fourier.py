@@ -61,8 +61,7 @@ def _operand(a: ArrayLike, of: str) -> Array:
     forbid_nesting(name)
     array = as_array(a, name)
     require_scalars(array, name)
-    if array.ndim == 0:
-        raise ShapeError(f"{name} needs an axis; the array has rank 0.", hint="Write a[None].")
+    normalise_axis(-1, array.ndim, name)
     return array
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import late_binding as later, simplify
-from ...analysis.combines import simple_combine
 from ...analysis.short_extents import SHORT_AXIS, TINY, short_extent, short_extents
 from ...annotations import ArrayLike, AxisLike, ScalarLike, ScheduleLike
 from ...array import Array, broadcast_map, map_over, require_scalars
@@ -16,7 +15,7 @@ from ...expr import Const, Expr, Index, constant
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting, in_iteration
-from ...graph import Check, Fold, Label, Matmul, known
+from ...graph import Check, Label, Matmul, known
 from ...process.configuration import settings
 from ...scalar import apply_primitive, as_strong, fit_weak, refuse_argument, refuse_traced
 from ...shapes import broadcast_shapes, require, show_shape, stretched
@@ -24,6 +23,7 @@ from ...types import LEAF, ScalarType, float32, promote
 from ..common import combining, integer, label_of, normalise_axes, operation, whole_number
 from ..elements.functions import conj, multiply
 from ..indexing.index_space import flatten, reshape, transpose
+from ..reducing.folds import folded
 
 __all__ = ["dot", "inner", "matmul", "matvec", "outer", "strassen", "tensordot", "vdot",
            "vecmat"]  # fmt: skip
@@ -457,16 +457,8 @@ def _with_vector(
     right = (k,) if b.ndim == 1 else (*batch_index(b, batch), k, j)
     parts = a._element(left)[0], b._element(right)[0]
     value = apply_primitive("multiply", [simplify.cast(simplify.cast(p, t), wide) for p in parts])
-    node = Fold(
-        tuple(free),
-        (constant(short[0]),) if short else a._shape[-1:],
-        (value,),
-        simple_combine("add", wide),
-        (Const(0, wide),),
-        label=label,
-        where=user_location(),
-        checks=checks,
-    )
+    along = (constant(short[0]),) if short else a._shape[-1:]
+    node = folded(tuple(free), along, value, "add", Const(0, wide), label, checks)
     made = Array(node.leaves)
     return made if wide is t else made.astype(t)
 
@@ -546,16 +538,7 @@ def dot(a: ArrayLike, b: ArrayLike) -> Array:
         value = apply_primitive(
             "multiply", [simplify.cast(v._element((Index(0),))[0], t) for v in (x, y)]
         )
-        node = Fold(
-            (),
-            x._shape,
-            (value,),
-            simple_combine("add", t),
-            (Const(0, t),),
-            label=Label("dot"),
-            where=user_location(),
-            checks=checked,
-        )
+        node = folded((), x._shape, value, "add", Const(0, t), Label("dot"), checked)
         return Array(node.leaves, LEAF, ())
     if y.ndim <= 2:
         return matmul(x, y) if x.ndim <= 2 or y.ndim == 1 else tensordot(x, y, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...analysis.combines import simple_combine
 from ...analysis.short_extents import SHORT_AXIS, fixed, short_extent
 from ...annotations import ArrayLike, AxisLike, Element, Function2
 from ...array import Array, map_over
@@ -48,6 +49,14 @@ def with_unit_axis(array: Array) -> tuple[Array, tuple[int, ...]]:
     index = [Index(k) for k in range(array.ndim)]
     made = map_over(array, index, (*array._shape, constant(1)), "expand_dims")
     return made, (array.ndim,)
+
+
+def folded(outer: Shape, inner: Shape, value: Expr, primitive: str, init: Expr | None, label: Label,
+           checks: tuple[Check, ...] = ()) -> Fold:  # fmt: skip
+    """The fold of a value by a primitive, at the user's line."""
+    start = None if init is None else (init,)
+    return Fold(outer, inner, (value,), simple_combine(primitive, value.type), start, label=label,
+                where=user_location(), checks=checks)  # fmt: skip
 
 
 def not_empty(array: Array, axes: Sequence[int], operation: str) -> tuple[Check, ...]:

@@ -172,11 +172,6 @@ def _sorted(a: ArrayLike, axis: int | None, operation: str, index: bool) -> Arra
     array = as_array(a, operation)
     if axis is None:
         array, axis = flatten(array), 0
-    if array.ndim == 0:
-        raise ShapeError(
-            f"{operation} needs an axis; the array has rank 0.",
-            hint="Give it an axis first: a[None].",
-        )
     k = normalise_axis(axis, array.ndim, operation)
     if not array.structure.is_leaf:
         order = order_by(unzip_flat(array)[::-1], k)

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from ... import late_binding as later, simplify
-from ...analysis.combines import simple_combine
 from ...annotations import ArrayLike, AxisLike, DTypeLike, Element, ScalarLike, ScheduleLike
 from ...array import Array, generated, map_over, require_scalars
-from ...errors import DTypeError, TracingError, user_location
+from ...errors import DTypeError, TracingError
 from ...expr import Const, Expr, Index, Read, constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
-from ...graph import Fold, Label
+from ...graph import Label
 from ...primitives import real_part
 from ...scalar import Scalar, apply_primitive, as_truth, refuse_traced
 from ...types import LEAF, ScalarType, as_type, float32, float64, int64, uint64
@@ -38,7 +37,7 @@ from ..elements.lifting import elementwise
 from ..elements.mapping import imap
 from ..indexing.index_space import broadcast_to
 from ..indexing.row_major import linear, product
-from .folds import fold1, not_empty, short_axis, split_axes, with_unit_axis
+from .folds import fold1, folded, not_empty, short_axis, split_axes, with_unit_axis
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min",
            "prod", "std", "sum", "var"]  # fmt: skip
@@ -65,18 +64,8 @@ def reduce(
     outer, inner, index = split_axes(array, axes)
     inner, more = short_axis(array, outer, inner, operation)
     value = element(array._element(index)[0])
-    start = None if init is None else (
-        init if isinstance(init, Expr) else Const(init, value.type),)  # fmt: skip
-    node = Fold(
-        outer,
-        inner,
-        (value,),
-        simple_combine(primitive, value.type),
-        start,
-        label=Label(operation),
-        where=user_location(),
-        checks=(*checks, *more),
-    )
+    start = init if init is None or isinstance(init, Expr) else Const(init, value.type)
+    node = folded(outer, inner, value, primitive, start, Label(operation), (*checks, *more))
     result = Array(node.leaves, LEAF, outer)
     if finish is not None:
         ends = tuple(finish(e) for e in result._element([Index(k) for k in range(len(outer))]))
@@ -509,16 +498,7 @@ def _argument(
     value = array._element(index)[0]
     # Two vectorised passes: the extreme value, then the first index at which it occurs.
     best = "minimum" if better == "less" else "maximum"
-    extreme = Fold(
-        outer,
-        inner,
-        (value,),
-        simple_combine(best, value.type),
-        None,
-        label=Label(operation),
-        where=user_location(),
-        checks=checks,
-    )
+    extreme = folded(outer, inner, value, best, None, Label(operation), checks)
     found = Read(extreme, 0, tuple(Index(k) for k in range(len(outer))))
     hit = apply_primitive("equal", [value, found])
     if value.type.is_inexact:
@@ -528,16 +508,8 @@ def _argument(
         hit = apply_primitive("logical_or", [hit, nan])
     at = linear([Index(len(outer) + k) for k in range(len(inner))], inner)
     never = Const(int64.highest, int64)
-    node = Fold(
-        outer,
-        inner,
-        (simplify.select(hit, at, never),),
-        simple_combine("minimum", int64),
-        (never,),
-        label=Label(operation),
-        where=user_location(),
-        checks=checks,
-    )
+    first = simplify.select(hit, at, never)
+    node = folded(outer, inner, first, "minimum", never, Label(operation), checks)
     result = Array(node.leaves, LEAF, outer)
     return keep_dimensions(result, axes, array.ndim) if keepdims else result
 

@@ -40,11 +40,6 @@ def scan_array(
     forbid_nesting(operation)
     where = user_location()
     array = as_array(a, operation)
-    if array.ndim == 0:
-        raise ShapeError(
-            f"{operation} needs an axis; the array has rank 0.",
-            hint="Give it an axis first: a[None].",
-        )
     k = normalise_axis(axis, array.ndim, operation)
     types = array.types
     start = (

@@ -18,7 +18,7 @@ from ...frontend.tracing import forbid_nesting
 from ...graph import Check, Combine, Fold, FoldSeg, Generate, Label, Leaf, Permute, known
 from ...scalar import apply_primitive
 from ...types import LEAF, bool_, int64, tuple_of
-from ..common import combining, fit_to, trace_combine
+from ..common import combining, fit_to, normalise_axis, trace_combine
 from ..elements.functions import maximum, minimum, where
 from ..indexing.row_major import ends
 from .scans import scan_array
@@ -153,11 +153,7 @@ def _fold_seg(
     forbid_nesting(operation)
     where = user_location()
     array = as_array(a, operation)
-    if array.ndim == 0:
-        raise ShapeError(
-            f"{operation} needs an axis; the array has rank 0.",
-            hint="Give it an axis first: a[None].",
-        )
+    normalise_axis(-1, array.ndim, operation)
     offsets, segments, lengths64 = segment_offsets(lengths, array._shape[-1], operation)
     checks: tuple[Check, ...] = ()
     if not init:
@@ -207,11 +203,7 @@ def _segmented_inclusive(
 ) -> tuple[Array, Leaf, Expr, Array]:
     """Inclusive scan of each segment of the last axis, with the offsets and their check."""
     array = as_array(a, operation)
-    if array.ndim == 0:
-        raise ShapeError(
-            f"{operation} needs an axis; the array has rank 0.",
-            hint="Give it an axis first: a[None].",
-        )
+    normalise_axis(-1, array.ndim, operation)
     offsets, segments, _ = segment_offsets(lengths, array._shape[-1], operation)
     heads = _heads(offsets, segments, array._shape[-1], backward)
     rank = array.ndim
