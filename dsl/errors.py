@@ -609,8 +609,7 @@ def no_attribute(said: str, name: str) -> AttributeError:
 
 
 class _MissingAttribute(AttributeError):
-    """Python's AttributeError, by its name too, whose traceback in a notebook ends at the user's
-    line."""
+    """Python's AttributeError, by its name too, whose traceback ends at the user's line."""
 
     __module__, __qualname__ = "builtins", "AttributeError"
 

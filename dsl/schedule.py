@@ -14,8 +14,7 @@ from .errors import Location, ScheduleError
 
 
 class Schedule(Protocol):
-    """Layers that determine the order, the threads and the blocks in which elements are
-    computed."""
+    """Layers that determine the order, threads and blocks in which elements are computed."""
 
     @property
     def layers(self) -> tuple[Any, ...]:

@@ -432,8 +432,7 @@ class Localiser:
         return {k: best[k][1]}
 
     def _chosen(self, axes: Sequence[int], large: bool = False) -> dict[int, tuple[int, ...]]:
-        """The blocks along axes along which no array has chunks; of a `large` array whatever its
-        size."""
+        """The blocks along axes along which no array has chunks; of a `large` array of any size."""
         itemsize = max(o.type.numpy.itemsize for o in self.node.outputs)
         others = {*axes, *self.shape.written}
         itemsize *= prod(n for k, n in enumerate(self.extents) if k not in others) or 1

@@ -129,8 +129,7 @@ class LoopLocaliser:
         self.whole_axes = self.periodic & edged
 
     def _near(self, read: Read) -> tuple[int, ...] | None:
-        """The offsets of a read of the element's neighbours; None for a read of the same elements
-        by all."""
+        """The offsets of a read of the element's neighbours; None for one of the same for all."""
         shape = extents_of(read.node.outputs[read.component].shape, self.known, self.node)
         if (
             not any(isinstance(e, Index) for e in walk(read.args))

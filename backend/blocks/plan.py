@@ -89,8 +89,7 @@ class Planner(Folds):
         self._in_order(order)
 
     def _in_order(self, nodes: Sequence[Node]) -> None:
-        """Plan nodes; those after one whose extents depend on what arrays hold, when these are
-        known."""
+        """Plan nodes; those after one whose extents depend on data, when these are known."""
         for k, node in enumerate(nodes):
             if isinstance(node, graph.Input) or node in self.skipped:
                 continue
@@ -192,8 +191,7 @@ class Planner(Folds):
             ) from None
 
     def _generate(self, node: graph.Generate) -> None:
-        """Elements, for which chunks of large arrays may answer reads at indices that depend on
-        data."""
+        """Elements, for which chunks of large arrays may answer reads at indices made of data."""
         answered = self._gatherer().answered(node) if self.engine.dynamic else node
         stage = self._plain(answered)
         if answered is not node:

@@ -345,8 +345,7 @@ def _combined(node: Scan, total: Sequence[Expr], value: Sequence[Expr]) -> tuple
 
 
 def _lifted(node: Scan) -> Scan:
-    """The same scan with a neutral element: each element gets a flag, which is false for the
-    neutral one."""
+    """The same scan with a neutral element: elements get a flag, false for the neutral one."""
     combine = node.combine
     x, y = Var("left", bool_), Var("right", bool_)
     both = at.choose(y, combine.results, combine.left)

@@ -373,8 +373,7 @@ def _live(
 
 
 def _hoisted(even: Iteration, odd: Iteration, state: Sequence[Block]) -> list[Operation]:
-    """Remove and return the loop-invariant operations: fills with host scalars, dense copies of
-    inputs."""
+    """Remove and return what is loop-invariant: fills with host scalars, dense copies of inputs."""
     parts = (even.testing, even.operations, odd.testing, odd.operations)
     writers: dict[Block, int] = {}
     for part in parts:

@@ -274,8 +274,7 @@ def _hosts(kernel: Kernel, names: Mapping[Var, str]) -> dict[Expr, str]:
 
 
 def _parameters(kernel: Kernel, names: Mapping[Var, str]) -> list[str]:
-    """The formulas of the scalars where they are short; the others are marked as computed on the
-    host."""
+    """The formulas of the scalars that are short; the others are marked as the host's."""
     hosts = _hosts(kernel, names)
     formulas: list[str] = []
     longer: list[str] = []

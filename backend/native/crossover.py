@@ -237,8 +237,7 @@ def in_words(t: ScalarType, found: Measured | None) -> str:
 
 
 def read(path: Path | None, machine: str) -> dict[str, Measured]:
-    """The measurements of a machine in a file (None: the file in the cache); none if the file is
-    invalid."""
+    """The measurements of a machine in a file (None: in the cache); none if it is invalid."""
     try:
         whole = json.loads((path or _path()).read_text(encoding="utf-8"))
         if whole["version"] != VERSION or whole["machine"] != machine:

@@ -367,8 +367,7 @@ class KernelLaunch:
         return [spaces[space][k] for space, k in self.sources]
 
     def is_large(self, sizes: Iterable[float]) -> bool:
-        """Whether some of the arrays, of `sizes` bytes, are so large that streaming stores may
-        pay."""
+        """Whether arrays of `sizes` bytes are so large that streaming stores may pay."""
         if len(self.about.digests) < 2:
             return False
         limit = Target.host().streaming_bytes

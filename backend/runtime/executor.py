@@ -101,8 +101,7 @@ class Executor(Generic[D]):
         return found
 
     def add_tables(self, run: Run[Any]) -> None:
-        """Add the arrays of schedules to a run: lowering during the run may have requested new
-        ones."""
+        """Add the arrays of schedules to a run: lowering meanwhile may have requested new ones."""
         missing = self.planner.count - len(run.slots)
         if missing > 0:
             run.slots += [None] * missing

@@ -367,8 +367,7 @@ def _part(a: object, read: Reads, numbers: Numbers) -> Hashable | None:
 
 
 def fresh_together(arrays: Sequence[object]) -> Sequence[object] | None:
-    """The values of several deferred arrays, by one program, for `td.run`; None if there is none
-    yet."""
+    """The values of several deferred arrays, by one program, for `td.run`; None if none has one."""
     for a in arrays:
         if not (type(a) is Array and a._pending and a._pending[0].values is None):
             return None

@@ -65,8 +65,7 @@ def key_of(function: FunctionType, nested: int = 0) -> Hashable | None:
 
 
 def _reached(function: FunctionType, names: tuple[str, ...]) -> Iterator[tuple[str, object]]:
-    """What the function refers to, and its defaults; the values of cells that are empty are
-    not known."""
+    """What the function refers to, and its defaults; values of cells that are empty are unknown."""
     outside, own = function.__globals__, vars(builtins)
     for name in names:
         if name in outside:

@@ -181,8 +181,7 @@ def instead_of_comparing() -> str | None:
 
 
 def refuse_grid() -> None:
-    """Raise an error if the user's line is np.mgrid[…] or np.ogrid[…]: no TypeError, which those
-    catch."""
+    """Raise an error if the user's line is np.mgrid[…] or np.ogrid[…], which catch TypeError."""
     where = user_location()
     if where is not None and _GRIDS(where.text()):
         raise TreadleError(

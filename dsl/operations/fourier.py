@@ -473,8 +473,7 @@ def rfftfreq(
 
 
 def _shifted(x: ArrayLike, axes: AxisLike | None, of: str, up: int) -> Array:
-    """The upper and the lower part of every axis exchanged: of n elements, (n + up) // 2 are
-    moved up."""
+    """The upper and lower part of every axis exchanged: of n elements, (n + up) // 2 move up."""
     name = f"fft.{of}"
     forbid_nesting(name)
     array = as_array(x, name)

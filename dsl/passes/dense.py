@@ -159,8 +159,7 @@ def _is_before(e: Expr, n: Expr) -> bool:
 
 
 def _part(length: Expr, n: Expr) -> Fraction | None:
-    """Which part of an axis is written, if it is known: all of it but a number of elements counts
-    as all."""
+    """Which part of an axis is written, if known: all but a number of elements counts as all."""
     few, many = known(length), known(n)
     if few is not None and many is not None:
         return Fraction(max(int(few), 0), max(int(many), 1))

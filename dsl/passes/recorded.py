@@ -68,8 +68,7 @@ RESOLVED = ("wrap", "clamp", "mirror", "symmetric")
 
 
 class _Recorded(NamedTuple):
-    """The states `carried`, whose next values are the components of `step`, and those that store
-    them."""
+    """The states `carried`, whose next values are the components of `step`; what stores them."""
 
     step: Generate
     carried: tuple[int, ...]

@@ -184,8 +184,7 @@ def variant(kernel: ir.Kernel, known: Mapping[Expr, int]) -> tuple[ir.Kernel, in
 
 
 def _paths(body: ir.Body, around: Path = ()) -> Iterator[tuple[ir.Statement, Path]]:
-    """The statements of a body, each with the loops and conditions around it; not those inside
-    `While`."""
+    """The statements of a body, each with the loops and conditions around it; none of `While`."""
     for s in body:
         yield s, around
         if isinstance(s, ir.If | ir.For):

@@ -44,8 +44,7 @@ class Scale:
 
     @classmethod
     def of(cls, into: Linearizer, most: Expr) -> Scale:
-        """The largest size of an element; at least the smallest normal number, whose inverse is
-        finite."""
+        """The largest size of an element; at least the smallest number with a finite inverse."""
         least = constant_of(float(np.finfo(most.type.numpy).tiny), most.type)
         value = into.let(larger(most, least), "scale")
         return cls(value, into.let(quotient(constant_of(1, most.type), value), "inverse"))

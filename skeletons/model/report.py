@@ -70,8 +70,7 @@ def table(choice: Choice) -> list[tuple[str, ...]]:
 
 
 def lines(choice: Choice) -> list[str]:
-    """`summary`, `crowds`, the table in aligned columns, its legend, and the source of the
-    ceilings."""
+    """`summary`, `crowds`, the table in aligned columns, its legend, the source of the ceilings."""
     rows = table(choice)
     widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]) - 1)]
     shown = [

@@ -58,8 +58,7 @@ def raw(on: model.Machine, cost: model.EngineCost, variant: str, size: model.Siz
 def _over_library(
     on: model.Machine, cost: model.EngineCost, size: model.Size, levels: int
 ) -> float:
-    """Seconds of Strassen's algorithm over a library's products, with all sums of a level in one
-    pass."""
+    """Seconds of Strassen's algorithm over a library's products, all sums of a level in a pass."""
     m, k, n = size
     if not levels:
         return m * k * n / on.fma

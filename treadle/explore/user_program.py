@@ -27,8 +27,7 @@ from .page import PageError, Shown, Variant
 
 @dataclass(frozen=True)
 class UserProgram:
-    """A lowered function: `arrays` and `numbers` are its arguments, `wanted` the requested
-    shapes."""
+    """A lowered function: `arrays` and `numbers` are its arguments, `wanted` the asked shapes."""
 
     file: Path
     name: str

@@ -34,8 +34,7 @@ class Step(Protocol):
 
 
 class LaunchStep:
-    """`values`: the bits of the scalar arguments last computed from parameters, if they depend on
-    these."""
+    """`values`: the bits of the scalars last computed from parameters, if they depend on these."""
 
     __slots__ = (
         "arguments",

@@ -353,8 +353,7 @@ class _Case:
         return Decision(ENGINE, frozenset(separate), why, way, self.form)
 
     def _weighed(self, name: str, way: tuple[str, int], seconds: float) -> tuple[bool, str]:
-        """Whether to compute an operand while tiles are loaded, for a product of `seconds`, and
-        why."""
+        """Whether to compute an operand while tiles are loaded, for a product of `seconds`; why."""
         spent, passing = self.spent(name, way), self.passing(name) / seconds
         work = cost.operations((self.operand(name),))
         word = f"{work:.0f} operation{'s' * (work != 1)} an element"

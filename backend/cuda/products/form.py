@@ -149,8 +149,7 @@ class Form:
 
     @property
     def cut(self) -> str:
-        """The mode that cuts tiles into parts and keeps results reproducible; "owner" if there is
-        none."""
+        """The mode that cuts tiles into parts and is reproducible; "owner" if there is none."""
         return "split" if "split" in self.modes else "atomic" if exact(self.arithmetic) else "owner"
 
     def runs_on(self, arch: str) -> bool:
@@ -459,8 +458,7 @@ def tables(form: Form, algorithm: BilinearAlgorithm, launches: Launches) -> tupl
 def _fill(form: Form, entry: Any, made: Instance, split: tuple[int, int, int],
           ranks: dict[tuple[int, int], int],
           targets: list[tuple[int, int, float, bool, bool]]) -> None:  # fmt: skip
-    """Fills in one product of a launch; `ranks`: the number of earlier products of each block of
-    C."""
+    """Fills in one product of a launch; `ranks`: how many earlier products each block of C has."""
     entry.na, entry.nb, entry.nc = len(made.a), len(made.b), len(targets)
     for to, terms, cols in ((entry.a, made.a, split[1]), (entry.b, made.b, split[2])):
         for d, (p, c) in zip(to, terms, strict=False):

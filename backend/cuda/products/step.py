@@ -50,8 +50,7 @@ class Launcher:
         return [[_Given(operand, run) for operand in side] for side in self.sides]
 
     def alike(self, run: DeviceRun) -> list[bool]:
-        """For each side, whether the arrays that it is computed from are contiguous along the same
-        index."""
+        """For each side, whether the arrays it is computed from are contiguous along one index."""
         return [
             len(side) < 2 or _alike([_Given(operand, run) for operand in side])
             for side in self.sides

@@ -182,8 +182,7 @@ def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
 
 def _best_way(engine: Engine, form: Form, size: tuple[int, int, int], options: Any, ordered: bool
               ) -> str:  # fmt: skip
-    """The fastest execution for the given levels; "hybrid" is the fastest one that fuses the last
-    level."""
+    """The fastest execution for the given levels; "hybrid" is the one that fuses the last level."""
     found = predicted(engine, form.arithmetic, size, fast=True, deterministic=ordered,
                       levels=options.levels)  # fmt: skip
     if options.execution == "hybrid":

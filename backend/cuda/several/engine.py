@@ -72,8 +72,7 @@ def engine(settings: Settings, devices: int, memory: int) -> GpuEngine:
 
 
 def chunks_of(devices: int, extents: Sequence[int], itemsize: int) -> Chunks:
-    """An array along its first axis of several elements in a part for each GPU, unless it is
-    small."""
+    """An array along its first axis of several elements in a part per GPU, unless it is small."""
     size = itemsize
     for n in extents:
         size *= n

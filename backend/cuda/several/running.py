@@ -624,8 +624,7 @@ def _is_dense(shape: Sequence[int], axis: int, dtype: DType) -> bool:
 
 def _halo_of(axes: Sequence[Axis | None], block: int, shape: Sequence[int], dtype: DType
              ) -> Margins | None:  # fmt: skip
-    """What a block computes before and after what it keeps along the only axis where there is
-    more."""
+    """What a block computes before and after what it keeps along the one axis that has more."""
     wide = [k for k, a in enumerate(axes) if a is not None and a.count > 1]
     if len(wide) != 1 or len(axes) != len(shape) or not _is_dense(shape, wide[0], dtype):
         return None

@@ -266,8 +266,7 @@ _GIVEN = frozenset(("bool", "float16", "float32", "float64", "int8", "int16", "i
 
 
 def given(values: Sequence[Expr], index: dict[Param, int]) -> tuple[tuple[int, int], ...]:
-    """The scalars that are a parameter whose bits a number of Python's can have: (position, its
-    number)."""
+    """The scalars that are a parameter whose bits a Python number can have: (position, number)."""
     return tuple(
         (k, index[e])
         for k, e in enumerate(values)

@@ -182,8 +182,7 @@ def _summed(array: Array, names: tuple[str, ...], wanted: set[str], common: Scal
 
 
 def _contracted(first: Term, second: Term, wanted: set[str], common: ScalarType) -> Term:
-    """The product of two terms in the type of the result, summed over the axes that only these
-    have."""
+    """The product of two terms in the type of the result, summed over axes that only these have."""
     a, left = _summed(*first, wanted | set(second[1]), common)
     b, right = _summed(*second, wanted | set(left), common)
     if _promoted(a.dtype, b.dtype) != common:

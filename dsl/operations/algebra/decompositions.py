@@ -116,8 +116,7 @@ def _real(t: ScalarType) -> ScalarType:
 
 
 def _unrolled(array: Array, of: str) -> tuple[int, int, tuple[Check, ...]] | None:
-    """Rows and columns of small matrices, with the checks that calls have such; None for large
-    ones."""
+    """Rows and columns of small matrices, with checks that calls have such; None for large ones."""
     found = short_extents(array._shape[-2:], UNROLLED, f"linalg.{of}")
     if found is None:
         return None

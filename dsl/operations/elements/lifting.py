@@ -35,8 +35,7 @@ def elementwise(name: str, *operands: Any) -> Any:
 
 
 def _comparable(value: Operand, other: Operand, name: str) -> Operand:
-    """An integer beyond all integer types as a float that compares with another operand as it
-    does."""
+    """An integer beyond all integer types as a float that compares with an operand as it does."""
     if type(value) is not int or -(1 << 63) <= value < 1 << 64:
         return value
     kind = other.dtype if isinstance(other, Scalar) else as_array(other, name).types[0]

@@ -455,8 +455,7 @@ class JammedFold:
 
     def _stage(self, into: Linearizer, of_rows: bool, first: Expr, last: Expr, k0: Expr,
                count: Expr) -> None:  # fmt: skip
-        """Stage the rows, or columns, of the tile for iterations from `k0` on; lanes follow memory
-        order."""
+        """Stage the rows, or columns, of the tile for iterations from `k0`; lanes follow memory."""
         tile, thread = self.tile, self.grid.thread
         span = tile.down if of_rows else tile.across
         index = self.loop.vars[0]

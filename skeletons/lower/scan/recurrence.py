@@ -102,8 +102,7 @@ class _Walks:
         )
 
     def _goes_along_rows(self) -> bool:
-        """Whether a walk goes along the rows of what it reads, by steps that vectors do not make
-        cheaper."""
+        """Whether a walk goes along the rows of what it reads, and vectors make it no cheaper."""
         node, roots = self.node, (*self.steps, *self.values)
         last = len(node.shape) - 1
         if node.axis != last or element_cost(roots) > CHEAP_STEP:
