@@ -22,191 +22,131 @@ from ..common import operation, operation_of_numbers, whole_number
 from . import lifting
 from .choosing import where
 
-add = lifting.documented_binary(
-    "add",
-    "The sum x + y, element by element.  Integers wrap around; of booleans, logical or.",
-    "td.add(np.array([3, 1, 2]), np.array([2, 0, 1]))",
-    "Array([5, 1, 3])",
-)
-subtract = lifting.documented_binary(
-    "subtract",
-    "The difference x − y.  Integers wrap around.",
-    "td.subtract(np.array([3, 1, 2]), np.array([2, 0, 1]))",
-    "Array([1, 1, 1])",
-)
-multiply = lifting.documented_binary(
-    "multiply",
-    "The product x · y of elements (`td.matmul` multiplies matrices).  Integers wrap around;\n"
-    "    of booleans, logical and.",
-    "td.multiply(np.array([3, 1, 2]), np.array([2, 0, 1]))",
-    "Array([6, 0, 2])",
-)
-true_divide = lifting.documented_binary(
-    "true_divide",
-    "The quotient x / y in floating point; a number over 0 is ±∞, 0 over 0 is NaN.",
-    "td.true_divide(np.array([3, 1, 2]), 2)",
-    "Array([1.5, 0.5, 1. ])",
-)
+add = lifting.documented_binary("add", """
+    The sum x + y, element by element.  Integers wrap around; of booleans, logical or.
+    >>> td.add(np.array([3, 1, 2]), np.array([2, 0, 1]))
+    Array([5, 1, 3])""")  # fmt: skip
+subtract = lifting.documented_binary("subtract", """
+    The difference x − y.  Integers wrap around.
+    >>> td.subtract(np.array([3, 1, 2]), np.array([2, 0, 1]))
+    Array([1, 1, 1])""")  # fmt: skip
+multiply = lifting.documented_binary("multiply", """
+    The product x · y of elements (`td.matmul` multiplies matrices).  Integers wrap around;
+    of booleans, logical and.
+    >>> td.multiply(np.array([3, 1, 2]), np.array([2, 0, 1]))
+    Array([6, 0, 2])""")  # fmt: skip
+true_divide = lifting.documented_binary("true_divide", """
+    The quotient x / y in floating point; a number over 0 is ±∞, 0 over 0 is NaN.
+    >>> td.true_divide(np.array([3, 1, 2]), 2)
+    Array([1.5, 0.5, 1. ])""")  # fmt: skip
 divide = true_divide
-floor_divide = lifting.documented_binary(
-    "floor_divide",
-    "The quotient rounded down, x // y: −7 // 2 is −4.  Division of integers by 0 gives 0.",
-    "td.floor_divide(np.array([-7, 7, 7]), np.array([2, 2, 0]))",
-    "Array([-4,  3,  0])",
-)
-remainder = lifting.documented_binary(
-    "remainder",
-    "The remainder of `floor_divide`, x % y, with the sign of y.  Integers modulo 0 give 0.",
-    "td.remainder(np.array([-7, 7]), 3)",
-    "Array([2, 1])",
-)
+floor_divide = lifting.documented_binary("floor_divide", """
+    The quotient rounded down, x // y: −7 // 2 is −4.  Division of integers by 0 gives 0.
+    >>> td.floor_divide(np.array([-7, 7, 7]), np.array([2, 2, 0]))
+    Array([-4,  3,  0])""")  # fmt: skip
+remainder = lifting.documented_binary("remainder", """
+    The remainder of `floor_divide`, x % y, with the sign of y.  Integers modulo 0 give 0.
+    >>> td.remainder(np.array([-7, 7]), 3)
+    Array([2, 1])""")  # fmt: skip
 mod = remainder
-quot = lifting.documented_binary(
-    "quot",
-    "The quotient rounded towards zero, as C divides integers: quot(−7, 2) is −3.  Division of\n"
-    "    integers by 0 gives 0.",
-    "td.quot(np.array([-7, 7]), 2)",
-    "Array([-3,  3])",
-)
-rem = lifting.documented_binary(
-    "rem",
-    "The remainder of `quot`, with the sign of x, as C's % of integers.",
-    "td.rem(np.array([-7, 7]), 3)",
-    "Array([-1,  1])",
-)
-fmod = lifting.documented_binary(
-    "fmod",
-    "The remainder with the sign of x, as C's fmod: fmod(−7.5, 2) is −1.5.",
-    "td.run(td.fmod(-7.5, 2.0))",
-    "array(-1.5)",
-)
-minimum = lifting.documented_binary(
-    "minimum",
-    "The smaller of two elements; NaN if one of them is NaN.  Of 0.0 and −0.0 it is either.",
-    "td.minimum(np.array([3, 1, 2]), np.array([2, 0, 1]))",
-    "Array([2, 0, 1])",
-)
-maximum = lifting.documented_binary(
-    "maximum",
-    "The larger of two elements; NaN if one of them is NaN.  Of 0.0 and −0.0 it is either.",
-    "td.maximum(np.array([3, 1, 2]), np.array([2, 0, 1]))",
-    "Array([3, 1, 2])",
-)
-fmin = lifting.documented_binary(
-    "fmin",
-    "The smaller of two elements; of a number and NaN, the number.",
-    "td.fmin(np.array([np.nan, 1.0]), 2.0)",
-    "Array([2., 1.])",
-)
-fmax = lifting.documented_binary(
-    "fmax",
-    "The larger of two elements; of a number and NaN, the number.",
-    "td.fmax(np.array([np.nan, 1.0]), 2.0)",
-    "Array([2., 2.])",
-)
-equal = lifting.documented_binary(
-    "equal",
-    "Whether x == y.  NaN equals nothing; tuples are equal if all their components are.",
-    "td.equal(np.array([3, 1, 2]), np.array([3, 0, 2]))",
-    "Array([ True, False,  True])",
-)
-not_equal = lifting.documented_binary(
-    "not_equal",
-    "Whether x != y: the opposite of `equal`.",
-    "td.not_equal(np.array([3, 1, 2]), np.array([3, 0, 2]))",
-    "Array([False,  True, False])",
-)
-less = lifting.documented_binary(
-    "less",
-    "Whether x < y.  Tuples are compared by their first components that differ.",
-    "td.less(np.array([3, 1, 2]), 2)",
-    "Array([False,  True, False])",
-)
-less_equal = lifting.documented_binary(
-    "less_equal",
-    "Whether x <= y; False where one is NaN.",
-    "td.less_equal(np.array([3, 1, 2]), 2)",
-    "Array([False,  True,  True])",
-)
-greater = lifting.documented_binary(
-    "greater",
-    "Whether x > y; False where one is NaN.",
-    "td.greater(np.array([3, 1, 2]), 2)",
-    "Array([ True, False, False])",
-)
-greater_equal = lifting.documented_binary(
-    "greater_equal",
-    "Whether x >= y; False where one is NaN.",
-    "td.greater_equal(np.array([3, 1, 2]), 2)",
-    "Array([ True, False,  True])",
-)
-logical_and = lifting.documented_binary(
-    "logical_and",
-    "Whether both are true; numbers other than 0 are.",
-    "td.logical_and(np.array([3, 0, 2]), np.array([True, True, False]))",
-    "Array([ True, False, False])",
-)
-logical_or = lifting.documented_binary(
-    "logical_or",
-    "Whether one of them is true, or both; numbers other than 0 are.",
-    "td.logical_or(np.array([3, 0, 0]), np.array([True, True, False]))",
-    "Array([ True,  True, False])",
-)
-logical_xor = lifting.documented_binary(
-    "logical_xor",
-    "Whether exactly one of them is true; numbers other than 0 are.",
-    "td.logical_xor(np.array([3, 0, 0]), np.array([True, True, False]))",
-    "Array([False,  True, False])",
-)
-bitwise_and = lifting.documented_binary(
-    "bitwise_and",
-    "The bits that both have, x & y; of booleans, logical and.",
-    "td.bitwise_and(np.array([3, 1, 2]), 1)",
-    "Array([1, 1, 0])",
-)
-bitwise_or = lifting.documented_binary(
-    "bitwise_or",
-    "The bits that one of them has, or both, x | y; of booleans, logical or.",
-    "td.bitwise_or(np.array([3, 1, 2]), 1)",
-    "Array([3, 1, 3])",
-)
-bitwise_xor = lifting.documented_binary(
-    "bitwise_xor",
-    "The bits in which they differ, x ^ y; of booleans, logical exclusive or.",
-    "td.bitwise_xor(np.array([3, 1, 2]), 1)",
-    "Array([2, 0, 3])",
-)
-left_shift = lifting.documented_binary(
-    "left_shift",
-    "The bits of x moved y places up, x << y; a shift by all bits or more gives 0.",
-    "td.left_shift(np.array([3, 1, 2]), np.array([1, 64, 0]))",
-    "Array([6, 0, 2])",
-)
-right_shift = lifting.documented_binary(
-    "right_shift",
-    "The bits of x moved y places down, x >> y, with copies of the sign: x // 2**y.",
-    "td.right_shift(np.array([-8, 8]), 1)",
-    "Array([-4,  4])",
-)
+quot = lifting.documented_binary("quot", """
+    The quotient rounded towards zero, as C divides integers: quot(−7, 2) is −3.  Division of
+    integers by 0 gives 0.
+    >>> td.quot(np.array([-7, 7]), 2)
+    Array([-3,  3])""")  # fmt: skip
+rem = lifting.documented_binary("rem", """
+    The remainder of `quot`, with the sign of x, as C's % of integers.
+    >>> td.rem(np.array([-7, 7]), 3)
+    Array([-1,  1])""")  # fmt: skip
+fmod = lifting.documented_binary("fmod", """
+    The remainder with the sign of x, as C's fmod: fmod(−7.5, 2) is −1.5.
+    >>> td.run(td.fmod(-7.5, 2.0))
+    array(-1.5)""")  # fmt: skip
+minimum = lifting.documented_binary("minimum", """
+    The smaller of two elements; NaN if one of them is NaN.  Of 0.0 and −0.0 it is either.
+    >>> td.minimum(np.array([3, 1, 2]), np.array([2, 0, 1]))
+    Array([2, 0, 1])""")  # fmt: skip
+maximum = lifting.documented_binary("maximum", """
+    The larger of two elements; NaN if one of them is NaN.  Of 0.0 and −0.0 it is either.
+    >>> td.maximum(np.array([3, 1, 2]), np.array([2, 0, 1]))
+    Array([3, 1, 2])""")  # fmt: skip
+fmin = lifting.documented_binary("fmin", """
+    The smaller of two elements; of a number and NaN, the number.
+    >>> td.fmin(np.array([np.nan, 1.0]), 2.0)
+    Array([2., 1.])""")  # fmt: skip
+fmax = lifting.documented_binary("fmax", """
+    The larger of two elements; of a number and NaN, the number.
+    >>> td.fmax(np.array([np.nan, 1.0]), 2.0)
+    Array([2., 2.])""")  # fmt: skip
+equal = lifting.documented_binary("equal", """
+    Whether x == y.  NaN equals nothing; tuples are equal if all their components are.
+    >>> td.equal(np.array([3, 1, 2]), np.array([3, 0, 2]))
+    Array([ True, False,  True])""")  # fmt: skip
+not_equal = lifting.documented_binary("not_equal", """
+    Whether x != y: the opposite of `equal`.
+    >>> td.not_equal(np.array([3, 1, 2]), np.array([3, 0, 2]))
+    Array([False,  True, False])""")  # fmt: skip
+less = lifting.documented_binary("less", """
+    Whether x < y.  Tuples are compared by their first components that differ.
+    >>> td.less(np.array([3, 1, 2]), 2)
+    Array([False,  True, False])""")  # fmt: skip
+less_equal = lifting.documented_binary("less_equal", """
+    Whether x <= y; False where one is NaN.
+    >>> td.less_equal(np.array([3, 1, 2]), 2)
+    Array([False,  True,  True])""")  # fmt: skip
+greater = lifting.documented_binary("greater", """
+    Whether x > y; False where one is NaN.
+    >>> td.greater(np.array([3, 1, 2]), 2)
+    Array([ True, False, False])""")  # fmt: skip
+greater_equal = lifting.documented_binary("greater_equal", """
+    Whether x >= y; False where one is NaN.
+    >>> td.greater_equal(np.array([3, 1, 2]), 2)
+    Array([ True, False,  True])""")  # fmt: skip
+logical_and = lifting.documented_binary("logical_and", """
+    Whether both are true; numbers other than 0 are.
+    >>> td.logical_and(np.array([3, 0, 2]), np.array([True, True, False]))
+    Array([ True, False, False])""")  # fmt: skip
+logical_or = lifting.documented_binary("logical_or", """
+    Whether one of them is true, or both; numbers other than 0 are.
+    >>> td.logical_or(np.array([3, 0, 0]), np.array([True, True, False]))
+    Array([ True,  True, False])""")  # fmt: skip
+logical_xor = lifting.documented_binary("logical_xor", """
+    Whether exactly one of them is true; numbers other than 0 are.
+    >>> td.logical_xor(np.array([3, 0, 0]), np.array([True, True, False]))
+    Array([False,  True, False])""")  # fmt: skip
+bitwise_and = lifting.documented_binary("bitwise_and", """
+    The bits that both have, x & y; of booleans, logical and.
+    >>> td.bitwise_and(np.array([3, 1, 2]), 1)
+    Array([1, 1, 0])""")  # fmt: skip
+bitwise_or = lifting.documented_binary("bitwise_or", """
+    The bits that one of them has, or both, x | y; of booleans, logical or.
+    >>> td.bitwise_or(np.array([3, 1, 2]), 1)
+    Array([3, 1, 3])""")  # fmt: skip
+bitwise_xor = lifting.documented_binary("bitwise_xor", """
+    The bits in which they differ, x ^ y; of booleans, logical exclusive or.
+    >>> td.bitwise_xor(np.array([3, 1, 2]), 1)
+    Array([2, 0, 3])""")  # fmt: skip
+left_shift = lifting.documented_binary("left_shift", """
+    The bits of x moved y places up, x << y; a shift by all bits or more gives 0.
+    >>> td.left_shift(np.array([3, 1, 2]), np.array([1, 64, 0]))
+    Array([6, 0, 2])""")  # fmt: skip
+right_shift = lifting.documented_binary("right_shift", """
+    The bits of x moved y places down, x >> y, with copies of the sign: x // 2**y.
+    >>> td.right_shift(np.array([-8, 8]), 1)
+    Array([-4,  4])""")  # fmt: skip
 bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
-hypot = lifting.documented_binary(
-    "hypot",
-    "The length √(x² + y²), without overflow on the way.",
-    "td.hypot(np.array([3.0, 3e200]), np.array([4.0, 4e200]))",
-    "Array([5.e+000, 5.e+200])",
-)
-copysign = lifting.documented_binary(
-    "copysign",
-    "The absolute value of x with the sign of y; −0.0 and NaN have signs, too.",
-    "td.copysign(3.0, np.array([1.0, -0.0]))",
-    "Array([ 3., -3.])",
-)
-nextafter = lifting.documented_binary(
-    "nextafter",
-    "The float next to x in the direction of y; x if they are equal.",
-    "td.nextafter(np.array([1.0, 2.0]), 2.0) - np.array([1.0, 2.0])",
-    "Array([2.22044605e-16, 0.00000000e+00])",
-)
+hypot = lifting.documented_binary("hypot", """
+    The length √(x² + y²), without overflow on the way.
+    >>> td.hypot(np.array([3.0, 3e200]), np.array([4.0, 4e200]))
+    Array([5.e+000, 5.e+200])""")  # fmt: skip
+copysign = lifting.documented_binary("copysign", """
+    The absolute value of x with the sign of y; −0.0 and NaN have signs, too.
+    >>> td.copysign(3.0, np.array([1.0, -0.0]))
+    Array([ 3., -3.])""")  # fmt: skip
+nextafter = lifting.documented_binary("nextafter", """
+    The float next to x in the direction of y; x if they are equal.
+    >>> td.nextafter(np.array([1.0, 2.0]), 2.0) - np.array([1.0, 2.0])
+    Array([2.22044605e-16, 0.00000000e+00])""")  # fmt: skip
 
 
 @lifting.binary
@@ -223,260 +163,180 @@ def arctan2(y: Operand, x: Operand) -> Value:
     return lifting.elementwise("arctan2", y, x)
 
 
-negative = lifting.documented_unary(
-    "negative",
-    "The negative −x; of unsigned integers modulo 2 to the number of bits.",
-    "td.negative(np.array([3, 1, 2]))",
-    "Array([-3, -1, -2])",
-)
-absolute = lifting.documented_unary(
-    "absolute",
-    "The absolute value |x|; of complex numbers √(re² + im²), without overflow.",
-    "td.absolute(np.array([-2, 3]))",
-    "Array([2, 3])",
-)
+negative = lifting.documented_unary("negative", """
+    The negative −x; of unsigned integers modulo 2 to the number of bits.
+    >>> td.negative(np.array([3, 1, 2]))
+    Array([-3, -1, -2])""")  # fmt: skip
+absolute = lifting.documented_unary("absolute", """
+    The absolute value |x|; of complex numbers √(re² + im²), without overflow.
+    >>> td.absolute(np.array([-2, 3]))
+    Array([2, 3])""")  # fmt: skip
 abs = absolute
-sign = lifting.documented_unary(
-    "sign",
-    "−1, 0 or 1 by the sign of x; NaN of NaN; of complex numbers x / |x|.",
-    "td.sign(np.array([-2, 0, 3]))",
-    "Array([-1,  0,  1])",
-)
-logical_not = lifting.documented_unary(
-    "logical_not",
-    "Whether x is 0 (or False).",
-    "td.logical_not(np.array([2, 0, 1]))",
-    "Array([False,  True, False])",
-)
-invert = lifting.documented_unary(
-    "invert",
-    "All bits of x inverted, ~x, which is −x − 1 of signed integers; of booleans, logical not.",
-    "td.invert(np.array([3, 1, 2]))",
-    "Array([-4, -2, -3])",
-)
+sign = lifting.documented_unary("sign", """
+    −1, 0 or 1 by the sign of x; NaN of NaN; of complex numbers x / |x|.
+    >>> td.sign(np.array([-2, 0, 3]))
+    Array([-1,  0,  1])""")  # fmt: skip
+logical_not = lifting.documented_unary("logical_not", """
+    Whether x is 0 (or False).
+    >>> td.logical_not(np.array([2, 0, 1]))
+    Array([False,  True, False])""")  # fmt: skip
+invert = lifting.documented_unary("invert", """
+    All bits of x inverted, ~x, which is −x − 1 of signed integers; of booleans, logical not.
+    >>> td.invert(np.array([3, 1, 2]))
+    Array([-4, -2, -3])""")  # fmt: skip
 bitwise_not = bitwise_invert = invert
-sqrt = lifting.documented_unary(
-    "sqrt",
-    "The square root; NaN of negative real numbers.  Of complex numbers the root whose real part\n"
-    "    is not negative.",
-    "td.sqrt(np.array([4.0, -4.0]))",
-    "Array([ 2., nan])",
-)
-exp = lifting.documented_unary(
-    "exp",
-    "The exponential function eˣ.",
-    "td.exp(np.array([0.0, 0.5, 1.0]))",
-    "Array([1.        , 1.64872127, 2.71828183])",
-)
-exp2 = lifting.documented_unary(
-    "exp2",
-    "The power 2ˣ.",
-    "td.exp2(np.array([0.0, 0.5, 1.0]))",
-    "Array([1.        , 1.41421356, 2.        ])",
-)
-expm1 = lifting.documented_unary(
-    "expm1",
-    "eˣ − 1, accurate where x is close to 0 and `exp(x) - 1` is not.",
-    "td.expm1(np.array([1e-12, 1.0]))",
-    "Array([1.00000000e-12, 1.71828183e+00])",
-)
-log = lifting.documented_unary(
-    "log",
-    "The natural logarithm: −∞ of 0, NaN of negative real numbers.  Of complex numbers, the one\n"
-    "    whose imaginary part is in [−π, π].",
-    "td.log(np.array([1.0, 10.0]))",
-    "Array([0.        , 2.30258509])",
-)
-log2 = lifting.documented_unary(
-    "log2",
-    "The logarithm to base 2: −∞ of 0, NaN of negative real numbers.",
-    "td.log2(np.array([8.0, 0.5]))",
-    "Array([ 3., -1.])",
-)
-log10 = lifting.documented_unary(
-    "log10",
-    "The logarithm to base 10: −∞ of 0, NaN of negative real numbers.",
-    "td.log10(np.array([1000.0, 0.1]))",
-    "Array([ 3., -1.])",
-)
-log1p = lifting.documented_unary(
-    "log1p",
-    "log(1 + x), accurate where x is close to 0 and `log(1 + x)` is not.",
-    "td.log1p(np.array([1e-12, 1.0]))",
-    "Array([1.00000000e-12, 6.93147181e-01])",
-)
-sin = lifting.documented_unary(
-    "sin",
-    "The sine of an angle in radians.",
-    "td.sin(np.array([0.0, 0.5, 1.0]))",
-    "Array([0.        , 0.47942554, 0.84147098])",
-)
-cos = lifting.documented_unary(
-    "cos",
-    "The cosine of an angle in radians.",
-    "td.cos(np.array([0.0, 0.5, 1.0]))",
-    "Array([1.        , 0.87758256, 0.54030231])",
-)
-tan = lifting.documented_unary(
-    "tan",
-    "The tangent of an angle in radians.",
-    "td.tan(np.array([0.0, 0.5, 1.0]))",
-    "Array([0.        , 0.54630249, 1.55740772])",
-)
-arcsin = lifting.documented_unary(
-    "arcsin",
-    "The angle in [−π/2, π/2] whose sine is x; NaN of real numbers beyond ±1.  Of complex\n"
-    "    numbers, with cuts along the real axis beyond ±1.",
-    "td.arcsin(np.array([0.0, 0.5, 1.0]))",
-    "Array([0.        , 0.52359878, 1.57079633])",
-)
-arccos = lifting.documented_unary(
-    "arccos",
-    "The angle in [0, π] whose cosine is x; NaN of real numbers beyond ±1.  Of complex numbers,\n"
-    "    with cuts along the real axis beyond ±1.",
-    "td.arccos(np.array([0.0, 0.5, 1.0]))",
-    "Array([1.57079633, 1.04719755, 0.        ])",
-)
-arctan = lifting.documented_unary(
-    "arctan",
-    "The angle in [−π/2, π/2] whose tangent is x (`arctan2` knows the quadrant).  Of complex\n"
-    "    numbers, with cuts along the imaginary axis beyond ±i.",
-    "td.arctan(np.array([0.0, 0.5, 1.0]))",
-    "Array([0.        , 0.46364761, 0.78539816])",
-)
-sinh = lifting.documented_unary(
-    "sinh",
-    "The hyperbolic sine (eˣ − e⁻ˣ) / 2.",
-    "td.sinh(np.array([0.0, 0.5, 1.0]))",
-    "Array([0.        , 0.52109531, 1.17520119])",
-)
-cosh = lifting.documented_unary(
-    "cosh",
-    "The hyperbolic cosine (eˣ + e⁻ˣ) / 2.",
-    "td.cosh(np.array([0.0, 0.5, 1.0]))",
-    "Array([1.        , 1.12762597, 1.54308063])",
-)
-tanh = lifting.documented_unary(
-    "tanh",
-    "The hyperbolic tangent sinh(x) / cosh(x), in [−1, 1].",
-    "td.tanh(np.array([0.0, 0.5, 1.0]))",
-    "Array([0.        , 0.46211716, 0.76159416])",
-)
-arcsinh = lifting.documented_unary(
-    "arcsinh",
-    "The number whose hyperbolic sine is x.  Of complex numbers, with cuts along the imaginary\n"
-    "    axis beyond ±i.",
-    "td.arcsinh(np.array([0.0, 0.5, 1.0]))",
-    "Array([0.        , 0.48121183, 0.88137359])",
-)
-arccosh = lifting.documented_unary(
-    "arccosh",
-    "The number ≥ 0 whose hyperbolic cosine is x; NaN of real numbers below 1.  Of complex\n"
-    "    numbers, with a cut along the real axis below 1.",
-    "td.arccosh(np.array([1.0, 2.0]))",
-    "Array([0.       , 1.3169579])",
-)
-arctanh = lifting.documented_unary(
-    "arctanh",
-    "The number whose hyperbolic tangent is x: ±∞ of ±1, NaN of real numbers beyond.  Of complex\n"
-    "    numbers, with cuts along the real axis beyond ±1.",
-    "td.arctanh(np.array([0.0, 0.5]))",
-    "Array([0.        , 0.54930614])",
-)
+sqrt = lifting.documented_unary("sqrt", """
+    The square root; NaN of negative real numbers.  Of complex numbers the root whose real part
+    is not negative.
+    >>> td.sqrt(np.array([4.0, -4.0]))
+    Array([ 2., nan])""")  # fmt: skip
+exp = lifting.documented_unary("exp", """
+    The exponential function eˣ.
+    >>> td.exp(np.array([0.0, 0.5, 1.0]))
+    Array([1.        , 1.64872127, 2.71828183])""")  # fmt: skip
+exp2 = lifting.documented_unary("exp2", """
+    The power 2ˣ.
+    >>> td.exp2(np.array([0.0, 0.5, 1.0]))
+    Array([1.        , 1.41421356, 2.        ])""")  # fmt: skip
+expm1 = lifting.documented_unary("expm1", """
+    eˣ − 1, accurate where x is close to 0 and `exp(x) - 1` is not.
+    >>> td.expm1(np.array([1e-12, 1.0]))
+    Array([1.00000000e-12, 1.71828183e+00])""")  # fmt: skip
+log = lifting.documented_unary("log", """
+    The natural logarithm: −∞ of 0, NaN of negative real numbers.  Of complex numbers, the one
+    whose imaginary part is in [−π, π].
+    >>> td.log(np.array([1.0, 10.0]))
+    Array([0.        , 2.30258509])""")  # fmt: skip
+log2 = lifting.documented_unary("log2", """
+    The logarithm to base 2: −∞ of 0, NaN of negative real numbers.
+    >>> td.log2(np.array([8.0, 0.5]))
+    Array([ 3., -1.])""")  # fmt: skip
+log10 = lifting.documented_unary("log10", """
+    The logarithm to base 10: −∞ of 0, NaN of negative real numbers.
+    >>> td.log10(np.array([1000.0, 0.1]))
+    Array([ 3., -1.])""")  # fmt: skip
+log1p = lifting.documented_unary("log1p", """
+    log(1 + x), accurate where x is close to 0 and `log(1 + x)` is not.
+    >>> td.log1p(np.array([1e-12, 1.0]))
+    Array([1.00000000e-12, 6.93147181e-01])""")  # fmt: skip
+sin = lifting.documented_unary("sin", """
+    The sine of an angle in radians.
+    >>> td.sin(np.array([0.0, 0.5, 1.0]))
+    Array([0.        , 0.47942554, 0.84147098])""")  # fmt: skip
+cos = lifting.documented_unary("cos", """
+    The cosine of an angle in radians.
+    >>> td.cos(np.array([0.0, 0.5, 1.0]))
+    Array([1.        , 0.87758256, 0.54030231])""")  # fmt: skip
+tan = lifting.documented_unary("tan", """
+    The tangent of an angle in radians.
+    >>> td.tan(np.array([0.0, 0.5, 1.0]))
+    Array([0.        , 0.54630249, 1.55740772])""")  # fmt: skip
+arcsin = lifting.documented_unary("arcsin", """
+    The angle in [−π/2, π/2] whose sine is x; NaN of real numbers beyond ±1.  Of complex
+    numbers, with cuts along the real axis beyond ±1.
+    >>> td.arcsin(np.array([0.0, 0.5, 1.0]))
+    Array([0.        , 0.52359878, 1.57079633])""")  # fmt: skip
+arccos = lifting.documented_unary("arccos", """
+    The angle in [0, π] whose cosine is x; NaN of real numbers beyond ±1.  Of complex numbers,
+    with cuts along the real axis beyond ±1.
+    >>> td.arccos(np.array([0.0, 0.5, 1.0]))
+    Array([1.57079633, 1.04719755, 0.        ])""")  # fmt: skip
+arctan = lifting.documented_unary("arctan", """
+    The angle in [−π/2, π/2] whose tangent is x (`arctan2` knows the quadrant).  Of complex
+    numbers, with cuts along the imaginary axis beyond ±i.
+    >>> td.arctan(np.array([0.0, 0.5, 1.0]))
+    Array([0.        , 0.46364761, 0.78539816])""")  # fmt: skip
+sinh = lifting.documented_unary("sinh", """
+    The hyperbolic sine (eˣ − e⁻ˣ) / 2.
+    >>> td.sinh(np.array([0.0, 0.5, 1.0]))
+    Array([0.        , 0.52109531, 1.17520119])""")  # fmt: skip
+cosh = lifting.documented_unary("cosh", """
+    The hyperbolic cosine (eˣ + e⁻ˣ) / 2.
+    >>> td.cosh(np.array([0.0, 0.5, 1.0]))
+    Array([1.        , 1.12762597, 1.54308063])""")  # fmt: skip
+tanh = lifting.documented_unary("tanh", """
+    The hyperbolic tangent sinh(x) / cosh(x), in [−1, 1].
+    >>> td.tanh(np.array([0.0, 0.5, 1.0]))
+    Array([0.        , 0.46211716, 0.76159416])""")  # fmt: skip
+arcsinh = lifting.documented_unary("arcsinh", """
+    The number whose hyperbolic sine is x.  Of complex numbers, with cuts along the imaginary
+    axis beyond ±i.
+    >>> td.arcsinh(np.array([0.0, 0.5, 1.0]))
+    Array([0.        , 0.48121183, 0.88137359])""")  # fmt: skip
+arccosh = lifting.documented_unary("arccosh", """
+    The number ≥ 0 whose hyperbolic cosine is x; NaN of real numbers below 1.  Of complex
+    numbers, with a cut along the real axis below 1.
+    >>> td.arccosh(np.array([1.0, 2.0]))
+    Array([0.       , 1.3169579])""")  # fmt: skip
+arctanh = lifting.documented_unary("arctanh", """
+    The number whose hyperbolic tangent is x: ±∞ of ±1, NaN of real numbers beyond.  Of complex
+    numbers, with cuts along the real axis beyond ±1.
+    >>> td.arctanh(np.array([0.0, 0.5]))
+    Array([0.        , 0.54930614])""")  # fmt: skip
 asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
 asinh, acosh, atanh = arcsinh, arccosh, arctanh
-cbrt = lifting.documented_unary(
-    "cbrt",
-    "The real cube root, also of negative numbers.",
-    "td.cbrt(np.array([27.0, -8.0]))",
-    "Array([ 3., -2.])",
-)
-erf = lifting.documented_unary(
-    "erf",
-    "The error function 2/√π ∫₀ˣ exp(−t²) dt, in [−1, 1].",
-    "td.erf(np.array([0.0, 0.5, 1.0]))",
-    "Array([0.        , 0.52049988, 0.84270079])",
-)
-erfc = lifting.documented_unary(
-    "erfc",
-    "1 − erf(x), accurate for large x, where `erf` is almost 1.",
-    "td.erfc(np.array([0.0, 5.0]))",
-    "Array([1.00000000e+00, 1.53745979e-12])",
-)
-floor = lifting.documented_unary(
-    "floor",
-    "The largest whole number ≤ x, in the type of x; integers stay as they are.",
-    "td.floor(np.array([-1.5, 1.5]))",
-    "Array([-2.,  1.])",
-)
-ceil = lifting.documented_unary(
-    "ceil",
-    "The smallest whole number ≥ x, in the type of x; integers stay as they are.",
-    "td.ceil(np.array([-1.5, 1.5]))",
-    "Array([-1.,  2.])",
-)
-trunc = lifting.documented_unary(
-    "trunc",
-    "x without its fraction, in the type of x; integers stay as they are.",
-    "td.trunc(np.array([-1.5, 1.5]))",
-    "Array([-1.,  1.])",
-)
-rint = lifting.documented_unary(
-    "rint",
-    "The nearest whole number, in the type of x; the even one if there are two.  Both parts of a "
-    "complex number are rounded.",
-    "td.rint(np.array([0.5, 1.5, 2.7]))",
-    "Array([0., 2., 3.])",
-)
-isnan = lifting.documented_unary(
-    "isnan",
-    "Whether x is NaN (for complex numbers: whether a part is).",
-    "td.isnan(np.array([1.0, np.nan]))",
-    "Array([False,  True])",
-)
-isinf = lifting.documented_unary(
-    "isinf",
-    "Whether x is +∞ or −∞ (for complex numbers: whether a part is).",
-    "td.isinf(np.array([1.0, -np.inf, np.nan]))",
-    "Array([False,  True, False])",
-)
-isfinite = lifting.documented_unary(
-    "isfinite",
-    "Whether x is neither infinite nor NaN.",
-    "td.isfinite(np.array([1.0, np.nan]))",
-    "Array([ True, False])",
-)
-signbit = lifting.documented_unary(
-    "signbit",
-    "Whether x has a minus sign: also −0.0, and NaN whose sign bit is set.",
-    "td.signbit(np.array([-0.0, 1.0]))",
-    "Array([ True, False])",
-)
-real = lifting.documented_unary(
-    "real",
-    "The real part of complex numbers; real numbers are returned as they are.",
-    "td.real(np.array([3 + 4j]))",
-    "Array([3.])",
-)
-imag = lifting.documented_unary(
-    "imag",
-    "The imaginary part of complex numbers; 0 of other numbers.",
-    "td.imag(np.array([3 + 4j]))",
-    "Array([4.])",
-)
-conjugate = lifting.documented_unary(
-    "conjugate",
-    "The complex conjugate re − i·im; real numbers are returned as they are.",
-    "td.conjugate(np.array([3 + 4j]))",
-    "Array([3.-4.j])",
-)
+cbrt = lifting.documented_unary("cbrt", """
+    The real cube root, also of negative numbers.
+    >>> td.cbrt(np.array([27.0, -8.0]))
+    Array([ 3., -2.])""")  # fmt: skip
+erf = lifting.documented_unary("erf", """
+    The error function 2/√π ∫₀ˣ exp(−t²) dt, in [−1, 1].
+    >>> td.erf(np.array([0.0, 0.5, 1.0]))
+    Array([0.        , 0.52049988, 0.84270079])""")  # fmt: skip
+erfc = lifting.documented_unary("erfc", """
+    1 − erf(x), accurate for large x, where `erf` is almost 1.
+    >>> td.erfc(np.array([0.0, 5.0]))
+    Array([1.00000000e+00, 1.53745979e-12])""")  # fmt: skip
+floor = lifting.documented_unary("floor", """
+    The largest whole number ≤ x, in the type of x; integers stay as they are.
+    >>> td.floor(np.array([-1.5, 1.5]))
+    Array([-2.,  1.])""")  # fmt: skip
+ceil = lifting.documented_unary("ceil", """
+    The smallest whole number ≥ x, in the type of x; integers stay as they are.
+    >>> td.ceil(np.array([-1.5, 1.5]))
+    Array([-1.,  2.])""")  # fmt: skip
+trunc = lifting.documented_unary("trunc", """
+    x without its fraction, in the type of x; integers stay as they are.
+    >>> td.trunc(np.array([-1.5, 1.5]))
+    Array([-1.,  1.])""")  # fmt: skip
+rint = lifting.documented_unary("rint", """
+    The nearest whole number, in the type of x; the even one if there are two.  Both parts of a
+    complex number are rounded.
+    >>> td.rint(np.array([0.5, 1.5, 2.7]))
+    Array([0., 2., 3.])""")  # fmt: skip
+isnan = lifting.documented_unary("isnan", """
+    Whether x is NaN (for complex numbers: whether a part is).
+    >>> td.isnan(np.array([1.0, np.nan]))
+    Array([False,  True])""")  # fmt: skip
+isinf = lifting.documented_unary("isinf", """
+    Whether x is +∞ or −∞ (for complex numbers: whether a part is).
+    >>> td.isinf(np.array([1.0, -np.inf, np.nan]))
+    Array([False,  True, False])""")  # fmt: skip
+isfinite = lifting.documented_unary("isfinite", """
+    Whether x is neither infinite nor NaN.
+    >>> td.isfinite(np.array([1.0, np.nan]))
+    Array([ True, False])""")  # fmt: skip
+signbit = lifting.documented_unary("signbit", """
+    Whether x has a minus sign: also −0.0, and NaN whose sign bit is set.
+    >>> td.signbit(np.array([-0.0, 1.0]))
+    Array([ True, False])""")  # fmt: skip
+real = lifting.documented_unary("real", """
+    The real part of complex numbers; real numbers are returned as they are.
+    >>> td.real(np.array([3 + 4j]))
+    Array([3.])""")  # fmt: skip
+imag = lifting.documented_unary("imag", """
+    The imaginary part of complex numbers; 0 of other numbers.
+    >>> td.imag(np.array([3 + 4j]))
+    Array([4.])""")  # fmt: skip
+conjugate = lifting.documented_unary("conjugate", """
+    The complex conjugate re − i·im; real numbers are returned as they are.
+    >>> td.conjugate(np.array([3 + 4j]))
+    Array([3.-4.j])""")  # fmt: skip
 conj = conjugate
-popcount = lifting.documented_unary(
-    "popcount",
-    "How many bits of x are 1: all of them of −1 (`bitwise_count` takes |x|, as NumPy does).",
-    "td.popcount(np.array([3, 1, 2]))",
-    "Array([2, 1, 1], dtype=int32)",
-)
+popcount = lifting.documented_unary("popcount", """
+    How many bits of x are 1: all of them of −1 (`bitwise_count` takes |x|, as NumPy does).
+    >>> td.popcount(np.array([3, 1, 2]))
+    Array([2, 1, 1], dtype=int32)""")  # fmt: skip
 
 
 @lifting.unary
@@ -496,18 +356,14 @@ def bitwise_count(x: Operand) -> Value:
     return cast(popcount(absolute(x)), uint8)
 
 
-clz = lifting.documented_unary(
-    "clz",
-    "How many zero bits stand above the highest one bit; all of them for 0.",
-    "td.clz(np.uint8([1, 0]))",
-    "Array([7, 8], dtype=int32)",
-)
-ctz = lifting.documented_unary(
-    "ctz",
-    "How many zero bits stand below the lowest one bit; all of them for 0.",
-    "td.ctz(np.uint8([8, 0]))",
-    "Array([3, 8], dtype=int32)",
-)
+clz = lifting.documented_unary("clz", """
+    How many zero bits stand above the highest one bit; all of them for 0.
+    >>> td.clz(np.uint8([1, 0]))
+    Array([7, 8], dtype=int32)""")  # fmt: skip
+ctz = lifting.documented_unary("ctz", """
+    How many zero bits stand below the lowest one bit; all of them for 0.
+    >>> td.ctz(np.uint8([8, 0]))
+    Array([3, 8], dtype=int32)""")  # fmt: skip
 
 
 @lifting.unary

@@ -114,8 +114,10 @@ _FAMILIES = {"bool": "booleans", "int": "integers", "uint": "integers", "float":
 _EXAMPLES = (types.bool_, types.int32, types.uint32, types.float32, types.complex64)
 
 
-def _documented(name: str, doc: str, operands: str, of: str, example: str, shown: str) -> str:
-    """The docstring of an element-wise function; what it takes and gives follows from its rule."""
+def _documented(name: str, text: str, operands: str, of: str) -> str:
+    """The docstring of an element-wise function, of what it does and an example; what it takes and
+    gives follows from its rule."""
+    doc, example = text.strip().split("\n    >>> ")
     result = f"Result: an array {of}, {_type_of_result(name)}; a scalar without arrays."
     paragraphs = [textwrap.fill(result, 96, subsequent_indent=" " * 8)]
     refused = dict.fromkeys(_FAMILIES[t.family] for t in _EXAMPLES if TABLE[name].rule(t) is None)
@@ -130,7 +132,6 @@ def _documented(name: str, doc: str, operands: str, of: str, example: str, shown
 
     >>> import numpy as np, treadle as td
     >>> {example}
-    {shown.replace(chr(10), chr(10) + "    ")}
     """
 
 
@@ -145,24 +146,23 @@ def _type_of_result(name: str) -> str:
     return "of that type"
 
 
-def documented_unary(name: str, doc: str, example: str, shown: str) -> UnaryFunction:
+def documented_unary(name: str, text: str) -> UnaryFunction:
     @unary
     def function(x: Operand) -> Value:
         return elementwise(name, x)
 
     function.__name__ = function.__qualname__ = name
     operand = "x: a number, or an array of any shape."
-    function.__doc__ = _documented(name, doc, operand, "of the shape of `x`", example, shown)
+    function.__doc__ = _documented(name, text, operand, "of the shape of `x`")
     return function
 
 
-def documented_binary(name: str, doc: str, example: str, shown: str) -> BinaryFunction:
+def documented_binary(name: str, text: str) -> BinaryFunction:
     @binary
     def function(x: Operand, y: Operand) -> Value:
         return elementwise(name, x, y)
 
     function.__name__ = function.__qualname__ = name
     operands = "x, y: numbers, or arrays that broadcast; their types are promoted as NumPy's."
-    of = "of the shape to which they broadcast"
-    function.__doc__ = _documented(name, doc, operands, of, example, shown)
+    function.__doc__ = _documented(name, text, operands, "of the shape to which they broadcast")
     return function
