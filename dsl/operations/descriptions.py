@@ -148,26 +148,35 @@ FAMILIES = tuple(map(str.split, (
     "arange iota linspace logspace geomspace",
     "atleast_1d atleast_2d atleast_3d",
     "bartlett blackman hamming hanning kaiser",
+    "broadcast_to broadcast_arrays broadcast_shapes",
+    "choose where select piecewise",
     "concat stack vstack hstack dstack column_stack",
     "cov corrcoef average",
     "cumsum cumprod cummax cummin scanl1",
+    "delete insert append",
     "diff ediff1d gradient trapezoid",
     "filter compact expand unique nonzero",
     "finfo iinfo isdtype issubdtype can_cast promote_types",
     "flip fliplr flipud reverse roll rot90",
+    "foreign foreign_array",
     "gather take take_along_axis backpermute",
     "histogram histogram2d histogramdd bincount digitize histogram_bin_edges",
+    "lgamma digamma",
     "loop iterate while_loop scan cond",
     "map imap zip generate indexed",
     "matmul dot vdot inner outer tensordot",
     "nansum nanprod nanmean nanstd nanvar nanmin nanmax",
+    "nonzero flatnonzero argwhere",
+    "packbits unpackbits",
     "permute scatter update put",
     "polyval polyfit polyadd polysub polymul polydiv",
+    "popcount clz ctz bitwise_count",
     "put_along_axis place fill_diagonal extract compress put",
     "quantile percentile median nanquantile nanpercentile nanmedian",
     "repeat tile replicate resize",
     "reshape ravel flatten squeeze expand_dims",
     "sum prod mean std var min max",
+    "argmin argmax min max",
     "fold fold1 fold_seg fold1_seg sum",
     "scanl scanl1 scanl_total scanr scanr1 scanr_total scanl_seg",
     "scanl_seg scanl1_seg scanl_total_seg scanr_seg scanr1_seg scanr_total_seg fold_seg",
@@ -184,6 +193,15 @@ FAMILIES = tuple(map(str.split, (
     "zeros_like ones_like full_like empty_like",
 )))  # fmt: skip
 _ALIKE = {name: [n for n in family if n != name] for family in FAMILIES[::-1] for name in family}
+#: Operations that name the first five of the family of another one.
+_ALIKE |= {name: [of, *_ALIKE[of]][:5] for name, of in by_name({
+    "all any count_nonzero": "sum",
+    "append block": "concat",
+    "diagflat": "tril",
+    "einsum matvec strassen vecdot vecmat": "matmul",
+    "poly polyder polyint": "polyval",
+    "result_type": "finfo",
+}).items()}  # fmt: skip
 #: Modules of td.linalg and td.random, where other names are.
 ELSEWHERE = ("algebra.linear_algebra", "random.philox")
 

@@ -143,8 +143,6 @@ def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> ScalarType:
     >>> import numpy as np, treadle as td
     >>> td.result_type(td.float32, td.int16, 3.5)
     float32
-
-    See also `finfo`, `iinfo`, `isdtype`, `issubdtype`, `can_cast`.
     """
     if not arrays_and_dtypes:
         raise ShapeError("result_type needs one operand at least.", hint="Give arrays or types.")
@@ -315,8 +313,6 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
 
     >>> td.broadcast_shapes((3, 1), 4)
     (3, 4)
-
-    See also `broadcast_to`, `broadcast_arrays`.
     """
     try:
         return np.broadcast_shapes(*shapes)

@@ -45,8 +45,6 @@ def einsum(subscripts: str, *operands: ArrayLike) -> Array:
 
     >>> td.einsum("ij,j->i", np.array([[1, 2], [3, 4]]), np.array([1, 10]))
     Array([21, 43])
-
-    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
     if not isinstance(subscripts, str):
         raise TracingError(

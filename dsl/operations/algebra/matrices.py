@@ -77,8 +77,6 @@ def diagflat(a: ArrayLike, k: int = 0) -> Array:
 
     >>> td.diagflat(np.array([3, 1, 2]), 1).shape
     (4, 4)
-
-    See also `tril`, `triu`, `tri`, `diag`, `diagonal`.
     """
     return diag(flatten(as_array(a, "diagflat")), k)
 
@@ -278,7 +276,5 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Array:
 
     >>> td.vecdot(np.array([[1, 2], [3, 4]]), np.array([1, 1]))
     Array([3, 7])
-
-    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
     return linear_algebra.vecdot(x1, x2, axis=axis)

@@ -162,8 +162,6 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
     >>> td.polyder(np.array([1, 1, 1, 1]))
     Array([3, 2, 1])
-
-    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
     """
     array = _coefficients(p, "polyder")
     m = _order(m, "polyder")
@@ -195,8 +193,6 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 
     >>> td.polyint(np.array([4.0, 1.0]), k=3)
     Array([2., 1., 3.])
-
-    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
     """
     array = _coefficients(p, "polyint")
     m = _order(m, "polyint")
@@ -234,8 +230,6 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
     >>> td.poly(np.array([1, 2]))
     Array([ 1., -3.,  2.])
-
-    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
     """
     array = as_array(seq_of_zeros, "poly")
     if array.ndim > 1:

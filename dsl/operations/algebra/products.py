@@ -221,8 +221,6 @@ def strassen(
     >>> td.strassen(m, m.T, levels=1)
     Array([[ 5, 14],
            [14, 50]])
-
-    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
     refuse_traced("strassen", variant=variant)
     if variant not in ("strassen", "winograd"):
@@ -596,8 +594,6 @@ def matvec(x1: ArrayLike, x2: ArrayLike) -> Array:
     >>> td.matvec(np.array([[1, 2], [3, 4]]), np.array([[1, 0], [1, 1]]))
     Array([[1, 3],
            [3, 7]])
-
-    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
     left, right = as_array(x1, "matvec"), as_array(x2, "matvec")
     _require_ranks("matvec", left, right, left, right)
@@ -627,8 +623,6 @@ def vecmat(x1: ArrayLike, x2: ArrayLike) -> Array:
 
     >>> td.vecmat(np.array([1, 1]), np.array([[1, 2], [3, 4]]))
     Array([4, 6])
-
-    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
     left, right = as_array(x1, "vecmat"), as_array(x2, "vecmat")
     _require_ranks("vecmat", left, right, right, left)

@@ -87,8 +87,6 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: BitOrder = "big") 
 
     >>> td.packbits(np.array([1, 0, 0, 0, 0, 0, 1, 1, 1]))
     Array([131, 128], dtype=uint8)
-
-    See also `unpackbits`.
     """
     array, k = _line(a, axis, bitorder, "packbits")
     if array.types[0].is_inexact:
@@ -130,8 +128,6 @@ def unpackbits(
 
     >>> td.unpackbits(np.array([131], "uint8"))
     Array([1, 0, 0, 0, 0, 0, 1, 1], dtype=uint8)
-
-    See also `packbits`.
     """
     array, k = _line(a, axis, bitorder, "unpackbits")
     if array.types[0] != uint8:

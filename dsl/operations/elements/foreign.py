@@ -47,8 +47,6 @@ def foreign(f: Callable[..., object], *scalars: ScalarLike) -> Scalar:
 
     >>> td.map(lambda s: td.foreign(lambda t: 2 * t, s), np.array([3, 1, 2]))
     Array([6, 2, 4])
-
-    See also `foreign_array`.
     """
     values = [as_strong(lift(s, "foreign")) for s in scalars]
     compiled = compile_scalar_function(f, tuple(e.type for e in values))
@@ -194,8 +192,6 @@ def foreign_array(
 
     >>> td.foreign_array({"reference": np.sort}, np.array([3, 1, 2]), fallback=td.sort)
     Array([1, 2, 3])
-
-    See also `foreign`.
     """
     forbid_nesting("foreign_array")
     if not isinstance(implementations, Mapping):

@@ -350,8 +350,6 @@ def bitwise_count(x: Operand) -> Value:
 
     >>> td.bitwise_count(np.array([-1, 3]))
     Array([1, 2], dtype=uint8)
-
-    See also `popcount`, `clz`, `ctz`.
     """
     return cast(popcount(absolute(x)), uint8)
 

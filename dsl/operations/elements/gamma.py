@@ -195,8 +195,6 @@ def lgamma(x: Operand) -> Value:
 
     >>> td.lgamma(np.array([0.5, 5.0]))
     Array([0.57236494, 3.17805383])
-
-    See also `digamma`.
     """
     return _real(_log_gamma, "lgamma", x)
 
@@ -209,8 +207,6 @@ def digamma(x: Operand) -> Value:
 
     >>> td.digamma(np.array([0.5, 5.0]))
     Array([-1.96351003,  1.50611767])
-
-    See also `lgamma`.
     """
     return _real(_psi, "digamma", x)
 

@@ -100,8 +100,6 @@ def delete(arr: ArrayLike, obj: Positions, axis: int | None = None) -> Array:
 
     >>> td.delete(np.array([5, 6, 7, 8]), [0, 2])
     Array([6, 8])
-
-    See also `insert`, `append`.
     """
     array, k = _line(arr, axis, "delete")
     extent = known(array._shape[k])
@@ -162,8 +160,6 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
 
     >>> td.insert(np.array([5, 6, 7]), [1, 3], [0, 9])
     Array([5, 0, 6, 7, 9])
-
-    See also `delete`, `append`.
     """
     array, k = _line(arr, axis, "insert")
     new = _values(values, array, "insert")
@@ -399,8 +395,6 @@ def choose(
 
     >>> td.choose(np.array([1, 0, 2]), [np.arange(3), np.arange(3) + 10, np.arange(3) + 20])
     Array([10,  1, 22])
-
-    See also `where`, `select`, `piecewise`.
     """
     if not isinstance(choices, tuple | list):
         table = as_array(choices, "choose")
@@ -492,8 +486,6 @@ def block(arrays: ArrayLike | Sequence[object]) -> Array:
     >>> td.block([[np.eye(1), np.zeros((1, 2))], [np.ones((1, 3))]])
     Array([[1., 0., 0.],
            [1., 1., 1.]])
-
-    See also `concat`, `stack`, `vstack`, `hstack`, `dstack`.
     """
 
     def depth(value: object) -> int:

@@ -431,8 +431,6 @@ def broadcast_to(a: ArrayLike, shape: ShapeLike) -> Array:
     >>> td.broadcast_to(np.array([3, 1, 2]), (2, 3))
     Array([[3, 1, 2],
            [3, 1, 2]])
-
-    See also `broadcast_arrays`, `broadcast_shapes`.
     """
     forbid_nesting("broadcast_to")
     array = as_array(a, "broadcast_to")

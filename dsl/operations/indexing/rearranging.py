@@ -371,8 +371,6 @@ def broadcast_arrays(*arrays: ArrayLike) -> tuple[Array, ...]:
 
     >>> [x.shape for x in td.broadcast_arrays(np.zeros((3, 1)), np.zeros(4))]
     [(3, 4), (3, 4)]
-
-    See also `broadcast_to`, `broadcast_shapes`.
     """
     made = [as_array(a, "broadcast_arrays") for a in arrays]
     shape, _ = broadcast_shapes([a._shape for a in made], "broadcast_arrays")
@@ -450,8 +448,6 @@ def append(a: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
     >>> td.append(np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array([3, 1, 2, 2, 0, 1])
-
-    See also `concat`, `stack`, `vstack`, `hstack`, `dstack`.
     """
     parts = [as_array(a, "append"), as_array(values, "append")]
     if axis is None:

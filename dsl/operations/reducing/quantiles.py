@@ -135,8 +135,6 @@ def median(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -
 
     >>> td.median(np.array([3, 1, 2]))
     Array(2.)
-
-    See also `quantile`, `nanmedian`.
     """
     return _quantile(a, 0.5, axis, "midpoint", keepdims, "median", 1.0, skip=False)
 
@@ -333,8 +331,6 @@ def flatnonzero(a: ArrayLike) -> Array:
 
     >>> td.flatnonzero(np.array([2, 0, 1]))
     Array([0, 2])
-
-    See also `nonzero`, `argwhere`.
     """
     array = flatten(as_array(a, "flatnonzero"))
     return compact(array, iota(array.shape[0]))[0]
@@ -371,8 +367,6 @@ def argwhere(a: ArrayLike) -> Array:
     >>> td.argwhere(np.array([2, 0, 1]))
     Array([[0],
            [2]])
-
-    See also `nonzero`, `flatnonzero`.
     """
     return stack(nonzero(a), axis=1)
 

@@ -193,8 +193,6 @@ def max(
 
     >>> td.max(np.arange(6).reshape(2, 3))
     Array(5)
-
-    See also `sum`, `prod`, `mean`, `std`, `var`.
     """
     return _extreme(a, axis, keepdims, "max", initial, where)
 
@@ -260,8 +258,6 @@ def all(
 
     >>> td.all(np.arange(6).reshape(2, 3), axis=1)
     Array([False,  True])
-
-    See also `sum`, `prod`, `mean`, `std`, `var`.
     """
     return _truth(a, axis, keepdims, "all", "logical_and", True, where)
 
@@ -281,8 +277,6 @@ def any(
 
     >>> td.any(np.arange(6).reshape(2, 3) > 4, axis=0)
     Array([False, False,  True])
-
-    See also `sum`, `prod`, `mean`, `std`, `var`.
     """
     return _truth(a, axis, keepdims, "any", "logical_or", False, where)
 
@@ -302,8 +296,6 @@ def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = F
 
     >>> td.count_nonzero(np.arange(6).reshape(2, 3))
     Array(5)
-
-    See also `sum`, `prod`, `mean`, `std`, `var`.
     """
     return reduce(
         as_array(a, "count_nonzero"),
@@ -463,8 +455,6 @@ def argmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -
 
     >>> td.argmin(np.array([3, 1, 2]))
     Array(1)
-
-    See also `argmax`, `min`, `max`.
     """
     return _argument(a, axis, keepdims, "argmin", "less")
 
@@ -475,8 +465,6 @@ def argmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -
 
     >>> td.argmax(np.arange(6).reshape(2, 3), axis=1)
     Array([2, 2])
-
-    See also `argmin`, `min`, `max`.
     """
     return _argument(a, axis, keepdims, "argmax", "greater")
 

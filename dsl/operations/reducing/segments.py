@@ -409,8 +409,6 @@ def scanl1_seg(f: Function, a: ArrayLike, lengths: ArrayLike) -> Array:
     >>> add = lambda a, b: a + b
     >>> td.scanl1_seg(add, np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array([3, 4, 2])
-
-    See also `scanl_seg`, `scanl_total_seg`, `fold_seg`.
     """
     forbid_nesting("scanl1_seg")
     return _segmented_inclusive(f, a, lengths, False, "scanl1_seg")[0]
@@ -433,8 +431,6 @@ def scanl_total_seg(
     >>> add = lambda a, b: a + b
     >>> td.scanl_total_seg(add, 0, np.array([3, 1, 2]), np.array([2, 0, 1]))
     (Array([0, 3, 0]), Array([4, 0, 2]))
-
-    See also `scanl_seg`, `scanl1_seg`, `fold_seg`.
     """
     return _total_seg(f, init, a, lengths, False, "scanl_total_seg", name, schedule)
 

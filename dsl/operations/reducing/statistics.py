@@ -108,8 +108,6 @@ def nanmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -
 
     >>> td.nanmax(np.array([3.0, np.nan]))
     Array(3.)
-
-    See also `nansum`, `nanprod`, `nanmean`, `nanstd`, `nanvar`.
     """
     return _extreme(a, axis, keepdims, "nanmax", max_, -np.inf)
 
