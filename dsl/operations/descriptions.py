@@ -74,33 +74,101 @@ SHARED: dict[str, str | dict[Any, str]] = {
 }  # fmt: skip
 #: Parameters of these functions that others of the same name are not.
 PARAMETERS_OF = {(name, parameter): text for (parameter, names), text in {
-    ("a", "det inv lu matrix_power slogdet solve"): "square matrices (…, n, n).",
-    ("a", "fft2 ifft2 ifftn irfft2 irfftn rfft2 rfftn"): "an array with these axes.",
-    ("a", "dot kron update"): "an array.",
+    ("a", "all any"): "an array of any shape; numbers ≠ 0 are true.",
     ("a", "correlate fold hfft ifft ihfft irfft rfft scanl sort tril triu"):
         "an array of rank ≥ 1.",
+    ("a", "det inv lu matrix_power slogdet solve"): "square matrices (…, n, n).",
+    ("a", "dot kron update"): "an array.",
+    ("a", "eigh eigvalsh"): "Hermitian matrices (…, n, n).",
+    ("a", "fft fftn"): "an array of real or complex numbers.",
+    ("a", "fft2 ifft2 ifftn irfft2 irfftn rfft2 rfftn"): "an array with these axes.",
+    ("a", "qr svd matrix_rank pinv matrix_transpose"): "matrices (…, m, n).",
+    ("a", "shape ndim gradient"): "an array of any shape.",
+    ("a", "trace diagonal"): "an array of rank ≥ 2.",
+    ("atol", "isclose allclose"): "the absolute tolerance; default 1e-8.",
+    ("axes", "fftshift ifftshift"): "an axis, or a tuple of axes; default: all.",
     ("axis", "append compress cummax cummin cumprod cumsum delete insert nancumprod nancumsum "
      "packbits repeat roll unpackbits"):
         "the axis, from −rank to rank − 1; default None: of the flattened array.",
+    ("axis", "cumulative_sum cumulative_prod"):
+        "the axis, from −rank to rank − 1; needed unless the rank is 1.",
     ("axis", "median nanmedian nanpercentile nanquantile percentile quantile"):
         "an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.",
+    ("axis", "put_along_axis rollaxis"): "the axis, from −rank to rank − 1.",
+    ("axis", "size gradient"): "the axes; default all.",
+    ("axis", "sort argsort"): "the axis, from −rank to rank − 1; default -1; None: flattened.",
+    ("axis1", "trace diagonal"): "the first axis of the matrices; default 0.",
+    ("axis2", "trace diagonal"): "the second one; default 1.",
+    ("b", "cross dot isclose allclose"): "an array that broadcasts with `a`.",
+    ("bitorder", "packbits unpackbits"):
+        '"big" (default): the first bit is the highest; "little": the lowest.',
+    ("boundary", "correlate convolve"):
+        "the values outside `a`, as those of `stencil`; the default is `td.clamp`, and\n"
+        '        zeros for the mode "full".',
+    ("copy", "asarray from_dlpack"):
+        "True: data is copied now; None (default): only where it must be; False: never.",
+    ("correction", "var std"):
+        "the same as `ddof`, by the name of the Array API standard; optional.",
+    ("defaults", "permute scatter"): "an array: the elements that nothing is written to.",
+    ("descending", "sort argsort"):
+        "whether the largest come first, NaN before them; default False.",
     ("dtype", "beta exponential gamma normal uniform"): "float32 or float64.",
+    ("dtype", "cast astype"): 'the element type: td.float32, np.float32, float, "float32", ….',
     ("dtype", "empty ones zeros"):
         'the element type: td.float32, np.float32, float, "float32", …; default float.',
+    ("dtype", "isdtype finfo iinfo"):
+        'the element type: td.float32, np.float32, float, "float32", …, or an array of it.',
+    ("dtype", "sum prod"): "the type of the result; default: that of `a`, small ones in 64 bits.",
+    ("dtype", "var std"): "the type of the sums; default: that of `a`, float64 for integers.",
+    ("element", "isscalar isin"): "a number or an array.",
+    ("execution", "matmul strassen"):
+        "how block products are scheduled; default: the model chooses.",
     ("f", "fold fold1 fold1_seg fold_seg"): "an associative function (x, y) of two elements.",
+    ("fill_value", "full full_like"): "a number, or a tuple of numbers: then elements are tuples.",
+    ("include_initial", "cumulative_sum cumulative_prod"):
+        "whether the result begins with the neutral element; default False.",
     ("init", "iterate loop while_loop"):
         "the state: numbers or arrays, or tuples, classes, lists and dicts of them.",
     ("key", "choice permutation shuffle"): "an array (2,) of uint32.",
+    ("kth", "partition argpartition"):
+        "the position, in sorted order, of the element that separates the two sides, or several\n"
+        "        positions; negative ones count from the end.",
+    ("levels", "matmul strassen"): "how often the fast product is applied recursively; default 1.",
+    ("m", "cov corrcoef"): "an array (variables, observations).",
     ("m", "eye tri tril_indices triu_indices"): "a number of columns; default: as many as rows.",
+    ("m", "polyder polyint"): "how many times; default 1.",
+    ("mask", "place compact"): "an array of booleans.",
+    ("n", "eye tri tril_indices triu_indices"): "the number of rows.",
     ("n", "ifft ihfft rfft"):
         "the number of points, by cropping or padding with zeros; default: the extent.",
     ("n", "iota mask_indices rfftfreq"): "a number of elements, ≥ 0.",
-    ("n", "eye tri tril_indices triu_indices"): "the number of rows.",
+    ("n", "irfft hfft"):
+        "the number of points of the result; default: 2 (m − 1) of an axis of m values.",
+    ("n", "rotate_left rotate_right"): "the number of places, an integer.",
+    ("obj", "delete insert"): "an integer, slice or array of integers: the positions.",
+    ("order", "unravel_index ravel_multi_index"):
+        '"C" (default): the last index varies fastest; "F": the first.',
     ("p", "polyder polyint polyval"):
         "coefficients, highest power first; a number is one coefficient.",
+    ("q", "percentile nanpercentile"): "the percentages: a number or an array, in 0 … 100.",
+    ("q", "quantile nanquantile"): "the probabilities: a number or an array, in 0 … 1.",
+    ("rowvar", "cov corrcoef"):
+        "whether rows are variables and columns observations; default True.",
+    ("rtol", "isclose allclose"): "the relative tolerance; default 1e-05.",
+    ("rtol", "matrix_rank pinv"): "the relative tolerance; optional.",
+    ("s", "fill unit"): "a number, or a tuple of numbers.",
     ("shape", "beta gamma integers poisson"): "the extents; () inside a kernel.",
+    ("sparse", "meshgrid indices"):
+        "whether the results have extent 1 along the other axes; default False.",
     ("start", "geomspace linspace logspace"): "the first value.",
     ("stop", "geomspace linspace logspace"): "the end of the range.",
+    ("UPLO", "eigh eigvalsh"): 'which triangle is read: "L" (default) or "U".',
+    ("weights", "correlate convolve"): "another name for `w`, as SciPy calls it.",
+    ("x", "fabs iscomplexobj isrealobj"): "a number, or an array of any shape.",
+    ("x", "svdvals diagonal matrix_transpose matrix_norm"): "matrices (…, m, n).",
+    ("x1", "vecdot cross"): "an array of vectors along its last axis.",
+    ("x2", "vecdot cross"): "an array of vectors along its last axis.",
+    ("y", "cov corrcoef"): "further variables; default None.",
 }.items() for name in names.split()}  # fmt: skip
 #: Results of functions that have these parameters, or these alone.
 RESULTS = {
@@ -124,22 +192,47 @@ RESULTS_OF = by_name({
     "broadcast_to empty fill full ones reshape resize zeros": "an array of that shape.",
     "can_cast iscomplexobj isdtype isrealobj isscalar issubdtype": "a Python bool.",
     "cast clip round": RESULTS_ALONE["x",],
+    "compact filter": "the elements that fit, and their number.",
     "copy empty_like fliplr flipud full_like inv ones_like partition reverse roll sort sort_complex"
     " tril triu zeros_like cummax cummin cumprod cumsum nancumprod nancumsum scanl1 scanl1_seg"
     " scanr1 scanr1_seg": "an array of the shape of `a`.",
+    "correlate convolve": "an array whose extents depend on `mode`.",
+    "cov corrcoef": "a matrix; a number for one variable.",
+    "cross": "an array of the shape to which the operands broadcast.",
+    "cumulative_sum cumulative_prod":
+        "an array of the shape of `x`, with one more along the axis if `include_initial`.",
+    "det matrix_norm": "an array without the last two axes.",
+    "dot inner tensordot": "an array with the other axes of `a`, then those of `b`.",
     "dsplit hsplit vsplit": "a tuple of arrays, one for each part.",
+    "eigvalsh svdvals": "an array of real numbers.",
     "fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft irfft2 irfftn rfft rfft2 rfftn":
         "an array that differs from `a` only in the extents of these axes, and in its type.",
+    "fftfreq iota": "an array (n,).",
     "fftshift ifftshift shuffle": "an array of the shape and type of `x`.",
+    "fill_diagonal put update": "an array of the shape and type of `a`.",
+    "fold_seg fold1_seg":
+        "an array of the shape of `a` but for the last axis, which has one element per segment.",
+    "foreign the": "a scalar.",
     "geomspace linspace logspace": "an array (num,).",
+    "imap stencil": "an array of the shape of `a`, whose elements are what `f` returns.",
     "iterate loop while_loop": "the last state.",
+    "key fold_in": "a key: an array (2,) of uint32, or two scalars inside a kernel.",
     "mask_indices tril_indices tril_indices_from triu_indices triu_indices_from":
         "a pair of int64 arrays: the rows and the columns.",
+    "matrix_transpose": "an array (…, n, m).",
+    "permute scatter": "an array of the shape of `defaults`.",
+    "place put_along_axis": "an array of the shape and type of `arr`.",
     "polyadd polyder polyint polymul polysub": "an array of coefficients, highest power first.",
-    "fill_diagonal put update": "an array of the shape and type of `a`.",
+    "result_type promote_types": "an element type.",
     "rollaxis swapaxes": "an array with the same elements, and its axes in that order.",
+    "scanl scanr": "an array of the shape of `a`, one longer along the axis.",
+    "scanl_seg scanr_seg":
+        "an array of the shape of `a`, longer along the last axis by one for each segment.",
     "setdiff1d setxor1d union1d unique_values":
         "a sorted array of rank 1, whose extent is known when the program runs.",
+    "tri eye": "an array (n, m).",
+    "vdot unit": "an array of rank 0.",
+    "vecdot fold fold1": "an array without the axis.",
 })  # fmt: skip
 NO_AXIS = "Errors: `AxisError` if there is no such axis."
 #: Operations that name each other; of several families, the first counts.
@@ -223,9 +316,9 @@ def complete(function: Callable[..., Any]) -> None:
     parameters = _parameters(function)
     if "axis" in parameters and "AxisError" not in text:
         parts.insert(example, NO_AXIS)
-    where = heads.index("Result:") if "Result:" in heads else example
+    where = next((heads.index(h) for h in ("Result:", "Errors:") if h in heads), example)
     result = RESULTS_OF.get(function.__name__) or _result(parameters)
-    if where == example and result:
+    if "Result:" not in heads and result:
         parts.insert(where, f"Result: {result}")
     section = next((k for k, part in enumerate(parts) if part.startswith("Parameters\n")), None)
     written = _entries(parts[section] if section is not None else "")
@@ -271,8 +364,10 @@ def complete_methods(cls: type, functions: Mapping[str, Any]) -> None:
 def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
     """The names of a function's parameters, with their defaults."""
     code = function.__code__
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    positional = names[: code.co_argcount]
+    count, others = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    starred = code.co_varnames[others : others + bool(code.co_flags & inspect.CO_VARARGS)]
+    positional = code.co_varnames[:count]
+    names = (*positional, *starred, *code.co_varnames[count:others])
     values = function.__defaults__ or ()
     defaults = dict(zip(positional[len(positional) - len(values) :], values, strict=True))
     defaults |= function.__kwdefaults__ or {}

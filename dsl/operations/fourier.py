@@ -232,7 +232,6 @@ def fft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None
     """The discrete Fourier transform along an axis, Σⱼ a[j] e^(−2πi j k / n), complex.
 
     Parameters
-        a: an array of real or complex numbers.
         n: the number of points: the axis is cropped, or padded with zeros; default: its extent.
         norm: "backward" (the default: the inverse is divided by n), "ortho" (both by √n) or
             "forward" (this one by n).
@@ -270,9 +269,6 @@ def irfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | No
           ) -> Array:  # fmt: skip
     """The inverse of `rfft`: n real numbers.
 
-    Parameters
-        n: the number of points of the result; default: 2 (m − 1) of an axis of m values.
-
     >>> td.run(td.fft.irfft(np.array([0.0, 2.0, 0.0])))
     array([ 1.,  0., -1.,  0.])
     """
@@ -283,9 +279,6 @@ def irfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | No
 def hfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The `fft` of a signal with Hermitian symmetry, of which the first n // 2 + 1 values are
     given: n real numbers; default: 2 (m − 1) of an axis of m values.
-
-    Parameters
-        n: the number of points of the result; default: 2 (m − 1) of an axis of m values.
 
     >>> td.run(td.fft.hfft(np.array([1.0, 1.0, 1.0])))
     array([4., 0., 0., 0.])
@@ -313,7 +306,6 @@ def fftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
     """The discrete Fourier transform along several axes.
 
     Parameters
-        a: an array of real or complex numbers.
         s: the number of points along each of these axes (None or −1: the extent): they are cropped,
             or padded with zeros.
         axes: which; default: all, or with `s` the last ones.
@@ -446,8 +438,6 @@ def fftfreq(
         d: the distance of samples.
         dtype: the type of the result, float64 by default.
 
-    Result: an array (n,).
-
     >>> td.run(td.fft.fftfreq(4))
     array([ 0.  ,  0.25, -0.5 , -0.25])
     """
@@ -489,9 +479,6 @@ def _shifted(x: ArrayLike, axes: AxisLike | None, of: str, up: int) -> Array:
 def fftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
     """Frequency 0 moved from the beginning to the middle of axes (default: of all).
 
-    Parameters
-        axes: an axis, or a tuple of axes; default: all.
-
     >>> td.run(td.fft.fftshift(td.fft.fftfreq(4)))
     array([-0.5 , -0.25,  0.  ,  0.25])
     """
@@ -501,9 +488,6 @@ def fftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
 @operation
 def ifftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
     """The inverse of `fftshift`.
-
-    Parameters
-        axes: an axis, or a tuple of axes; default: all.
 
     >>> td.run(td.fft.ifftshift(td.iota(5)))
     array([2, 3, 4, 0, 1])

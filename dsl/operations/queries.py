@@ -38,9 +38,6 @@ def query(function: Callable[P, R]) -> Callable[P, R]:
 def shape(a: ArrayLike) -> tuple[IntLike, ...]:
     """The extents: an int where one is known, a scalar of the program for others.
 
-    Parameters
-        a: an array of any shape.
-
     Result: a tuple; extents that are not known yet are scalars.
 
     >>> td.shape(np.zeros((2, 3)))
@@ -52,9 +49,6 @@ def shape(a: ArrayLike) -> tuple[IntLike, ...]:
 @query
 def ndim(a: ArrayLike) -> int:
     """The number of axes, the rank.
-
-    Parameters
-        a: an array of any shape.
 
     Result: a Python int.
 
@@ -69,9 +63,6 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> IntLike:
     """The number of elements, or the extent of an axis (the product of those of several).
 
     `AxisError` for an axis that is none.
-
-    Parameters
-        axis: the axes; default all.
 
     Result: a Python int if it is known, else a scalar.
 
@@ -92,9 +83,6 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> IntLike:
 def isscalar(element: object) -> bool:
     """Whether this is a number, of Python, NumPy or the program, or text; arrays of rank 0 are not.
 
-    Parameters
-        element: a number or an array.
-
     >>> td.isscalar(3), td.isscalar(td.unit(3))
     (True, False)
     """
@@ -109,9 +97,6 @@ def _type(x: ArrayLike, operation: str) -> ScalarType:
 def iscomplexobj(x: ArrayLike) -> bool:
     """Whether the elements are of a complex type.
 
-    Parameters
-        x: a number, or an array of any shape.
-
     >>> td.iscomplexobj(1 + 0j), td.iscomplexobj(td.unit(3))
     (True, False)
     """
@@ -121,9 +106,6 @@ def iscomplexobj(x: ArrayLike) -> bool:
 @query
 def isrealobj(x: ArrayLike) -> bool:
     """Whether the elements are not of a complex type.
-
-    Parameters
-        x: a number, or an array of any shape.
 
     >>> td.isrealobj(np.array([3 + 4j]))
     False
@@ -137,8 +119,6 @@ def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> ScalarType:
 
     Parameters
         *arrays_and_dtypes: arrays, numbers and types.
-
-    Result: an element type.
 
     >>> import numpy as np, treadle as td
     >>> td.result_type(td.float32, td.int16, 3.5)
@@ -167,8 +147,6 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> ScalarType:
     Parameters
         type1: an element type.
         type2: an element type.
-
-    Result: an element type.
 
     >>> td.promote_types(td.int8, td.uint8)
     int16
@@ -211,7 +189,6 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     integer", "integral", "real floating", "complex floating", "numeric", or a type.
 
     Parameters
-        dtype: the element type: td.float32, np.float32, float, "float32", …, or an array of it.
         kind: a type, the name of a kind ("integral", "real floating", …), or a tuple of them.
 
     >>> td.isdtype(td.int8, "integral"), td.isdtype(td.int8, (td.int16, "bool"))
@@ -274,9 +251,6 @@ def finfo(dtype: DTypeLike | ArrayLike) -> FloatInfo:
     """The limits of a type of floats (of complex numbers: of their parts), as NumPy's `finfo`, but
     as Python floats.
 
-    Parameters
-        dtype: the element type: td.float32, np.float32, float, "float32", …, or an array of it.
-
     Result: an object with `eps`, `max`, `tiny`, … as NumPy's.
 
     >>> td.finfo(td.float32).max
@@ -290,9 +264,6 @@ def finfo(dtype: DTypeLike | ArrayLike) -> FloatInfo:
 @query
 def iinfo(dtype: DTypeLike | ArrayLike) -> np.iinfo:
     """The limits of a type of integers, as NumPy's `iinfo`.
-
-    Parameters
-        dtype: the element type: td.float32, np.float32, float, "float32", …, or an array of it.
 
     Result: an object with `min`, `max` and `bits`.
 

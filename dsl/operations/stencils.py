@@ -402,8 +402,6 @@ def stencil(
             the value g(i, j, …) of the index outside.
         index: whether `f` first takes the index of the element: f(i, j, …, w); default False.
 
-    Result: an array of the shape of `a`, whose elements are what `f` returns.
-
     >>> td.run(td.stencil(lambda w: w[-1] + w[1], np.array([1, 2, 3])))
     array([3, 4, 5])
     >>> td.run(td.stencil(lambda i, w: td.where(i == 0, 0, w[-1]), np.array([1, 2, 3]), index=True))
@@ -458,13 +456,8 @@ def correlate(
     Parameters
         w: the weights, an array of the rank of `a` and of any extents, also run-time values.
             Complex ones are not conjugated (by numpy.correlate they are).  Without any, sums are 0.
-        boundary: the values outside `a`, as those of `stencil`; the default is `td.clamp`, and
-            zeros for the mode "full".
         mode: "same" (default): the extents of `a`; "full": all positions where both overlap,
             m + n − 1 along an axis; "valid": those where all weights do, m − n + 1.
-        weights: another name for `w`, as SciPy calls it.
-
-    Result: an array whose extents depend on `mode`.
 
     Errors: `ShapeError` if the ranks differ.
 
@@ -492,8 +485,6 @@ def convolve(
 
     Parameters
         a, w: arrays of equal rank; `weights` is another name for `w`.
-        boundary: the values outside `a`, as those of `stencil`; the default is `td.clamp`, and
-            zeros for the mode "full".
         mode: "same": the extents of `a` (numpy.convolve has zeros outside, and so has
             `boundary=td.constant(0)`); "full": all positions where both overlap, m + n − 1 along
             an axis; "valid": those where all weights do, m − n + 1 (both as in numpy.convolve).
@@ -502,9 +493,6 @@ def convolve(
             errors are relative to the largest elements, and inf and NaN spread to all; "auto" (the
             default) is "fft" for floats and 400 weights or more (700 along one axis); a compiled
             function has a program for either.
-        weights: another name for `w`, as SciPy calls it.
-
-    Result: an array whose extents depend on `mode`.
 
     >>> td.run(td.convolve(np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.0, -1.0]), method="direct"))
     array([1., 3., 2.])

@@ -293,8 +293,6 @@ def _pivots(array: Array, t: ScalarType, of: str, checks: tuple[Check, ...]) -> 
 def det(a: ArrayLike) -> Array:
     """The determinants of square matrices (…, n, n), of shape (…).
 
-    Result: an array without the last two axes.
-
     >>> print(td.run(td.linalg.det(np.array([[1.0, 2.0], [3.0, 4.0]]))).round(6))
     -2.0
     """
@@ -477,7 +475,6 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     matrix.  mode: "reduced" (Q is m × min(m, n)), "complete" (m × m), or "r" (only R).
 
     Parameters
-        a: matrices (…, m, n).
         mode: "reduced" (default), "complete" or "r".
 
     Result: (Q, R), or R alone for the mode "r".
@@ -520,10 +517,6 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
     """Eigenvalues (…, n), ascending and real, and eigenvectors (…, n, n), as columns, of Hermitian
     matrices (…, n, n), of which only the lower ("L") or upper ("U") triangle is read.
 
-    Parameters
-        a: Hermitian matrices (…, n, n).
-        UPLO: which triangle is read: "L" (default) or "U".
-
     Result: a named tuple (eigenvalues, eigenvectors): (…, n) and (…, n, n).
 
     >>> values, vectors = td.run(td.linalg.eigh(np.array([[2.0, 1.0], [1.0, 2.0]])))
@@ -557,12 +550,6 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
 def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
     """The eigenvalues of `eigh` alone, ascending, of shape (…, n).
 
-    Parameters
-        a: Hermitian matrices (…, n, n).
-        UPLO: which triangle is read: "L" (default) or "U".
-
-    Result: an array of real numbers.
-
     >>> print(td.run(td.linalg.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))).round(6))
     [1. 3.]
     """
@@ -580,7 +567,6 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
     `compute_uv`.
 
     Parameters
-        a: matrices (…, m, n).
         full_matrices: whether the factors are square; default True.
         compute_uv: whether to return the vectors, too; default True.
 
@@ -606,11 +592,6 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
 @operation
 def svdvals(x: ArrayLike) -> Array:
     """The singular values of `svd` alone, descending, of shape (…, min(m, n)).
-
-    Parameters
-        x: matrices (…, m, n).
-
-    Result: an array of real numbers.
 
     >>> td.run(td.linalg.svdvals(np.diag([3.0, 4.0])))
     array([4., 3.])
@@ -651,9 +632,7 @@ def matrix_rank(
     largest (default: max(m, n) · eps); int64.
 
     Parameters
-        a: matrices (…, m, n).
         tol: the absolute tolerance; default: relative.
-        rtol: the relative tolerance; optional.
 
     Result: an int64 array (…).
 
@@ -679,10 +658,6 @@ def pinv(
 ) -> Array:
     """The pseudo-inverses (…, n, m) of matrices (…, m, n): singular values up to `rcond` (or
     `rtol`) times the largest count as zero; default: max(m, n) · eps.
-
-    Parameters
-        a: matrices (…, m, n).
-        rtol: the relative tolerance; optional.
 
     Result: matrices (…, n, m).
 

@@ -50,9 +50,6 @@ def trace(a: ArrayLike, *, offset: int = 0, dtype: DTypeLike | None = None) -> A
     """The sums of the diagonals of matrices (…, m, n), `offset` above the main one, as NumPy's
     (small integers are added in 64 bits), in type `dtype` if given.
 
-    Parameters
-        a: an array of rank ≥ 2.
-
     Result: an array (…), of rank 0 for one matrix.
 
     >>> print(td.run(td.linalg.trace(np.array([[1, 2], [3, 4]]))))
@@ -67,9 +64,6 @@ def trace(a: ArrayLike, *, offset: int = 0, dtype: DTypeLike | None = None) -> A
 @operation
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """The diagonals of matrices (…, m, n), `offset` above the main one: the last axis.
-
-    Parameters
-        x: matrices (…, m, n).
 
     Result: an array (…, k), of the k elements of a diagonal.
 
@@ -142,12 +136,6 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Array:
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Σ conj(x1) · x2 along an axis, in the type of the products; the others broadcast.
 
-    Parameters
-        x1: an array of vectors along its last axis.
-        x2: an array of vectors along its last axis.
-
-    Result: an array without the axis.
-
     >>> td.run(td.linalg.vecdot(np.array([[1, 2], [3, 4]]), np.array([1, 1])))
     array([3, 7])
     """
@@ -171,12 +159,6 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 @operation
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The vector products of vectors of three elements along an axis; the others broadcast.
-
-    Parameters
-        x1: an array of vectors along its last axis.
-        x2: an array of vectors along its last axis.
-
-    Result: an array of the shape to which the operands broadcast.
 
     >>> td.run(td.linalg.cross(np.array([1, 0, 0]), np.array([0, 1, 0])))
     array([0, 0, 1])
@@ -246,11 +228,6 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[AxisLike]
 @operation
 def matrix_transpose(x: ArrayLike, /) -> Array:
     """The matrices in the last two axes, transposed.
-
-    Parameters
-        x: matrices (…, m, n).
-
-    Result: an array (…, n, m).
 
     >>> td.run(td.linalg.matrix_transpose(np.array([[1, 2], [3, 4]])))
     array([[1, 3],

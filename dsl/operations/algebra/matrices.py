@@ -85,10 +85,6 @@ def diagflat(a: ArrayLike, k: int = 0) -> Array:
 def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The sum of a diagonal over two axes, in the type of `sum`.
 
-    Parameters
-        axis1: the first axis of the matrices; default 0.
-        axis2: the second one; default 1.
-
     Result: an array without the two axes; of rank 0 for a matrix.
 
     >>> td.trace(np.array([[1, 2], [3, 4]]))
@@ -100,8 +96,6 @@ def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
 @operation
 def tri(n: IntLike, m: IntLike | None = None, k: int = 0, dtype: DTypeLike = float) -> Array:
     """Ones at and below the k-th diagonal of an n × m matrix, zeros above.
-
-    Result: an array (n, m).
 
     >>> td.tri(2)
     Array([[1., 0.],
@@ -200,7 +194,6 @@ def meshgrid(
         *arrays: 1-D arrays.
         indexing: "xy" (default) or "ij": whether the first array varies along the second axis or
             the first.
-        sparse: whether the results have extent 1 along the other axes; default False.
 
     Result: a tuple of as many arrays as were given, each with an axis for each of them.
 
@@ -253,11 +246,6 @@ def cross(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
 
     `ShapeError` if the extent of the axis is not 3.
 
-    Parameters
-        b: an array that broadcasts with `a`.
-
-    Result: an array of the shape to which the operands broadcast.
-
     >>> td.cross(np.array([1, 0, 0]), np.array([0, 1, 0]))
     Array([0, 0, 1])
     """
@@ -267,12 +255,6 @@ def cross(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
 @combining
 def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Array:
     """The sum of conj(x1) · x2 along an axis, in the type of the products; the others broadcast.
-
-    Parameters
-        x1: an array of vectors along its last axis.
-        x2: an array of vectors along its last axis.
-
-    Result: an array without the axis.
 
     >>> td.vecdot(np.array([[1, 2], [3, 4]]), np.array([1, 1]))
     Array([3, 7])

@@ -54,10 +54,7 @@ def matrix_norm(
     """The norms of matrices in the last two axes.  Orders as for `norm`.
 
     Parameters
-        x: matrices (…, m, n).
         ord: which norm; default "fro": Frobenius.
-
-    Result: an array without the last two axes.
 
     >>> print(td.run(td.linalg.matrix_norm(np.array([[3.0, 0.0], [0.0, 4.0]]))))
     5.0

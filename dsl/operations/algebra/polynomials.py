@@ -157,9 +157,6 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
 def polyder(p: ArrayLike, m: int = 1) -> Array:
     """The m-th derivative: m coefficients fewer.
 
-    Parameters
-        m: how many times; default 1.
-
     >>> td.polyder(np.array([1, 1, 1, 1]))
     Array([3, 2, 1])
     """
@@ -188,7 +185,6 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     (default: 0).
 
     Parameters
-        m: how many times; default 1.
         k: the constants of integration; default 0.
 
     >>> td.polyint(np.array([4.0, 1.0]), k=3)

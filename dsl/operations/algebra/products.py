@@ -162,10 +162,8 @@ def matmul(
         a: an array of rank ≥ 1: a vector, a matrix or matrices (…, m, k).
         b: an array: a vector, a matrix or matrices (…, k, n).
         algorithm: "auto" (default), "standard", "strassen", "winograd" or a BilinearAlgorithm.
-        levels: how often the fast product is applied recursively; default 1.
         precision: the arithmetic of float32 products: "float32", "tf32", "fp16x3", "bf16x6",
             "tf32x3"; optional.
-        execution: how block products are scheduled; default: the model chooses.
         scaling: "outer" or "inner-outer" for badly scaled floats; default None.
         alpha: a factor of the product; default 1.
         beta: a factor of `c`; default 0.
@@ -211,9 +209,7 @@ def strassen(
     Parameters
         a: a matrix (m, k).
         b: a matrix (k, n).
-        levels: how often the fast product is applied recursively; default 1.
         variant: "strassen" (default) or "winograd".
-        execution: how block products are scheduled; default: the model chooses.
 
     Result: the product, an array (m, n).
 
@@ -519,11 +515,6 @@ def dot(a: ArrayLike, b: ArrayLike) -> Array:
     """NumPy's dot: the inner product of vectors, the product of matrices, otherwise the sum over
     a's last and b's second to last axis; a scalar operand scales.
 
-    Parameters
-        b: an array that broadcasts with `a`.
-
-    Result: an array with the other axes of `a`, then those of `b`.
-
     >>> td.dot(np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array(8)
     """
@@ -550,8 +541,6 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
     Parameters
         b: an array whose last extent is that of `a`.
 
-    Result: an array with the other axes of `a`, then those of `b`.
-
     >>> td.inner(np.array([1, 2, 3]), np.array([0, 1, 0]))
     Array(2)
     """
@@ -567,8 +556,6 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Array:
 
     Parameters
         b: an array with as many elements.
-
-    Result: an array of rank 0.
 
     >>> td.vdot(np.array([1 + 2j]), np.array([1 + 2j]))
     Array(5.+0.j)
@@ -655,8 +642,6 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[AxisLike] = 2) ->
         b: an array, whose extents along its axes are those of `a`.
         axes: how many axes to sum over, the last of `a` and the first of `b` (default 2), or their
             numbers.
-
-    Result: an array with the other axes of `a`, then those of `b`.
 
     >>> m = np.arange(6).reshape(2, 3)
     >>> td.tensordot(m, m, 2)

@@ -80,9 +80,6 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: BitOrder = "big") 
 
     None flattens the array first.  `DTypeError` for floats.
 
-    Parameters
-        bitorder: "big" (default): the first bit is the highest; "little": the lowest.
-
     Result: a uint8 array of the shape of `a`, but for one eighth of the extent, rounded up.
 
     >>> td.packbits(np.array([1, 0, 0, 0, 0, 0, 1, 1, 1]))
@@ -122,7 +119,6 @@ def unpackbits(
     Parameters
         a: an array of uint8.
         count: how many bits to keep; default all.
-        bitorder: "big" (default): the first bit is the highest; "little": the lowest.
 
     Result: a uint8 array of the shape of `a`, but for eight times the extent, or `count`.
 

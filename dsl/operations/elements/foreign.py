@@ -43,8 +43,6 @@ def foreign(f: Callable[..., object], *scalars: ScalarLike) -> Scalar:
         f: a C or Numba function of numbers.
         *scalars: numbers or scalars.
 
-    Result: a scalar.
-
     >>> td.map(lambda s: td.foreign(lambda t: 2 * t, s), np.array([3, 1, 2]))
     Array([6, 2, 4])
     """

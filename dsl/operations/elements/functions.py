@@ -398,9 +398,6 @@ def _scaled(x: Operand, factor: float, name: str) -> Any:
 def fabs(x: Operand) -> Value:
     """|x| of real numbers, in floating point.
 
-    Parameters
-        x: a number, or an array of any shape.
-
     Result: an array of the shape of `x`, of integers in the type that `td.sqrt` has for them; a
         scalar if it is a number.
 
@@ -632,9 +629,6 @@ def _repeated(base: Expr, n: int) -> Expr:
 def cast(x: Operand, dtype: DTypeLike) -> Value:
     """Convert to `dtype`: integers wrap; float to integer saturates, and NaN gives 0.
 
-    Parameters
-        dtype: the element type: td.float32, np.float32, float, "float32", ….
-
     >>> td.cast(np.array([3.9, 300.0, -1.0]), td.uint8)
     Array([  3, 255,   0], dtype=uint8)
     """
@@ -686,11 +680,6 @@ def isclose(
     a: Operand, b: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Value:
     """|a − b| ≤ atol + rtol·|b|, or a = b.
-
-    Parameters
-        b: an array that broadcasts with `a`.
-        rtol: the relative tolerance; default 1e-05.
-        atol: the absolute tolerance; default 1e-8.
 
     >>> x = np.array([0.0, 0.5, 1.0])
     >>> td.isclose(x, x + 1e-09)

@@ -52,8 +52,6 @@ def imap(f: FunctionN, a: ArrayLike, *more: ArrayLike) -> Array:
         f: a function of the index and the element, f(i, j, …, x).
         *more: further arrays of the same shape.
 
-    Result: an array of the shape of `a`, whose elements are what `f` returns.
-
     >>> td.imap(lambda i, a: 10 * i + a, np.array([3, 1, 2]))
     Array([ 3, 11, 22])
     """

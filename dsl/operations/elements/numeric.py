@@ -489,9 +489,6 @@ def _rotated(x: Operand, n: Operand, left: bool, name: str) -> Any:
 def rotate_left(x: Operand, n: Operand) -> Value:
     """The bits of an integer rotated by n places to the left; n is taken modulo the width.
 
-    Parameters
-        n: the number of places, an integer.
-
     >>> td.rotate_left(np.array([129], "uint8"), 1)
     Array([3], dtype=uint8)
     """
@@ -501,9 +498,6 @@ def rotate_left(x: Operand, n: Operand) -> Value:
 @binary
 def rotate_right(x: Operand, n: Operand) -> Value:
     """The bits of an integer rotated by n places to the right; n is taken modulo the width.
-
-    Parameters
-        n: the number of places, an integer.
 
     >>> td.rotate_right(np.array([2]), 1)
     Array([1])

@@ -93,9 +93,6 @@ def delete(arr: ArrayLike, obj: Positions, axis: int | None = None) -> Array:
     the extent of the result is a run-time value, too.  `IndexOutOfBounds` for known positions out
     of range.
 
-    Parameters
-        obj: an integer, slice or array of integers: the positions.
-
     Result: an array of the type of `arr`, shorter along the axis; of rank 1 for axis None.
 
     >>> td.delete(np.array([5, 6, 7, 8]), [0, 2])
@@ -153,7 +150,6 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
     only at run time (a `Scalar`, an `Array`).  `IndexOutOfBounds` if a known one is out of range.
 
     Parameters
-        obj: an integer, slice or array of integers: the positions.
         values: a number, or an array that broadcasts to the positions.
 
     Result: an array of the type of `arr`, longer along the axis; of rank 1 for axis None.
@@ -286,10 +282,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike) -> Array:
     `mask` holds, in row-major order.
 
     Parameters
-        mask: an array of booleans.
         vals: the values, repeated as needed.
-
-    Result: an array of the shape and type of `arr`.
 
     >>> td.place(np.arange(5), np.arange(5) > 2, [7, 8])
     Array([0, 1, 2, 7, 8])
@@ -316,9 +309,6 @@ def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: 
 
     Parameters
         values: a number, or an array that broadcasts to `indices`.
-        axis: the axis, from −rank to rank − 1.
-
-    Result: an array of the shape and type of `arr`.
 
     >>> td.put_along_axis(np.array([[10, 30, 20], [60, 40, 50]]), np.array([[1], [0]]), 99, 1)
     Array([[10, 99, 20],

@@ -62,7 +62,6 @@ def indices(
     Parameters
         dimensions: the extents.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default int.
-        sparse: whether the results have extent 1 along the other axes; default False.
 
     >>> td.indices((2, 2))
     Array([[[0, 0],
@@ -291,9 +290,6 @@ def unravel_index(
     Positions out of range are not noticed, and their results are unspecified.  `order="F"` counts
     the first axis fastest.
 
-    Parameters
-        order: "C" (default): the last index varies fastest; "F": the first.
-
     Result: a tuple of arrays of the shape of `indices` (scalars if it is a number), one for each
         axis.
 
@@ -336,7 +332,6 @@ def ravel_multi_index(
     Parameters
         multi_index: an array of indices for each axis.
         dims: the extents.
-        order: "C" (default): the last index varies fastest; "F": the first.
 
     Result: an array of the shape of `multi_index`; a scalar if it is a number.
 

@@ -518,11 +518,6 @@ def _roll_axis(array: Array, shift: IntLike | Sequence[IntLike], axis: int) -> A
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal over two axes, which becomes the last axis of the result, as in NumPy.
 
-    Parameters
-        a: an array of rank ≥ 2.
-        axis1: the first axis of the matrices; default 0.
-        axis2: the second one; default 1.
-
     Result: an array without the two axes, and with the diagonal as its last.
 
     >>> td.diagonal(np.arange(6).reshape(2, 3))

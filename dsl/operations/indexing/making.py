@@ -67,9 +67,6 @@ def generate(shape: ShapeLike, f: FunctionN) -> Array:
 def fill(shape: ShapeLike, s: Element) -> Array:
     """An array whose elements are all `s`.
 
-    Parameters
-        s: a number, or a tuple of numbers.
-
     >>> td.fill((2, 2), 7)
     Array([[7, 7],
            [7, 7]])
@@ -104,11 +101,6 @@ def _everywhere(
 def unit(s: Element) -> Array:
     """The rank-0 array of one value.
 
-    Parameters
-        s: a number, or a tuple of numbers.
-
-    Result: an array of rank 0.
-
     >>> td.unit(5)
     Array(5)
     """
@@ -123,8 +115,6 @@ def the(a: ArrayLike) -> Scalar:
 
     Parameters
         a: a rank-0 array, or a scalar.
-
-    Result: a scalar.
 
     >>> least = td.min(np.array([3, 1, 2]))
     >>> td.map(lambda e: e - td.the(least), np.array([3, 1, 2]))
@@ -196,7 +186,6 @@ def asarray(
 
     Parameters
         a: an array of any shape, a number, or nested lists of numbers.
-        copy: True: data is copied now; None (default): only where it must be; False: never.
 
     Result: an array of the shape of `a`, in its type unless `dtype` is given.
 
@@ -224,7 +213,6 @@ def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None
 
     Parameters
         x: an object with `__dlpack__`.
-        copy: True: data is copied now; None (default): only where it must be; False: never.
 
     Result: an array of the shape and type of `x`.
 
@@ -255,7 +243,6 @@ def astype(
     """The array converted to `dtype`, as by `cast`.
 
     Parameters
-        dtype: the element type: td.float32, np.float32, float, "float32", ….
         copy: no effect, as arrays never change; default True.
 
     >>> td.astype(np.array([1.5, 2.0]), int)
@@ -271,8 +258,6 @@ def iota(n: IntLike, dtype: DTypeLike = int64) -> Array:
 
     Parameters
         dtype: the element type: td.float32, np.float32, float, "float32", …; default int64.
-
-    Result: an array (n,).
 
     >>> td.iota(4)
     Array([0, 1, 2, 3])
@@ -292,9 +277,6 @@ def full(
     device: str | None = None,
 ) -> Array:
     """An array whose elements are all `fill_value`, in `dtype`.
-
-    Parameters
-        fill_value: a number, or a tuple of numbers: then elements are tuples.
 
     >>> td.full(2, 7)
     Array([7, 7])
@@ -378,9 +360,6 @@ def full_like(
     device: str | None = None,
 ) -> Array:
     """`fill_value` in the shape of `a`, and in its type unless `dtype` is given.
-
-    Parameters
-        fill_value: a number, or a tuple of numbers: then elements are tuples.
 
     >>> td.full_like(np.array([0.0, 0.5, 1.0]), 0.25)
     Array([0.25, 0.25, 0.25])
@@ -587,8 +566,6 @@ def eye(
 
     Parameters
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float64.
-
-    Result: an array (n, m).
 
     >>> td.eye(2, dtype=int)
     Array([[1, 0],

@@ -63,10 +63,7 @@ def permute(combine: Function, defaults: Element, f: Function, a: ArrayLike) -> 
 
     Parameters
         combine: an associative and commutative function (new, old) of two elements.
-        defaults: an array: the elements that nothing is written to.
         f: a function of the index in `a` that returns the index in the result, or td.ignore.
-
-    Result: an array of the shape of `defaults`.
 
     >>> x = np.array([0, 2, 2, 1])
     >>> bins = td.zeros(3, td.int32)
@@ -123,11 +120,8 @@ def scatter(
     """`out[indices[k]] = combine(a[k], out[indices[k]])` along the first axis of `defaults`.
 
     Parameters
-        defaults: an array: the elements that nothing is written to.
         indices: an array of integers: where each element of `a` goes.
         combine: a function (new, old); default td.overwrite.
-
-    Result: an array of the shape of `defaults`.
 
     >>> td.scatter(np.zeros(4, int), [3, 1], [7, 8])
     Array([0, 8, 0, 7])

@@ -95,7 +95,6 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """`axis` moved to before the axis `start`; `moveaxis` is easier to read.
 
     Parameters
-        axis: the axis, from −rank to rank − 1.
         start: the axis before which it goes; default 0.
 
     >>> td.rollaxis(td.ones((2, 3, 4)), 2).shape
@@ -116,11 +115,6 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 @operation
 def matrix_transpose(a: ArrayLike) -> Array:
     """The last two axes swapped; `ShapeError` if the rank is below 2.
-
-    Parameters
-        a: matrices (…, m, n).
-
-    Result: an array (…, n, m).
 
     >>> td.matrix_transpose(np.zeros((5, 2, 3))).shape
     (5, 3, 2)

@@ -230,8 +230,6 @@ def key(seed: IntLike) -> Any:
     A key is a value: the same key gives the same numbers, so each use needs its own, made by
     `split` or `fold_in`.
 
-    Result: a key: an array (2,) of uint32, or two scalars inside a kernel.
-
     >>> td.run(td.random.key(7))
     array([7, 0], dtype=uint32)
 
@@ -269,8 +267,6 @@ def fold_in(key: KeyLike, n: IntLike) -> Any:
 
     Parameters
         n: an integer, in kernels usually an index.
-
-    Result: a key: an array (2,) of uint32, or two scalars inside a kernel.
 
     >>> key = td.random.key(0)
     >>> td.run(td.generate(3, lambda i: td.random.uniform(td.random.fold_in(key, i), ()))).round(3)

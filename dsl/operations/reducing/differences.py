@@ -137,10 +137,8 @@ def gradient(
     booleans give float64.  Each axis needs at least 2 elements.
 
     Parameters
-        a: an array of any shape.
         *spacing: the distance of neighbours, or the coordinates, for all axes or for each; default
             1.
-        axis: the axes; default all.
 
     >>> td.gradient(np.array([0.0, 1.0, 4.0, 9.0]))
     Array([1., 2., 4., 5.])

@@ -79,8 +79,6 @@ def fold(f: Function2, init: Element, a: ArrayLike, axis: AxisLike | None = -1) 
 
     `f` need not be commutative.  `init` is combined once, on the left; an empty axis gives `init`.
 
-    Result: an array without the axis.
-
     >>> td.run(td.fold(lambda x, y: x + y, 0, np.array([[1, 2], [3, 4]])))
     array([3, 7])
     """
@@ -90,8 +88,6 @@ def fold(f: Function2, init: Element, a: ArrayLike, axis: AxisLike | None = -1) 
 @combining
 def fold1(f: Function2, a: ArrayLike, axis: AxisLike | None = -1) -> Array:
     """`fold` without an initial value; an empty axis raises a `ShapeError`.
-
-    Result: an array without the axis.
 
     >>> td.fold1(lambda a, b: 10 * a + b, np.arange(6).reshape(2, 3))
     Array([ 12, 345])

@@ -42,11 +42,6 @@ def compact(
 
     `values.shape[0]` is computed by the kernels; later operations can use it.
 
-    Parameters
-        mask: an array of booleans.
-
-    Result: the elements that fit, and their number.
-
     >>> td.compact([True, False, True], np.array([3, 1, 2]))
     (Array([3, 2]), Array(2))
     """
@@ -97,8 +92,6 @@ def filter(
 
     Parameters
         p: a function of an element that returns a boolean.
-
-    Result: the elements that fit, and their number.
 
     >>> td.filter(lambda e: e > 1, np.array([3, 1, 2]))
     (Array([3, 2]), Array(2))
@@ -215,8 +208,6 @@ def sort(
     Tuples are sorted by their first components, equal ones by the second, and so on.
 
     Parameters
-        axis: the axis, from −rank to rank − 1; default -1; None: flattened.
-        descending: whether the largest come first, NaN before them; default False.
         stable: no effect: equal tuples keep their order anyway; in NumPy's way, a 0.0 may become
             −0.0, its equal, or the other way round; default True.
 
@@ -248,8 +239,6 @@ def argsort(
     """Indices (int64) that sort along an axis, those of equal elements ascending.
 
     Parameters
-        axis: the axis, from −rank to rank − 1; default -1; None: flattened.
-        descending: whether the largest come first, NaN before them; default False.
         stable: no effect: equal elements always keep their order; default True.
 
     Result: an array of integers of the shape of `a`.
@@ -283,7 +272,6 @@ def isin(
     other).  NaN is never found; `assume_unique` has no effect.
 
     Parameters
-        element: a number or an array.
         test_elements: the numbers to look for.
         invert: whether to return the opposite; default False.
 

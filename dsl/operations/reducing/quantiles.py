@@ -60,9 +60,6 @@ def quantile(
     `midpoint` takes their mean.  NaN where an element is NaN.  A CPU selects the elements of these
     positions, a GPU sorts; long rows of integers of eight bits are counted.
 
-    Parameters
-        q: the probabilities: a number or an array, in 0 … 1.
-
     >>> td.quantile(np.array([1.0, 2.0, 4.0]), [0.5, 0.75])
     Array([2., 3.])
     """
@@ -78,9 +75,6 @@ def percentile(
     keepdims: bool = False,
 ) -> Array:
     """`quantile` with q between 0 and 100.
-
-    Parameters
-        q: the percentages: a number or an array, in 0 … 100.
 
     >>> td.percentile(np.array([0.0, 0.5, 1.0]), [50, 75])
     Array([0.5 , 0.75])
@@ -98,9 +92,6 @@ def nanquantile(
 ) -> Array:
     """`quantile` of the elements that are not NaN; NaN if there are none.
 
-    Parameters
-        q: the probabilities: a number or an array, in 0 … 1.
-
     >>> td.nanquantile(np.array([0.0, 0.5, 1.0]), 0.25)
     Array(0.25)
     """
@@ -116,9 +107,6 @@ def nanpercentile(
     keepdims: bool = False,
 ) -> Array:
     """`percentile` of the elements that are not NaN; NaN if there are none.
-
-    Parameters
-        q: the percentages: a number or an array, in 0 … 100.
 
     >>> td.nanpercentile(np.array([0.0, 0.5, 1.0]), 50)
     Array(0.5)

@@ -131,9 +131,6 @@ def sum(
 ) -> Array:
     """The sum, in `dtype`; small integers and booleans are added in 64 bits, as in NumPy.
 
-    Parameters
-        dtype: the type of the result; default: that of `a`, small ones in 64 bits.
-
     >>> td.sum(np.arange(6).reshape(2, 3), axis=0)
     Array([3, 5, 7])
     """
@@ -151,9 +148,6 @@ def prod(
     where: ArrayLike | None = None,
 ) -> Array:
     """The product, in `dtype`; small integers and booleans are multiplied in 64 bits.
-
-    Parameters
-        dtype: the type of the result; default: that of `a`, small ones in 64 bits.
 
     >>> td.prod(np.array([3, 1, 2]))
     Array(6)
@@ -253,9 +247,6 @@ def all(
 ) -> Array:
     """Whether every element is nonzero.
 
-    Parameters
-        a: an array of any shape; numbers ≠ 0 are true.
-
     >>> td.all(np.arange(6).reshape(2, 3), axis=1)
     Array([False,  True])
     """
@@ -271,9 +262,6 @@ def any(
     where: ArrayLike | None = None,
 ) -> Array:
     """Whether any element is nonzero.
-
-    Parameters
-        a: an array of any shape; numbers ≠ 0 are true.
 
     >>> td.any(np.arange(6).reshape(2, 3) > 4, axis=0)
     Array([False, False,  True])
@@ -374,12 +362,6 @@ def var(
     """The variance: squares of differences from the mean, divided by n - `ddof`, in two passes;
     `name` and `schedule` apply to the second.
 
-    Parameters
-        correction: the same as `ddof`, by the name of the Array API standard; optional.
-        dtype: the type of the sums; default: that of `a`, float64 for integers.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
     Errors: `AxisError` if there is no such axis; `TracingError` for both `ddof` and `correction`.
 
     >>> td.var(np.array([3, 1, 2]))
@@ -427,12 +409,6 @@ def std(
     schedule: ScheduleLike | None = None,
 ) -> Array:
     """The standard deviation; the other arguments as for `var`.
-
-    Parameters
-        correction: the same as `ddof`, by the name of the Array API standard; optional.
-        dtype: the type of the sums; default: that of `a`, float64 for integers.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
 
     Errors: `AxisError` if there is no such axis; `TracingError` for both `ddof` and `correction`.
 

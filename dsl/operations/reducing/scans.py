@@ -74,8 +74,6 @@ def with_total(prefix: Array) -> tuple[Array, Array]:
 def scanl(f: Function2, init: Element, a: ArrayLike, axis: int = -1) -> Array:
     """init, f(init, a₀), f(f(init, a₀), a₁), …: length n + 1; `f` is associative.
 
-    Result: an array of the shape of `a`, one longer along the axis.
-
     >>> td.run(td.scanl(lambda x, y: x + y, 0, np.array([1, 2, 3])))
     array([0, 1, 3, 6])
     """
@@ -109,8 +107,6 @@ def scanl_total(f: Function2, init: Element, a: ArrayLike, axis: int = -1) -> tu
 @combining
 def scanr(f: Function2, init: Element, a: ArrayLike, axis: int = -1) -> Array:
     """From the right: element k combines aₖ, …, aₙ₋₁ and `init`; length n + 1.
-
-    Result: an array of the shape of `a`, one longer along the axis.
 
     >>> add = lambda a, b: a + b
     >>> td.scanr(add, 0, np.array([3, 1, 2]))
@@ -221,12 +217,6 @@ def cumulative_sum(
     """Cumulative sums along an axis (not needed for rank 1); `include_initial`: from 0 on, one
     more.
 
-    Parameters
-        axis: the axis, from −rank to rank − 1; needed unless the rank is 1.
-        include_initial: whether the result begins with the neutral element; default False.
-
-    Result: an array of the shape of `x`, with one more along the axis if `include_initial`.
-
     >>> td.cumulative_sum(np.array([1, 2, 3]), include_initial=True)
     Array([0, 1, 3, 6])
     """
@@ -243,12 +233,6 @@ def cumulative_prod(
 ) -> Array:
     """Cumulative products along an axis (not needed for rank 1); `include_initial`: from 1 on, one
     more.
-
-    Parameters
-        axis: the axis, from −rank to rank − 1; needed unless the rank is 1.
-        include_initial: whether the result begins with the neutral element; default False.
-
-    Result: an array of the shape of `x`, with one more along the axis if `include_initial`.
 
     >>> td.cumulative_prod(np.array([3, 1, 2]))
     Array([3, 3, 6])

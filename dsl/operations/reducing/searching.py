@@ -146,10 +146,6 @@ def partition(a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1) -> 
     """The elements in an order in which the `kth` one is where sorting would put it, none before it
     is larger, and none after it smaller; the order on either side may differ between backends.
 
-    Parameters
-        kth: the position, in sorted order, of the element that separates the two sides, or several
-            positions; negative ones count from the end.
-
     >>> td.partition(np.array([3, 1, 2]), 1)
     Array([1, 2, 3])
     """
@@ -159,10 +155,6 @@ def partition(a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1) -> 
 @operation
 def argpartition(a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1) -> Array:
     """The indices of the elements in an order as that of `partition`.
-
-    Parameters
-        kth: the position, in sorted order, of the element that separates the two sides, or several
-            positions; negative ones count from the end.
 
     Result: an array of int64 of the shape of `a`.
 

@@ -126,8 +126,6 @@ def _of_lengths(combine: Combine, init: int, lengths: Array) -> Expr:
 def fold_seg(f: Function, init: Element, a: ArrayLike, lengths: ArrayLike) -> Array:
     """`fold` of each segment of the last axis; empty segments give `init`.
 
-    Result: an array of the shape of `a` but for the last axis, which has one element per segment.
-
     >>> td.run(td.fold_seg(lambda x, y: x + y, 0, np.array([1, 2, 3]), np.array([2, 0, 1])))
     array([3, 0, 3])
     """
@@ -137,8 +135,6 @@ def fold_seg(f: Function, init: Element, a: ArrayLike, lengths: ArrayLike) -> Ar
 @combining
 def fold1_seg(f: Function, a: ArrayLike, lengths: ArrayLike) -> Array:
     """`fold1` of each segment of the last axis; an empty segment raises a `ShapeError`.
-
-    Result: an array of the shape of `a` but for the last axis, which has one element per segment.
 
     >>> add = lambda a, b: a + b
     >>> td.fold1_seg(add, np.array([3, 1, 2]), [2, 1])
@@ -393,8 +389,6 @@ def scanl_seg(
 ) -> Array:
     """`scanl` of each segment of the last axis, concatenated (n + 1 results each).
 
-    Result: an array of the shape of `a`, longer along the last axis by one for each segment.
-
     >>> add = lambda a, b: a + b
     >>> td.scanl_seg(add, 0, np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array([0, 3, 4, 0, 0, 2])
@@ -446,8 +440,6 @@ def scanr_seg(
     schedule: ScheduleLike | None = None,
 ) -> Array:
     """`scanr` of each segment of the last axis, concatenated (n + 1 results each).
-
-    Result: an array of the shape of `a`, longer along the last axis by one for each segment.
 
     >>> add = lambda a, b: a + b
     >>> td.scanr_seg(add, 0, np.array([3, 1, 2]), np.array([2, 0, 1]))

@@ -268,13 +268,8 @@ def cov(
     float64 or complex128, as in NumPy.
 
     Parameters
-        m: an array (variables, observations).
-        y: further variables; default None.
-        rowvar: whether rows are variables and columns observations; default True.
         bias: whether to divide by n instead of n − 1; default False.
         ddof: the divisor is the number of observations minus `ddof`; default 1, or 0 with `bias`.
-
-    Result: a matrix; a number for one variable.
 
     >>> td.cov(np.arange(6).reshape(2, 3))
     Array([[1., 1.],
@@ -308,13 +303,6 @@ def _variables(a: ArrayLike, rowvar: bool, operation: str) -> Array:
 def corrcoef(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Array:
     """The matrix of correlation coefficients of the variables of `cov`, between −1 and 1.
 
-    Parameters
-        m: an array (variables, observations).
-        y: further variables; default None.
-        rowvar: whether rows are variables and columns observations; default True.
-
-    Result: a matrix; a number for one variable.
-
     >>> td.corrcoef(np.arange(6).reshape(2, 3))
     Array([[1., 1.],
            [1., 1.]])
@@ -337,11 +325,6 @@ def allclose(
     a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Array:
     """Whether all elements are close (`isclose`): a boolean of rank 0.
-
-    Parameters
-        b: an array that broadcasts with `a`.
-        rtol: the relative tolerance; default 1e-05.
-        atol: the absolute tolerance; default 1e-8.
 
     >>> bool(td.allclose(np.ones(3), np.ones(3) + 1e-9))
     True
