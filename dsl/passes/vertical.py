@@ -21,6 +21,7 @@ from ..expr import Expr, reads
 from ..graph import Leaf, Node
 from ..graphs.rebuild import Rebuilder
 from ..operations.stencils import resolve_index, resolve_read
+from ..simplify import chosen
 from . import cost, operands
 from .base import Context, Fused
 from .repeats import FAR, GATHERED, counters, times_read
@@ -385,7 +386,8 @@ class Inliner:
             mapping: dict[Expr, Expr] = {
                 ex.Index(k): a for k, a in enumerate(args) if a is not ex.Index(k)
             }
-            found = ex.substitute(_apart(self.bodies[node], args), mapping)
+            found = _apart(self.bodies[node], args)
+            found = ex.rewrite(found, chosen, dict(mapping)) if mapping else found
             self.at[(node, args)] = found
         return found
 
@@ -492,7 +494,24 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
                 for e in ex.walk((*made.start, *made.per_element()), reads)
                 if isinstance(e, ex.Read) and e.node in inliner.bodies
             }
-    return [builder.leaf(r) for r in roots]
+    return [_original(builder.leaf(r), context) for r in roots]
+
+
+def _original(leaf: Leaf, context: Context) -> Leaf:
+    """What a result is a copy of, if a kernel computes that: it is the result itself."""
+    node = leaf.node
+    if type(node) is not graph.Generate or node.label.ordered or context.settings.check:
+        return leaf
+    e = node.elements[leaf.component]
+    if not graph.is_identity_read(e, len(node.shape)):
+        return leaf
+    assert isinstance(e, ex.Read)
+    known = (
+        isinstance(e.node, graph.Generate | graph.Fold | graph.Matmul)
+        and type(e.node) is not graph.Memory
+    )
+    same = Leaf(e.node, e.component).shape == node.shape
+    return Leaf(e.node, e.component) if known and same and not node.checks else leaf
 
 
 def _is_known_beside(node: Node, use: Uses, body: tuple[Expr, ...], context: Context) -> bool:

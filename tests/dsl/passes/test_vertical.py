@@ -8,6 +8,7 @@ import pytest
 import treadle as td
 from treadle.dsl.expr import Apply, walk
 from treadle.dsl.graph import Matmul, topological
+from treadle.dsl.graphs.printer import show_graph
 
 MODES = ("reflect", "symmetric", "wrap", "edge")
 
@@ -136,3 +137,30 @@ def test_a_product_reads_ones_that_are_a_result(backend):
     ones = np.ones((5, 3))
     for got, want in zip(found, (ones, ones @ a, ones[:, :2] + a[0, 0]), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-14)
+
+
+def test_a_gradient_that_is_a_product_is_not_copied():
+    """What is known of an index where an array is read decides a condition of it."""
+
+    def loss(x, means, factors):
+        return td.sum(td.square(td.matmul((x[:, None] - means[None])[:, 0], factors)))
+
+    rng = np.random.default_rng(0)
+    args = rng.random((9, 4)), rng.random((1, 4)), rng.random((4, 5))
+    gradient = td.jit(td.grad(loss), backend="native")
+    program = gradient.lower(*args)
+    assert isinstance(program.roots[0].node, Matmul)
+    assert "cond" not in show_graph(program.roots)
+    wanted = 2 * (args[0] - args[1]) @ args[2] @ args[2].T
+    np.testing.assert_allclose(gradient(*args), wanted, rtol=1e-12)
+
+
+def test_equal_results_are_arrays_of_their_own():
+    def loss(x, y):
+        return td.sum(td.sin(x[None] + y[None]))
+
+    x = np.arange(6.0).reshape(2, 3)
+    first, second = td.jit(td.grad(loss, (0, 1)), backend="native")(x, x)
+    assert not np.shares_memory(first, second)
+    np.testing.assert_allclose(first, np.cos(2 * x))
+    np.testing.assert_array_equal(first, second)
