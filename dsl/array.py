@@ -222,7 +222,8 @@ class Array(Operators["Array"]):
     def __iter__(self) -> Iterator[Array]:
         if self.ndim and self._is_closed():
             made, values = later.computed.known_array, later.computed.values_of(self, "iteration")
-            return (made([v[k : k + 1].reshape(v.shape[1:]) for v in values], self.structure)
+            where = errors.user_location()
+            return (made([v[k : k + 1].reshape(v.shape[1:]) for v in values], self.structure, where)
                     for k in range(values[0].shape[0]))  # fmt: skip
         if self.ndim and known(self._shape[0]) is not None:
             return (self[k] for k in range(len(self)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import late_binding as later
 from ..array import Array, generated
-from ..errors import ShapeError, TracingError, TreadleError
+from ..errors import Location, ShapeError, TracingError, TreadleError
 from ..evaluator import evaluator
 from ..expr import Apply, Const, Expr, Extent, Read, walk
 from ..graph import ArrayLoop, Input, known, topological
@@ -38,6 +38,8 @@ def is_closed(array: Array) -> bool:
         return False
     if array._pending is not None:
         return True
+    if len(array._leaves) == 1 and isinstance(only := array._leaves[0].node, Input):
+        return only.source is not None
     nodes = list(topological(array._leaves))
     own = {state for node in nodes if isinstance(node, ArrayLoop) for state in node.bound}
     return all(node.source is not None or node in own for node in nodes if isinstance(node, Input))
@@ -194,7 +196,12 @@ def one_number(
     instead: Callable[[], str | None] = lambda: None,
 ) -> Any:
     """`convert` of the value of a rank-0 array; `instead` gives the hint where there is none."""
-    value = one_array(array, what, None if is_closed(array) else instead())
+    known = None if is_tracing() else deferred.data_of(array)
+    if known is None:
+        value = one_array(array, what, None if is_closed(array) else instead())
+    else:
+        deferred.values_are_read()
+        value = known
     if value.ndim:
         raise ShapeError(
             f"{what} needs one number, but the array has the shape {value.shape}.",
@@ -209,11 +216,14 @@ def exported(array: Array) -> Any:
     return values_of(array, "DLPack")[0] if one else one_array(array, "DLPack")
 
 
-def known_array(values: Sequence[Any], structure: Structure = LEAF) -> Array:
-    """An array with these values of its components (also: of a pickled array)."""
+def known_array(
+    values: Sequence[Any], structure: Structure = LEAF, where: Location | None = None
+) -> Array:
+    """An array with these values of its components (also: of a pickled array), made at a place:
+    by default the user's line."""
     if any(type(value) not in PLAIN_ARRAYS for value in values):
         return Array([use(value)._leaves[0] for value in values], structure)
-    return computed(values, structure)
+    return computed(values, structure, where)
 
 
 def interface(array: Array) -> dict[str, Any]:

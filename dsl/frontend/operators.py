@@ -292,9 +292,10 @@ class Operators(Generic[V]):
                 f"np.{ufunc.__name__}.at", suggestions.at_indices(ufunc.__name__)
             )
         if any(isinstance(x, Operators) for x in kwargs.get("out", ())):
-            raise self._changed_by(
-                f"np.{ufunc.__name__} with out=", "Leave it out: the result is a new array"
-            )
+            instead = "Leave it out: the result is a new array"
+            if target is not None and kwargs.get("where", True) is not True:
+                instead = f"Write td.where(mask, td.{target.__name__}(…), other), a new array"
+            raise self._changed_by(f"np.{ufunc.__name__} with out=", instead)
         kwargs = _meaningful(kwargs)
         if (method != "__call__" or kwargs or target is None) and self._is_closed():
             return getattr(ufunc, method)(*of_numpy(inputs), **of_numpy(kwargs))
@@ -460,6 +461,10 @@ def of_numpy(given: Any) -> Any:
     return {k: of_numpy(v) for k, v in given.items()} if type(given) is dict else given
 
 
+#: NumPy's methods that change their array, where td has functions.
+_METHODS_IN_PLACE = ("partition", "put", "resize", "sort")
+
+
 def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
     """The error for an attribute that arrays, or scalars, do not have."""
     kind = type(value).__name__
@@ -482,7 +487,8 @@ def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
             instead = "its values are not known while a program is traced"
         said = f"an Array has no {name!r}: {instead}."
     elif ours:
-        said = f"an Array has no method {name!r}: write td.{name}(a, …)."
+        made = ", which returns a new array" if name in _METHODS_IN_PLACE else ""
+        said = f"an Array has no method {name!r}: write td.{name}(a, …){made}."
     elif not name.startswith("_"):
         near = errors.did_you_mean(name, [n for n in dir(type(value)) if n[0] != "_"], least=0.7)
         said = f"an Array has no {name!r}.  {near}".rstrip()

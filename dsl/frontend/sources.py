@@ -271,12 +271,14 @@ def use(x: Any) -> Array:
     return Array._of_input(_input_of(source))
 
 
-def computed(values: Sequence[Any], structure: Structure = LEAF) -> Array:
+def computed(
+    values: Sequence[Any], structure: Structure = LEAF, where: errors.Location | None = None
+) -> Array:
     """An array with values that a program has computed, one for each component.  Nobody else has
     them, so they are not remembered as `use`d data."""
     if len(values) == 1:
-        return Array._of_input(_new_input(values[0]), structure)
-    return Array([_new_input(value).leaf() for value in values], structure)
+        return Array._of_input(_new_input(values[0], where), structure)
+    return Array([_new_input(value, where).leaf() for value in values], structure)
 
 
 def _input_of(source: Any) -> Input:
@@ -296,14 +298,14 @@ def _input_of(source: Any) -> Input:
     return node
 
 
-def _new_input(source: Any) -> Input:
+def _new_input(source: Any, where: errors.Location | None = None) -> Input:
     return Input(
         "input",
         as_type(source.dtype),
         tuple(int(n) == 1 for n in source.shape),
         # (A view, so that a later assignment to `x.shape` does not affect it.)
         source=source.view() if hasattr(source, "view") and not is_lazy(source) else source,
-        where=errors.user_location(),
+        where=where or errors.user_location(),
     )
 
 

@@ -147,6 +147,12 @@ MISTAKES = {
     "text for an array": (
         lambda: td.jit(lambda a: a)("abc"), td.TracingError,
         "Text among the arguments chooses a program, and is no part of it: return Arrays"),
+    "sorting in place": (
+        lambda: td.use(A).sort(), AttributeError,
+        r"write td\.sort\(a, …\), which returns a new array"),
+    "dividing where that is possible": (
+        lambda: np.divide(td.use(A), A, out=td.zeros_like(A), where=A != 0), td.TracingError,
+        r"Write td\.where\(mask, td\.true_divide\(…\), other\), a new array"),
     "an argument too few": (
         lambda: td.jit(lambda a, b: a + b)(A), td.TracingError,
         r"missing a required argument: 'b'.*The arguments, in order: <lambda>\(a, b\)"),
