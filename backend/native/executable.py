@@ -21,6 +21,7 @@ from .calls import ReplayedCalls
 from .codegen.target import Target as CpuTarget
 from .forms import forms_of
 from .loops import LoopStep
+from .recipe import repeated_places
 from .runtime.replay import bits
 from .runtime.threads import thread_count
 from .steps import BranchStep, KernelStep
@@ -100,7 +101,7 @@ def crossovers(remeasure: bool) -> list[tuple[str, str]]:
 
 def executable(program: TracedProgram) -> NativeExecutor:
     """The program, ready to run."""
-    return Executor(program, Cpu())
+    return Executor(program, Cpu(program))
 
 
 #: NumPy's scalars that are no numbers of Python's, as those with which calls are replayed.
@@ -120,6 +121,10 @@ class Cpu:
     loop_step = LoopStep
     branch_step = BranchStep
     calls = ReplayedCalls
+
+    def __init__(self, program: TracedProgram) -> None:
+        #: Where several nodes are whose kernels may differ in numbers only.
+        self.repeated = repeated_places(program.roots)
 
     def kernel_step(
         self, owner: NativeExecutor, node: Node, expendable: frozenset[int] = frozenset()

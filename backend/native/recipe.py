@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Read, substitute, walk
-from treadle.dsl.graph import Input, Leaf, Node
+from treadle.dsl.graph import Input, Leaf, Node, topological
 from treadle.dsl.graphs.encoding import Encoder
 from treadle.dsl.process.recent import Recent
 from treadle.dsl.schedule import Schedule, as_schedule
@@ -143,8 +144,12 @@ class Lowered(NamedTuple):
 
 
 def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layouts,
-            schedule: Schedule | None, across: bool | None = None) -> Lowered:  # fmt: skip
-    """Lower a node of a program; `lowered_as` is its specialisation for the extents of a call."""
+            schedule: Schedule | None, across: bool | None = None, *,
+            repeated: bool = False) -> Lowered:  # fmt: skip
+    """Lower a node of a program; `lowered_as` is its specialisation for the extents of a call.
+
+    `repeated`: other nodes may differ from it in their numbers only, which become arguments."""
+    from treadle.skeletons.ir.literals import as_arguments
     from treadle.skeletons.ir.narrow import narrow
     from treadle.skeletons.lower.lower import LoweringContext, lower
 
@@ -157,6 +162,8 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
         steps=layouts,
     )  # fmt: skip
     made = lower(lowered_as, context)
+    if repeated:
+        made = replace(made, kernels=tuple(k.every(as_arguments) for k in made.kernels))
     slot_of, compiler = owner.slot_of, owner.host
     bound: dict[Expr, Expr] = {}  # sizes of scratch may use scalars of any kernel
     for kernel in made.kernels:
@@ -200,6 +207,17 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     recipe = Recipe(compiler.plan(hosts), sizes.shapes, sizes.scratch, tuple(launches),
                     dependence(decided, compiler.param_index))  # fmt: skip
     return Lowered(recipe, tuple(kernels), sizes.fits, sizes.filled)
+
+
+def place_of(node: Node) -> tuple[str, int]:
+    """What kernels are named after: the operation and the user's line."""
+    return node.label.called, 0 if node.where is None else node.where.line
+
+
+def repeated_places(roots: Sequence[Leaf]) -> frozenset[tuple[str, int]]:
+    """Where a program has several nodes: a Python loop was unrolled while it was traced."""
+    found = Counter(place_of(n) for n in topological(roots) if not isinstance(n, Input))
+    return frozenset(place for place, count in found.items() if count > 1)
 
 
 # --- keeping ---------------------------------------------------------------------------------
@@ -253,7 +271,7 @@ def forget() -> None:
 
 
 def key_of(owner: NativeExecutor, lowered_as: Node, layouts: Layouts, schedule: Schedule | None,
-           across: bool | None = None) -> Key | None:  # fmt: skip
+           across: bool | None = None, repeated: bool = False) -> Key | None:  # fmt: skip
     """The key of a recipe; None if it cannot be cached."""
     settings = owner.program.settings
     if settings.check:
@@ -263,7 +281,7 @@ def key_of(owner: NativeExecutor, lowered_as: Node, layouts: Layouts, schedule: 
         encoder.whole(lowered_as)
         strided = sorted((encoder.slot(leaf), *known) for leaf, *known in layouts)
         text = json.dumps([asdict(settings), threads.thread_count(), encoder.table, strided,
-                           _schedule(schedule), len(encoder.params), across])  # fmt: skip
+                           _schedule(schedule), len(encoder.params), across, repeated])  # fmt: skip
     except (TreadleError, _Unplaced):
         return None
     digest = hashlib.sha256(f"{machine.machine_key()}\n{text}".encode()).hexdigest()

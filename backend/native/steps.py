@@ -182,8 +182,11 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
         super().__init__(owner, node, lowered_as, expendable)
         self.fast_math = owner.program.settings.fast_math
         way = fixed_direction(node, lowered_as)
-        lower = functools.partial(recipe.lowered, owner, node, lowered_as, layouts, schedule, way)
-        key = recipe.key_of(owner, lowered_as, layouts, schedule, way)
+        repeated = recipe.place_of(node) in owner.device.repeated and not self.fast_math
+        lower = functools.partial(
+            recipe.lowered, owner, node, lowered_as, layouts, schedule, way, repeated=repeated
+        )
+        key = recipe.key_of(owner, lowered_as, layouts, schedule, way, repeated)
         found = recipe.find(key)
         lowering = Lowering(lower)
         self.errors = 0  # numbers of an error report; recipes with reports are never cached

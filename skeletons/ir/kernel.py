@@ -365,7 +365,8 @@ class Kernel:
 
     `scalars` are run-time int64/float… arguments (extents, program parameters), Vars free in the
     body; `scalar_values` are the host expressions (over Extent, Param, rank-0 Reads) they take.
-    `tasks` and buffer sizes are expressions over `scalars`.
+    `tasks` and buffer sizes are expressions over `scalars`.  Their last `literals` are numbers
+    in the text of the program (`literals.py`).
 
     CPU: `light` tasks are memory-bound; if they are few, more cores hardly make them faster.  Tasks
     `in_order` are run by one thread, each after the one before.
@@ -397,6 +398,7 @@ class Kernel:
     aligned: tuple[Buffer, ...] = ()
     fallback: Kernel | None = None
     policies: tuple[tuple[Buffer, str], ...] = ()
+    literals: int = 0
 
     @cached
     def hosts(self) -> dict[Expr, Expr]:

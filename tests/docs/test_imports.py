@@ -57,6 +57,7 @@ ON_DEMAND = {
     "treadle.driver.graphviz",
     "treadle.driver.shown",
     "treadle.explore",
+    "treadle.skeletons.ir.literals",
     "treadle.skeletons.ir.narrow",
     "treadle.skeletons.lower.caching",
     "treadle.skeletons.lower.fold.rows",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +117,8 @@ class Emitter(ABC):
         #: The numbers of values that are known to be at least 0, and at least 1.
         self.natural: set[int] = set()
         self.positive: set[int] = set()
+        #: Those of scalars that are literals of the program.
+        self.literals: set[int] = set()
 
     # --- numbering and sharing ------------------------------------------------------------
 
@@ -323,7 +325,10 @@ class Emitter(ABC):
         found = self.memo.get(splat)
         if found is None:
             v, e = Lanes(self.code, lanes), register_element(value.type)
-            found = self.remember(splat, tuple(v.splat(e, r) for r in regs))
+            # Literals become vectors before all loops, where LLVM has those of constants.
+            literal = value.key in self.literals and self.depth > 0
+            with self.outside(0) if literal else nullcontext():
+                found = self.remember(splat, tuple(v.splat(e, r) for r in regs))
         return found  # type: ignore[no-any-return]
 
     def reg(self, value: Value, lanes: int | None = None) -> Reg:
@@ -626,6 +631,8 @@ class Emitter(ABC):
                 reg = incoming(var.name, "i64" if e == "i1" else e)
                 regs.append(code.emit(f"trunc i64 {reg} to i1") if e == "i1" else reg)
             top.values[var] = self.in_register(var.type, tuple(regs), 0)
+        first = len(kernel.scalars) - kernel.literals
+        self.literals = {top.values[v].key for v in kernel.scalars[first:]}
         self.positive = {top.values[v].key for v in positive_scalars(kernel)}
         for named, x in once(kernel.body, kernel.scalars):  # equal ones in loops have its number
             made = self.value(x, top)

@@ -128,6 +128,7 @@ def fingerprints(kernel: Kernel, targets: Sequence[Target], fast_math: bool
     positive = positive_scalars(kernel)
     w.out.append(f"positive {[w.expression(v) for v in kernel.scalars if v in positive]}")
     w.out.append(str([(w.buffer(b), policy) for b, policy in kernel.policies]))
+    w.out.append(f"literals {kernel.literals}")
     w.body(kernel.body)
     text = "\n".join(w.out)
     about = f"{sources()}|{machine.llvm()}|{fast_math}|{kernel.name}"

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -211,6 +211,79 @@ def test_what_is_said_many_times_has_one_recipe(folder: Path) -> None:
         assert np.allclose(found, wanted)
         kept.append(len(list(folder.glob("recipes/*/*"))))
     assert kept[1] <= kept[0] + 3
+
+
+def waves(weights: Sequence[float]) -> Any:
+    """A kernel for each weight: a Python loop, unrolled while it is traced."""
+
+    def f(a: Any) -> Any:
+        for w in weights:
+            left, far = td.roll(a, 1, axis=-1), td.roll(a, 2, axis=-1)
+            a = left * w + td.sin(a * (w + 0.25)) - far * (w - 1.6)
+        return a
+
+    return f
+
+
+WEIGHTS = (0.3, 1.7, -0.9, 2.0, 0.5, 0.3, 1e30, 0.0625, 3.3, -0.7)
+
+
+@pytest.mark.parametrize("type_", ["f4", "f8", "c8", "f2"])
+def test_kernels_that_differ_in_literals(
+    folder: Path, type_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Machine code is made once; the bits are those of kernels that have their literals, in calls
+    that are repeated, too."""
+    a = np.linspace(-1.0, 2.0, 77).reshape(7, 11).astype(type_)
+
+    def objects() -> int:
+        return len(list(folder.glob("native/*/*")))
+
+    program = td.jit(waves(WEIGHTS), backend="native")
+    with np.errstate(all="ignore"):
+        first = program(a)
+        assert all(same(program(a), first) for _ in range(3))
+        made = objects()
+        others = waves([0.31 + 0.01 * k for k in range(12)])
+        run(others, a)
+        assert (objects() == made) == (type_ in ("f4", "f8"))
+        recipe.forget()
+        code.forget()
+        found = run(waves(WEIGHTS), a)
+        assert found.tobytes() == first.tobytes()
+        monkeypatch.setattr("treadle.backend.native.executable.repeated_places", lambda _: ())
+        apart = run(waves(WEIGHTS), a)
+        assert apart.tobytes() == first.tobytes()
+        assert objects() > made + 5
+
+
+def test_kernels_of_literals_from_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are found, and made again where their code is not."""
+    a = A.astype("f8")
+    first = run(waves(WEIGHTS), a)
+    with monkeypatch.context() as patched:
+        patched.setattr("treadle.skeletons.lower.lower.lower", refused)
+        recipe.forget()
+        code.forget()
+        assert same(run(waves(WEIGHTS), a), first)
+    for file in folder.glob("native/*/*"):
+        file.unlink()
+    recipe.forget()
+    code.forget()
+    assert same(run(waves(WEIGHTS), a), first)
+
+
+def test_which_kernels_have_literals_as_arguments(folder: Path) -> None:
+    """Those of a line with several nodes, unless the program may be reordered by LLVM."""
+
+    def literals(weights: Sequence[float], **how: Any) -> list[int]:
+        program = td.jit(waves(weights), backend="native", **how).lower(A)
+        steps: Any = program.executable.kernel_steps
+        return [k.kernel.literals for s in steps for k in s.compiled()]
+
+    assert max(literals(WEIGHTS)) > 1
+    assert not any(literals(WEIGHTS[:1]))
+    assert not any(literals(WEIGHTS, fast_math=True))
 
 
 @pytest.mark.sample(3)
