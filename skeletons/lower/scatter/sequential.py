@@ -4,8 +4,8 @@ defaults already.
 Tasks run in order, on one thread.  Arrays are written in place; a state of one element is a
 variable of the task.  Where an iteration reads what the one before it in the row has written, this
 stays in a register, too: a load would wait for the store.  What several parts of an iteration test
-is tested once, around all that nobody needs otherwise: a processor goes on while a test waits for
-its data, but not while a value does.
+is tested once, around all that nobody needs otherwise, and what such a test chooses from: a
+processor goes on while a test waits for its data, but not while a value does.
 
 A loop that was made of several (`one_loop.py`) is several again, one for each value of the phase:
 
@@ -28,6 +28,7 @@ from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Leaf, Sequential
 from treadle.dsl.passes.one_loop import where_both
 from treadle.dsl.passes.waiting import last_comes_last
+from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.types import bool_, int64
 
 from ...ir import arithmetic as at
@@ -93,6 +94,7 @@ class _Sequential:
         for write, read in enumerate(self.previous):
             if read is not None:
                 self.values[write] = last_comes_last((self.values[write],), (read,))[0]
+        self.numbers = {k for k, leaf in enumerate(node.defaults) if not leaf.shape}
         parts = self._in_order()
         self.phases = self._phases(parts)
         self.parts = [] if self.phases else self._arranged(parts)
@@ -226,7 +228,28 @@ class _Sequential:
         return _needed(found, set())
 
     def _arranged(self, parts: Sequence[_Part]) -> list[_Part]:
-        return self._together(_under_tests(parts))
+        return self._together(_under_tests(self._in_branches(parts)))
+
+    def _in_branches(self, parts: Sequence[_Part]) -> list[_Part]:
+        """The parts, those whose value a test of others chooses as one for each of its sides: what
+        comes after a branch does not wait for what it tests, but what comes after a choice does."""
+        tested = {_positive(test)[0] for part in parts for test in part.tests if _is_kept(test)}
+
+        def sides(part: _Part) -> list[_Part]:
+            chosen = _choice(part.value)
+            held = part.name is None and self.node.written[part.write] in self.numbers
+            if not (chosen and (part.name or held) and _is_kept(chosen[0])
+                    and _positive(chosen[0])[0] in tested):  # fmt: skip
+                same = self.node.defaults[self.node.written[part.write]].at()
+                return [] if held and part.value is same else [part]
+            test, then, other = chosen
+            opposite = apply_primitive("logical_not", [test])
+            return [
+                found for one, value in ((test, then), (opposite, other))
+                for found in sides(part._replace(tests=(*part.tests, one), used=(value,)))
+            ]  # fmt: skip
+
+        return [made for part in parts for made in sides(part)]
 
     def _together(self, parts: Sequence[_Part]) -> list[_Part]:
         """The parts in an order that has one after the other those with the same tests."""
@@ -293,9 +316,7 @@ class _Sequential:
                cells: dict[Expr, ex.Var]) -> None:  # fmt: skip
         """Parts of an iteration.  `cells`: the variables of values that branches compute."""
         for test, run in itertools.groupby(parts, lambda part: part.tests[:1]):
-            if not test or not isinstance(
-                test[0], ex.Var
-            ):  # what is tested may change between writes
+            if not test or not _is_kept(test[0]):  # what is tested may change between writes
                 for part in run:
                     self._part(into, part, carried, cells)
                 continue
@@ -367,7 +388,37 @@ def _tests(valid: Expr) -> tuple[Expr, ...]:
     cond = valid.args[0] if isinstance(valid, ex.Proj) else None
     if isinstance(cond, ex.Cond) and cond.other == (ex.FALSE,):
         return (*_tests(cond.args[0]), *_tests(cond.then[0]))
-    return (valid,)
+    every = _conjuncts(valid)
+    kept = [e for e in every if _is_kept(e)]
+    rest = [e for e in every if not _is_kept(e)]
+    return (*kept, *([at.both(*rest)] if rest else []))
+
+
+def _conjuncts(e: Expr) -> list[Expr]:
+    if isinstance(e, ex.Apply) and e.op.name == "logical_and":
+        return [part for a in e.args for part in _conjuncts(a)]
+    return [e]
+
+
+def _is_kept(test: Expr) -> bool:
+    """Whether a test is of a name, whose value stays."""
+    return isinstance(_positive(test)[0], ex.Var)
+
+
+def _positive(test: Expr) -> tuple[Expr, bool]:
+    """A test or its opposite, and whether it is the opposite."""
+    if isinstance(test, ex.Apply) and test.op.name == "logical_not":
+        return test.args[0], True
+    return test, False
+
+
+def _choice(value: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """The test of a value that is one of two, and these."""
+    if isinstance(value, ex.Apply) and value.op.name == "select":
+        return value.args[0], value.args[1], value.args[2]
+    if isinstance(value, ex.Proj) and isinstance(cond := value.args[0], ex.Cond):
+        return cond.args[0], cond.then[value.which], cond.other[value.which]
+    return None
 
 
 def _shared(some: Sequence[Expr], others: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -401,13 +452,14 @@ def _where(valid: Expr, value: Expr) -> Expr:
 def _under_tests(parts: Sequence[_Part]) -> list[_Part]:
     """The parts, values also under the tests that are known before them and without which no later
     part needs them."""
-    place = {part.name: k for k, part in enumerate(parts) if part.name is not None}
+    place: dict[Expr, int] = {p.name: k for k, p in enumerate(parts) if p.name is not None}
     needed: dict[Expr, tuple[Expr, ...]] = {}
     found = list[_Part]()
     for k, part in reversed(list(enumerate(parts))):
         if part.name is not None:
             wanted = needed.get(part.name, ())
-            known = tuple(itertools.takewhile(lambda e: e in place and place[e] < k, wanted))  # noqa: B023
+            before = (place.get(_positive(test)[0], k) < k for test in wanted)
+            known = tuple(itertools.compress(wanted, itertools.takewhile(bool, before)))
             own = (test for test in part.tests if test not in known)
             part = part._replace(tests=(*known, *own))
         uses = [*part.tests, ex.Proj(ex.Cond(ex.TRUE, part.used, part.used), 0)]

@@ -811,6 +811,27 @@ def test_loops_as_long_as_their_iterations_decide(f: Any, args: tuple[Any, ...])
     assert sum(kinds(f, *args, check=True)) > 1
 
 
+def test_what_a_branch_chooses_is_in_it() -> None:
+    """The next number depends on a test that decides about a write."""
+
+    def f(a: Any) -> Any:
+        def step(k: Any, s: Any) -> Any:
+            a, number = s
+            new = a[(k * k) % a.shape[0]] > 0.5
+            a, at = td.cond(new, a.at[number].set(k), a), number + 2 * k
+            return a, td.where(new, td.where(k % 3 == 0, 0, at % a.shape[0]), number)
+
+        return td.loop(a.shape[0], step, (a, 0))
+
+    a = np.random.default_rng(1).random(60)
+    program = td.jit(f, backend="native").lower(a)
+    for got, want in zip(program(a), td.jit(f, backend="reference")(a), strict=True):
+        assert np.array_equal(got, want)
+    (node,) = (n for n in topological(program.roots) if isinstance(n, Sequential))
+    text = str(lower(node, LoweringContext(target=NATIVE)).kernels[0])
+    assert "select(value" not in text and len(re.findall("if value", text)) == 1, text
+
+
 def test_inner_loops_are_loops_of_their_kernel() -> None:
     def number_of_loops(f: Any, *args: Any) -> list[int]:
         roots = td.jit(f, backend="native").lower(*args).roots
