@@ -14,7 +14,7 @@ from treadle.skeletons.ir.decompose import Function, with_constants
 
 from . import mathlib
 from .half import from_storage, round_to, to_storage
-from .lanes import INTEGER_OF, Lanes
+from .lanes import INTEGER_OF, Lanes, join, slice_lanes
 from .target import Target
 from .text import Code, Reg, is_number, literal, vector
 from .values import register_element
@@ -317,6 +317,30 @@ def _range(v: Lanes, target: Target, which: int, e: str, a: Reg, b: Reg) -> Reg:
     return v.select(e, v.compare("uno", e, a, b), v.lit(e, math.nan), found)
 
 
+def _has_range(v: Lanes, target: Target, e: str, args: Sequence[Reg]) -> bool:
+    """Whether lanes have an instruction that LLVM does not use: with a literal it needs no more."""
+    return (target.is_x86 and target.vector_bytes == 64 and e in ("float", "double")
+            and v.lanes * _BYTES[e] >= 64 and not v.code.flags
+            and all(a.startswith("%") for a in args))  # fmt: skip
+
+
+_BYTES = {"float": 4, "double": 8}
+
+
+def _ranges(v: Lanes, which: int, e: str, a: Reg, b: Reg) -> Reg:
+    """`vrangepd` or `vrangeps`, or NaN: three instructions, where LLVM's `maximum` takes seven."""
+    lanes = 64 // _BYTES[e]
+    t, mask = vector(e, lanes), ("i8" if e == "double" else "i16", "-1")
+    name = f"llvm.x86.avx512.mask.range.{'pd' if e == 'double' else 'ps'}.512"
+    pieces = []
+    for first in range(0, v.lanes, lanes):
+        x, y = (slice_lanes(v.code, e, r, v.lanes, first, lanes) for r in (a, b))
+        given = [(t, x), (t, y), ("i32", str(which)), (t, "zeroinitializer"), mask, ("i32", "4")]
+        pieces.append(v.code.intrinsic(name, t, given))
+    found = join(v.code, e, pieces, lanes)
+    return v.select(e, v.compare("uno", e, a, b), v.lit(e, math.nan), found)
+
+
 def _float(v: Lanes, target: Target, name: str, t: ScalarType, result: ScalarType,
            args: list[Reg]) -> Reg:  # fmt: skip
     e = register_element(t)
@@ -327,6 +351,8 @@ def _float(v: Lanes, target: Target, name: str, t: ScalarType, result: ScalarTyp
         return _number(v, name, e, *args)
     if name in ("minimum", "maximum") and not v.lanes and target.is_x86 and e != "half":
         return _extreme(v, target, name, e, *args)
+    if name in ("minimum", "maximum") and v.lanes and _has_range(v, target, e, args):
+        return _ranges(v, 4 + (name == "maximum"), e, *args)
     if name in _INTRINSICS:
         return v.call(_INTRINSICS[name], e, *args)
     match name:
