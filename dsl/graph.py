@@ -45,7 +45,7 @@ __all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Compact", "Fol
            "FoldedMatmul", "Generate", "Input", "Label", "Leaf", "Library", "Matmul", "Memory",
            "Node", "Output", "Permute", "Recurrence", "Scan", "Scope", "Sequential", "Shape",
            "StoringFold", "canonical_combine", "indices", "inner_inputs", "is_identity_read",
-           "known", "latest_held", "result_variables", "topological"]  # fmt: skip
+           "StoringMatmul", "known", "latest_held", "result_variables", "topological"]  # fmt: skip
 
 
 class Input(Node):
@@ -631,6 +631,76 @@ class FoldedMatmul(Matmul):
         at = substitute(indices(len(self.order) + 1), place)
         elements = substitute(self.elements, {**place, self.result: Read(product, 0, at)})
         return product, self.fold(elements)
+
+
+class StoringMatmul(Matmul):
+    """A matrix product that also stores an operand (`side`: 0 left, 1 right), and folds it along k,
+    as passes make it of a `StoringFold` and a `Matmul`: `elements`, of the operand's element `kept`
+    and other arrays at its indices, are folded into an array of which axis k is axis `places[k]`
+    of the operand.  Axis k of the array stored is axis `order[k]` of it.
+
+    The components are those of the fold, the operand, and the product.
+    """
+
+    side: int = field(factory=lambda values: 1)
+    kept: Var = field(factory=lambda values: Var("kept0", values["left"].type))
+    elements: tuple[Expr, ...] = field(factory=lambda values: (values["kept"],))
+    combine: Combine = field(factory=lambda values: Combine((), (), ()))
+    init: tuple[Expr, ...] | None = field(factory=lambda values: None)
+    results: tuple[Var, ...] = field(factory=lambda values: result_variables(values["elements"]))
+    finish: tuple[Expr, ...] = field(factory=lambda values: values["results"])
+    places: tuple[int, ...] = field(factory=lambda values: ())
+    order: tuple[int, ...] = field(factory=lambda values: (*range(len(values["batch"]) + 2),))
+
+    computed = (*Matmul.computed, "elements", "finish")  # type: ignore[assignment]
+
+    @property
+    def space(self) -> Shape:
+        """The shape of the operand that is stored."""
+        return (*self.batch, self.k, self.n) if self.side else (*self.batch, self.m, self.k)
+
+    @property
+    def outer(self) -> Shape:
+        """The shape of what is folded."""
+        return tuple(self.space[k] for k in self.places)
+
+    @property
+    def stored_shape(self) -> Shape:
+        """The shape of the array that is stored."""
+        return tuple(self.space[k] for k in self.order)
+
+    def _outputs(self) -> tuple[Output, ...]:
+        folded = (Output(self.outer, e.type) for e in self.finish)
+        return (*folded, Output(self.stored_shape, self.kept.type), *super()._outputs())
+
+    def scopes(self) -> Iterator[Scope]:
+        yield from super().scopes()
+        yield Scope("what is folded", self.elements, len(self.batch) + 2, (self.kept,))
+        yield Scope("the results", self.finish, len(self.outer), self.results)
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return (*super().host_expressions(), *(self.init or ()))
+
+    def bodies(self) -> tuple[Expr, ...]:
+        folded = (*self.elements, *(self.init or ()), *self.combine.results, *self.finish)
+        return (*super().bodies(), *folded)
+
+    def apart(self) -> tuple[StoringFold, Matmul]:
+        """The two nodes that compute the same."""
+        inner = len(self.batch) + 1 - self.side
+        domain = (*self.places, inner)
+        place: dict[Expr, Expr] = {Index(a): Index(k) for k, a in enumerate(domain)}
+        (value,) = substitute(((self.left, self.right)[self.side],), place)
+        fold = StoringFold(
+            self.outer, (self.k,), substitute(self.elements, place), self.combine, self.init,
+            (value,), (self.kept,), tuple(domain.index(a) for a in self.order), self.results,
+            self.finish, label=self.label, where=self.where,
+        )  # fmt: skip
+        read = Read(fold, len(self.finish), tuple(Index(a) for a in self.order))
+        left, right = (self.left, read) if self.side else (read, self.right)
+        product = Matmul(self.batch, self.m, self.n, self.k, left, right, self.options, self.result,
+                         label=self.label, where=self.where)  # fmt: skip
+        return fold, product
 
 
 class Library(Node):

@@ -149,6 +149,9 @@ class Evaluator:
             case graph.FoldedMatmul():
                 product, fold = node.apart()
                 return (*self.node(fold), *self.node(product)[: len(node.epilogue)])
+            case graph.StoringMatmul():
+                storing, product = node.apart()
+                return (*(self.array(leaf) for leaf in storing.leaves), *self.node(product))
             case graph.Matmul():
                 return self.matmul(node)
             case graph.Library():

@@ -142,6 +142,14 @@ def show_node(node: graph.Node) -> str:
                     f" folding {many(node.elements)} by {many(node.combine.results)}{start} "
                     f"then {many(node.finish)} at {at}"
                 )
+            if isinstance(node, graph.StoringMatmul):
+                at, of = many([Index(k) for k in node.order]), ("left", "right")[node.side]
+                start = "" if node.init is None else f" from {many(node.init)}"
+                folded = (
+                    f" storing the {of} operand {many([node.kept])} at {at} folding "
+                    f"{many(node.elements)} by {many(node.combine.results)}{start} "
+                    f"then {many(node.finish)} at {many([Index(k) for k in node.places])}"
+                )
             return f"{head} {show(node.left)} @ {show(node.right)}{_epilogue(node)}{folded}"
         case graph.ArrayLoop():
             init, body = ", ".join(map(_leaf, node.init)), ", ".join(map(_leaf, node.body))

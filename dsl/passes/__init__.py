@@ -27,7 +27,7 @@ from .epilogues import fuse_epilogues
 from .extents import unify_extents
 from .flattened import split_flattened
 from .fma import form_fma
-from .folded_products import fold_products
+from .folded_products import fold_products, store_operands
 from .guard import guard_reads
 from .halves import widen_halves
 from .horizontal import fuse_arguments, fuse_horizontal, fuse_shared
@@ -99,6 +99,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("pin_order", pin_order),  # deterministic=True where it has an effect
     ("fold_products", fold_products),  # y = (x − c) @ a and Σ_j f(y)[i, j] in one pass
     ("store_in_folds", store_in_folds),  # g = f(x) and Σ g in one pass
+    ("store_operands", store_operands),  # g, Σ_k g[k, j] and a @ g in one pass
 )
 
 

@@ -147,7 +147,7 @@ def between(array: Node, fold: Node) -> bool:
     return array in before or fold in set(topological(array.leaves))
 
 
-def needed(roots: Sequence[Leaf], order: Sequence[Node], fold: Fold) -> set[Leaf]:
+def needed(roots: Sequence[Leaf], order: Sequence[Node], fold: Node) -> set[Leaf]:
     """What is a result, or what others than the fold use."""
     return {*roots, *(leaf for n in order if n is not fold for leaf in _used(n))}
 
@@ -157,8 +157,8 @@ def _used(node: Node) -> Iterator[Leaf]:
     yield from node.inside()
 
 
-def merged(roots: Sequence[Leaf], array: Node, fold: Fold, made: Node, context: Context
-           ) -> list[Leaf]:  # fmt: skip
+def merged(roots: Sequence[Leaf], array: Node, fold: Fold | StoringFold, made: Node,
+           context: Context) -> list[Leaf]:  # fmt: skip
     """The graph with both nodes as one, which comes before everything that needs either."""
     order = list(topological(roots))
     kept = needed(roots, order, fold)

@@ -100,7 +100,8 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
         bodies = node.per_element() + (combine.results if combine is not None else ())
         bodies += node.start if isinstance(node, graph.Recurrence) else ()
         bodies += node.epilogue if isinstance(node, graph.Matmul) else ()
-        bodies += (*node.elements, *node.finish) if isinstance(node, graph.FoldedMatmul) else ()
+        if isinstance(node, graph.FoldedMatmul | graph.StoringMatmul):
+            bodies += (*node.elements, *node.finish)
         loops = counters(bodies)
         for e in ex.walk(bodies, reads):
             if not isinstance(e, ex.Read):

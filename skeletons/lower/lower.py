@@ -79,6 +79,7 @@ def _for_gpu(usual: bool) -> dict[type[graph.Node], Lowering]:
         graph.Permute: permute.lower_permute,
         graph.Matmul: matmul.lower_matmul,
         graph.FoldedMatmul: matmul.lower_matmul,
+        graph.StoringMatmul: matmul.lower_matmul,
         graph.Library: linalg.lower_linalg,
     }
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import Apply, Expr, Index, Read, Var, constant, primitive, walk
-from treadle.dsl.graph import FoldedMatmul, Matmul
+from treadle.dsl.graph import FoldedMatmul, Matmul, StoringMatmul
 from treadle.dsl.types import ScalarType, float64
 
 from ..ir import arithmetic as at, kernel as ir
@@ -40,7 +40,7 @@ from ..lower.combining import put, store_group
 from ..lower.gpu import common
 from ..lower.gpu.orders import BlockVisits, Visits
 from .elements import resolved, small_sizes
-from .folded_gpu import FoldedRows
+from .folded_gpu import FoldedRows, StoredOperand
 from .scalars import add_product, sum_type
 from .small import MANY, on_gpu, on_tensor_cores, staged
 from .small_gpu import CHEAP, Side, SmallProducts
@@ -117,7 +117,7 @@ def parts_along(batch: Sequence[Expr], size: Sequence[Expr]) -> tuple[Expr, Expr
 def lower_matmul(node: Matmul, context: LoweringContext) -> ir.Lowered:
     """One kernel, with fallbacks to smaller blocks."""
     builder = Builder(node, context)
-    small = None if isinstance(node, FoldedMatmul) else _small_kernel(builder, node)
+    small = _small_kernel(builder, node) if type(node) is Matmul else None
     if small is not None:
         return builder.lowered(small)
     made = (_TensorMatmul if sum_type(node.left.type) == float64 else Product)(builder, node)
@@ -174,7 +174,7 @@ class _Operand:
         return sum(steps) * 2 > len(steps)
 
 
-class _Fetch:
+class Fetch:
     """One operand in one kernel: a thread's shares of a step."""
 
     def __init__(self, operand: _Operand, tile: Tile, span: int, wide: bool, tensor: bool) -> None:
@@ -193,6 +193,13 @@ class _Fetch:
         total = self.per_line * across
         self.shares = -(-total // tile.threads)
         self.threads, self.total = tile.threads, total
+        #: Whether all shares of a thread are of the same rows, and how many threads load a row's.
+        self.in_columns = operand.along_rows and tile.threads % self.per_line == 0
+        self.loaders = min(tile.depth, tile.threads // self.per_line)
+        if not operand.along_rows:
+            self.loaders = self.per_line
+        elif not self.in_columns:
+            self.loaders = tile.depth
 
     def place(self, row: Expr, k: Expr) -> Expr:
         """Where an element is in shared memory."""
@@ -241,6 +248,10 @@ class Product:
             self.outs = self.outs[len(node.finish) :]
             self.tiles = first, replace(first, warps=(1, first.warps[1]), resident=0)
             self.folded = FoldedRows(builder, node, first.span(1, self.type))
+        self.stored: StoredOperand | None = None
+        if isinstance(node, StoringMatmul):
+            self.outs = self.outs[len(node.finish) + 1 :]
+            self.stored = StoredOperand(builder, node)
 
     @property
     def sides(self) -> tuple[int, int]:
@@ -263,7 +274,7 @@ class Product:
         batches = builder.scalar(at.product(node.batch), "batches")
         self.tile, self.grid = tile, grid
         self.fetches = [
-            _Fetch(o, tile, span, wide, self.tensor)
+            Fetch(o, tile, span, wide, self.tensor)
             for o, span in ((self.left, rows), (self.right, cols))
         ]
         self.halves = [
@@ -301,6 +312,8 @@ class Product:
                               ) if fetch.operand.along_rows else self.k  # fmt: skip
                     requires.append(at.equal(at.remainder(extent, fetch.count), 0))
                     aligned += fetch.operand.group.aligned
+                    if self.stored is not None and fetch is self.fetches[self.stored.side]:
+                        aligned.append(self.stored.array)
             if vector:
                 requires.append(at.equal(at.remainder(self.n, self.widths[1]), 0))
                 aligned += self.outs
@@ -320,7 +333,7 @@ class Product:
     def _tile_at(self, into: Linearizer, row_tile: Expr, col_tile: Expr, rows: int, cols: int,
                  wide: bool) -> None:  # fmt: skip
         """One tile of the product."""
-        self.col_tile = col_tile
+        self.row_tile, self.col_tile = row_tile, col_tile
         self.row0 = into.let(at.multiply(row_tile, rows), "row")
         self.col0 = into.let(at.multiply(col_tile, cols), "col")
         self._steps(into)
@@ -361,6 +374,8 @@ class Product:
         ]  # fmt: skip
         fetched = [[[into.declare(zero(self.type), "next") for _ in range(f.count)]
                     for _ in range(f.shares)] for f in self.fetches]  # fmt: skip
+        if self.stored is not None:
+            self.stored.begin(into, self)
         begin, count = self._inner(into)
         steps = into.let(at.ceil_div(count, depth), "steps")
         whole = into.let(at.floor_divide(count, depth), "whole_steps")
@@ -377,7 +392,12 @@ class Product:
                 self._multiply(into, at.remainder(at.add(s, 1), 2))
             with into.when(at.less(s, steps)):
                 self._store(into, positions, fetched, at.remainder(s, 2))
+                if self.stored is not None:
+                    side = self.stored.side
+                    self._keep_operand(into, rows[side], positions[side], fetched[side], first)
             into.append(ir.Barrier())
+        if self.stored is not None:
+            self.stored.end(into, self)
 
     def _down(self) -> int:
         return self.tile.groups[0] * self.widths[0]
@@ -385,7 +405,7 @@ class Product:
     def _across(self) -> int:
         return self.tile.groups[1] * self.widths[1]
 
-    def _clamped(self, into: Linearizer, fetch: _Fetch, positions: Sequence[tuple[Expr, Expr]],
+    def _clamped(self, into: Linearizer, fetch: Fetch, positions: Sequence[tuple[Expr, Expr]],
                  start: Expr, extent: Expr) -> list[Expr]:  # fmt: skip
         """The rows (or columns) of a thread's shares, clamped to the matrix."""
         size = self.builder.extent(extent)
@@ -407,7 +427,7 @@ class Product:
                     k = into.let(at.add(first, k), "k")
                     self._guarded(into, f, q, r, k, h, last)
 
-    def _guarded(self, into: Linearizer, fetch: _Fetch, share: int, r: Expr, k: Expr,
+    def _guarded(self, into: Linearizer, fetch: Fetch, share: int, r: Expr, k: Expr,
                  fetched: Sequence[Var], last: bool) -> None:  # fmt: skip
         """Fetches one share; zeros beyond the end of k, nothing for threads without this share."""
         mine: Expr = at.less(k, self.k) if last else at.less(0, 1)
@@ -420,7 +440,7 @@ class Product:
             with into.otherwise(mine):
                 into.append(*(ir.Assign(h, zero(self.type)) for h in fetched))
 
-    def _elements(self, into: Linearizer, fetch: _Fetch, r: Expr, k: Expr, fetched: Sequence[Var]
+    def _elements(self, into: Linearizer, fetch: Fetch, r: Expr, k: Expr, fetched: Sequence[Var]
                   ) -> None:  # fmt: skip
         operand = fetch.operand
         self.builder.stays_below(k, self.node.k)
@@ -433,6 +453,24 @@ class Product:
             for v, (reads, h) in enumerate(zip(loaded, fetched, strict=True)):
                 with into.when_always({moving: at.add(start, v), **reads}):
                     into.append(ir.Assign(h, simplify.cast(into.value(operand.root), self.type)))
+
+    def _keep_operand(self, into: Linearizer, rows: Sequence[Expr],
+                      positions: Sequence[tuple[Expr, Expr]], fetched: Sequence[Sequence[Var]],
+                      first: Expr) -> None:  # fmt: skip
+        """Store and fold what was fetched of an operand, once the products have waited for it."""
+        assert self.stored is not None
+        side = self.stored.side
+        fetch = self.fetches[side]
+        leading = fetch.operand.along_rows != bool(side)
+        for q, (r, (_, k), h) in enumerate(zip(rows, positions, fetched, strict=True)):
+            with into.when_always({}):
+                k = into.let(at.add(first, k), "k")
+                pair = (k, r) if side else (r, k)
+                indices = [(*self.batch, *(at.add(x, v * (leading == (a == 0)))
+                                           for a, x in enumerate(pair)))
+                           for v in range(fetch.count)]  # fmt: skip
+                with into.when(at.less(k, self.k)):
+                    self.stored.add(into, q, indices, h, fetch)
 
     def _store(self, into: Linearizer, positions: Sequence[Sequence[tuple[Expr, Expr]]],
                fetched: Sequence[Sequence[Sequence[Var]]], half: Expr) -> None:  # fmt: skip
@@ -587,6 +625,8 @@ class _TensorMatmul(Product):
         length, parts = parts_along(node.batch, (node.m, node.k, node.n))
         self.length, self.parts = builder.scalar(length, "length"), builder.scalar(parts, "parts")
         self.host_parts = parts
+        if self.stored is not None:
+            self.stored.keep_parts(parts)
         size = at.product((at.select(at.less(1, parts), parts, 0), *self._whole()))
         (self.partials,) = builder.scratch(
             "partials", [self.type], builder.scalar(size, "partials")
@@ -657,6 +697,7 @@ class _TensorMatmul(Product):
         """Adds the parts of each element, in order."""
         if self.folded is not None:
             return super().after()
+        lines = () if self.stored is None else (self.stored.after(self.parts),)
         builder, grid, into = self.builder, common.Threads.of(256), self.builder.emitter()
         whole = self._whole()
         count = builder.scalar(at.product(whole), "elements")
@@ -673,5 +714,6 @@ class _TensorMatmul(Product):
             self.builder.stays_below(i, self.node.m)
             self._store_element(into, i, j, total)
         tasks = at.select(at.less(1, self.parts), at.ceil_div(count, grid.count), 0)
-        return [builder.kernel("parts", tasks, grid.task, tuple(into.out),
-                               comments=("parts along k, in order",), **grid.launch())]  # fmt: skip
+        made = builder.kernel("parts", tasks, grid.task, tuple(into.out),
+                              comments=("parts along k, in order",), **grid.launch())  # fmt: skip
+        return made, *lines

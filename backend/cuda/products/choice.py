@@ -20,7 +20,7 @@ from typing import Any
 
 from treadle.dsl.analysis.polynomial import polynomial
 from treadle.dsl.expr import Const, Expr, Index, Read, constant, walk
-from treadle.dsl.graph import FoldedMatmul, Matmul
+from treadle.dsl.graph import FoldedMatmul, Matmul, StoringMatmul
 from treadle.dsl.graphs.interning import cached_per_object
 from treadle.dsl.graphs.names import Names
 from treadle.dsl.passes import cost, operands
@@ -42,6 +42,7 @@ from .kernel_time import kernel_seconds, tensor_seconds
 from .ways import STEADY, VARIES, named, predicted, refused, unsure, way_in
 
 LEFT, RIGHT, EPILOGUE, ROWS = "left operand", "right operand", "epilogue", "fold of rows"
+STORED = "stored operand"
 ENGINE, LIBRARY, KERNEL = "engine", "library", "kernel"
 #: The fraction of the product's time that an operand fused into the loads may cost, even if a pass
 #: over memory costs less: the pass needs memory for its result.
@@ -85,9 +86,13 @@ class Decision:
 
 
 def parts_of(node: Matmul) -> tuple[str, ...]:
-    """The parts that a library's product does not compute: computed operands, and an epilogue or
-    the fold of its rows."""
-    sides = tuple(name for name, e in ((LEFT, node.left), (RIGHT, node.right)) if not plain(e))
+    """The parts that a library's product does not compute: computed operands, and an epilogue, the
+    fold of its rows, or an operand that is stored and folded."""
+    stored = (LEFT, RIGHT)[node.side] if isinstance(node, StoringMatmul) else ""
+    sides = tuple(
+        STORED if name == stored else name
+        for name, e in ((LEFT, node.left), (RIGHT, node.right)) if name == stored or not plain(e)
+    )  # fmt: skip
     if isinstance(node, FoldedMatmul):
         return (*sides, ROWS)
     return sides if node.epilogue == (node.result,) else (*sides, EPILOGUE)
@@ -126,10 +131,10 @@ def decide(engine: Engine | None, node: Matmul, size: Size, *, processors: int |
         reason = "a kernel of its own: no engine computes the product at these extents"
         return Decision(LIBRARY, frozenset(parts), dict.fromkeys(parts, reason))
     if on_gpu(t, size, count, plain=not parts):
-        why = dict.fromkeys(parts, "in the kernel")
-        if ROWS in parts:
-            why[ROWS] = "a kernel of its own: a warp computes a product"
-        return Decision(KERNEL, frozenset({ROWS} & set(parts)), why)
+        why, apart = dict.fromkeys(parts, "in the kernel"), {ROWS, STORED}.intersection(parts)
+        for name in apart:
+            why[name] = "a kernel of its own: a warp computes a product"
+        return Decision(KERNEL, frozenset(apart), why)
     if parts:
         return case.cheapest()
     if way is not None:
@@ -234,12 +239,17 @@ class _Case:
     # --- the cost of a part ---
 
     def operand(self, name: str) -> Expr:
-        return self.node.left if name == LEFT else self.node.right
+        return self.node.left if self._is_left(name) else self.node.right
+
+    def _is_left(self, name: str) -> bool:
+        return name == LEFT or (
+            name == STORED and isinstance(self.node, StoringMatmul) and not self.node.side
+        )
 
     def passing(self, name: str) -> float:
         """Seconds of a separate kernel."""
         m, k, n = self.size
-        if name == ROWS:
+        if name == ROWS and isinstance(self.node, FoldedMatmul):
             whole = [e for e in walk(self.node.elements) if isinstance(e, Read) and _varies(e)]
             elements, arrays = m * n, len(whole) + (1 if self.node.epilogue else 2)
         elif name == EPILOGUE:
@@ -247,7 +257,7 @@ class _Case:
             whole = [e for e in walk(self.node.epilogue) if isinstance(e, Read) and _varies(e)]
             arrays = 1 + len(self.node.epilogue) + len(whole)
         else:
-            elements = m * k if name == LEFT else k * n
+            elements = m * k if self._is_left(name) else k * n
             arrays = 1 + max(len(operands.sources(self.operand(name)) or ()), 1)
         moved = self.count * self.node.left.type.bytes * elements * arrays
         return moved / self.on.memory + LAUNCH
@@ -430,7 +440,7 @@ class _Case:
             computed = len(every - {EPILOGUE, ROWS})
             own = kernel_seconds(t, self.size, self.on, computed, self.count)
             yield _Alternative(KERNEL, frozenset(), own, own, own)
-        loaded = every - {EPILOGUE, ROWS}
+        loaded = every - {EPILOGUE, ROWS, STORED}
         if t.name == "float64" and loaded and not (precise or self.checked):
             m, k, n = self.size
             if all(operands.sources(self.operand(p), casts=True) is not None for p in loaded):
@@ -438,6 +448,8 @@ class _Case:
                 for separate in self._rows_apart():
                     stored = ROWS not in every - separate or self.node.epilogue
                     passed = elements + (0 if stored else self.count * m * n)
+                    if STORED in every - separate:  # it is read and written
+                        passed -= self.count * k * (m if self._is_left(STORED) else n)
                     own = tensor_seconds(self.size, self.on, self.arch, passed, self.count)
                     whole = own + sum(map(self.passing, separate))
                     yield _Alternative(KERNEL, separate, own, whole, whole)
@@ -450,7 +462,9 @@ class _Case:
 
     def _rows_apart(self) -> list[frozenset[str]]:
         """What may be separate of a product by a kernel of treadle's on tensor cores: the fold of
-        rows, which it makes of rows that no other block adds to."""
+        rows, which it makes of rows that no other block adds to, and a stored operand."""
+        if STORED in self.parts:
+            return [frozenset({STORED}), *[frozenset()] * (0 not in self.size)]
         if ROWS not in self.parts:
             return [frozenset()]
         size = [constant(x) for x in self.size]
@@ -497,7 +511,7 @@ class _Case:
 
     def _can(self, inside: frozenset[str]) -> bool:
         """Whether the engine can compute these parts."""
-        return ROWS not in inside and not any(
+        return not {ROWS, STORED} & inside and not any(
             self.why_not_stored() if name == EPILOGUE else self.why_not_loaded(name)
             for name in inside
         )
@@ -535,7 +549,8 @@ class _Case:
     def _reason(self, best: _Alternative, name: str) -> str:
         """Where a part is computed, and why, in words."""
         if best.by == KERNEL and name in best.separate:
-            return "a kernel of its own: several blocks add to a row"
+            one = "several blocks add to a row" if name == ROWS else "predicted to take less"
+            return f"a kernel of its own: {one}"
         if best.by == KERNEL:
             less = ", predicted to take less than cuBLAS and separate kernels"
             return "in the kernel" + less * self.node.left.type.is_inexact
@@ -548,7 +563,7 @@ class _Case:
             if name == EPILOGUE:
                 return "applied as tiles are stored"
             return self._weighed(name, (best.execution, 0), product)[1]
-        if name == ROWS:
+        if name in (ROWS, STORED):
             return "a kernel of its own: the engine stores plain products"
         reason = self.why_not_stored() if name == EPILOGUE else self.why_not_loaded(name)
         if not reason and not fitting(self.node, best.separate - {name}):

@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treadle.dsl.expr import Index, Read
-from treadle.dsl.graph import Fold, FoldedMatmul, Generate, Leaf, Matmul
+from treadle.dsl.graph import Fold, FoldedMatmul, Generate, Leaf, Matmul, StoringFold, StoringMatmul
 from treadle.dsl.process.recent import Recent
 from treadle.skeletons.products import algorithm_of
 from treadle.skeletons.products.epilogue import without_epilogue
@@ -21,7 +21,18 @@ from treadle.skeletons.products.epilogue import without_epilogue
 from ...runtime.run import HostValues
 from ..running import DeviceRun
 from ..steps import KernelStep
-from .choice import ENGINE, EPILOGUE, LEFT, LIBRARY, RIGHT, ROWS, Decision, decide, dense_scattered
+from .choice import (
+    ENGINE,
+    EPILOGUE,
+    LEFT,
+    LIBRARY,
+    RIGHT,
+    ROWS,
+    STORED,
+    Decision,
+    decide,
+    dense_scattered,
+)
 from .engine import engine_for
 from .form import form_of
 from .fused import pieces_of
@@ -148,7 +159,7 @@ class Steps:
 class Separated(NamedTuple):
     """Kernels before and after the rest of a product, and what has the results of the whole."""
 
-    before: list[Generate]
+    before: list[Generate | StoringFold]
     product: Matmul
     after: Fold | Generate | None
     results: tuple[Leaf, ...]
@@ -156,7 +167,10 @@ class Separated(NamedTuple):
 
 def separated(node: Matmul, parts: frozenset[str]) -> Separated:
     """The product without these parts."""
-    before, inner = list[Generate](), node
+    before, inner = list[Generate | StoringFold](), node
+    if STORED in parts and isinstance(inner, StoringMatmul):
+        storing, inner = inner.apart()
+        before.append(storing)
     here = tuple(Index(axis) for axis in range(len(node.batch) + 2))
     for name, shape in ((LEFT, (node.m, node.k)), (RIGHT, (node.k, node.n))):
         if name in parts:
@@ -171,4 +185,5 @@ def separated(node: Matmul, parts: frozenset[str]) -> Separated:
     if EPILOGUE in parts:
         inner, after = without_epilogue(inner)
         return Separated(before, inner, after, after.leaves)
-    return Separated(before, inner, None, inner.leaves)
+    kept = before[0].leaves if STORED in parts else ()
+    return Separated(before, inner, None, (*kept, *inner.leaves))

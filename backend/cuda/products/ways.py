@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from treadle.dsl.errors import ScheduleError
-from treadle.dsl.graph import FoldedMatmul, Matmul
+from treadle.dsl.graph import Matmul
 from treadle.dsl.operations.algebra.product_way import WORTH_TRYING, ProductWay, executed, left_open
 from treadle.dsl.operations.algebra.products import DEEPEST, EXECUTIONS
 from treadle.dsl.types import int32
@@ -56,7 +56,7 @@ def by_library(node: Matmul) -> bool:
     if algorithm_of(node.options.algorithm) is not None and node.options.levels:
         return True
     plain = plain_operands(node)
-    whole = plain and node.epilogue == (node.result,) and not isinstance(node, FoldedMatmul)
+    whole = plain and node.epilogue == (node.result,) and type(node) is Matmul
     own = t.name == "float32" or (t.name == "float64" and not plain)
     return t.is_inexact and (whole or not own)
 
