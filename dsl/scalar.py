@@ -603,9 +603,7 @@ def as_count(value: Any, operation: str) -> Expr:
 
 # --- Exact comparisons of integers without a common integer type, as in NumPy 2 -------------------
 
-COMPARISONS = frozenset(
-    ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
-)  # fmt: skip
+COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 #: The comparison with exchanged operands.
 _MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less",
              "greater_equal": "less_equal"}  # fmt: skip

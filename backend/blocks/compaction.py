@@ -101,8 +101,7 @@ def _is_count(node: Node, positions: Scan) -> bool:
 
 def elements_of(node: Permute, mask: Expr) -> Generate:
     """Whether elements are selected, and their values."""
-    return Generate(node.domain, (mask, *node.values), label=Label("elements"),
-                    where=node.where)  # fmt: skip
+    return Generate(node.domain, (mask, *node.values), label=Label("elements"), where=node.where)
 
 
 def compacted(node: Permute, elements: Blocks, counts: Numbers) -> Blocks:

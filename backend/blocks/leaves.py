@@ -30,8 +30,7 @@ from .program import BlockProgram
 class Leaves:
     """The leaves of a fold of everything; `NoRule` for folds with leaves of another form."""
 
-    def __init__(self, node: Fold, known: Known, engine: Engine,
-                 params: Sequence[Param]) -> None:  # fmt: skip
+    def __init__(self, node: Fold, known: Known, engine: Engine, params: Sequence[Param]) -> None:
         self.node, self.known = node, known
         self.extents = extents_of(node.inner, known, node)
         self.count, self.engine = prod(self.extents), engine

@@ -439,9 +439,7 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int,
     sources = [stored[b.leaf] for b in blocks.buffers]
     outs = [stored[leaf] for leaf in stage.leaves]
     tables = [None if b.windows is None else stored[b.windows] for b in blocks.buffers]
-    single = [
-        tuple((sum(sizes),) for sizes in plan.chunks[b.leaf]) for b in blocks.buffers
-    ]  # fmt: skip
+    single = [tuple((sum(sizes),) for sizes in plan.chunks[b.leaf]) for b in blocks.buffers]
     later = [k for k, b in enumerate(blocks.buffers) if b.leaf in stage.leaves]
     reading = _Reader(blocks, sources, tables, allowed, later)
     written = [opened(o, True) for o in outs]

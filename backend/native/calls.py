@@ -100,8 +100,7 @@ class ReplayedCalls:
             found = self.product.direct(run, cast("Sequence[HostArray]", args)) if same else None
             if found is not None:
                 return found
-        if (self.recordable and plain and self.replays.missed(args, data)
-                and self.took < LONG):  # fmt: skip
+        if self.recordable and plain and self.replays.missed(args, data) and self.took < LONG:
             try:
                 self._record(args, data, params)
             except TooLarge:

@@ -67,11 +67,9 @@ class Operand:
             for k in range(self.rank + 1)
         ]
         strides = tuple(
-            sum(
-                (x - o) * s for x, o, s in zip(rows[k + 1], rows[0], block.strides, strict=True)
-            )
+            sum((x - o) * s for x, o, s in zip(rows[k + 1], rows[0], block.strides, strict=True))
             for k in range(self.rank)
-        )  # fmt: skip
+        )
         return extents, strides, tuple(rows[0])
 
     def view(self, run: Run[Any]) -> tuple[tuple[int, ...], Callable[[Any, Any], Any]]:

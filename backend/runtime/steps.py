@@ -190,9 +190,8 @@ class Sizes(NamedTuple):
         shapes = tuple(put(out.shape) for out in node.outputs)
         first, _ = put(substitute([b.size for b in lowered.scratch], dict(bound)))
         scratch = tuple(
-            (first + k, b.type.name, b.name.startswith(ZERO))
-            for k, b in enumerate(lowered.scratch)
-        )  # fmt: skip
+            (first + k, b.type.name, b.name.startswith(ZERO)) for k, b in enumerate(lowered.scratch)
+        )
         fits = tuple((order, *put(substitute(grid, dict(bound)))) for order, grid in lowered.fits)
         numbers = {b: k for k, b in enumerate(lowered.scratch)}
         filled: dict[int, Filled] = {}
@@ -365,9 +364,7 @@ class BranchStep:
 class LibraryStep(Generic[R]):
     """An operation on complete arrays by a library on the host, or a user's function."""
 
-    def __init__(
-        self, owner: Executor[Any], node: Library, function: Callable[..., Any]
-    ) -> None:  # fmt: skip
+    def __init__(self, owner: Executor[Any], node: Library, function: Callable[..., Any]) -> None:
         slots = owner.planner.slots
         self.node, self.function, self.ours = node, function, is_builtin(node.operation)
         self.sources = [slots[a] for a in node.arguments]

@@ -12,5 +12,4 @@ from .custom import rule
 from .fixed_points import fixed_point
 from .gradients import check_grad, grad, jvp, stop, value_and_grad, vjp
 
-__all__ = ["check_grad", "fixed_point", "grad", "jvp", "rule", "stop", "value_and_grad",
-           "vjp"]  # fmt: skip
+__all__ = ["check_grad", "fixed_point", "grad", "jvp", "rule", "stop", "value_and_grad", "vjp"]

@@ -340,8 +340,7 @@ def _fold_seg(r: Reverse, node: graph.FoldSeg, bars: Bars) -> None:
             )  # fmt: skip
             is_first = _apply("equal", here, start)
             is_last = _apply("equal", _apply("add", here, constant(1)), end)
-            found = _between(combine, x, init, received, before, after, is_first, is_last,
-                             captured)  # fmt: skip
+            found = _between(combine, x, init, received, before, after, is_first, is_last, captured)
         seeds += [(e, guarded(inside, g, zero(g.type))) for e, g in found]
     r.through(shape, seeds, node)
     r.through((), starts, node)

@@ -265,8 +265,7 @@ def rfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | Non
 
 
 @operation
-def irfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None
-          ) -> Array:  # fmt: skip
+def irfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `rfft`: n real numbers.
 
     >>> td.run(td.fft.irfft(np.array([0.0, 2.0, 0.0])))
@@ -289,8 +288,7 @@ def hfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | Non
 
 
 @operation
-def ihfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None
-          ) -> Array:  # fmt: skip
+def ihfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `hfft`: n // 2 + 1 values.
 
     >>> td.run(td.fft.ihfft(np.array([4.0, 0.0, 0.0, 0.0]))).real

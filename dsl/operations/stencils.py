@@ -639,8 +639,7 @@ def _by_fft(array: Array, kernel: Array, border: _Border, mode: Mode, t: ScalarT
         centre = _centre(m, mode, flip=True)
         shift = apply_primitive("subtract", [centre, less])
         before.append(apply_primitive("add", [Index(axis), shift]))
-    needed = [apply_primitive("add", [n, less])
-              for n, less in zip(results, offsets, strict=True)]  # fmt: skip
+    needed = [apply_primitive("add", [n, less]) for n, less in zip(results, offsets, strict=True)]
     padded = Array(Generate(
         tuple(needed), (simplify.cast(border.read(array, before)._expr, t),), label=label,
         where=where, checks=checks,

@@ -96,9 +96,7 @@ def _differs(combine: Combine, x: Sequence[Expr], y: Sequence[Expr], z: Sequence
     f = combine.of
     begun, ended = f(x, y), f(y, z)
     one, other = f(begun, z), f(x, ended)
-    sizes = [
-        _size(e) for e in (*x, *y, *z, *begun, *ended, *one, *other) if e.type.is_inexact
-    ]  # fmt: skip
+    sizes = [_size(e) for e in (*x, *y, *z, *begun, *ended, *one, *other) if e.type.is_inexact]
     tests = []
     for a, b in zip(one, other, strict=True):
         if not a.type.is_inexact:

@@ -179,8 +179,7 @@ def _start(node: graph.Fold) -> bool:
     return node.init is not None and any(isinstance(e, Read) for e in walk(node.init))
 
 
-def _clusters(group: list[Node],
-              operands: Mapping[Node, Set[Operand]] | None) -> list[list[Node]]:  # fmt: skip
+def _clusters(group: list[Node], operands: Mapping[Node, Set[Operand]] | None) -> list[list[Node]]:
     """Join nodes of a group that share an input (or operand), up to a number of outputs."""
     clusters: list[tuple[list[Node], Set[Operand], int]] = []
     for node in group:

@@ -379,8 +379,7 @@ class _States(_Planes):
 class _Joined(_Planes):
     """What is computed of a joined array, up to one of the roots, which joins the arrays again."""
 
-    def __init__(self, roots: Sequence[Leaf], nodes: Sequence[Node], node: Node, axis: int
-                 ) -> None:  # fmt: skip
+    def __init__(self, roots: Sequence[Leaf], nodes: Sequence[Node], node: Node, axis: int) -> None:
         super().__init__(nodes, {*nodes})
         inner = {*topological(roots)} - self.inside  # of loops and branches
         self.whole |= {leaf.node for n in inner for leaf in n.inputs()}
@@ -456,8 +455,7 @@ def _joined_axis(leaf: Leaf) -> int | None:
     return None
 
 
-def _stack(parts: Sequence[Leaf], axis: int, shape: Shape, where: Location | None
-           ) -> Leaf:  # fmt: skip
+def _stack(parts: Sequence[Leaf], axis: int, shape: Shape, where: Location | None) -> Leaf:
     """The array that consists of `parts` along an axis."""
     index = tuple(ex.Index(a) for a in range(len(shape)) if a != axis)
 

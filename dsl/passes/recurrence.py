@@ -177,9 +177,7 @@ class _Walk:
         state = {loop.state[k].leaf(): ex.Var(f"state{n}", loop.state[k].type)
                  for n, k in enumerate(self.carried)}  # fmt: skip
         here = ex.Index(self.axis)
-        moved: dict[Expr, Expr] = {
-            ex.Index(a): ex.Index(a + (a >= self.axis)) for a in range(rank)
-        }  # fmt: skip
+        moved: dict[Expr, Expr] = {ex.Index(a): ex.Index(a + (a >= self.axis)) for a in range(rank)}
         step: Expr = apply(ex.primitive("subtract"), (last, here), count.type) if reverse else here
         memo: dict[Expr, Expr] = {**moved, counter: step}
         if self.at is not None:

@@ -614,8 +614,7 @@ class _Taken:
             self.conditions[node] = sum(isinstance(e, ex.Cond) for e in found)
         return self.conditions[node]
 
-    def keep(self, node: Node, eaten: list[Node], inside: _Inside, readers: Sequence[Node]
-             ) -> None:  # fmt: skip
+    def keep(self, node: Node, eaten: list[Node], inside: _Inside, readers: Sequence[Node]) -> None:
         self.producers[node] = eaten
         *others, last = readers
         for reader in others:

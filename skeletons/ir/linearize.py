@@ -305,8 +305,7 @@ class Linearizer:
             with self.body() as inside:
                 then, other = self.emit(node.then), self.emit(node.other)
             self.out += inside
-            made = tuple(simplify.select(predicate, a, b)
-                         for a, b in zip(then, other, strict=True))  # fmt: skip
+            made = tuple(simplify.select(predicate, a, b) for a, b in zip(then, other, strict=True))
             return tuple(self._as_var(e) for e in made)
         results = tuple(self.declare(zero(t), "chosen") for t in node.types)
         then_body = self._assigning(node.then, results)
@@ -354,8 +353,7 @@ class Linearizer:
             stack.extend(node.args + node.scoped)
         return True
 
-    def _state(self, variables: Sequence[ex.Var], init: Sequence[Expr]) -> tuple[
-            ex.Var, ...]:  # fmt: skip
+    def _state(self, variables: Sequence[ex.Var], init: Sequence[Expr]) -> tuple[ex.Var, ...]:
         return tuple(self.declare(self._value(e), v.name)
                      for v, e in zip(variables, init, strict=True))  # fmt: skip
 

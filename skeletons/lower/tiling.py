@@ -218,8 +218,7 @@ def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearize
             builder.scalar(e, "h")
         found = into.emit(positions)
     whole = plan.table or plan.order.dense
-    exists = TRUE if whole else at.both(
-        *(at.less(p, n) for p, n in zip(found, grid, strict=True)))  # fmt: skip
+    exists = TRUE if whole else at.both(*(at.less(p, n) for p, n in zip(found, grid, strict=True)))
     named = [into.let(at.multiply(p, unit), f"{name}{k}")
              for k, (p, unit) in enumerate(zip(found, plan.unit, strict=True))]  # fmt: skip
     for k, (e, unit) in enumerate(zip(named, plan.unit, strict=True)):

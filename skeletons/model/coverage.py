@@ -346,8 +346,7 @@ def _per_task(kernel: KernelMaps, stored: Sequence[Stored], staged: bool) -> For
     return Form(Walk(domain, Row(), unit), 1, 1, patch, True, rank - 1, staged, ROWS_INDEX, patch)
 
 
-def _per_block(kernel: KernelMaps, stored: Sequence[Stored], threads: int, staged: bool
-               ) -> Form:  # fmt: skip
+def _per_block(kernel: KernelMaps, stored: Sequence[Stored], threads: int, staged: bool) -> Form:
     domain, rank = kernel.outputs, len(kernel.outputs)
     unit, together = _box(stored, domain)
     busiest = int(np.sum([s.exists.sum(1) for s in stored], 0).argmax())

@@ -174,8 +174,7 @@ class SmallProducts(GpuProduct):
         rows = [into.let(at.add(self.row, r * distance), "i") for r in range(tile.rows)]
         for i in rows:
             self.builder.stays_below(i, self.node.m)
-        sums = [[into.declare(zero(self.type), "sum") for _ in range(tile.columns)]
-                for _ in rows]  # fmt: skip
+        sums = [[into.declare(zero(self.type), "sum") for _ in range(tile.columns)] for _ in rows]
         with self._chunks(into) as first:
             left = [self._along_k(into, i, first) for i in rows]
             right = [self._row_of_right(into, at.add(first, k)) for k in range(tile.chunk)]

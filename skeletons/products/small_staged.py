@@ -166,8 +166,7 @@ class Staging(GpuProduct):
         loads = [-(-s.vectors // n) for s, n in zip(self.stages, lanes, strict=True)]
         return loads == all_load or sum(all_load) > PLACES
 
-    def _load(self, into: Linearizer, x: int, share: int
-              ) -> tuple[Expr, Expr, Expr, list[Expr]]:  # fmt: skip
+    def _load(self, into: Linearizer, x: int, share: int) -> tuple[Expr, Expr, Expr, list[Expr]]:
         """A thread's vector number `share` of a group of lines of operand `x`: whether it exists,
         where it goes, and its elements in the order of memory there."""
         s = self.stages[x]
@@ -192,8 +191,7 @@ class Staging(GpuProduct):
         self.builder.stays_below(start, s.ends[1])
         lines = []
         for e in range(s.deep):
-            line = group if s.deep == 1 else into.let(
-                at.add(at.multiply(group, s.deep), e), "line")  # fmt: skip
+            line = group if s.deep == 1 else into.let(at.add(at.multiply(group, s.deep), e), "line")
             inside = TRUE if s.lines % s.deep == 0 else at.less(line, s.lines)
             self.builder.stays_below(line, s.ends[0])
             lines.append(s.side.elements(into, s.group, self.batch, line, start, s.buffer.type,
@@ -400,8 +398,7 @@ class StagedProducts(Staging):
         ]  # fmt: skip
         firsts = [into.let(at.add(self.bases[1], at.minimum(j, n - share.vector) if out else j),
                            "from") for j, out in zip(cols, beyond, strict=True)]  # fmt: skip
-        sums = [[into.declare(zero(self.type), "sum") for _ in range(share.columns)]
-                for _ in rows]  # fmt: skip
+        sums = [[into.declare(zero(self.type), "sum") for _ in range(share.columns)] for _ in rows]
         with into.loop("k", 0, self.k, step=share.deep) as k:
             left = [self.take(into, 0, into.let(at.add(x, k), "at"), share.deep) for x in lines]
             for e in range(share.deep):

@@ -99,10 +99,9 @@ def order_alone(value: object) -> Order:
     if orders and len(layers) == 1:
         return orders[0]
     raise ScheduleTypeError(
-        f"{value!r} is more than an order of elements." if orders
-        else f"{value!r} has no order.",
+        f"{value!r} is more than an order of elements." if orders else f"{value!r} has no order.",
         hint="Give an order, such as Column(8); schedule.plot(shape) draws whole schedules.",
-    )  # fmt: skip
+    )
 
 
 @user_facing_maker

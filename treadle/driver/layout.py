@@ -104,9 +104,8 @@ class Drawing:
         return level
 
     def _edge(
-        self, e: Edge, chain: Sequence[int], x: Sequence[float], middle: dict[int, float],
-        text: str,
-    ) -> str:  # fmt: skip
+        self, e: Edge, chain: Sequence[int], x: Sequence[float], middle: dict[int, float], text: str
+    ) -> str:
         above, below = self.boxes[e.start], self.boxes[e.end]
         first = (x[chain[0]], middle[chain[0]] + above.height / 2)
         last = (x[chain[-1]], middle[chain[-1]] - below.height / 2 - 1)

@@ -227,8 +227,7 @@ def fewest(
     if not acceptable:
         return {}
     chosen = _fewer(acceptable, _most_frequent(acceptable))
-    return {p: min((s for s in chosen if s in a), key=a.__getitem__)
-            for p, a in acceptable.items()}  # fmt: skip
+    return {p: min((s for s in chosen if s in a), key=a.__getitem__) for p, a in acceptable.items()}
 
 
 #: The loss of each acceptable schedule, per test point.

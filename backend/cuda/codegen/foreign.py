@@ -159,8 +159,7 @@ def _split(text: str) -> list[str]:
 class _Function:
     """One LLVM function as C++."""
 
-    def __init__(self, text: str, name: str, known: set[str],
-                 called: Callable[[str], str]) -> None:  # fmt: skip
+    def __init__(self, text: str, name: str, known: set[str], called: Callable[[str], str]) -> None:
         self.name, self.known, self.called = name, known, called
         self.names = Names()
         self.values: dict[str, str] = {}

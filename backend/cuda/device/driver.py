@@ -382,9 +382,7 @@ def stream_here() -> int:
 
 def arguments_of(code: Code) -> Arguments:
     """Memory for the arguments of a kernel."""
-    return Arguments(
-        len(code.pointers) + bool(code.errors), [v.type for v in code.scalars]
-    )  # fmt: skip
+    return Arguments(len(code.pointers) + bool(code.errors), [v.type for v in code.scalars])
 
 
 def fill(address: int, count: int, value: HostArray, stream: int) -> None:
@@ -395,8 +393,7 @@ def fill(address: int, count: int, value: HostArray, stream: int) -> None:
             call = {1: cu.cuMemsetD8Async, 2: cu.cuMemsetD16Async, 4: cu.cuMemsetD32Async}[size]
             checked(call(where, word, words, stream), "filling an array")
         else:
-            checked(cu.cuMemsetD2D32Async(where, pitch, word, 1, words, stream),
-                    "filling an array")  # fmt: skip
+            checked(cu.cuMemsetD2D32Async(where, pitch, word, 1, words, stream), "filling an array")
 
 
 def patterns(value: HostArray, count: int) -> list[tuple[int, int, int, int, int]]:

@@ -145,8 +145,7 @@ def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], option
     """The time of the fastest level, for a product that may be fast but is not."""
     if options.algorithm != "auto" or not (exact(form.arithmetic) or options.fast):
         return {}
-    found = predicted(engine, form.arithmetic, size, fast=True,
-                      deterministic=options.deterministic)  # fmt: skip
+    found = predicted(engine, form.arithmetic, size, fast=True, deterministic=options.deterministic)
     levels = {way: s for way, s in found.items() if levels_of(way)}
     if not levels:
         return {}

@@ -174,8 +174,7 @@ class Form:
         ) and all(len(i.c) <= TARGETS for i in made)  # fmt: skip
 
 
-def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured: str = ""
-                 ) -> Form:  # fmt: skip
+def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured: str = "") -> Form:
     """The engine of 32-bit multiply-adds (in the arithmetic of the first type), with tiles of 128
     rows by `columns`."""
     stage = -(-(8 * 4 * (128 + 4 + columns + 4) + 16) // 128) * 128

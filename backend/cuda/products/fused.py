@@ -201,8 +201,7 @@ def _one_element(node: Matmul, name: str, root: Expr, given: Sequence[Var], doma
     with into.when_always(bindings):
         into.append(Store(out, constant(0), into.value(root)))
     task, thread = Var("task", int64), Var("thread", int64)
-    kernel = builder.kernel(name, constant(1), task, tuple(into.out), threads=32,
-                            thread=thread)  # fmt: skip
+    kernel = builder.kernel(name, constant(1), task, tuple(into.out), threads=32, thread=thread)
     own = (*given, i, j)
     return dataclasses.replace(kernel, scalars=(*kernel.scalars, *own),
                                scalar_values=(*kernel.scalar_values, *own))  # fmt: skip

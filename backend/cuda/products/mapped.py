@@ -107,8 +107,7 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, form: Form, fused
             sides[1], kept = _along_lines(on, sides[1], form)
         kinds = ["float32" if "struct Producer" in source else "tf32", "tf32"]
     (how, x, kept_x), (how_y, y, kept_y) = (mappable(on, side) for side in sides)
-    g = PortableArguments() if form.copies else (
-        Tf32Arguments() if form.precision else Arguments())  # fmt: skip
+    g = PortableArguments() if form.copies else (Tf32Arguments() if form.precision else Arguments())
     first, second = (getattr(g, name) for name, _ in g._fields_[:2])
     for to, layout, matrix, rows, kind in (
         (first, how, x, form.rows, kinds[0]), (second, how_y, y, form.columns, kinds[1]),

@@ -423,9 +423,8 @@ class Schedule:
         return part if stored.halo is None else self._roomy(leaf, parts, stored.part, stored.halo)
 
     def _queued(
-        self, peers: Peers, given: Mapping[Leaf, Parts], params: Params,
-        made: Mapping[Leaf, Parts],
-    ) -> dict[Leaf, Parts]:  # fmt: skip
+        self, peers: Peers, given: Mapping[Leaf, Parts], params: Params, made: Mapping[Leaf, Parts]
+    ) -> dict[Leaf, Parts]:
         """Queue all stages after the users' streams, and these after all stages."""
         for device in range(self.devices):
             peers.enter(device)

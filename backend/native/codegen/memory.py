@@ -315,8 +315,7 @@ def _pointers(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: 
               lanes: int) -> Reg:  # fmt: skip
     """A vector of addresses."""
     if step is not None:
-        at, offsets = pointer(em, buffer, base), constants(
-            "i64", (k * step for k in range(lanes)))  # fmt: skip
+        at, offsets = pointer(em, buffer, base), constants("i64", (k * step for k in range(lanes)))
     else:
         poly = index.poly
         assert poly is not None
@@ -434,8 +433,7 @@ def _by_runs(em: Emitter, what: str, e: str, lanes: int) -> str:
     return name
 
 
-def _gathered(em: Emitter, e: str, pointers: Reg, mask: Reg | None, lanes: int,
-              align: int) -> Reg:  # fmt: skip
+def _gathered(em: Emitter, e: str, pointers: Reg, mask: Reg | None, lanes: int, align: int) -> Reg:
     t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
     name, mask = _masked(em, "gather", e, mask, lanes, align)
     rest = "" if name.startswith("treadle") else f", {t} zeroinitializer"

@@ -231,8 +231,7 @@ class _Reduction:
         for k, accumulator in enumerate(self.s.accumulators):
             total = em.in_register(self.types[k], self._tree(k), 0)
             old = em.variable(accumulator, self.copy)
-            em.assign(accumulator, em.apply(self.names[k], self.types[k], [old, total]),
-                      self.copy)  # fmt: skip
+            em.assign(accumulator, em.apply(self.names[k], self.types[k], [old, total]), self.copy)
 
     @contextmanager
     def _if(self, condition: str, name: str) -> Iterator[None]:

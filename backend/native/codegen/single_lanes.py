@@ -88,8 +88,7 @@ def emit(em: Emitter, s: For | While, copy: Copy, mask: Reg, first: Value | None
     em.thorough = True  # loops of scalars have loads that are made once
     assigned = [v for v in modified((s,)) if isinstance(v, Var)]
     with em.scope():
-        stored_values = [(v, x, stored(em, x)) for v in free(s)
-                         if (x := em.value(v, copy)).lanes]  # fmt: skip
+        stored_values = [(v, x, stored(em, x)) for v in free(s) if (x := em.value(v, copy)).lanes]
         start = None if first is None or not first.lanes else stored(em, first)
         bits = _bits(em, mask)
         with em.loop(tested=True), each(em, bits) as lane, em.one_by_one():

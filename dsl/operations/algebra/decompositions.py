@@ -142,8 +142,7 @@ def _with_all(array: Array, batch: Shape) -> Array:
     """The matrices with all leading axes of a batch, if an extent is 1 or 0, as of `a[:1]`: what
     has no elements is not read."""
     lead, rank = products.batch_index(array, batch), len(batch)
-    if all(isinstance(i, Index) or known(e) == 1
-           for i, e in zip(lead, array._shape, strict=False)):  # fmt: skip
+    if all(isinstance(i, Index) or known(e) == 1 for i, e in zip(lead, array._shape, strict=False)):
         return array
     index = (*lead, Index(rank), Index(rank + 1))
     return map_over(array, index, (*batch, *array._shape[-2:]), "broadcast_to")
@@ -171,9 +170,7 @@ def _results(
     if bad is not None:
         flags = Generate(batch, (bad._expr,), label=label, where=where, checks=checks)
         checks = (*checks, *_refused(of, Array(flags.leaves), what))
-    made: list[list[Expr]] = [
-        [simplify.cast(x._expr, g.type) for x in g.values] for g in groups
-    ]  # fmt: skip
+    made: list[list[Expr]] = [[simplify.cast(x._expr, g.type) for x in g.values] for g in groups]
     several = [es for es in made if len(es) > 1]
     if several:
         flat = [e for es in several for e in es]

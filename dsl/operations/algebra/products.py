@@ -25,8 +25,7 @@ from ..elements.functions import conj, multiply
 from ..indexing.index_space import flatten, reshape, transpose
 from ..reducing.folds import folded
 
-__all__ = ["dot", "inner", "matmul", "matvec", "outer", "strassen", "tensordot", "vdot",
-           "vecmat"]  # fmt: skip
+__all__ = ["dot", "inner", "matmul", "matvec", "outer", "strassen", "tensordot", "vdot", "vecmat"]
 
 ALGORITHMS = ("auto", "standard", "strassen", "winograd")
 PRECISIONS = (None, "float32", "tf32", "fp16x3", "bf16x6", "tf32x3")

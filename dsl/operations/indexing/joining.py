@@ -227,9 +227,7 @@ def pad(
         low = apply_primitive("greater_equal", [p, constant(0)])
         high = apply_primitive("less", [p, n])
         within = apply_primitive("logical_and", [low, high])
-        before, after = (
-            tuple(fit_weak(lift(x, "pad"), v.type) for v in values) for x in around
-        )  # fmt: skip
+        before, after = (tuple(fit_weak(lift(x, "pad"), v.type) for v in values) for x in around)
         here = _choose(low, after, before)
         # A corner takes the value of the last of its axes, as if they were padded one after the
         # other.

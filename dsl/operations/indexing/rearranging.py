@@ -549,9 +549,7 @@ def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
     found = slices(array, [(*whole, slice(a, b)) for a, b in itertools.pairwise(starts)])
     if not equal or parts == 1:
         return found
-    checks = require(
-        lift(longer), constant(0), _uneven(operation, parts, "{left}"), hint=_TO_SPLIT
-    )  # fmt: skip
+    checks = require(lift(longer), constant(0), _uneven(operation, parts, "{left}"), hint=_TO_SPLIT)
     return tuple(_checked(part, checks) for part in found) if checks else found
 
 

@@ -307,8 +307,7 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, Array) or is_arraylike(value)
 
 
-def _fitted(given: Array, shape: Shape, called: str
-            ) -> tuple[tuple[Expr, ...], tuple[Check, ...]]:  # fmt: skip
+def _fitted(given: Array, shape: Shape, called: str) -> tuple[tuple[Expr, ...], tuple[Check, ...]]:
     """The index of the given array for an index of `shape`, to which it is broadcast; as in NumPy,
     it may have more axes in front if their extent is 1."""
     own = given._shape

@@ -175,8 +175,7 @@ class _RowKernel:
             into.append(Barrier())
         for out in staged:
             self._copy(into, grid, out, rows, inward=False, count=out.access(wide))
-        aligned = [r.buffer for r in (*self.sources, *self.outs)
-                   if r.access(wide) > 1]  # fmt: skip
+        aligned = [r.buffer for r in (*self.sources, *self.outs) if r.access(wide) > 1]
         row = f"a row of {len(self.members)} elements" if self.axes < len(self.node.shape) else (
             "an element, which reads rows")  # fmt: skip
         comments = [f"a thread {row}"]

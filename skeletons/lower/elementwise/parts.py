@@ -214,8 +214,7 @@ class _Borders:
         return ex.rewrite(roots, change, into=ex.varies)
 
 
-def _border(e: ex.Apply, forms: Forms, extents: dict[Expr, bool]
-            ) -> tuple[Border, bool] | None:  # fmt: skip
+def _border(e: ex.Apply, forms: Forms, extents: dict[Expr, bool]) -> tuple[Border, bool] | None:
     a, b = forms.get(e.args[0]), forms.get(e.args[1])
     if a is None or b is None:
         return None
@@ -231,8 +230,7 @@ def _border(e: ex.Apply, forms: Forms, extents: dict[Expr, bool]
 _STRICT = {"less": True, "greater": True, "less_equal": False, "greater_equal": False}
 
 
-def _below(distance: Polynomial[Expr], extents: dict[Expr, bool]
-           ) -> tuple[Border, bool] | None:  # fmt: skip
+def _below(distance: Polynomial[Expr], extents: dict[Expr, bool]) -> tuple[Border, bool] | None:
     """distance > 0."""
     constant = distance.constant
     rest = {m[0]: c for m, c in distance.terms.items() if m}

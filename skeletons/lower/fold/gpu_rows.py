@@ -216,8 +216,7 @@ class RowsFold(RowFold):
             self._emit(into, grid, split, folder, end)
         else:
             tasks = self._emit_visits(self.visits, into, grid, split, folder, end)
-        gpu = grid.launch(elements.requires if elements.wide else (),
-                          elements.aligned, fallback)  # fmt: skip
+        gpu = grid.launch(elements.requires if elements.wide else (), elements.aligned, fallback)
         return self.kernel("blocks", tasks, grid.task, into, how(self.combine), **gpu)
 
     def _emit_visits(self, visits: Visits, into: Linearizer, grid: Threads, split: _RowSplit,
@@ -305,8 +304,7 @@ class RowsFold(RowFold):
                 exists, found = leaf(visits, into, into.let(number, "number"))
                 with into.when(at.both(mine, exists)):
                     self.finish(into, found[1:], total, split.count)
-        gpu = grid.launch(elements.requires if elements.wide else (),
-                          elements.aligned, fallback)  # fmt: skip
+        gpu = grid.launch(elements.requires if elements.wide else (), elements.aligned, fallback)
         return self.kernel(
             "short", tasks, grid.task, into, f"{ROWS_PER_THREAD} short rows a thread", **gpu
         )

@@ -107,8 +107,7 @@ class ShortRows:
         into.append(Barrier())
         with into.loop("line", grid.thread, self.each, step=self.threads) as line:
             self._row(into, base, line)
-        gpu = grid.launch(elements.requires if elements.wide else (),
-                          elements.aligned, fallback)  # fmt: skip
+        gpu = grid.launch(elements.requires if elements.wide else (), elements.aligned, fallback)
         return self.fold.kernel("short", self.tasks, grid.task, into,
                                 "short rows, each from the left", **gpu)  # fmt: skip
 
@@ -165,8 +164,7 @@ class ShortRows:
                 with into.loop("m", 0, v, "unrolled") as other:
                     k = into.let(self._first(elements, lane, other), "k")
                     with into.when(at.less(k, at.multiply(self.vectors, v))):
-                        put(into, self.lines, at.add(line, k),
-                            get(into, row, at.add(slot, other)))  # fmt: skip
+                        put(into, self.lines, at.add(line, k), get(into, row, at.add(slot, other)))
 
     def _row(self, into: Linearizer, base: Expr, line: Expr) -> None:
         """One row of the block, from its line."""

@@ -60,8 +60,7 @@ class _Jam:
         if isinstance(e, Proj) and e.args[0] in self.fused:
             loop = e.args[0]
             width = len(loop.vars) - 1
-            self.known[e] = [Proj(self.fused[loop], n * width + e.which)
-                             for n in range(self.count)]  # fmt: skip
+            self.known[e] = [Proj(self.fused[loop], n * width + e.which) for n in range(self.count)]
         elif isinstance(e, Loop) and len(set(self.known[e.count])) == 1:
             self._loop(e)
         elif e.scoped:

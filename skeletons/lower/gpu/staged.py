@@ -66,8 +66,7 @@ class Staging:
 
     def _bytes(self, block: Sequence[int]) -> int:
         """The shared memory of what a block of these extents reads."""
-        return sum(math.prod(w.sides(block)) * next(iter(w.reads)).type.bytes
-                   for w in self.windows)  # fmt: skip
+        return sum(math.prod(w.sides(block)) * next(iter(w.reads)).type.bytes for w in self.windows)
 
     def _smaller(self, plan: Resolved) -> str:
         """Which Block fits, if one does."""

@@ -149,8 +149,7 @@ class Rows(AxisScan):
             return list(zip(*columns, strict=True))
         return [get(into, self.inside, at.add(slot, k)) for k in range(self.vector)]
 
-    def read(self, into: Linearizer, thread: Expr, first: Expr, step: Expr, reach: Reach
-             ) -> None:  # fmt: skip
+    def read(self, into: Linearizer, thread: Expr, first: Expr, step: Expr, reach: Reach) -> None:
         """Vectors at first, first + step, …, of the row in scope, and the prefixes inside them."""
         with self._vectors(into, reach, reads=True) as (j, at_j):
             p = into.let(at.add(first, at.multiply(j, step)), "p")

@@ -195,8 +195,7 @@ class _Permute:
         into.note("The copies together, into the target.")
         with into.loop("b", grid.thread, count, step=threads) as b:
             target = at.add(first, b)
-            bins.flush(into, b, target, copies, grid.thread, self.outs, self.combine,
-                       *self.locks)  # fmt: skip
+            bins.flush(into, b, target, copies, grid.thread, self.outs, self.combine, *self.locks)
         enough = at.less_equal(at.multiply(self.size, LEAST_PER_BIN), sources.count)
         requires = (at.less_equal(self.size, capacity * ranges), enough,
                     at.less_equal(sources.count, MOST))  # fmt: skip

@@ -417,9 +417,7 @@ class _Walk:
                 }
                 with into.when_always(taps):
                     results += into.emit(point, named=True)
-            into.append(*(
-                Assign(v, values[(k[0], k[1] + rows, *k[2:])]) for k, v in state.items()
-            ))  # fmt: skip
+            into.append(*(Assign(v, values[(k[0], k[1] + rows, *k[2:])]) for k, v in state.items()))
         components = len(made.states)
         return [e for q in range(components) for e in results[q::components]]
 
