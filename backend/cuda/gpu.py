@@ -19,6 +19,7 @@ from ..runtime.steps import Action, BranchStep, LibraryStep
 from .calls import RecordedCalls
 from .device.device import Call
 from .forms import forms_of
+from .in_place import IN_PLACE, in_place_step
 from .loops import LoopStep
 from .products.parts import product_step
 from .running import DeviceRun
@@ -55,6 +56,8 @@ def library(owner: CudaExecutor, node: Library) -> Action:
     (CuPy arrays in, CuPy arrays out), else on the host."""
     operation = node.operation
     if is_builtin(operation):
+        if operation.name in IN_PLACE:
+            return in_place_step(owner, node)
         if operation.name in PORTABLE:
             function = PORTABLE[operation.name]
             return _queued(

@@ -194,6 +194,23 @@ def _solve(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Ar
     return [-(b @ _h(results[0])), b]
 
 
+@rule("linalg.solve_triangular")
+def _solve_triangular(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+                      parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    (lower, trans, unit), g, (a, _), x = parameters, bars[0], arguments, results[0]
+    if g is None:
+        return [None, None]
+    turned = trans == "T" and g.types[0].is_complex  # the adjoint of Aᵀ is the conjugate of A
+    if turned:
+        g, x = functions.conj(g), functions.conj(x)
+    adjoint = "N" if trans != "N" else "C"
+    b = linear_algebra.solve_triangular(a, g, adjoint, lower, unit)
+    of_a = -(b @ _h(x)) if trans == "N" else -(x @ _h(b))
+    own = int(unit)  # a diagonal of ones has no cotangent
+    of_a = triangles.tril(of_a, -own) if lower else triangles.triu(of_a, own)
+    return [of_a, functions.conj(b) if turned else b]
+
+
 @rule("linalg.det")
 def _det(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
          parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
@@ -267,7 +284,7 @@ def _lu(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array
     up = triangles.triu(packed)
     inner = triangles.tril(_h(low) @ triangles.tril(g, -1), -1)
     inner = inner + triangles.triu(triangles.triu(g) @ _h(up))
-    moved = _h(linear_algebra.solve(up, _h(inner)))
+    moved = _h(linear_algebra.solve_triangular(up, _h(inner)))
     return [linear_algebra.solve(_h(a), _h(up) @ moved)]
 
 
@@ -334,8 +351,8 @@ def _cholesky(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence
     inner = _halved(triangles.tril(_h(low) @ g))
     if inner.types[0].is_complex:  # the diagonal of L is real
         inner = functions.where(i == j, functions.real(inner).astype(inner.dtype), inner)
-    inverse = linear_algebra.inv(low)
-    s = _h(inverse) @ inner @ inverse
+    half = linear_algebra.solve_triangular(low, inner, "C", lower=True)
+    s = _h(linear_algebra.solve_triangular(low, _h(half), "C", lower=True))
     return [_of_triangle(s, upper)]
 
 
@@ -443,5 +460,5 @@ def _qr(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array
     mirrored = half + _h(half)
     total = _sum(of_q, q @ mirrored)
     assert total is not None
-    found = _h(linear_algebra.solve(r, _h(total)))  # total R⁻ᴴ
+    found = _h(linear_algebra.solve_triangular(r, _h(total)))  # total R⁻ᴴ
     return [found if rest is None else joining.concatenate([found, rest], -1)]

@@ -421,7 +421,7 @@ INSTEAD = by_name({
     "schur hessenberg expm logm sqrtm":
         "SciPy computes it, outside of compiled functions: scipy.linalg.expm(np.asarray(a))",
     "lu_factor": "td.linalg.lu(a)",
-    "lu_solve cho_solve solve_triangular": "td.linalg.solve(a, b)",
+    "lu_solve cho_solve": "td.linalg.solve(a, b)",
     "cho_factor": "td.linalg.cholesky(a)",
     "multi_dot": "a @ b @ c, or td.einsum, which orders the products",
     "tensorinv tensorsolve": "td.reshape to matrices, then td.linalg.solve",

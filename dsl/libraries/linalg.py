@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from functools import cache
 from math import prod
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .base import LibraryOperation, builtin, register_portable
 
+#: An array of NumPy's or CuPy's: matrices in its last two axes.
+Stack: TypeAlias = Any
 Arrays = tuple[Any, ...]
 
 
@@ -47,7 +50,7 @@ def _by_halves(f: Callable[..., Arrays], arrays: Arrays) -> Arrays:
         return (*nothing, np.ones(1, bool))
 
 
-def _tolerant(xp: ModuleType, f: Callable[..., Arrays], *arrays: Any) -> Arrays:
+def _tolerant(xp: ModuleType, f: Callable[..., Arrays], *arrays: Stack) -> Arrays:
     """The results of `f` and which matrices have none (with CuPy: none that is finite)."""
     batch = np.broadcast_shapes(*(a.shape[:-2] for a in arrays))
     wide = tuple(xp.broadcast_to(a, (*batch, *a.shape[-2:])) for a in arrays)
@@ -61,24 +64,24 @@ def _tolerant(xp: ModuleType, f: Callable[..., Arrays], *arrays: Any) -> Arrays:
     return (*results, bad)
 
 
-def det(xp: ModuleType, _: Arrays, a: Any) -> Arrays:
+def det(xp: ModuleType, _: Arrays, a: Stack) -> Arrays:
     return (xp.linalg.det(a),)
 
 
-def slogdet(xp: ModuleType, _: Arrays, a: Any) -> Arrays:
+def slogdet(xp: ModuleType, _: Arrays, a: Stack) -> Arrays:
     sign, logarithm = xp.linalg.slogdet(a)
     return sign, logarithm
 
 
-def inv(xp: ModuleType, _: Arrays, a: Any) -> Arrays:
+def inv(xp: ModuleType, _: Arrays, a: Stack) -> Arrays:
     return _tolerant(xp, lambda x: (xp.linalg.inv(x),), a)
 
 
-def solve(xp: ModuleType, _: Arrays, a: Any, b: Any) -> Arrays:
+def solve(xp: ModuleType, _: Arrays, a: Stack, b: Stack) -> Arrays:
     return _tolerant(xp, lambda x, y: (xp.linalg.solve(x, y),), a, b)
 
 
-def cholesky(xp: ModuleType, parameters: Arrays, a: Any) -> Arrays:
+def cholesky(xp: ModuleType, parameters: Arrays, a: Stack) -> Arrays:
     (upper,) = parameters
     if upper:
         a = xp.conj(xp.swapaxes(a, -1, -2))
@@ -90,11 +93,68 @@ def cholesky(xp: ModuleType, parameters: Arrays, a: Any) -> Arrays:
     return (xp.conj(xp.swapaxes(low, -1, -2)) if upper else low), bad
 
 
-def lu(xp: ModuleType, _: Arrays, a: Any) -> Arrays:
+#: Rows of triangular systems that are solved one after the other, without SciPy.
+ROWS = 32
+
+
+def solve_triangular(xp: ModuleType, parameters: Arrays, a: Stack, b: Stack) -> Arrays:
+    """op(a) X = b by BLAS if SciPy is installed, else by halves; NaN where the diagonal has a
+    zero."""
+    lower, trans, unit = parameters
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    found = xp.empty((*batch, *b.shape[-2:]), b.dtype)
+    matrices = xp.broadcast_to(a, (*batch, *a.shape[-2:]))
+    found[...] = b
+    singular = np.zeros(batch, bool)
+    if not unit:
+        singular = (xp.diagonal(matrices, axis1=-2, axis2=-1) == 0).any(axis=-1)
+    for at in np.ndindex(batch if found.size else (0,)):
+        if singular[at]:
+            found[at] = np.nan
+        elif _has_scipy():
+            found[at] = _by_trsm(matrices[at], found[at], lower, trans, unit)
+        else:
+            matrix = matrices[at] if trans == "N" else matrices[at].T
+            matrix = matrix.conj() if trans == "C" else matrix
+            _substitute(matrix, found[at], lower == (trans == "N"), unit)
+    return (found,)
+
+
+@cache
+def _has_scipy() -> bool:
+    return importlib.util.find_spec("scipy") is not None
+
+
+def _by_trsm(a: Stack, b: Stack, lower: bool, trans: str, unit: bool) -> Stack:
+    """Of row-major matrices, which are the transposes of BLAS's: Xᵀ op(a)ᵀ = bᵀ."""
+    from scipy.linalg.blas import get_blas_funcs
+
+    (trsm,) = get_blas_funcs(("trsm",), (a, b))
+    return trsm(1, a.T, b.T, side=1, lower=not lower, trans_a="NTC".index(trans), diag=unit).T
+
+
+def _substitute(a: Stack, b: Stack, lower: bool, unit: bool) -> None:
+    """X in place of b."""
+    n = len(a)
+    if n > ROWS:
+        halves = slice(n // 2), slice(n // 2, n)
+        first, second = halves if lower else halves[::-1]
+        _substitute(a[first, first], b[first], lower, unit)
+        b[second] -= a[second, first] @ b[first]
+        _substitute(a[second, second], b[second], lower, unit)
+        return
+    for i in range(n) if lower else reversed(range(n)):
+        known = slice(i) if lower else slice(i + 1, n)
+        b[i] -= a[i, known] @ b[known]
+        if not unit:
+            b[i] /= a[i, i]
+
+
+def lu(xp: ModuleType, _: Arrays, a: Stack) -> Arrays:
     """LU of square matrices as LAPACK's getrf: (lu, pivots)."""
     n = a.shape[-1]
     rows, pivots = xp.array(a, order="C"), xp.zeros(a.shape[:-1], np.int32)
-    if xp is np and n > 2 and importlib.util.find_spec("scipy") is not None:
+    if xp is np and n > 2 and _has_scipy():
         from scipy.linalg.lapack import get_lapack_funcs
 
         (getrf,) = get_lapack_funcs(("getrf",), (rows,))
@@ -117,28 +177,28 @@ def lu(xp: ModuleType, _: Arrays, a: Any) -> Arrays:
     return rows, pivots
 
 
-def qr(xp: ModuleType, parameters: Arrays, a: Any) -> Arrays:
+def qr(xp: ModuleType, parameters: Arrays, a: Stack) -> Arrays:
     (mode,) = parameters
     found = xp.linalg.qr(a, mode=mode)
     return (found,) if mode == "r" else tuple(found)
 
 
-def eigh(xp: ModuleType, parameters: Arrays, a: Any) -> Arrays:
+def eigh(xp: ModuleType, parameters: Arrays, a: Stack) -> Arrays:
     (triangle,) = parameters
     return _tolerant(xp, lambda x: tuple(xp.linalg.eigh(x, triangle)), a)
 
 
-def svd(xp: ModuleType, parameters: Arrays, a: Any) -> Arrays:
+def svd(xp: ModuleType, parameters: Arrays, a: Stack) -> Arrays:
     full, vectors = parameters
 
-    def some(x: Any) -> Arrays:
+    def some(x: Stack) -> Arrays:
         found = xp.linalg.svd(x, full_matrices=full, compute_uv=vectors)
         return tuple(found) if vectors else (found,)
 
     return _tolerant(xp, some, a)
 
 
-def lstsq(xp: ModuleType, parameters: Arrays, a: Any, b: Any) -> Arrays:
+def lstsq(xp: ModuleType, parameters: Arrays, a: Stack, b: Stack) -> Arrays:
     (tolerance,) = parameters
     cutoff = None if tolerance is None else float(tolerance)
     x, residuals, rank, values = xp.linalg.lstsq(a, b, rcond=cutoff)
@@ -148,7 +208,7 @@ def lstsq(xp: ModuleType, parameters: Arrays, a: Any, b: Any) -> Arrays:
     return x, residuals, xp.asarray(rank, np.int64), values
 
 
-def pinv(xp: ModuleType, parameters: Arrays, a: Any) -> Arrays:
+def pinv(xp: ModuleType, parameters: Arrays, a: Stack) -> Arrays:
     """What `td.linalg.pinv` computes of singular values: its derivative is that of this."""
     return (xp.linalg.pinv(a),)
 
@@ -157,7 +217,7 @@ def _matrix_axes(parameters: Arrays, rank: int) -> tuple[int, ...]:
     return rank - 2, rank - 1
 
 
-for _function in (det, slogdet, inv, solve, cholesky, lu, qr, eigh, svd, pinv):
+for _function in (det, slogdet, inv, solve, solve_triangular, cholesky, lu, qr, eigh, svd, pinv):
     register_portable(f"linalg.{_function.__name__}", _function, along=_matrix_axes)
 register_portable("linalg.lstsq", lstsq)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl.libraries import linalg as libraries
 
 from .helpers import generator
 
@@ -74,6 +75,87 @@ def test_solve_has_a_small_backward_error(backend, n, dtype):
         assert x.dtype == a.dtype and x.shape == b.shape
         residual = wide(a) @ wide(x) - wide(b)
         assert_small(residual, 8 * n * eps(dtype) * (norms(a) * norms(x) + norms(b)))
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("lower", (False, True))
+@pytest.mark.parametrize("trans", (0, "T", 2))
+@pytest.mark.parametrize("n, dtype", CASES)
+def test_solve_triangular(backend, n, dtype, trans, lower):
+    for unit, batch in zip((False, True) * 2, (*BATCHES, *RANKS) if n < 9 else BATCHES[:2],
+                           strict=False):  # fmt: skip
+        a, b = random(dtype, *batch, n, n), random(dtype, *batch, n, 2, seed=1)
+        a = (a / max(n, 1) if unit else a) + np.eye(n, dtype=a.dtype) * 3
+        x = call(lambda a, b, unit=unit: td.linalg.solve_triangular(a, b, trans, lower, unit),
+                 backend, a, b)  # fmt: skip
+        assert x.dtype == a.dtype and x.shape == b.shape
+        matrix = np.tril(wide(a)) if lower else np.triu(wide(a))
+        if unit:
+            matrix[..., range(n), range(n)] = 1
+        matrix = {0: matrix, "T": matrix.mT, 2: adjoint(matrix)}[trans]
+        residual = matrix @ wide(x) - wide(b)
+        assert_small(residual, 8 * n * eps(dtype) * (norms(matrix) * norms(x) + norms(b)))
+
+
+@pytest.mark.parametrize("n", (3, 6, 70))
+def test_solve_triangular_reads_one_triangle(backend, n):
+    """NaN elsewhere does not matter, nor on a diagonal of ones."""
+    rng = np.random.default_rng(n)
+    whole = rng.random((2, n, n)) / n + np.eye(n)
+    b = rng.random((2, n, 11))
+    for lower, unit, trans in ((True, False, "N"), (False, True, "N"), (True, True, "T")):
+        read = np.tril(whole) if lower else np.triu(whole)
+        hidden = np.where(read == 0, np.nan, read)
+        if unit:
+            read[:, range(n), range(n)] = 1
+            hidden[:, range(n), range(n)] = np.nan
+        read = read if trans == "N" else read.mT
+        for k in (1, 3, 11):
+            x = call(lambda a, b, how=(trans, lower, unit): td.linalg.solve_triangular(a, b, *how),
+                     backend, hidden, b[..., :k])  # fmt: skip
+            np.testing.assert_allclose(read @ x, b[..., :k], rtol=1e-10, atol=1e-12)
+
+
+def test_solve_triangular_of_vectors_and_broadcast(backend):
+    for n in (3, 6, 40):
+        a, b = np.tril(random("float64", 5, 1, n, n)) + 4 * np.eye(n), random("float64", 4, n, 3)
+        x = call(lambda a, b: td.linalg.solve_triangular(a, b, lower=True), backend, a, b)
+        np.testing.assert_allclose(x, np.linalg.solve(a, b), rtol=1e-8, atol=1e-10)
+        vector = random("float64", n)
+        x = call(lambda a, b: td.linalg.solve_triangular(a, b, lower=True), backend, a, vector)
+        np.testing.assert_allclose(x, np.linalg.solve(a, vector), rtol=1e-8, atol=1e-10)
+        x = call(lambda a, b: td.linalg.solve_triangular(a.mT, b), backend, a[0, 0], vector)
+        np.testing.assert_allclose(x, np.linalg.solve(a[0, 0].T, vector), rtol=1e-8, atol=1e-10)
+
+
+def test_solve_triangular_without_scipy(monkeypatch):
+    """The other way for the host, which the tests' SciPy hides; inf in b stays where it belongs."""
+    monkeypatch.setattr(libraries, "_has_scipy", lambda: False)
+    for n, trans, dtype in ((40, "N", "float64"), (70, "C", "complex64"), (150, "T", "float32")):
+        a, b = random(dtype, 2, n, n) / n + np.eye(n, dtype=dtype), random(dtype, n, 11)
+        for lower, unit in ((True, False), (False, True)):
+            solve = td.linalg.solve_triangular(a, b, trans, lower, unit)
+            x = td.run(solve, backend="reference")
+            matrix = np.tril(a) if lower else np.triu(a)
+            if unit:
+                matrix[:, range(n), range(n)] = 1
+            matrix = {"N": matrix, "T": matrix.mT, "C": adjoint(matrix)}[trans]
+            np.testing.assert_allclose(matrix @ x, np.stack([b] * 2), atol=n * 4 * eps(dtype))
+    b = np.arange(40.0)
+    b[20] = np.inf
+    x = td.run(td.linalg.solve_triangular(np.eye(40), b, lower=True), backend="reference")
+    assert (x[:20] == b[:20]).all() and np.isinf(x[20])
+
+
+@pytest.mark.parametrize("n", (3, 6, 33))
+def test_a_zero_on_the_diagonal(backend, n):
+    a = np.stack([np.eye(n)] * 2)
+    a[1, 1, 1] = 0
+    b = np.ones((2, n, 1))
+    x = call(td.linalg.solve_triangular, backend, a, b)
+    assert (x[0] == 1).all() and not np.isfinite(x[1]).all()
+    assert (call(lambda a, b: td.linalg.solve_triangular(a, b, unit_diagonal=True), backend, a, b)
+            == 1).all()  # fmt: skip
 
 
 @pytest.mark.sample(3)
@@ -401,6 +483,9 @@ def test_checked_programs_refuse_them(backend, n):
     cases = {
         "inv: 2 of the matrices: singular": (lambda: td.linalg.inv(a)),
         "solve: 2 of the matrices: singular": (lambda: td.linalg.solve(a, b)),
+        "solve_triangular: 2 of the matrices: singular": (
+            lambda: td.linalg.solve_triangular(a[[0, 2, 2]], b)
+        ),
         "cholesky: 1 of the matrices: not positive definite": (
             lambda: td.linalg.cholesky(negative)
         ),
@@ -543,6 +628,9 @@ def test_shape_errors_are_at_the_users_line(backend):
         assert "got 6 × 7" in error_of(lambda f=compiled: f(np.ones((6, 7))))
     assert "3 rows, the right-hand sides 2" in error_of(
         lambda: td.linalg.solve(np.eye(3), np.ones((2, 1)))
+    )
+    assert "trans is 0" in error_of(
+        lambda: td.linalg.solve_triangular(np.eye(3), np.ones(3), 3), td.TracingError
     )
     assert "unknown mode" in error_of(lambda: td.linalg.qr(a, "raw"), td.TracingError)
     assert "no norm of order" in error_of(lambda: td.linalg.norm(a, "max"), td.TracingError)

@@ -253,6 +253,56 @@ _INDEFINITE = "not positive definite"
 _DIVERGES = "no convergence"
 
 
+# --- systems ---------------------------------------------------------------------------------
+
+
+class _System(NamedTuple):
+    """Square matrices and right-hand sides (…, n, k) that fit."""
+
+    array: Array
+    right: Array
+    type: ScalarType
+    batch: Shape
+    shape: Shape
+    checks: tuple[Check, ...]
+    unrolled: tuple[Matrix, Matrix] | None
+
+    def operands(self) -> list[Array]:
+        return [_with_all(x, self.batch) for x in (self.array, self.right)]
+
+    def result(self, of: str, parameters: tuple[Any, ...], x: Matrix, bad: Any,
+               checks: tuple[Check, ...]) -> Array:  # fmt: skip
+        """Of what is unrolled."""
+        made = _results(of, self.batch, [_flat(x, self.type)], checks, bad, _SINGULAR)
+        return _with_rule(of, parameters, made, [self.array, self.right], self.type)[0]
+
+
+def _column(vector: Array) -> Array:
+    return index_space.reshape(vector, (vector.shape[0], 1))
+
+
+def _system(of: str, array: Array, right: Array) -> _System:
+    n, k = right._shape[-2:]
+    checks = (*square(array, of), *require(
+        array._shape[-1], n,
+        f"linalg.{of}: the matrices have {{left}} rows, the right-hand sides {{right}}.",
+        hint="b is (n,), or (…, n, k) for matrices (…, n, n): b[..., None] has one column each.",
+    ))  # fmt: skip
+    t = _type(of, array, right)
+    batch, more = broadcast_shapes([array._shape[:-2], right._shape[:-2]], f"linalg.{of}")
+    checks += more
+    small, columns = _unrolled(array, of), short_extent(k, COLUMNS)
+    if small is None or not columns:
+        rows, more = _sized(array, of)
+        if columns:
+            more, k = (*more, *fixed(k, columns, f"linalg.{of}")), constant(columns)
+        return _System(array, right, t, batch, (*batch, rows, k), (*checks, *more), None)
+    size, _, more = small
+    checks += (*more, *fixed(n, size, f"linalg.{of}"), *fixed(k, columns, f"linalg.{of}"))
+    entries = (_entries(array, t, batch, size, size), _entries(right, t, batch, size, columns))
+    return _System(array, right, t, batch, (), checks, entries)
+
+
 # --- square matrices -------------------------------------------------------------------------
 
 
@@ -375,36 +425,67 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     >>> td.run(td.linalg.solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 2.0])))
     array([1. , 0.5])
     """
-    array = matrices(a, "solve")
-    right = as_array(b, "linalg.solve")
+    array, right = matrices(a, "solve"), as_array(b, "linalg.solve")
     if right.ndim == 1:
-        column = index_space.reshape(right, (right.shape[0], 1))
-        return solve(array, column)[..., 0]
-    right = matrices(right, "solve")
-    n, k = right._shape[-2:]
-    checks = (*square(array, "solve"), *require(
-        array._shape[-1], n,
-        "linalg.solve: the matrices have {left} rows, the right-hand sides {right}.",
-        hint="b is (n,), or (…, n, k) for matrices (…, n, n): b[..., None] has one column each.",
-    ))  # fmt: skip
-    t = _type("solve", array, right)
-    batch, more = broadcast_shapes([array._shape[:-2], right._shape[:-2]], "linalg.solve")
-    checks += more
-    small, columns = _unrolled(array, "solve"), short_extent(k, COLUMNS)
-    if small is None or not columns:
-        rows, more = _sized(array, "solve")
-        if columns:
-            more, k = (*more, *fixed(k, columns, "linalg.solve")), constant(columns)
-        outs = [((*batch, rows, k), t), (batch, bool_)]
-        checks += more
-        given = [_with_all(x, batch) for x in (array, right)]
-        return _by_library("solve", (), given, t, outs, checks, _SINGULAR)[0]
-    size, _, more = small
-    checks += (*more, *fixed(n, size, "linalg.solve"), *fixed(k, columns, "linalg.solve"))
-    x, singular = small_matrices.solve(_entries(array, t, batch, size, size),
-                                       _entries(right, t, batch, size, columns))  # fmt: skip
-    made = _results("solve", batch, [_flat(x, t)], checks, singular, _SINGULAR)
-    return _with_rule("solve", (), made, [array, right], t)[0]
+        return solve(array, _column(right))[..., 0]
+    system = _system("solve", array, matrices(right, "solve"))
+    if system.unrolled is None:
+        outs = [(system.shape, system.type), (system.batch, bool_)]
+        operands, t = system.operands(), system.type
+        return _by_library("solve", (), operands, t, outs, system.checks, _SINGULAR)[0]
+    x, singular = small_matrices.solve(*system.unrolled)
+    return system.result("solve", (), x, singular, system.checks)
+
+
+@operation
+def solve_triangular(
+    a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Array:  # fmt: skip
+    """X with op(a) X = b, as SciPy's, for triangular matrices `a` (…, n, n) and right-hand sides
+    `b`: one vector (n,), or matrices (…, n, k) whose leading axes broadcast with those of `a`.
+    Only the triangle of `a` is read.
+
+    A zero on the diagonal gives inf or NaN, or a `LinAlgError` in a checked program.
+
+    Parameters
+        a: triangular matrices (…, n, n).
+        b: vectors (n,) or matrices (…, n, k).
+        trans: 0 or "N" (default): op(a) is `a`; 1 or "T": its transpose; 2 or "C": its conjugate
+            transpose.
+        lower: whether the lower triangle is read; default False, the upper one.
+        unit_diagonal: whether the diagonal counts as ones and is not read; default False.
+
+    Result: an array of the shape of `b`.
+
+    >>> a, b = np.array([[2.0, 0.0], [1.0, 4.0]]), np.array([2.0, 5.0])
+    >>> td.run(td.linalg.solve_triangular(a, b, lower=True))
+    array([1., 1.])
+    """
+    of = "solve_triangular"
+    refuse_traced(f"linalg.{of}", trans=trans, lower=lower, unit_diagonal=unit_diagonal)
+    given = trans.upper() if isinstance(trans, str) else trans
+    if given not in (0, 1, 2, "N", "T", "C"):
+        raise TracingError(
+            f"linalg.{of}: trans is 0, 1, 2, 'N', 'T' or 'C', got {trans!r}.",
+            hint='Write trans="T" for the transposed matrix.',
+        )
+    array, right = matrices(a, of), as_array(b, f"linalg.{of}")
+    if right.ndim == 1:
+        return solve_triangular(array, _column(right), trans, lower, unit_diagonal)[..., 0]
+    system = _system(of, array, matrices(right, of))
+    kind = given if isinstance(given, str) else "NTC"[int(given)]
+    kind = "T" if kind == "C" and not system.type.is_complex else kind
+    parameters = (bool(lower), kind, bool(unit_diagonal))
+    checks = system.checks
+    if not unit_diagonal:
+        zeros = reductions.any(index_space.diagonal(array, 0, -2, -1) == 0, -1)
+        checks += _refused(of, zeros, _SINGULAR)
+    if system.unrolled is None:
+        outs = [(system.shape, system.type)]
+        return _by_library(of, parameters, system.operands(), system.type, outs, checks)[0]
+    x = small_matrices.solve_triangular(*system.unrolled, *parameters)
+    return system.result(of, parameters, x, None, checks)
 
 
 @operation

@@ -34,6 +34,7 @@ from .decompositions import (
     qr,
     slogdet,
     solve,
+    solve_triangular,
     svd,
     svdvals,
 )
@@ -41,8 +42,9 @@ from .norms import matrix_norm, norm, vector_norm
 
 __all__ = ["LinAlgError", "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",
            "lstsq", "lu", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
-           "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
-           "tensordot", "trace", "vecdot", "vector_norm"]  # fmt: skip
+           "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve",
+           "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vecdot",
+           "vector_norm"]  # fmt: skip
 
 
 @operation

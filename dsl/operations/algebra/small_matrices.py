@@ -196,6 +196,22 @@ def inv(a: Matrix) -> tuple[Matrix, Any]:
     return x, made.singular
 
 
+def solve_triangular(a: Matrix, b: Matrix, lower: bool, trans: str, unit: bool) -> Matrix:
+    """X with op(a) X = b, by substitution."""
+    n = len(a)
+    if trans != "N":
+        a = [[a[j][i] for j in range(n)] for i in range(n)]
+        a = [[f.conj(x) for x in row] for row in a] if trans == "C" else a
+        lower = not lower
+    x = [list(row) for row in b]
+    order = [*range(n)] if lower else [*reversed(range(n))]
+    for step, k in enumerate(order):
+        x[k] = x[k] if unit else [v / a[k][k] for v in x[k]]
+        for i in order[step + 1 :]:
+            x[i] = [v - a[i][k] * known for v, known in zip(x[i], x[k], strict=True)]
+    return x
+
+
 def cholesky(a: Matrix, upper: bool) -> tuple[Matrix, Any]:
     """L with L Lᴴ = a (or its conjugate transpose), all NaN if `a` is not positive definite, and
     whether it is not.  Only the triangle of the result is read."""

@@ -427,6 +427,7 @@ BY_LIBRARY: dict[str, Callable[..., Any]] = {
     "solve": lambda a: td.linalg.solve(a, a[:, :, :3] + 1),
     "solve for the same sides": lambda a: td.linalg.solve(a, a[0, :, :3] + 1),
     "solve with the same matrix": lambda a: td.linalg.solve(a[0], a[:, :, :3] + 1),
+    "solve_triangular": lambda a: td.linalg.solve_triangular(a, a[0, :, :3], "T", lower=True),
     "inv": lambda a: td.linalg.inv(a) * 2,
     "slogdet": lambda a: td.linalg.slogdet(a),
     "eigh": lambda a: td.linalg.eigh(a + a.mT),

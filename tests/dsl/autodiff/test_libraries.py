@@ -77,6 +77,27 @@ def test_square_matrices(n, kind):
                                    + td.abs(linalg.qr(a)[1]) ** 2 * w), a)  # fmt: skip
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("trans", "NTC")
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("n", SIZES)
+def test_triangular_systems(n, kind, trans):
+    a, b = V[:n, :n] + 3 * np.eye(n), rng.random((n, 2))
+    a = np.stack([a, a.T * 1.3])
+    if kind == "complex":
+        a, b = a + 1j * rng.random(a.shape), b + 1j
+    for lower in (False, True):
+        for unit in (False, True):
+            scaled = a / n if unit else a
+
+            def f(a, b, lower=lower, unit=unit):
+                x = td.linalg.solve_triangular(a, b, trans, lower, unit)
+                return td.sum(td.abs(x + 0.3) ** 2)
+
+            td.check_grad(lambda a, f=f: f(a, b), scaled)
+            td.check_grad(lambda b, f=f, a=scaled: f(a, b), b)
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["real", "complex"])
 @pytest.mark.parametrize("n", SIZES)
