@@ -1,8 +1,10 @@
-"""Calls of cuBLAS in place: the first result begins as a copy of the last argument.
+"""Calls of cuBLAS and cuSOLVER in place: the first result begins as a copy of the last argument.
 
 To these libraries a row-major matrix is the transposed one in their column-major order:
 
     solve_triangular   op(a) X = b is Xᵀ op(a)ᵀ = bᵀ; if b is a vector, it is a column for them, too
+    potrf              the upper factor is their lower one, for which cuSOLVER takes a third of the
+                       time that it takes for the upper one
 """
 
 from __future__ import annotations
@@ -54,7 +56,25 @@ def trsm(parameters: Numbers, reads: Arrays, writes: Arrays) -> None:
     call(handle, *how, one.ctypes.data, a_at, leads[0], x_at, leads[1], prod(batch))
 
 
-IN_PLACE: dict[str, InPlace] = {"linalg.solve_triangular": trsm}
+def potrf(_: Numbers, reads: Arrays, writes: Arrays) -> None:
+    import cupy
+    from cupy.cuda import device
+    from cupy_backends.cuda.libs import cusolver
+
+    x, info = writes
+    *batch, n, _ = x.shape
+    handle, name, at = device.get_cusolver_handle(), _letter(x) + "potrf", x.data.ptr
+    if prod(batch) == 1:
+        size = getattr(cusolver, name + "_bufferSize")(handle, _LOWER, n, at, n)
+        space = cupy.empty(size, x.dtype)
+        call = getattr(cusolver, name)
+        call(handle, _LOWER, n, at, n, space.data.ptr, size, info.data.ptr)
+        return
+    matrices, call = _pointers(x, batch), getattr(cusolver, name + "Batched")
+    call(handle, _LOWER, n, matrices.data.ptr, n, info.data.ptr, prod(batch))
+
+
+IN_PLACE: dict[str, InPlace] = {"linalg.solve_triangular": trsm, "linalg.potrf": potrf}
 
 
 def _letter(x: DeviceArray) -> str:

@@ -86,11 +86,15 @@ def cholesky(xp: ModuleType, parameters: Arrays, a: Stack) -> Arrays:
     if upper:
         a = xp.conj(xp.swapaxes(a, -1, -2))
     low, bad = _tolerant(xp, lambda x: (xp.linalg.cholesky(x),), a)
-    if xp is not np:
-        diagonal = xp.diagonal(low, axis1=-2, axis2=-1).real
-        bad |= ~(diagonal > 0).all(axis=-1)
-        low = xp.where(bad[..., None, None], xp.nan, low).astype(a.dtype)
     return (xp.conj(xp.swapaxes(low, -1, -2)) if upper else low), bad
+
+
+def potrf(xp: ModuleType, _: Arrays, a: Stack) -> Arrays:
+    """The upper factors R with Rᴴ R = a, by which the upper triangles are replaced, and a number
+    for each matrix, which is not 0 where there is no such factor."""
+    whole = xp.triu(a) + xp.conj(xp.swapaxes(xp.triu(a, 1), -1, -2))
+    found, bad = cholesky(xp, (True,), whole)
+    return xp.triu(found) + xp.tril(a, -1), bad.astype(np.int32)
 
 
 #: Rows of triangular systems that are solved one after the other, without SciPy.
@@ -217,7 +221,8 @@ def _matrix_axes(parameters: Arrays, rank: int) -> tuple[int, ...]:
     return rank - 2, rank - 1
 
 
-for _function in (det, slogdet, inv, solve, solve_triangular, cholesky, lu, qr, eigh, svd, pinv):
+for _function in (det, slogdet, inv, solve, solve_triangular, cholesky, potrf, lu, qr, eigh, svd,
+                  pinv):  # fmt: skip
     register_portable(f"linalg.{_function.__name__}", _function, along=_matrix_axes)
 register_portable("linalg.lstsq", lstsq)
 

@@ -25,6 +25,7 @@ from .counted import recognise_counted
 from .dense import dense_updates
 from .epilogues import fuse_epilogues
 from .extents import unify_extents
+from .factors import factor_in_place
 from .flattened import split_flattened
 from .fma import form_fma
 from .folded_products import fold_products, store_operands
@@ -63,6 +64,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("unify_extents", unify_extents),  # equal extents become one
     ("drop_marks", drop_marks),  # stop(x) → x; also(0, x[i]) → 0, unless indices are tested
     ("sort_partitions", sort_partitions),  # where no library selects
+    ("factor_in_place", factor_in_place),  # on a GPU: potrf, and what clears a triangle
     ("recognise_counted", recognise_counted),  # while k < n: k += 1 → a counted loop
     ("dense_updates", dense_updates),  # a[1:] = b: where(1 <= i, b[i - 1], a[i])
     ("single_pass_arguments", single_pass_arguments),  # argmax in one pass
