@@ -102,7 +102,7 @@ def test_what_is_chosen() -> None:
 
     assert chosen((10_000, 64, 64), 200) == (choice.KERNEL, frozenset())
     assert choice.ROWS in chosen((64, 10_000, 64), 2)[1]
-    assert chosen((4096, 4096, 4096), 2) == (choice.LIBRARY, {choice.LEFT, choice.ROWS})
+    assert chosen((4096, 4096, 4096), 2) == (choice.LIBRARY, frozenset((choice.LEFT, choice.ROWS)))
     assert "fold of rows" in program.explain()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import treadle as td
 from tests.conformance.helpers import cuda
 from treadle.backend.cuda.products import choice
 from treadle.backend.reference.evaluate import Evaluator
-from treadle.dsl.graph import StoringFold, StoringMatmul, topological
+from treadle.dsl.graph import FoldedMatmul, StoringFold, StoringMatmul, topological
 from treadle.dsl.graphs.verify import verify
 
 Arrays = tuple[np.ndarray, ...]
@@ -93,6 +94,36 @@ def test_results(f: Any, sizes: Any, price: float, monkeypatch: pytest.MonkeyPat
             np.testing.assert_allclose(np.asarray(a), b, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("price", (0.0, 1.0))
+@pytest.mark.parametrize("axes", list(permutations(range(3))))
+def test_orders_of_axes(axes: Any, price: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is folded and stored has its axes in any order, with two leading axes of the product."""
+    monkeypatch.setattr(choice, "tensor_seconds", lambda *_: price)
+    rng = np.random.default_rng(0)
+    shapes = (70, 20), (2, 3, 20), (2, 3, 20, 33), (2, 3, 70, 33), (2, 3, 70)
+    x, means, factors, y, w = args = tuple(rng.random(s) for s in shapes)
+    back = (*np.argsort(axes).tolist(), 3)
+
+    def both(x: Any, means: Any, factors: Any, y: Any, w: Any) -> Any:
+        apart = x[None, None] - means[:, :, None]
+        g = td.transpose(y * w[:, :, :, None], (*axes, 3))
+        rows = td.square(td.transpose(td.matmul(apart, factors), (*axes, 3)))
+        product = td.matmul(td.matrix_transpose(apart), td.transpose(g, back))
+        return td.sum(rows, axis=3), td.sum(g, axis=axes.index(2)), product, td.flip(g, axis=3) * 2
+
+    apart, g = x[None, None] - means[:, :, None], y * w[:, :, :, None]
+    turned = g.transpose(*axes, 3)
+    wanted = (np.square(apart @ factors).sum(3).transpose(axes), turned.sum(axes.index(2)),
+              apart.swapaxes(2, 3) @ g, turned[:, :, :, ::-1] * 2)  # fmt: skip
+    kinds = {type(n) for n in topological(on_gpu(both, *args).roots)}
+    assert {FoldedMatmul, StoringMatmul} <= kinds
+    with cuda(True):
+        got = td.jit(both, backend="cuda")(*args)
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("f", WANTED)
 def test_the_node(f: Any) -> None:
     """What it means, and its two parts."""
@@ -122,7 +153,10 @@ def test_what_is_chosen() -> None:
 
     assert chosen((64, 10_000, 64), 200) == (choice.KERNEL, frozenset())
     assert choice.STORED in chosen((64, 0, 64), 2)[1]
-    assert chosen((4096, 4096, 4096), 2) == (choice.LIBRARY, {choice.LEFT, choice.STORED})
+    assert chosen((4096, 4096, 4096), 2) == (
+        choice.LIBRARY,
+        frozenset((choice.LEFT, choice.STORED)),
+    )
     assert "stored operand" in program.explain()
 
 
