@@ -3,8 +3,8 @@
 To these libraries a row-major matrix is the transposed one in their column-major order:
 
     solve_triangular   op(a) X = b is Xᵀ op(a)ᵀ = bᵀ; if b is a vector, it is a column for them, too
-    potrf              the upper factor is their lower one, for which cuSOLVER takes a third of the
-                       time that it takes for the upper one
+    potrf              the upper factor is their lower one, for which cuSOLVER takes much less time
+                       than for the upper one
 """
 
 from __future__ import annotations

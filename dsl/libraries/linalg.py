@@ -116,7 +116,7 @@ def solve_triangular(xp: ModuleType, parameters: Arrays, a: Stack, b: Stack) -> 
         if singular[at]:
             found[at] = np.nan
         elif _has_scipy():
-            found[at] = _by_trsm(matrices[at], found[at], lower, trans, unit)
+            found[at] = _by_blas(matrices[at], found[at], lower, trans, unit)
         else:
             matrix = matrices[at] if trans == "N" else matrices[at].T
             matrix = matrix.conj() if trans == "C" else matrix
@@ -129,12 +129,16 @@ def _has_scipy() -> bool:
     return importlib.util.find_spec("scipy") is not None
 
 
-def _by_trsm(a: Stack, b: Stack, lower: bool, trans: str, unit: bool) -> Stack:
+def _by_blas(a: Stack, b: Stack, lower: bool, trans: str, unit: bool) -> Stack:
     """Of row-major matrices, which are the transposes of BLAS's: Xᵀ op(a)ᵀ = bᵀ."""
     from scipy.linalg.blas import get_blas_funcs
 
-    (trsm,) = get_blas_funcs(("trsm",), (a, b))
-    return trsm(1, a.T, b.T, side=1, lower=not lower, trans_a="NTC".index(trans), diag=unit).T
+    trsm, trsv = get_blas_funcs(("trsm", "trsv"), (a, b))
+    if b.shape[1] > 1:
+        return trsm(1, a.T, b.T, side=1, lower=not lower, trans_a="NTC".index(trans), diag=unit).T
+    vector = b[:, 0].conj() if trans == "C" else b[:, 0]
+    x = trsv(a.T, vector, lower=not lower, trans=trans == "N", diag=unit)
+    return (x.conj() if trans == "C" else x)[:, None]
 
 
 def _substitute(a: Stack, b: Stack, lower: bool, unit: bool) -> None:

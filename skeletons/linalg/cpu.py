@@ -7,13 +7,14 @@ from treadle.dsl.graph import Library
 from ..ir.kernel import Lowered
 from ..lower.build import Builder, LoweringContext
 from .lanes import Lanes
-from .lanes_elimination import Cholesky, Elimination
+from .lanes_elimination import Cholesky, Elimination, Triangular
 from .lanes_orthogonal import QR, Eigh
 from .small import has_kernel
 
 KERNELS: dict[str, type[Lanes]] = {
     "linalg.inv": Elimination,
     "linalg.solve": Elimination,
+    "linalg.solve_triangular": Triangular,
     "linalg.lu": Elimination,
     "linalg.cholesky": Cholesky,
     "linalg.qr": QR,

@@ -111,6 +111,39 @@ class Elimination(Lanes):
             self.add_product(into, of, i, j, factor, self.get(into, of, k, j))
 
 
+class Triangular(Lanes):
+    """`solve_triangular`: after each component, multiples of it are subtracted from the others."""
+
+    def compute(self, into: Linearizer, matrix: Expr) -> None:
+        (out,) = self.builder.outputs()
+        lower, trans, unit = self.node.operation.parameters
+        columns = number(self.node.outs[0].shape[-1])
+        x, last = self.local("x", self.n, columns), self.n - 1
+        self.load(into, matrix, self.node.arguments[0], self.a)
+        self.load(into, matrix, self.node.arguments[1], x)
+
+        def row(step: Expr) -> Expr:
+            return step if lower == (trans == "N") else at.subtract(last, step)
+
+        def element(i: Expr, k: Expr) -> Expr:
+            found = self.get(into, self.a, *((i, k) if trans == "N" else (k, i)))
+            return conjugate(found) if trans == "C" else found
+
+        with into.loop("step", 0, self.n) as step:
+            k = into.let(row(step), "k")
+            if not unit:
+                divisor = into.let(element(k, k), "divisor")
+                with into.loop("c", 0, columns) as c:
+                    quotient = [self.get(into, x, k, c), divisor]
+                    self.put(into, x, k, c, apply_primitive("true_divide", quotient))
+            with into.loop("next", at.add(step, 1), self.n) as following:
+                i = into.let(row(following), "i")
+                factor = into.let(negative(element(i, k)), "factor")
+                with into.loop("c", 0, columns) as c:
+                    self.add_product(into, x, i, c, factor, self.get(into, x, k, c))
+        self.store(into, matrix, out, self.n, columns, lambda i, j: self.get(into, x, i, j))
+
+
 class Cholesky(Lanes):
     def compute(self, into: Linearizer, matrix: Expr) -> None:
         out, failed = self.builder.outputs()

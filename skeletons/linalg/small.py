@@ -9,11 +9,13 @@ from treadle.dsl.libraries.base import is_builtin
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.types import ScalarType
 
-#: The largest matrices, and the most right-hand sides of a system.
+#: The largest matrices, also of the right-hand sides of triangular systems, and the most right-hand
+#: sides of another system.
 LARGEST, COLUMNS = 32, 8
 #: The bytes of a column at most, of matrices whose threads hold two columns in registers.
 COLUMN_BYTES = 256
-ELIMINATIONS = ("linalg.inv", "linalg.solve", "linalg.cholesky", "linalg.lu")
+SYSTEMS = ("linalg.solve", "linalg.solve_triangular")
+ELIMINATIONS = (*SYSTEMS, "linalg.inv", "linalg.cholesky", "linalg.lu")
 ORTHOGONAL = ("linalg.qr", "linalg.eigh")
 #: Sweeps of Jacobi's method at most.  Of 300 random matrices of 32 rows, none needed more than 8 in
 #: float32 and 9 in float64, with the last one, in which no rotation acts.
@@ -30,15 +32,15 @@ def has_kernel(node: Library) -> bool:
         return False
     given = node.arguments[0]
     sizes = [*given.shape[-2:]]
-    if name == "linalg.solve":
+    if name in SYSTEMS:
         sizes += node.outs[0].shape[-2:]
     if not all(isinstance(e, Const) for e in sizes):
         return False
     rows, columns = map(number, sizes[:2])
     if not (0 < rows <= LARGEST and 0 < columns <= LARGEST):
         return False
-    if name == "linalg.solve":
-        return 0 < number(sizes[3]) <= COLUMNS
+    if name in SYSTEMS:
+        return 0 < number(sizes[3]) <= (COLUMNS if name == "linalg.solve" else LARGEST)
     # (A library computes one matrix faster: it uses more of the machine than a lane.)
     several = len(given.shape) > 2
     return name not in ORTHOGONAL or (

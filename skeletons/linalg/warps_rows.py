@@ -12,6 +12,7 @@ neighbouring lanes access neighbouring elements.
       inv            all other rows do (Gauss-Jordan, in place); at the end, each is divided by its
                      pivot
       cholesky       row k is the pivot; lanes below it subtract
+      triangular     row k has component k; lanes whose components follow subtract
     store            solve: back substitution leaves component k in lane k.  Others: rows go through
                      shared memory (there, those of an inverse and of LU are permuted), so that
                      stores are of consecutive elements
@@ -35,17 +36,23 @@ from ..ir.linearize import Linearizer
 from ..lower import tiling
 from ..lower.build import Builder
 from ..lower.gpu.common import WARP, WIDEST, Threads, load_vector
-from .small import conjugate, negative, number, over, real, size
+from .small import COLUMNS, conjugate, negative, number, over, real, size
 from .warps import PHASES, UNROLLED, Left, Staged, Warps
 
 #: Threads of a block if a thread has a matrix; the bytes of a matrix at most that it inverts.
 FEW, OF_A_THREAD = 64, 256
 
 
+def halves(values: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+    middle = len(values) // 2
+    return values[:middle], values[middle:]
+
+
 class Rows(Warps):
     def __init__(self, builder: Builder, node: Library) -> None:
         super().__init__(builder, node)
-        self.out, self.other = builder.outputs()
+        self.out, *others = builder.outputs()
+        self.other = others[0] if others else self.out
         self.what = node.operation.name.removeprefix("linalg.")
         self.columns = number(node.outs[0].shape[-1])
         #: Rows of a lane: number s of them is LANES · s behind the first.
@@ -62,7 +69,7 @@ class Rows(Warps):
             (buffer,) = builder.shared("rows", (self.type,), self.each * stride)
             vector = min(stride & -stride, elements & -elements, WIDEST // self.type.bytes)
             self.staged = Staged(buffer, self.n, self.n, None, stride, vector)
-        elif self.what != "solve":
+        elif not self.what.startswith("solve"):
             self.staged = self.stage("rows", self.n, self.n)
 
     def compute(self, into: Linearizer, grid: Threads, count: Expr, member: Expr) -> None:
@@ -79,13 +86,16 @@ class Rows(Warps):
         algorithms = {"inv": self._inv, "solve": self._solve, "cholesky": self._cholesky}
         if self.what == "lu":
             self._lu(into, member)
+        elif self.what == "solve_triangular":
+            self._triangular(into)
         else:
             self.store_flag(into, self.other, algorithms[self.what](into, member))
         if self.staged is not None:
             self.copy(into, grid, count, self.staged, self.out)
 
-    def _load(self, into: Linearizer, leaf: Leaf, width: int, slot: int = 0) -> list[Expr]:
-        """A row of this lane's of an operand, whose leading axes broadcast."""
+    def _load(self, into: Linearizer, leaf: Leaf, width: int, slot: int = 0,
+              turned: bool = False) -> list[Expr]:  # fmt: skip
+        """A row (`turned`: a column) of this lane's of an operand, whose leading axes broadcast."""
         builder = self.builder
         buffer = builder.input(leaf)
         lead = leaf.shape[:-2]
@@ -95,8 +105,12 @@ class Rows(Warps):
             one = isinstance(e := builder.root(extent), Const) and int(e.value) == 1
             own.append(at.integer(0) if one else indices[k])
         rows = int(number(leaf.shape[-2]))
-        position = at.linear((*own, self.rows[slot], 0), (*builder.shape(lead), rows, width))
+        first = (0, self.rows[slot]) if turned else (self.rows[slot], 0)
+        position = at.linear((*own, *first), (*builder.shape(lead), rows, width))
         start = into.let(position, "start")
+        if turned:
+            return [into.let(Load(buffer, at.add(start, j * width)), buffer.name)
+                    for j in range(rows)]  # fmt: skip
         count = min(width & -width, max(WIDEST // buffer.type.bytes, 1)) if self.wide else 1
         if count == 1:
             return [into.let(Load(buffer, at.add(start, j)), buffer.name) for j in range(width)]
@@ -228,11 +242,47 @@ class Rows(Warps):
             return [a[-1], *a[:-1], *b, *x]
 
         x = self.steps(into, [*a, *b, *([zero] * columns)], substitute)[n + columns :]
-        with into.when(at.both(self.exists, self.real[0])):
-            position = at.add(at.multiply(self.matrix, n), self.rows[0])
-            position = into.let(at.multiply(position, columns), "position")
-            into.append(*(Store(self.out, at.add(position, c), x[c]) for c in range(columns)))
+        self._put_solution(into, x)
         return bad
+
+    def _triangular(self, into: Linearizer) -> None:
+        """A lane has a row of op(a), those of the last components first if these are known first;
+        its elements are in the order of the components, too."""
+        n, columns, (lower, trans, unit) = self.n, self.columns, self.node.operation.parameters
+        forward = lower == (trans == "N")
+        if not forward:
+            self.rows = [into.let(at.subtract(n - 1, self.rows[0]), "own_row")]
+        a = self._load(into, self.node.arguments[0], n, turned=trans != "N")
+        a = [conjugate(x) for x in a] if trans == "C" else a
+        a = a if forward else a[::-1]
+        b = self._load(into, self.node.arguments[1], columns)
+        zero = simplify.cast(at.integer(0), self.type)
+
+        def substitute(k: Expr, _: Left, state: list[Expr]) -> list[Expr]:
+            a, (b, x) = state[:n], halves(state[n:])
+            here = at.equal(self.own, k)
+            after = into.let(at.less(k, self.own), "after")
+            factor = into.let(simplify.select(after, negative(a[0]), zero), "factor")
+            for c, own in enumerate(b):
+                quotient = own if unit else apply_primitive("true_divide", [own, a[0]])
+                found = self.from_lane(into, into.let(quotient, "x"), k)
+                x[c] = into.let(simplify.select(here, found, x[c]), "x")
+                b[c] = self.minus(into, own, factor, found)
+            return [*a[1:], a[0], *b, *x]
+
+        solution: list[Expr] = []
+        for first in range(0, columns, COLUMNS):  # as many as registers are enough for
+            part = b[first : first + COLUMNS]
+            state = self.steps(into, [*a, *part, *([zero] * len(part))], substitute, count=n)
+            solution += halves(state[n:])[1]
+        self._put_solution(into, solution)
+
+    def _put_solution(self, into: Linearizer, x: Sequence[Expr]) -> None:
+        """A row of X."""
+        with into.when(at.both(self.exists, self.real[0])):
+            position = at.add(at.multiply(self.matrix, self.n), self.rows[0])
+            position = into.let(at.multiply(position, self.columns), "position")
+            into.append(*(Store(self.out, at.add(position, c), e) for c, e in enumerate(x)))
 
     def _lu(self, into: Linearizer, member: Expr) -> None:
         """Rows stay in their lanes, and know the places to which LAPACK's exchanges bring them."""

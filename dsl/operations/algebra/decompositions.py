@@ -35,7 +35,8 @@ from . import products as products, small_matrices
 from .small_matrices import Matrix
 
 #: The largest matrices that are unrolled, and those that have kernels of their own on a GPU
-#: (`skeletons/linalg`); the most right-hand sides of both.
+#: (`skeletons/linalg`), as right-hand sides of triangular systems have; the most right-hand sides
+#: of others.
 UNROLLED, KERNELS, COLUMNS = 4, 32, 8
 
 
@@ -281,7 +282,8 @@ def _column(vector: Array) -> Array:
     return index_space.reshape(vector, (vector.shape[0], 1))
 
 
-def _system(of: str, array: Array, right: Array) -> _System:
+def _system(of: str, array: Array, right: Array, most: int) -> _System:
+    """`most`: the most right-hand sides for which there are kernels."""
     n, k = right._shape[-2:]
     checks = (*square(array, of), *require(
         array._shape[-1], n,
@@ -291,10 +293,10 @@ def _system(of: str, array: Array, right: Array) -> _System:
     t = _type(of, array, right)
     batch, more = broadcast_shapes([array._shape[:-2], right._shape[:-2]], f"linalg.{of}")
     checks += more
-    small, columns = _unrolled(array, of), short_extent(k, COLUMNS)
-    if small is None or not columns:
+    small, columns = _unrolled(array, of), short_extent(k, most)
+    if small is None or not columns or columns > COLUMNS:
         rows, more = _sized(array, of)
-        if columns:
+        if columns and isinstance(rows, Const):
             more, k = (*more, *fixed(k, columns, f"linalg.{of}")), constant(columns)
         return _System(array, right, t, batch, (*batch, rows, k), (*checks, *more), None)
     size, _, more = small
@@ -428,7 +430,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     array, right = matrices(a, "solve"), as_array(b, "linalg.solve")
     if right.ndim == 1:
         return solve(array, _column(right))[..., 0]
-    system = _system("solve", array, matrices(right, "solve"))
+    system = _system("solve", array, matrices(right, "solve"), COLUMNS)
     if system.unrolled is None:
         outs = [(system.shape, system.type), (system.batch, bool_)]
         operands, t = system.operands(), system.type
@@ -473,19 +475,20 @@ def solve_triangular(
     array, right = matrices(a, of), as_array(b, f"linalg.{of}")
     if right.ndim == 1:
         return solve_triangular(array, _column(right), trans, lower, unit_diagonal)[..., 0]
-    system = _system(of, array, matrices(right, of))
+    system = _system(of, array, matrices(right, of), KERNELS)
     kind = given if isinstance(given, str) else "NTC"[int(given)]
     kind = "T" if kind == "C" and not system.type.is_complex else kind
-    parameters = (bool(lower), kind, bool(unit_diagonal))
+    how = bool(lower), kind, bool(unit_diagonal)
     checks = system.checks
     if not unit_diagonal:
         zeros = reductions.any(index_space.diagonal(array, 0, -2, -1) == 0, -1)
         checks += _refused(of, zeros, _SINGULAR)
     if system.unrolled is None:
         outs = [(system.shape, system.type)]
-        return _by_library(of, parameters, system.operands(), system.type, outs, checks)[0]
-    x = small_matrices.solve_triangular(*system.unrolled, *parameters)
-    return system.result(of, parameters, x, None, checks)
+        return _by_library(of, how, system.operands(), system.type, outs, checks)[0]
+    a_rows, b_rows = system.unrolled
+    return system.result(of, how, small_matrices.solve_triangular(a_rows, b_rows, *how), None,
+                         checks)  # fmt: skip
 
 
 @operation

@@ -27,6 +27,9 @@ def test_every_size(n):
         np.testing.assert_allclose(on_cpu(td.linalg.solve, a, b), np.linalg.solve(a, b), rtol=1e-6,
                                    atol=1e-9)  # fmt: skip
         np.testing.assert_allclose(on_cpu(td.linalg.inv, a), np.linalg.inv(a), rtol=1e-6, atol=1e-9)
+        scaled = a / n + np.eye(n)
+        np.testing.assert_allclose(np.triu(scaled) @ on_cpu(td.linalg.solve_triangular, scaled, b),
+                                   b, atol=1e-12)  # fmt: skip
         definite = a @ a.swapaxes(1, 2) + np.eye(n)
         np.testing.assert_allclose(on_cpu(td.linalg.cholesky, definite),
                                    np.linalg.cholesky(definite), rtol=1e-8, atol=1e-12)  # fmt: skip

@@ -92,6 +92,25 @@ def test_one_bad_matrix_leaves_its_neighbours_alone():
         assert np.isfinite(low[good]).all() and np.isnan(low[[3, 5]]).all()
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("trans", "NTC")
+@pytest.mark.parametrize("n", [5, 8, 12, 31, 32])
+def test_triangular_systems(n, trans):
+    cases = ((1, True, False, "f8"), (3, False, True, "c16"), (12, False, False, "c8"),
+             (LARGEST, True, True, "f4"))  # fmt: skip
+    for k, below, unit, dtype in cases:
+        a = RANDOM.standard_normal((5, 1, n, n)) / n + np.eye(n)
+        a = (a + 1j * RANDOM.standard_normal(a.shape) / n if dtype[0] == "c" else a).astype(dtype)
+        b = RANDOM.standard_normal((3, n, k)).astype(dtype[0].replace("c", "f") + "4")
+        x = on_gpu(lambda a, b, how=(below, unit): td.linalg.solve_triangular(a, b, trans, *how),
+                   a, b)  # fmt: skip
+        read = np.tril(a) if below else np.triu(a)
+        if unit:
+            read[..., range(n), range(n)] = 1
+        read = {"N": read, "T": read.mT, "C": np.conj(read.mT)}[trans]
+        np.testing.assert_allclose(read @ x, np.broadcast_to(b, x.shape), atol=1e-4)
+
+
 def test_batches():
     for n in (5, 12, 20):
         for batch in ((), (0,), (1,), (2, 17)):
@@ -113,6 +132,9 @@ def test_what_has_kernels():
     assert not libraries(lambda a: td.linalg.cholesky(a, upper=True), square(8))
     assert len(libraries(td.linalg.solve, square(8), np.ones((2, 8, COLUMNS)))) == 1
     assert not libraries(td.linalg.solve, square(8), np.ones((2, 8, COLUMNS + 1)))
+    for k in (LARGEST, LARGEST + 1):
+        found = libraries(td.linalg.solve_triangular, square(8), np.ones((2, 8, k)))
+        assert len(found) == (k == LARGEST)
     every = [td.linalg.inv, td.linalg.cholesky, td.linalg.lu, td.linalg.qr, td.linalg.eigh]
     for node in libraries(lambda a: tuple(f(a) for f in every), square(8, "f4")):
         for launch in kernels_of(node, "sm_90a"):
