@@ -79,10 +79,7 @@ def trmm(alpha, A, B):
 
 @program("trisolv")
 def trisolv(L, x, b):
-    def row(i, x):
-        return td.update(x, i, (b[i] - td.the(L[i, :i] @ x[:i])) / L[i, i])
-
-    return td.loop(x.shape[0], row, x)
+    return td.linalg.solve_triangular(L, b, lower=True)
 
 
 @program("cholesky")
