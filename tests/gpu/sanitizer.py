@@ -160,6 +160,10 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"{f.__name__} of matrices of {size}", lambda f=f, x=symmetric: f(x)
         sides = rng.random((70, size, 2)).astype("f4") + 1
         yield f"solve of matrices of {size}", lambda x=many, b=sides: td.linalg.solve(x, b) + 1
+        yield (
+            f"triangular systems of matrices of {size}",
+            lambda x=many, b=sides: td.linalg.solve_triangular(x, b, "T", lower=True) + 1,
+        )
         yield f"eigh of matrices of {size}", lambda x=symmetric: _from_eigenvalues(x)
     yield (
         "matmul with sums in memory",
