@@ -501,7 +501,8 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 def _original(leaf: Leaf, context: Context) -> Leaf:
     """What a result is a copy of, if a kernel computes that: it is the result itself."""
     node = leaf.node
-    if type(node) is not graph.Generate or node.label.ordered or context.settings.check:
+    asked = node.label.name is not None or node.label.schedule is not None
+    if type(node) is not graph.Generate or asked or context.settings.check:
         return leaf
     e = node.elements[leaf.component]
     if not graph.is_identity_read(e, len(node.shape)):

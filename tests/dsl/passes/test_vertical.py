@@ -155,6 +155,18 @@ def test_a_gradient_that_is_a_product_is_not_copied():
     np.testing.assert_allclose(gradient(*args), wanted, rtol=1e-12)
 
 
+def test_a_copy_that_has_a_name_is_made():
+    """A schedule can be given to it by this name."""
+
+    def twice(x, **given):
+        return td.transpose(td.transpose(td.matmul(x, x)), **given)
+
+    x = np.random.default_rng(0).random((4, 4))
+    named = td.jit(lambda x: twice(x, name="copy"), backend="native").lower(x)
+    assert [k.label.name for k in named.kernels] == [None, "copy"]
+    assert len(td.jit(twice, backend="native").lower(x).kernels) == 1
+
+
 def test_equal_results_are_arrays_of_their_own():
     def loss(x, y):
         return td.sum(td.sin(x[None] + y[None]))
