@@ -136,19 +136,19 @@ def show_node(node: graph.Node) -> str:
         case graph.Matmul():
             folded = ""
             if isinstance(node, graph.FoldedMatmul):
-                at = many([Index(k) for k in node.order])
+                at = many([ex.Index(k) for k in node.order])
                 start = "" if node.init is None else f" from {many(node.init)}"
                 folded = (
                     f" folding {many(node.elements)} by {many(node.combine.results)}{start} "
                     f"then {many(node.finish)} at {at}"
                 )
             if isinstance(node, graph.StoringMatmul):
-                at, of = many([Index(k) for k in node.order]), ("left", "right")[node.side]
+                at, of = many([ex.Index(k) for k in node.order]), ("left", "right")[node.side]
                 start = "" if node.init is None else f" from {many(node.init)}"
                 folded = (
                     f" storing the {of} operand {many([node.kept])} at {at} folding "
                     f"{many(node.elements)} by {many(node.combine.results)}{start} "
-                    f"then {many(node.finish)} at {many([Index(k) for k in node.places])}"
+                    f"then {many(node.finish)} at {many([ex.Index(k) for k in node.places])}"
                 )
             return f"{head} {show(node.left)} @ {show(node.right)}{_epilogue(node)}{folded}"
         case graph.ArrayLoop():
