@@ -426,18 +426,29 @@ class IndexOutOfBounds(TreadleError, IndexError):
     """
 
 
+#: The array that operations such as permute write to, in `out_of_range`.
+WRITTEN = "the array that is written"
+
+
 def out_of_range(
     operation: str, array: str, axis: int, index: int, extent: int, where: Location | None
 ) -> IndexOutOfBounds:
-    """The error of checked mode, the same on every backend."""
-    if extent:
+    """The error of checked mode, the same on every backend; `array`: `WRITTEN` where an element
+    would have been written."""
+    if not extent:
+        hint = "The axis is empty."
+    elif array == WRITTEN:
+        hint = (
+            f"Indices run from 0 to {extent - 1}.  What is to be left out has none: "
+            "td.where(p, i, td.ignore) in the index function of td.permute, or elements chosen "
+            "before, a[p]."
+        )
+    else:
         hint = (
             f"Indices run from 0 to {extent - 1}; inside kernels they never count from the end.  "
             "td.cond(p, a[i], b) reads only where p holds; td.where(p, a[i], b) reads everywhere, "
             "and so does p & (a[i] > 0) outside of a predicate of td.cond or td.while_loop."
         )
-    else:
-        hint = "The axis is empty."
     return IndexOutOfBounds(
         f"{operation}: index {index} is out of range for axis {axis} of {array}, which has "
         f"extent {extent}.",

@@ -32,6 +32,17 @@ def operation_wrapper(call: F) -> F:
     return call
 
 
+def written(operation: str, text: str) -> str:
+    """The public operation that an expression calls, if it is another one than `operation`, which
+    it is made of: `std` for the `sum` in td.std(x); else ""."""
+    callee = _CALLEE.match(text)
+    name = callee[1] if callee else ""
+    if not name or operation.partition(" ")[0] == name:
+        return ""
+    full = (f"{package}.{name}" if package else name for package in ("", *_PACKAGES))
+    return name if any(getattr(_of_package(f), "is_operation", False) for f in full) else ""
+
+
 def named(
     message: str, is_users: Callable[[FrameType], bool], text: Callable[[FrameType], str]
 ) -> str:

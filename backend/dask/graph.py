@@ -20,6 +20,7 @@ import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 
 from treadle.dsl.graph import Leaf
+from treadle.dsl.graphs.names import word_of
 
 from ..blocks.buffers import Piece
 from ..blocks.domain import Chunks, edges
@@ -155,9 +156,9 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     needed += [t for t in tables if t is not None]
     text = blocks.program.text = blocks.program.text or packed(blocks.program)
     token = _token(text, blocks, needed)
-    label = blocks.node.label
+    word = word_of(blocks.node) or blocks.node.label.called
     # (Dashboards show the words between hyphens up to the first that is not of letters.)
-    layer = f"{name}-{re.sub(r'[^A-Za-z0-9]+', '-', label.called)}-{token}"
+    layer = f"{name}-{re.sub(r'[^A-Za-z0-9]+', '-', word)}-{token}"
     program = f"{layer}-program"
     graph: dict[Any, Any] = {program: text}
     several = len(blocks.results) > 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from treadle.dsl import graph
 from treadle.dsl.analysis.regions import regions
-from treadle.dsl.errors import out_of_range
+from treadle.dsl.errors import WRITTEN, out_of_range
 from treadle.dsl.expr import Expr, Extent, Index, Param, constant, substitute
 from treadle.dsl.graphs.relations import checks_before, verify_checks
 from treadle.dsl.libraries.base import parts_of
@@ -304,9 +304,7 @@ class Evaluator:
         for axis, (i, n) in enumerate(zip(target, extents, strict=True)):
             bad = (i < 0) | (i >= n)
             if self.check and bad.any():
-                raise out_of_range(
-                    str(node.label), "its defaults", axis, int(i[bad][0]), n, node.where
-                )
+                raise out_of_range(str(node.label), WRITTEN, axis, int(i[bad][0]), n, node.where)
             inside &= ~bad
         at = np.zeros(int(inside.sum()), np.int64)
         for i, n in zip(target, extents, strict=True):

@@ -17,6 +17,7 @@ from ..analysis.regions import regions
 from ..errors import Location
 from ..expr import Apply, Const, Expr, Extent, Index, Param, Read, Var, walk
 from ..graph import ArrayLoop, Barrier, Branch, Input, Leaf, Node, topological
+from ..naming import written
 from ..process.locks import cached
 
 
@@ -37,6 +38,14 @@ def address(number: int) -> str:
 def location(where: Location | None) -> str:
     """`file.py:12`, or an empty string if the location is unknown."""
     return where.short() if where is not None else ""
+
+
+def word_of(node: Node) -> str:
+    """The operation that the user's line calls, if an operation without a name is made for it:
+    `std` of the `sum` in td.std(x); else ""."""
+    if node.where is None or node.label.name:
+        return ""
+    return written(node.label.operation, node.where.text())
 
 
 def in_order(roots: Sequence[Leaf]) -> Iterator[tuple[int, Node, str]]:

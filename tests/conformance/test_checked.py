@@ -179,3 +179,19 @@ def test_numbers_as_indices_are_always_checked(backend):
                     want = np.take(array, right, axis)
                     assert_same(to_host(td.run(read(array, right), backend=backend)), want)
                     assert_same(to_host(compiled(array, right)), want)
+
+
+def test_what_is_written_outside_is_told_the_same_everywhere(backend):
+    far = td.use(np.array([5])) * 1
+    for write in (
+        lambda: td.permute(plus, np.zeros(3), lambda i: i + 5, np.ones(1)),
+        lambda: td.use(np.zeros(3)).at[far].add(1.0),
+        lambda: td.scatter(np.zeros(3), far, np.ones(1)),
+        lambda: td.bincount(far, length=3),
+    ):
+        with pytest.raises(td.IndexOutOfBounds, match="axis 0 of the array that is written") as e:
+            td.run(write(), backend=backend, check=True)
+        assert "td.ignore" in e.value.hint and "reads" not in e.value.hint
+    with pytest.raises(td.IndexOutOfBounds, match="of the array used at") as e:
+        td.run(td.use(np.zeros(3))[far], backend=backend, check=True)
+    assert "reads only where p holds" in e.value.hint

@@ -445,7 +445,7 @@ def test_dicts_as_states(run):
 def test_other_keys_than_the_state_has():
     with pytest.raises(td.TracingError, match="a dict of 'x', 'y', but returned a dict of 'x'"):
         td.iterate(2, lambda s: {"x": s["x"]}, {"x": np.ones(2), "y": 1.0})
-    with pytest.raises(td.TracingError, match="a dict of 'x', but returned no dict"):
+    with pytest.raises(td.TracingError, match="a dict of 'x', but returned an Array"):
         td.iterate(2, lambda s: s["x"], {"x": np.ones(2)})
     with pytest.raises(td.TracingError, match=r"state, \(a, \[b\]\), but returned \(a, \[b, c\]\)"):
         td.iterate(2, lambda s: (s[0], [s[0], 1.0]), (np.ones(2), [1.0]))

@@ -18,7 +18,15 @@ from treadle.dsl import graph
 from treadle.dsl.analysis.combines import called, ways
 from treadle.dsl.analysis.updates import overwritable
 from treadle.dsl.expr import Apply, Expr
-from treadle.dsl.graphs.names import Names, address, in_order, is_kernel, location, operations
+from treadle.dsl.graphs.names import (
+    Names,
+    address,
+    in_order,
+    is_kernel,
+    location,
+    operations,
+    word_of,
+)
 from treadle.dsl.libraries.checkpoints import recomputed
 from treadle.dsl.operations.indexing.index_space import reshaped
 from treadle.dsl.passes import cost
@@ -146,6 +154,8 @@ def title(node: graph.Node, names: Names) -> str:
     text = str(node.label)
     if number is not None and not node.label.name:
         text += f" {address(number)}"
+    if word := word_of(node):
+        text += f" of {word}"
     where = location(node.where)
     return f"{text} at {where}" if where else text
 

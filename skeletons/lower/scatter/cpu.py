@@ -30,6 +30,7 @@ from typing import NamedTuple
 from treadle.dsl import expr as ex, simplify
 from treadle.dsl.analysis.combines import identities, independent_parts, is_commutative
 from treadle.dsl.analysis.updates import is_one_to_one, parted
+from treadle.dsl.errors import WRITTEN
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Combine, Permute, Shape, known
 from treadle.dsl.passes.recognise import counts_in_bytes, is_count
@@ -242,7 +243,7 @@ class _Permute:
             ok: Expr = ex.TRUE
             if self.builder.context.check:
                 target = tuple(into.let(i, "at") for i in target)
-                ok = self.builder.check_index("defaults", target, self.target_shape, into)
+                ok = self.builder.check_index(WRITTEN, target, self.target_shape, into)
             with into.when(ok):
                 found(into, at.linear(target, self.builder.shape(self.target_shape)))
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from treadle.dsl.analysis.updates import parted
+from treadle.dsl.errors import WRITTEN
 from treadle.dsl.expr import TRUE, Const, Expr, Index, Read, Var, constant, rewrite, walk
 from treadle.dsl.graph import Leaf, Permute
 from treadle.dsl.operations.indexing.row_major import linear
@@ -147,7 +148,7 @@ class Sources:
             ok: Expr = TRUE
             if check:
                 target = tuple(inner.let(i, "at") for i in target)
-                ok = builder.check_index("defaults", target, self.target_shape, inner)
+                ok = builder.check_index(WRITTEN, target, self.target_shape, inner)
             return ok, at.linear(target, builder.shape(self.target_shape))
 
         valid = into.value(self.valid)

@@ -285,6 +285,11 @@ def test_layers_have_the_names_of_operations() -> None:
     mean = td.jit(lambda a: td.mean(a, axis=0))(da.from_array(matrix((3000, 8)), chunks=(500, 8)))
     layers = {dask.utils.key_split(name) for name in mean.dask.layers}
     assert not any("leaves" in name for name in layers) and "lambda-mean" in layers
+    spread = td.jit(lambda a: td.std(a, axis=0))(da.ones((40, 30), chunks=(10, 30)))
+    assert {
+        name for name in map(dask.utils.key_split, spread.dask.layers) if "sum" in name
+    } == set()
+    assert "lambda-std" in set(map(dask.utils.key_split, spread.dask.layers))
     again = td.jit(smooth)(da.from_array(matrix((20, 30)), chunks=10))
     assert got.name == again.name  # equal work has equal keys
 

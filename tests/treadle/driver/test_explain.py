@@ -283,6 +283,18 @@ def test_kernels_with_schedules_of_their_own_say_that_they_are_not_fused():
     assert "1 kernel launched" in one and "Not fused" not in one
 
 
+def test_kernels_have_the_word_that_the_user_wrote():
+    def titles(f):
+        found = re.findall(r"Kernel \d+: (.*) at", lower(f, np.ones((9, 9))).explain())
+        return [re.sub(r" #\d+", "", title) for title in found]
+
+    assert titles(lambda a: td.std(a, axis=1))[-1] == "sum of std"
+    assert all(title.endswith(" of median") for title in titles(lambda a: np.median(a)))
+    assert titles(lambda a: a.mean(axis=0)) == ["mean"]
+    assert titles(lambda a: td.std(a, name="spread"))[-1] == "sum 'spread'"
+    assert titles(lambda a: abs(td.linalg.norm(a)))[-1].endswith(" of norm")
+
+
 def test_defaults_are_updated_in_place():
     def counted(a):
         return td.permute(

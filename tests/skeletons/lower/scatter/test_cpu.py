@@ -9,6 +9,7 @@ import pytest
 
 import treadle as td
 from tests.skeletons.ir.interpret import Reported, execute, run_array
+from treadle.dsl.errors import WRITTEN
 from treadle.dsl.passes import recognise
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir import kernel as ir
@@ -84,7 +85,7 @@ def test_targets_are_checked():
     with pytest.raises(Reported) as caught:
         run_array(made, check=True)
     found = sorted((site.array, index, extent) for site, index, extent in caught.value.args[0])
-    assert found == [("defaults", -1, 3), ("defaults", 3, 3)]
+    assert found == [(WRITTEN, -1, 3), (WRITTEN, 3, 3)]
 
 
 def test_histograms():

@@ -11,6 +11,7 @@ import pytest
 import treadle as td
 from tests.skeletons.ir.interpret import Reported
 from tests.skeletons.ir.simt import run
+from treadle.dsl.errors import WRITTEN
 from treadle.dsl.passes import run_passes
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.target import CUDA
@@ -223,7 +224,7 @@ def test_targets_are_checked() -> None:
     with pytest.raises(Reported) as caught:
         run_array(made, check=True)
     found = sorted((site.array, index, extent) for site, index, extent in caught.value.args[0])
-    assert found == [("defaults", -1, 3), ("defaults", 3, 3)]
+    assert found == [(WRITTEN, -1, 3), (WRITTEN, 3, 3)]
 
 
 def test_rank_two_targets_and_rank_zero_sources() -> None:

@@ -9,6 +9,7 @@ import treadle as td
 from tests.skeletons.ir.interpret import Reported
 from tests.skeletons.ir.simt import run_array
 from tests.skeletons.lower.gpu_cases import TYPES, agrees, data, same
+from treadle.dsl.errors import WRITTEN
 
 pytestmark = pytest.mark.sample(1)
 
@@ -62,7 +63,7 @@ def test_targets_are_checked():
     with pytest.raises(Reported) as caught:
         run_array(made, check=True)
     found = sorted((site.array, index, extent) for site, index, extent in caught.value.args[0])
-    assert found == [("defaults", -1, 3), ("defaults", 3, 3)]
+    assert found == [(WRITTEN, -1, 3), (WRITTEN, 3, 3)]
 
 
 @pytest.mark.parametrize("bins", [1, 7, 256, 5000])
