@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime.memory import POOL
+
 #: Along an axis, one piece of a buffer: the indices in the buffer, then those in the chunk, which
 #: may be counted from its end.
 Piece = tuple[int, int, int, int]
@@ -55,7 +57,7 @@ def assembled(cut: Cut, pieces: Sequence[Any], dtype: Any) -> Any:
         return np.concatenate([array for arrays in pieces[0] for array in arrays])
     if len(pieces) == 1:
         return np.asarray(pieces[0][tuple(_within(p) for (p,) in cut)], order="C")
-    made = np.empty(tuple(along[-1][1] if along else 0 for along in cut), dtype)
+    made = POOL.allocate(tuple(along[-1][1] if along else 0 for along in cut), np.dtype(dtype))
     for at, piece in zip(product(*cut), pieces, strict=True):
         target = tuple(slice(p[0], p[1]) for p in at)
         made[target] = piece[tuple(map(_within, at))]
@@ -68,8 +70,11 @@ def _within(piece: Piece) -> slice:
 
 
 def kept(block: Block, found: Sequence[Any]) -> list[Any]:
-    """The parts of a program's results that a block keeps."""
-    return [
-        array if part is None else np.array(array[part], order="C")
-        for array, part in zip(found, block.kept, strict=True)
-    ]
+    """The parts of a program's results that a block keeps: views of these if they are dense and at
+    least seven eighths of them."""
+    made = []
+    for array, part in zip(found, block.kept, strict=True):
+        own = array if part is None else array[part]
+        dense = own.flags.c_contiguous and 8 * own.nbytes >= 7 * array.nbytes
+        made.append(own if dense else np.array(own, order="C"))
+    return made
