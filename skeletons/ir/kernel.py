@@ -159,7 +159,9 @@ class If(Statement):
 
 @dataclass(frozen=True, eq=False)
 class For(Statement):
-    """`for var in range(start, stop, step)`; the kinds are described above."""
+    """`for var in range(start, stop, step)`; the kinds are described above.
+
+    `rare`: few of a program's iterations are here, so a vector loop is made of less code."""
 
     var: Var
     start: Expr
@@ -167,6 +169,7 @@ class For(Statement):
     body: Body
     kind: str = "serial"
     step: int = 1
+    rare: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -636,7 +639,7 @@ def show(kernel: Kernel) -> str:
             case For():
                 step = f" step {s.step}" if s.step != 1 else ""
                 out.append(f"{pad}for {name(s.var)} in {text(s.start)} .. {text(s.stop)}{step} "
-                           f"{s.kind}:")  # fmt: skip
+                           f"{'rare ' if s.rare else ''}{s.kind}:")  # fmt: skip
                 block(s.body, depth + 1, out)
             case While():
                 out.append(f"{pad}while:")

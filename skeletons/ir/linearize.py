@@ -126,12 +126,12 @@ class Linearizer:
 
     @contextmanager
     def loop(self, name: str | ex.Var, start: Expr | int, stop: Expr | int, kind: str = "serial",
-             step: int = 1) -> Iterator[ex.Var]:  # fmt: skip
+             step: int = 1, rare: bool = False) -> Iterator[ex.Var]:  # fmt: skip
         """`for name in start .. stop`; yields the variable, the body is what is emitted inside."""
         var = ex.Var(name, int64) if isinstance(name, str) else name
         with self.body() as inside:
             yield var
-        self.append(ir.For(var, integer(start), integer(stop), tuple(inside), kind, step))
+        self.append(ir.For(var, integer(start), integer(stop), tuple(inside), kind, step, rare))
 
     @contextmanager
     def when(self, condition: Expr) -> Iterator[None]:

@@ -539,7 +539,7 @@ class _Pass:
         self.loops += 1
         body = self.body(s.body)
         if isinstance(s, ir.For):
-            made: ir.Statement = ir.For(var, start, stop, body, s.kind, s.step)
+            made: ir.Statement = ir.For(var, start, stop, body, s.kind, s.step, s.rare)
         else:
             self.wanted_wide.update(v for v in s.accumulators if v in self.new)
             made = ir.Reduce(var, start, stop, body, self._others(s.values), s.accumulators,

@@ -47,7 +47,10 @@ class VectorLoop:
         self.form = vector_form(s, em.target)
         # What is emitted for single lanes, too, is emitted once.
         again = any(f.least for f in self.form.loops)
-        self.once = again or nodes(s.body) * len(copies) > limit
+        rare = s.rare and em.target.vector_bytes in _WRITE_ONCE
+        if rare:  # like a tail
+            self.lanes = self.fewer
+        self.once = again or rare or nodes(s.body) * len(copies) > limit
 
     def emit(self) -> None:
         em, lanes = self.em, self.lanes

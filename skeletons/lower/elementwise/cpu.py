@@ -315,9 +315,9 @@ class _Rows:
         compute(into, self.outs, indices, self.extents, roots)
 
     def _row(self, into: Linearizer, tile: Tile, row: Expr | None, cols: tuple[Expr, Expr],
-             roots: Sequence[Expr], kind: str = "vector") -> None:  # fmt: skip
+             roots: Sequence[Expr], kind: str = "vector", rare: bool = False) -> None:  # fmt: skip
         def part(cols: tuple[Expr, Expr], roots: Sequence[Expr], single: bool) -> None:
-            with into.loop("j", *cols, "serial" if single else kind) as j:
+            with into.loop("j", *cols, "serial" if single else kind, rare=rare) as j:
                 self._element(into, tile, row, j, roots)
 
         if kind == "vector" and roots is self.inside:
@@ -393,11 +393,12 @@ class _Rows:
         else:
             with into.loop("i", top, bottom) as i:
                 self._row(into, tile, i, (left, right), self.inside)
+        rare = rank == 2 and self.unroll == 1  # the first and the last rows of all
         into.append(Comment("rows at the border (and those left over)"))
         with into.loop("part", 0, 2) as part:
             upper = at.equal(part, 0)
             with into.loop("i", at.select(upper, r0, below), at.select(upper, top, r1)) as i:
-                self._row(into, tile, i, (left, right), self.between)
+                self._row(into, tile, i, (left, right), self.between, rare=rare)
                 if self.over is not None:
                     self._sides(into, tile, i, left, right)
         if self.over is None:

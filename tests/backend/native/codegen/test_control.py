@@ -169,6 +169,35 @@ def test_while_with_work_before_its_test(kind: str) -> None:
     assert out.tolist() == [collatz(int(v)) for v in source]
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("t", [float32, float64], ids=str)
+def test_a_loop_with_few_iterations_is_emitted_once(t: Any, target: Any) -> None:
+    """If masks are free; the elements are the same, and none beyond them."""
+
+    def made(rare: bool) -> Any:
+        x, o = buffer("x", t), buffer("o", t, "output")
+        value = add(mul(Load(x, i), lit(1.3, t)), lit(0.7, t))
+        return kernel(
+            "rare", [x, o], (For(i, k(1), N, (Store(o, i, value),), "vector", rare=rare),)
+        )
+
+    source = np.random.default_rng(1).random(80).astype(t.numpy)
+    for n in range(80):
+        found = []
+        for rare in (True, False):
+            out = np.zeros_like(source)
+            compiled = run(made(rare), [source, out], [n], target=target)
+            assert not out[n:].any() and not out[0]
+            found.append(out)
+        assert found[0].tobytes() == found[1].tobytes()
+    text = llvm_ir(run(made(True), [source, out], [n], target=target))
+    free = compiled.target.vector_bytes == 64
+    assert ("\nvector" in text, "\ntail" in text) == (True, not free)
+    assert (
+        "x float> @llvm.masked.load" in text or "x double> @llvm.masked.load" in text
+    ) or not free
+
+
 @pytest.mark.parametrize("inner", ["serial", "vector"])
 def test_unrolled_copies_share_their_loads(inner: str) -> None:
     """A 3×3 box over four rows at once reads each of six rows three times, not twelve rows."""
