@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from treadle.dsl import expr as ex
 from treadle.dsl.analysis.polynomial import polynomial
-from treadle.dsl.expr import Expr
+from treadle.dsl.expr import Expr, While
 from treadle.dsl.graph import Leaf, Sequential
 from treadle.dsl.passes.one_loop import where_both
 from treadle.dsl.passes.waiting import last_comes_last
@@ -32,7 +32,7 @@ from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.types import bool_, int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Assign, Let, Load, Lowered, Store, While
+from ...ir.kernel import Assign, Let, Load, Lowered, Store, While as WhileStatement
 from ...ir.linearize import Linearizer, zero
 from .. import tiling, transform
 from ..build import Builder, LoweringContext
@@ -47,6 +47,9 @@ def lower_sequential(node: Sequential, context: LoweringContext) -> Lowered:
 
 #: A loop has a copy of what it does for at most as many values of a number.
 _MOST_PHASES = 16
+
+#: Iterations of at most so many expressions are computed so many at a time.
+_SHORT, _COPIES = 24, 4
 
 
 class _Part(NamedTuple):
@@ -98,6 +101,7 @@ class _Sequential:
         parts = self._in_order()
         self.phases = self._phases(parts)
         self.parts = [] if self.phases else self._arranged(parts)
+        self.beyond = None if self.phases else self._beyond_border(parts)
 
     def lower(self) -> Lowered:
         builder, into, task = self.builder, self.builder.emitter(), ex.Var("task", int64)
@@ -124,19 +128,60 @@ class _Sequential:
 
     def _row(self, into: Linearizer, row: Sequence[Expr], tile: Tile,
              carried: Sequence[ex.Var | None]) -> None:  # fmt: skip
-        domain = self.node.domain
-        with into.loop("j", *tile.cols) as j:
-            counters = (*row, j)
-            for k, n in zip(counters, domain, strict=True):
-                self.builder.stays_below(k, n)
-            known: dict[Expr, Expr] = {
-                read: var
-                for read, var in zip(self.previous, carried, strict=True)
-                if read is not None and var is not None
-            }
-            known |= {ex.Index(axis): k for axis, k in enumerate(counters)}
-            with into.when_always(known):
-                self._parts(into, self.parts, carried, {})
+        start, stop = tile.cols
+        if self.beyond is not None:
+            border, beyond = self.beyond
+            if border:
+                self._columns(into, row, (start, at.minimum(border, stop)), self.parts, carried)
+                start = at.maximum(start, border)
+            count = at.maximum(at.subtract(stop, start), 0)
+            whole = into.let(at.subtract(count, at.remainder(count, _COPIES)), "whole")
+            start, first = at.add(start, whole), start
+            self._columns(into, row, (first, start), beyond, carried, _COPIES)
+        self._columns(into, row, (start, stop), self.parts, carried)
+
+    def _columns(self, into: Linearizer, row: Sequence[Expr], columns: tuple[Expr, Expr],
+                 parts: Sequence[_Part], carried: Sequence[ex.Var | None], copies: int = 1
+                 ) -> None:  # fmt: skip
+        """Some iterations of a row."""
+        with into.loop("j", *columns, step=copies) as j:
+            for counter, n in zip((*row, j), self.node.domain, strict=True):
+                self.builder.stays_below(counter, n)
+            for copy in range(copies):
+                known: dict[Expr, Expr] = {
+                    read: var
+                    for read, var in zip(self.previous, carried, strict=True)
+                    if read is not None and var is not None
+                }
+                known |= {ex.Index(axis): k for axis, k in enumerate((*row, at.add(j, copy)))}
+                with into.when_always(known):
+                    self._parts(into, parts, carried, {})
+
+    def _beyond_border(self, parts: Sequence[_Part]) -> tuple[int, list[_Part]] | None:
+        """From which column on tests of the column, `j - 7 >= 0`, hold, and the parts there, if an
+        iteration takes so little time that the loop around it is a part of it.
+
+        Not if it chooses something: LLVM may make branches of choices in longer loops.
+        """
+        column = ex.Index(len(self.node.domain) - 1)
+        tests: dict[Expr, int] = {}
+        for e in (every := ex.walk([e for part in parts for e in (*part.tests, *part.used)])):
+            if isinstance(e, ex.Cond | ex.Loop | While | ex.Foreign):
+                return None
+            if isinstance(e, ex.Apply) and e.op.name in ("select", "minimum", "maximum"):
+                return None
+            if (
+                isinstance(e, ex.Apply)
+                and e.op.name == "greater_equal"
+                and e.args[1] is ex.constant(0)
+            ):
+                offset = e.args[0].args[-1] if e.args[0].args else None
+                if isinstance(offset, ex.Const) and e.args[0] is at.add(column, int(offset.value)):
+                    tests[e] = -int(offset.value)
+        if len(every) > _SHORT:
+            return None
+        beyond = self._where(parts, -1, dict.fromkeys(tests, ex.TRUE))
+        return max((0, *tests.values())), self._arranged(beyond)
 
     def _in_phases(self, into: Linearizer, tile: Tile) -> None:
         """The row as loops within a loop, one for each phase, as long as there is a phase."""
@@ -157,14 +202,14 @@ class _Sequential:
                             stays = at.both(into.value(phase.stays), before_end)
                             with into.body() as inner:
                                 iteration(phase.inner)
-                        into.append(While(tuple(before), stays, tuple(inner)))
+                        into.append(WhileStatement(tuple(before), stays, tuple(inner)))
                         # Not where it stays no longer: what follows would wait for what that reads.
                         with into.when(before_end):
                             iteration(phase.parts)
                     else:
                         iteration(phase.parts)
-                into.append(While((), at.both(test, before_end), tuple(body)))
-        into.append(While((), at.both(before_end, at.either(*tests)), tuple(bodies)))
+                into.append(WhileStatement((), at.both(test, before_end), tuple(body)))
+        into.append(WhileStatement((), at.both(before_end, at.either(*tests)), tuple(bodies)))
 
     def _in_order(self) -> list[_Part]:
         """The parts of an iteration."""

@@ -11,6 +11,8 @@ import treadle as td
 from treadle.dsl.graph import Node, Recurrence, Sequential, topological
 from treadle.dsl.passes import run_passes
 from treadle.dsl.process.configuration import Settings
+from treadle.dsl.target import NATIVE
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 rng = np.random.default_rng(23)
 
@@ -41,7 +43,7 @@ def expected(letters: Any) -> Any:
     return np.bincount(16 * a[:n] + 4 * a[1 : n + 1] + a[2:], minlength=64)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 4095, 4096, 4097, 10_000])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 6, 7, 4095, 4096, 4097, 10_000])
 def test_words_are_counted(n: int) -> None:
     letters = rng.integers(0, 4, n).astype(np.uint8)
     assert np.array_equal(td.jit(words, backend="native")(letters), expected(letters))
@@ -53,6 +55,15 @@ def test_codes_are_not_stored() -> None:
     assert [type(n) for n in kernels(words, letters, backend="cuda")] == [Recurrence]
     program = td.jit(words, backend="native").lower(letters)
     assert "a part of the walk whose results it reads" in program.explain()
+
+
+def test_beyond_the_first_columns_nothing_is_tested() -> None:
+    letters = rng.integers(0, 4, 100).astype(np.uint8)
+    (node,) = kernels(words, letters)
+    text = str(lower(node, LoweringContext(target=NATIVE)).kernels[0])
+    loops = text.split("for j")[1:]
+    assert [part.count(" + -2) >= 0") for part in loops] == [1, 0, 1], text
+    assert [part.count("out1[value") for part in loops] == [2, 8, 2], text  # four at a time
 
 
 def test_several_states_and_several_results() -> None:
