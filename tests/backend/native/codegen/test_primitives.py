@@ -371,16 +371,3 @@ def test_empty() -> None:
     out = np.full(4, 9, np.float32)
     run(program, [out, out], [0])
     assert (out == 9).all() and k(0).value == 0
-
-
-@pytest.mark.parametrize("t", [float32, float64], ids=str)
-@pytest.mark.parametrize("name", ["minimum", "maximum"])
-def test_extremes_tell_zeros_apart_alike(name: str, t: ScalarType) -> None:
-    """In vectors of any length and serially: −0 is less than 0, whichever comes first."""
-    a, b = _arguments(2, t)
-    zeros = (a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b))
-    assert zeros.any()
-    for which in range(3):
-        found = _natives(t, 2, which)[name]
-        assert np.all(np.isnan(found) == (np.isnan(a) | np.isnan(b)))
-        assert np.all(np.signbit(found[zeros]) == (name == "minimum"))
