@@ -215,3 +215,183 @@ def kalman_filter(small: int) -> Cliff:
         return xs
 
     return Cliff({"": natural}, {"numba": peer}, *data)
+
+
+@cliff
+def heap_sort(small: int) -> Cliff:
+    """Numbers in order, by a heap in their array."""
+    x = floats(20_000 // small)
+
+    def natural(x: Any) -> Any:
+        n = x.shape[0]
+
+        def greater(h: Any, i: Any, n: Any) -> Any:
+            left, right = td.minimum(2 * i + 1, n - 1), td.minimum(2 * i + 2, n - 1)
+            return td.where(h[right] > h[left], right, left)
+
+        def down(h: Any, i: Any, n: Any) -> Any:
+            def exchange(s: Any) -> Any:
+                h, i = s
+                j = greater(h, i, n)
+                return h.at[i].set(h[j]).at[j].set(h[i]), j
+
+            def goes_on(s: Any) -> Any:
+                h, i = s
+                return (2 * i + 1 < n) & (h[greater(h, i, n)] > h[i])
+
+            return td.while_loop(goes_on, exchange, (h, i))[0]
+
+        def take(k: Any, h: Any) -> Any:
+            last = n - 1 - k
+            return down(h.at[0].set(h[last]).at[last].set(h[0]), 0, last)
+
+        heap = td.loop(n // 2, lambda k, h: down(h, n // 2 - 1 - k, n), x)
+        return td.loop(n - 1, take, heap)
+
+    @compiled
+    def down(h: Any, i: Any, n: Any) -> None:
+        while 2 * i + 1 < n:
+            j = 2 * i + 1
+            if j + 1 < n and h[j + 1] > h[j]:
+                j += 1
+            if h[j] <= h[i]:
+                break
+            h[i], h[j] = h[j], h[i]
+            i = j
+
+    @compiled
+    def peer(x: Any) -> Any:
+        h, n = x.copy(), x.size
+        for i in range(n // 2 - 1, -1, -1):
+            down(h, i, n)
+        for last in range(n - 1, 0, -1):
+            h[0], h[last] = h[last], h[0]
+            down(h, 0, last)
+        return h
+
+    return Cliff({"": natural}, {"numba": peer}, x)
+
+
+@cliff
+def union_find(small: int) -> Cliff:
+    """The number of components of a graph, by trees whose paths are halved."""
+    n, (a, b) = (
+        200_000 // small,
+        np.random.default_rng(0).integers(0, 200_000 // small, (2, 300_000 // small)),
+    )
+
+    def natural(a: Any, b: Any) -> Any:
+        def root(parent: Any, x: Any) -> Any:
+            def halve(s: Any) -> Any:
+                parent, x = s
+                above = parent[parent[x]]
+                return parent.at[x].set(above), above
+
+            return td.while_loop(lambda s: s[0][s[1]] != s[1], halve, (parent, x))
+
+        def join(k: Any, s: Any) -> Any:
+            parent, count = s
+            parent, x = root(parent, a[k])
+            parent, y = root(parent, b[k])
+            return parent.at[td.maximum(x, y)].set(td.minimum(x, y)), count - (x != y)
+
+        return td.loop(a.shape[0], join, (td.arange(n), n))[1]
+
+    @compiled
+    def peer(a: Any, b: Any) -> Any:
+        parent, count = np.arange(n), n
+        for k in range(a.size):
+            x, y = a[k], b[k]
+            while parent[x] != x:
+                parent[x] = parent[parent[x]]
+                x = parent[x]
+            while parent[y] != y:
+                parent[y] = parent[parent[y]]
+                y = parent[y]
+            count -= x != y
+            parent[max(x, y)] = min(x, y)
+        return count
+
+    return Cliff({"": natural}, {"numba": peer}, a, b)
+
+
+@cliff
+def queens(small: int) -> Cliff:
+    """The ways to place queens on a board, by a stack of rows; the peer is recursive."""
+    n = 11 if small == 1 else 6
+
+    def natural(n: Any) -> Any:
+        full = (1 << n) - 1
+
+        def step(s: Any) -> Any:
+            columns, left, right, free, k, count = s
+            f = free[k]
+            bit = f & -f
+            c, i, rest = columns[k] | bit, k + 1, free.at[k].set(f & (f - 1))
+            a, b = ((left[k] | bit) << 1) & full, (right[k] | bit) >> 1
+            down = columns.at[i].set(c), left.at[i].set(a), right.at[i].set(b)
+            placed = td.cond(
+                c == full,
+                (columns, left, right, rest, k, count + 1),
+                (*down, rest.at[i].set(full & ~(c | a | b)), i, count),
+            )
+            return td.cond(f == 0, (columns, left, right, free, k - 1, count), placed)
+
+        zeros = td.zeros(n + 1, td.int64)
+        start = zeros, zeros, zeros, zeros.at[0].set(full), 0, 0
+        return td.while_loop(lambda s: s[4] >= 0, step, start)[5]
+
+    @compiled
+    def place(full: Any, columns: Any, left: Any, right: Any) -> Any:
+        if columns == full:
+            return 1
+        free, count = full & ~(columns | left | right), 0
+        while free:
+            bit = free & -free
+            free &= free - 1
+            count += place(full, columns | bit, ((left | bit) << 1) & full, (right | bit) >> 1)
+        return count
+
+    @compiled
+    def peer(n: Any) -> Any:
+        return place((1 << n) - 1, 0, 0, 0)
+
+    return Cliff({"": natural}, {"numba": peer}, n)
+
+
+@cliff
+def viterbi(small: int) -> Cliff:
+    """The likeliest states of a hidden Markov model of 48 states."""
+    random, states, steps = np.random.default_rng(3), 48, 1000 // small
+    move = np.log(random.dirichlet(np.ones(states), states))
+    show = np.log(random.dirichlet(np.ones(20), states))
+    seen = random.integers(0, 20, steps)
+
+    def natural(move: Any, show: Any, seen: Any) -> Any:
+        def step(p: Any, o: Any) -> Any:
+            to = p[:, None] + move
+            return td.max(to, axis=0) + show[:, o], td.argmax(to, axis=0)
+
+        p, back = td.scan(step, show[:, seen[0]], seen[1:])
+        first, path = td.scan(lambda s, row: (row[s], s), td.argmax(p), back, reverse=True)
+        return td.concatenate([first[None], path])
+
+    @compiled
+    def peer(move: Any, show: Any, seen: Any) -> Any:
+        p, new = show[:, seen[0]].copy(), np.empty(states)
+        back, path = np.empty((steps, states), np.int64), np.empty(steps, np.int64)
+        for k in range(1, steps):
+            for j in range(states):
+                new[j], back[k, j] = p[0] + move[0, j], 0
+            for i in range(1, states):
+                for j in range(states):
+                    if p[i] + move[i, j] > new[j]:
+                        new[j], back[k, j] = p[i] + move[i, j], i
+            for j in range(states):
+                p[j] = new[j] + show[j, seen[k]]
+        path[-1] = np.argmax(p)
+        for k in range(steps - 1, 0, -1):
+            path[k - 1] = back[k, path[k]]
+        return path
+
+    return Cliff({"": natural}, {"numba": peer}, move, show, seen)
