@@ -8,12 +8,14 @@ change are part of the state of the reversed loop, and are added to.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from ..analysis.combines import simple_combine, ways
 from ..errors import Location, TreadleError
-from ..expr import TRUE, Cond, Const, Expr, Proj, Read, constant
+from ..expr import TRUE, Cond, Const, Expr, Extent, Proj, Read, constant, walk
 from ..graph import (
     ArrayLoop,
     Branch,
@@ -24,8 +26,11 @@ from ..graph import (
     Label,
     Leaf,
     Library,
+    Matmul,
+    Node,
     Output,
     Permute,
+    Shape,
     ended,
     indices,
     is_identity_read,
@@ -248,6 +253,20 @@ def _guarded_sum(part: Expr) -> tuple[Expr, Fold | None]:
     return condition, node
 
 
+#: What is summed along constant extents up to this is computed again.
+_SHORT = 32
+
+
+def _summed(node: Node) -> Shape | None:
+    """The axes of what is summed for each element of a product or a fold, but short ones; None for
+    others."""
+    if not isinstance(node, Matmul | Fold):
+        return None
+    extents = (node.k,) if isinstance(node, Matmul) else node.inner
+    constant_ = math.prod(int(e.value) for e in extents if isinstance(e, Const))
+    return tuple(e for e in extents if constant_ > _SHORT or not isinstance(e, Const))
+
+
 class _Adjoint:
     """The adjoint of a loop's body: `new` are the next values of `states`.  These are the extents
     of the cotangents that change (those of the `extents`, numbers of states), `incoming`, the
@@ -295,9 +314,54 @@ class _Adjoint:
             self.new.append(Generate(total.shape, (e,), label=label, where=where).leaf())
         self.replaced = inner.replaced
         self.new = contracted(self.new, inner.replaced.values(), inner.nodes)
+        dear = self._dear(inner, loop) if r.memory is None else []
+        known = [state_like(leaf, "result", where).leaf() for leaf in dear]
+        if dear:
+            put = Substitution((), list(zip(dear, known, strict=True)))
+            self.new = put.leaves(self.new)
+            self.replaced = {a: put.leaves([b])[0] for a, b in self.replaced.items()}
         used = set(topological(self.new))
         #: The states that it reads.
         self.kept = [k for k, s in enumerate(loop.state) if s in used]
+        #: What the loop stores for it, and what stands for this here.
+        self.stored = [(loop.state[k].leaf(), loop.state[k].leaf()) for k in self.kept]
+        self.stored += zip(dear, known, strict=True)
+
+    def _dear(self, inner: Reverse, loop: ArrayLoop) -> list[Leaf]:
+        """What libraries compute in an iteration, no larger than a state, or what is summed there
+        of more than a state, and the adjoint needs: it is stored, not computed again."""
+        forward = list(topological(loop.body, inside=False))
+        changing, replaced = loop.varying(forward), {leaf.node for leaf in self.replaced}
+        resized = loop.changing()
+        shapes = [Counter(inner.unified(shape)) for k, s in enumerate(loop.state)
+                  if k not in resized for shape in (s.shape, loop.body[k].shape)]  # fmt: skip
+
+        def is_dear(n: Node) -> bool:
+            added = _summed(n)
+            if n not in changing or n in replaced or len(n.outputs) > 1:
+                return False
+            leaf = n.leaf()
+            own_extents = any(isinstance(e, Read | Extent) and e.node in changing
+                              for e in walk(leaf.shape))  # fmt: skip
+            axes = Counter(inner.unified(leaf.shape))
+            if added is None:
+                dear = isinstance(n, Library)
+            else:
+                whole = axes + Counter(inner.unified(added))
+                dear = bool(added) and not any(whole <= s for s in shapes)
+            small = leaf.type.is_inexact and not own_extents and any(axes <= s for s in shapes)
+            return dear and small
+
+        dear = {n for n in forward if is_dear(n)}
+        needed: set[Node] = set()
+        waiting = [leaf.node for leaf in self.new] if dear else []
+        while waiting:
+            node = waiting.pop()
+            if node not in needed:
+                needed.add(node)
+                if node not in dear:
+                    waiting += (leaf.node for leaf in (*node.inputs(), *node.inside()))
+        return [n.leaf() for n in forward if n in dear and n in needed]
 
     def _late(self, inner: Reverse, loop: ArrayLoop) -> list[_LateSum]:
         """Sums over all elements of arrays as large as an active state: the arrays are added in
@@ -403,12 +467,12 @@ def with_stored_states(error: TreadleError, roots: Sequence[Leaf]) -> TreadleErr
     return error
 
 
-def _checkpoint_storage(rows: Expr, loop: ArrayLoop, kept: Sequence[int]) -> list[Leaf]:
-    """Arrays for so many of these states."""
+def _checkpoint_storage(rows: Expr, loop: ArrayLoop, kept: Sequence[Leaf]) -> list[Leaf]:
+    """Arrays for so many of these states or results of an iteration."""
     return [
-        Generate((rows, *loop.state[k].shape), (Const(0, loop.state[k].type),),
-                 label=Label(STORED), where=loop.where).leaf()
-        for k in kept
+        Generate((rows, *leaf.shape), (Const(0, leaf.type),), label=Label(STORED), where=loop.where
+                 ).leaf()
+        for leaf in kept
     ]  # fmt: skip
 
 
@@ -428,16 +492,17 @@ def _taken(store: Leaf, position: Expr, label: Label, where: Location | None) ->
 
 
 def _storing(
-    node: ArrayLoop, loop: ArrayLoop, first: Sequence[Leaf], n: Expr, kept: Sequence[int]
+    node: ArrayLoop, loop: ArrayLoop, first: Sequence[Leaf], n: Expr, kept: Sequence[Leaf]
 ) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
-    """The loop from these states on, and these of its states before each iteration."""
+    """The loop from these states on, and these of its states before each iteration, or of what the
+    iteration computes."""
     where = node.where
     assert loop.index is not None
     empty = _checkpoint_storage(_not_negative(n), loop, kept)
     stores = [state_like(e, "stored", where) for e in empty]
     position = loop.index.leaf().at()
-    puts = (_put(s.leaf(), position, loop.state[k].leaf(), TRUE, node)
-            for s, k in zip(stores, kept, strict=True))  # fmt: skip
+    puts = (_put(s.leaf(), position, leaf, TRUE, node)
+            for s, leaf in zip(stores, kept, strict=True))  # fmt: skip
     storing = closed_loop(loop.with_(state=(*loop.state, *stores), init=(*first, *empty),
                                      body=(*loop.body, *puts)))  # fmt: skip
     many = len(loop.state)
@@ -455,8 +520,8 @@ def _reversed(
     row = minus(minus(n, constant(1)), step.leaf().at())
     here = apply_primitive("add", [begin, row])
     swap = {loop.index.leaf(): Generate((), (here,), label=label, where=where).leaf()}
-    for k, store in zip(back.kept, stored, strict=True):
-        swap[loop.state[k].leaf()] = _taken(store, row, label, where)
+    for (_, known), store in zip(back.stored, stored, strict=True):
+        swap[known] = _taken(store, row, label, where)
     states = states_like(back.states, "cotangent", where)
     swap.update((b.leaf(), s.leaf()) for b, s in zip(back.states, states, strict=True))
     made = ArrayLoop(tuple(states), tuple(starts), tuple(back.at(swap)), None, n, step,
@@ -467,8 +532,9 @@ def _reversed(
 def _stored(
     node: ArrayLoop, loop: ArrayLoop, n: Expr, back: _Adjoint, starts: Sequence[Leaf]
 ) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
-    """All states that are needed are stored: the loop's results, and the cotangents."""
-    results, stored = _storing(node, loop, loop.init, n, back.kept)
+    """All states that are needed are stored, and what is dear: the loop's results, and the
+    cotangents."""
+    results, stored = _storing(node, loop, loop.init, n, [leaf for leaf, _ in back.stored])
     starts = (*(results[j] for j in back.extents), *starts)
     found = _reversed(node, loop, n, constant(0), back, starts, stored)
     return results, found[len(back.extents) :]
@@ -571,7 +637,7 @@ def _checkpointed(
                          label=Label(name), where=where)  # fmt: skip
         return closed_loop(made).leaves
 
-    storage = _checkpoint_storage(slots, loop, kept)
+    storage = _checkpoint_storage(slots, loop, [loop.state[k].leaf() for k in kept])
     empty = [_put(e, constant(0), loop.init[k], TRUE, node)
              for e, k in zip(storage, kept, strict=True)]  # fmt: skip
     every = range(len(loop.state))
@@ -586,7 +652,8 @@ def _checkpointed(
     again = walked(minus(end, before), before, kept, [loop.init[k] for k in kept],
                    [s.leaf() for s in stores], taken=True)  # fmt: skip
     segment = part(kept, again[: len(kept)], begin, count)
-    _, stored = _storing(node, segment, segment.init, count, [kept.index(k) for k in back.kept])
+    _, stored = _storing(node, segment, segment.init, count,
+                         [segment.state[kept.index(k)].leaf() for k in back.kept])  # fmt: skip
     sums = states_like(back.states, "cotangent", where)
     found = _reversed(node, loop, count, begin, back, [s.leaf() for s in sums], stored)
     reversed_ = closed_loop(

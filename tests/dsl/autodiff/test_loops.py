@@ -12,6 +12,7 @@ import treadle as td
 from treadle.backend.runtime.memory import Pool
 from treadle.dsl.libraries.checkpoints import actions, recomputed, segment
 
+from ...conformance.helpers import cuda
 from .helpers import BACKENDS, assert_gradient
 
 rng = np.random.default_rng(5)
@@ -345,6 +346,71 @@ def test_gradients_with_few_states_in_memory(n, backend):
         for g, e, first in zip(gradients, expected[1], found[0][1], strict=True):
             np.testing.assert_allclose(g, e, rtol=1e-12)
             np.testing.assert_array_equal(g, first)
+
+
+def recurrent(w, x):
+    def layer(h, row):
+        h = td.tanh(h @ w + row)
+        return h / (1 + td.sqrt(td.sum(h * h, axis=1)))[:, None], td.sum(h)
+
+    last, sums = td.scan(layer, x[0], x)
+    return td.sum(last * last) + td.sum(sums * sums)
+
+
+def transformed(w, x):
+    def body(u):
+        f = td.fft.fft(u * w[0])
+        return td.abs(f * f) / td.max(td.abs(u))
+
+    def one(s):
+        return s[0] + 1, body(s[1])
+
+    return td.sum(td.while_loop(lambda s: s[0] < 4, one, (0, x[0, 0]))[1])
+
+
+def powers(w, x):
+    def step(v):
+        moved = w @ v
+        return moved / td.sqrt(td.sum(moved * moved))
+
+    return td.sum(td.iterate(6, step, x[0, 0]) * x[0, 1])
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("backend", [*BACKENDS, "emulated"])
+@pytest.mark.parametrize("f", [recurrent, transformed, powers])
+def test_products_and_transforms_in_a_loop_are_stored(f, backend):
+    """They are not computed again, unless memory is limited: the gradients are the same."""
+    w, x = rng.random((6, 6)) * 0.3, rng.random((5, 3, 6)) + 0.5
+    emulated = backend == "emulated"
+
+    def gradients(**options):
+        g = td.grad(f, (0, 1), **options)
+        with cuda(emulated):
+            return td.jit(g, backend="cuda" if emulated else backend)(w, x)
+
+    td.check_grad(lambda w: f(w, x), w)
+    for all_states, few in zip(gradients(), gradients(memory=2 * 18 * 8), strict=True):
+        np.testing.assert_array_equal(all_states, few)
+
+
+def test_what_is_computed_again_in_reverse():
+    """No product but the three of a derivative, unless it is one over a short axis."""
+    w, x = rng.random((6, 6)), rng.random((5, 3, 6))
+    text = str(td.jit(td.grad(recurrent, (0, 1)), backend="reference").lower(w, x))
+    assert text.count("= matmul") == 1 and text.count("= adjoint of matmul") == 2
+    assert text.count("stored 0.0") == 2  # the state and the product
+
+    text = str(td.jit(td.grad(powers, (0, 1)), backend="reference").lower(w, x))
+    assert (
+        text.count("stored 0.0") == 2
+    )  # the state and the product with it, not the sum of squares
+
+    def short(x):
+        return td.sum(td.iterate(5, lambda v: td.sin(v @ td.eye(3)), td.zeros((4, 3)) + x))
+
+    text = str(td.jit(td.grad(short), backend="reference").lower(np.ones((4, 3))))
+    assert text.count("= matmul") == 2 and text.count("stored 0.0") == 1
 
 
 @pytest.mark.parametrize("slots", [2, 5, 12])
