@@ -48,7 +48,7 @@ def _refusing(operator: str) -> Callable[..., NoReturn]:
     def refuse(self: NumberList, *_: object) -> NoReturn:
         instead = _LISTS.get(operator, f"{operator} is not defined for lists")
         raise TracingError(
-            f"an argument that is a list of numbers is no array: {instead}.", hint=_hint(self)
+            f"an argument that is a list of numbers is not an array: {instead}.", hint=_hint(self)
         )
 
     return refuse

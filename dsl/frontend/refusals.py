@@ -312,7 +312,7 @@ def returned(value: object, whose: str, wanted: str) -> TracingError:
         said = f"{whose} is asynchronous: its result exists only when it is awaited."
         hint = "Write def instead of async def."
     elif isinstance(value, str):
-        hint = f"Text among the arguments chooses a program, and is no part of it: return {wanted}."
+        hint = f"Strings are not data (as arguments they only select a program): return {wanted}."
     elif isinstance(value, type) or inspect.isroutine(value):
         hint = "Call it: its result has values."
     elif isinstance(value, tuple):

@@ -78,14 +78,14 @@ MISTAKES = [
     ("async def f(x):\n    return x\ntd.map(f, a)", TRACING, "given to map is asynchronous | "
      "def instead of async def", ""),
     ("async def f(x):\n    return x\nrun(f, a)", TRACING, "compiled function is asynchronous", ""),
-    ('td.map(lambda x: "done", a)', TRACING, "given to map returned a str. | not its text", ""),
-    ('run(lambda x: f"{x}", a)', TRACING, "the compiled function returned a str. | not its text",
+    ('td.map(lambda x: "done", a)', TRACING, "given to map returned a str. | Strings are", ""),
+    ('run(lambda x: f"{x}", a)', TRACING, "the compiled function returned a str. | Strings are",
      ""),
     ("def f(x):\n    i, j = np.ogrid[:x.shape[0], :3]\n    return x + i\nrun(f, a)",
      td.TreadleError, "td.indices((n, m), sparse=True)", ""),
     ("def f(x):\n    return x + np.mgrid[:x.shape[0]]\nrun(f, a)", td.TreadleError,
      "np.mgrid[:n, :m] is td.indices((n, m))", ""),
-    ("td.map(lambda x: {'x': x}, a)", TRACING, "returned a dict. | write (x, y)", ""),
+    ("td.map(lambda x: {'x': x}, a)", TRACING, "returned a dict. | (x, y) instead of", ""),
     ("td.map(lambda x: (), a)", TRACING, "returned an empty tuple", ""),
     ("td.generate(3, lambda i: ())", TRACING, "returned an empty tuple", ""),
     ("td.map(lambda x: lambda: x, a)", TRACING, "returned a function. | Call it", ""),
@@ -249,11 +249,11 @@ MISTAKES = [
     ("td.use(np.zeros(3, [('x', 'f4'), ('y', 'i4')]))", DTYPE, "td.zip(a['x'], a['y'])",
      "r = np.zeros(3, [('x', 'f4'), ('y', 'i4')]); td.zip(r['x'], r['y'])"),
     ("td.use(np.zeros(3, np.longdouble))", DTYPE, "a.astype(np.float64)", ""),
-    ("run(lambda x: x + 1, [1.0, 2.0])", TRACING, "an argument that is a list is not an array: can "
-     "only concatenate list | f(np.array(x))", "run(lambda x: x + 1, np.array([1.0, 2.0]))"),
+    ("run(lambda x: x + 1, [1.0, 2.0])", TRACING, "is a list of numbers is not an "
+     "array: + joins lists. | f(np.asarray(x))", "run(lambda x: x + 1, np.array([1.0, 2.0]))"),
     ("run(lambda x: x / 2, (1.0, 2.0))", TRACING, "argument that is a tuple is not an array", ""),
-    ("run(plus, a, [1, 2, 3, 4, 5])", TRACING, "add cannot use a value of type list. | "
-     "f(np.array(x))", "run(plus, a, np.array([1, 2, 3, 4, 5]))"),
+    ("run(plus, a, [1, 2, 3, 4, 5])", TRACING, "is not an array: + joins lists | "
+     "f(np.asarray(x))", "run(plus, a, np.array([1, 2, 3, 4, 5]))"),
     ("run(lambda x: td.sum(x), (1.0, 2.0))", TRACING, "sum needs an array, got tuple. | "
      "f(np.array(x))", ""),
     ("td.map(lambda p: p + 1, td.zip(A, A))", TRACING, "tuple is not an array | x, y = p", ""),
@@ -573,7 +573,7 @@ MISTAKES = [
     ("run(lambda x: x[1].item(), a)", TRACING, "item() needs the value | Leave it out",
      "A[1].item()"),
     ("run(lambda x: x.tolist(), a)", TRACING, "Leave it out", "A.tolist()"),
-    ("run(lambda p: p * 0.5, [1.0, 2.0])", TRACING, "an argument that is a list | f(np.array(x))",
+    ("run(lambda p: p * 0.5, [1.0, 2.0])", TRACING, "an argument that is a list | f(np.asarray(x))",
      "run(lambda p: p * 0.5, np.array([1.0, 2.0]))"),
     ("run(lambda x: math.sin(td.sum(x)), a)", TRACING,
      "no values while a program is traced", "math.sin(S)"),

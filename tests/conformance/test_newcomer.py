@@ -733,7 +733,7 @@ def test_scipys_optimisers_take_gradients_that_are_not_compiled(method):
 
 
 def test_gradients_of_lists_say_that_a_list_is_no_array():
-    with pytest.raises(td.TracingError, match="an argument that is a list of numbers is no array"):
+    with pytest.raises(td.TracingError, match="that is a list of numbers is not an array"):
         td.grad(lambda x: td.sum((x - 1.0) ** 2))([0.0, 1.0])
 
 

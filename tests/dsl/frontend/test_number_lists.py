@@ -40,7 +40,7 @@ OPERATORS = ["x * 2", "2 * x", "x + x", "x + 1", "1 + x", "x - 1", "x / 2", "2 /
 @pytest.mark.parametrize("values", [[1, 2, 3], [1.0, True], [np.float32(1)], [[1], [2]]])
 def test_operators_are_errors(written, values):
     function = eval(f"lambda x: {written}", {"td": td, "np": np, "A": A})
-    with pytest.raises(td.TracingError, match="list of numbers is no array"):
+    with pytest.raises(td.TracingError, match="list of numbers is not an array"):
         ran(function, values)
 
 

@@ -116,7 +116,7 @@ MISTAKES = {
         r"^a\[0\] is a number by itself.*f\(np\.array\(x\)\)"),
     "a list of numbers, times two": (
         lambda: td.jit(lambda a: a * 2)([1, 2, 3]), td.TracingError,
-        r"list of numbers is no array: \* repeats a list.*f\(np\.asarray\(x\)\).*td\.stack\(x\)"),
+        r"of numbers is not an array: \* repeats a list.*f\(np\.asarray\(x\)\).*td\.stack\(x\)"),
     "a list of rows, times two": (
         lambda: td.jit(lambda a: 2 * a)([[1, 2], [3, 4]]), td.TracingError,
         r"\* repeats a list.*td\.array\(x\)"),
@@ -146,7 +146,7 @@ MISTAKES = {
         lambda: td.use(A) & 1, td.DTypeError, r"Integers have bits, x\.astype\(td\.int64\) & 1"),
     "text for an array": (
         lambda: td.jit(lambda a: a)("abc"), td.TracingError,
-        "Text among the arguments chooses a program, and is no part of it: return Arrays"),
+        r"Strings are not data \(as arguments they only select a program\): return Arrays"),
     "sorting in place": (
         lambda: td.use(A).sort(), AttributeError,
         r"write td\.sort\(a, …\), which returns a new array"),
