@@ -191,6 +191,7 @@ def _used(node: Node, outside: Iterable[Node]) -> Iterator[Leaf]:
         yield from node.inside()
         for inner in topological(node.inside(), known=outside):
             yield from inner.inputs()
+            yield from inner.inside()
 
 
 def is_separate(node: Permute, leaf: Leaf, split: bool = False) -> bool:

@@ -113,3 +113,23 @@ def updated(name, a):
         "one of a slice": (slice(2, 3), 0),
     }
     return td.unzip(td.update(a, index[name], (1.0, 2.0)))[0]
+
+
+def test_what_an_inner_branch_returns_is_read() -> None:
+    """An update that runs before branches, which return the state that it would overwrite."""
+
+    def f(start, lengths, n, where):
+        def step(k, state):
+            t, at = state
+            new = t.at[n % 2].set(7)
+            new, other = td.loop(lengths[1], lambda j, s: (new, at), (new, at))
+            outer, inner = t[k] == 3, t[at] != n
+            changed, place = td.cond(inner, new, t), td.cond(inner, other, at)
+            return td.cond(outer, changed, t), td.cond(outer, place, at)
+
+        return td.loop(2, step, (start, where))
+
+    for start in ([4, 5], [3, 5], [3, 3]):
+        args = np.array(start), np.array([0, 2]), 1, 0
+        found, want = (td.jit(f, backend=b)(*args) for b in ("native", "reference"))
+        assert all(map(np.array_equal, found, want))
