@@ -380,7 +380,7 @@ class _Sequential:
         if part.name is None:
             # What is read here is read again after the write.
             with into.when_always({}), into.when(into.value(valid)):
-                self._write(into, part.write, carried[part.write])
+                self._write(into, part, carried[part.write])
             return
         with into.when_always({}):
             value = into.value(_where(valid, part.value))
@@ -390,15 +390,16 @@ class _Sequential:
             found = _kept(into, value, part.name.name)
         into.bind({part.name: found})
 
-    def _write(self, into: Linearizer, write: int, carried: ex.Var | None) -> None:
-        component = self.node.written[write]
+    def _write(self, into: Linearizer, part: _Part, carried: ex.Var | None) -> None:
+        component = self.node.written[part.write]
+        *target, written = part.used
         held = self.held.get(component)
         if held is not None:
-            into.append(Assign(held, into.value(self.values[write])))
+            into.append(Assign(held, into.value(written)))
             return
         shape = self.builder.shape(self.node.defaults[component].shape)
-        where = into.let(at.linear(into.emit(self.target[write]), shape), "target")
-        value = into.value(self.values[write])
+        where = into.let(at.linear(into.emit(target), shape), "target")
+        value = into.value(written)
         if carried is not None:
             value = _kept(into, value, "value")
             into.append(Assign(carried, value))

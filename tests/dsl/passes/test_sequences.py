@@ -914,3 +914,23 @@ def test_inner_loops_that_are_not_joined(f: Any, a: Any) -> None:
     want, got = (td.jit(f, backend=b)(a, len(a)) for b in ("reference", "native"))
     parts = zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]
     assert all(np.array_equal(x, y) for x, y in parts)
+
+
+def test_a_phase_writes_what_is_known_in_it() -> None:
+    """The value of a write reads a name that no other part of its phase needs."""
+
+    def f(t: Any, a: Any, b: Any) -> Any:
+        n = t.shape[0]
+
+        def around(k: Any, s: Any) -> Any:
+            t, a, b = td.loop(s[1] % 4, lambda i, s: s, s)
+            a = 1 + 0 * a
+            even = (b % 2 == 0) & (a % 2 == 0)
+            at = td.cond(even, (2 - b) % 101 + 0 * t[0], a + 0 * t[0])
+            return t.at[at % n].max(t[1 % n]), a, b
+
+        return td.loop(n, around, (t, a, b))
+
+    t = np.array([-6, 18, 15, 13, -2])
+    found, want = (td.jit(f, backend=b)(t, 5, 6) for b in ("native", "reference"))
+    assert all(map(np.array_equal, found, want))
