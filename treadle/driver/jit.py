@@ -33,7 +33,7 @@ from treadle.dsl.frontend.call_cache import fresh_together
 from treadle.dsl.frontend.deferred import fresh
 from treadle.dsl.frontend.drawn import warn_of_unrolled, watching
 from treadle.dsl.frontend.refusals import called, of_structure
-from treadle.dsl.frontend.sources import is_lazy
+from treadle.dsl.frontend.sources import is_arraylike, is_lazy, use
 from treadle.dsl.frontend.suggestions import COMPILED
 from treadle.dsl.frontend.tracing import traced_function
 from treadle.dsl.frontend.trees import flatten_results
@@ -49,7 +49,7 @@ from treadle.dsl.target import target_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-from .arguments import signature, split_arguments, symbol, symbols_in, valued
+from .arguments import mapped, signature, split_arguments, symbol, symbols_in, valued
 from .binding import FORMS, Forms, Value, separated
 from .expressions import Programs, backend_for, evaluate, shapes_of
 from .program import Program, operation_names, unnamed_schedules
@@ -271,7 +271,8 @@ class Jit(Generic[P, R, S]):
             if symbols:
                 values = valued(args, symbols)
                 if values is None:
-                    return self._traced(args, by_name)  # a part of what is traced
+                    parts = mapped(args, lambda a: use(a) if is_arraylike(a) else a)
+                    return self._traced(parts, by_name)  # a part of what is traced
                 args = values
             flat, key = signature(args)
             key = (key, by_name) if by_name else key

@@ -118,6 +118,18 @@ def test_arguments_by_name_of_compiled_functions_in_others():
     np.testing.assert_array_equal(slope(X, scale=3.0), np.full(X.shape, 3.0))
 
 
+@pytest.mark.parametrize("given", [np.arange(3.0), memoryview(np.arange(3.0))], ids=type)
+def test_arrays_are_arguments_of_compiled_functions_in_others(given):
+    @td.jit
+    def weighted(by, x):
+        return td.sum(td.map(lambda a, k: a * by["weights"][k], x, td.iota(3)))
+
+    x = np.array([3.0, 4.0, 5.0])
+    inside = lambda x: weighted({"weights": given}, x)
+    assert td.jit(inside)(x) == weighted({"weights": given}, x) == 14
+    assert td.grad(inside)(x).tolist() == [0, 1, 2]
+
+
 def test_programs_take_arguments_by_name(tmp_path):
     program = td.jit(lambda x, a, *, b: x * a + b).lower(X, b=1, a=2)
     program.save(tmp_path / "program.treadle")
