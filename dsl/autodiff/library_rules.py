@@ -434,14 +434,14 @@ def _svd(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Arra
 def _qr(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
         parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
     ((mode,), (a,)) = parameters, arguments
-    if mode == "complete":
+    m, n = map(known, results[-1]._shape[-2:])
+    if mode == "complete" and (m is None or n is None or m > n):
         raise refused("the derivative of the complete qr is not supported: the columns beyond the "
                       "matrix's are arbitrary.", 'Write mode="reduced".')  # fmt: skip
     of_q, of_r = (None, bars[0]) if mode == "r" else bars[:2]
     if of_q is None and of_r is None:
         return [None]
     q, r = linear_algebra.qr(a) if mode == "r" else results[:2]
-    m, n = map(known, r._shape[-2:])
     wide = m is None or m != n
     rest: Array | None = None
     if wide:  # the columns beyond the first ones, which are as many as the rows, are Q R₂

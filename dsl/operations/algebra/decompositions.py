@@ -587,9 +587,8 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     m, n, checks = small
     q, r = small_matrices.qr(_entries(array, t, batch, m, n), mode == "complete")
     groups = [_flat(r, t)] if mode == "r" else [_flat(q, t), _flat(r, t)]
-    found = _results("qr", batch, groups, checks)
-    if mode != "complete":
-        found = _with_rule("qr", (mode,), found, [array], t)
+    # (There is no reflection where a column is 0 already: its derivative would be taken for 0.)
+    found = _with_rule("qr", (mode,), _results("qr", batch, groups, checks), [array], t)
     return found[0] if mode == "r" else QRResult(*found)
 
 

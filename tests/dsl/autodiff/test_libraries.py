@@ -251,11 +251,23 @@ def test_second_derivatives_native():
     td.check_grad(loss, a)
 
 
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4), (6, 6)], ids=str)
+def test_complete_factors_of_triangular_matrices_native(shape):
+    """Columns that are 0 below the diagonal are not reflected, and their neighbours would be."""
+    a = np.triu(V[: shape[0], : shape[1]]) + 3 * np.eye(*shape)
+    weights = np.arange(1.0, a.size + 1).reshape(shape)
+    by = lambda mode: lambda a: td.sum(abs(td.linalg.qr(a, mode)[1]) * weights)
+    td.check_grad(by("complete"), a)
+    both = (td.run(td.grad(by(mode))(a)) for mode in ("complete", "reduced"))
+    np.testing.assert_allclose(*both, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("f", "message"),
     [
         (lambda a: td.sum(td.linalg.svd(a)[0]), "full_matrices=False"),
-        (lambda a: td.sum(td.linalg.qr(a, "complete")[0]), "reduced"),
+        (lambda a: td.sum(td.linalg.qr(a[:, :5], "complete")[0]), "reduced"),
+        (lambda a: td.sum(td.linalg.qr(a[:4, :2], "complete")[0]), "reduced"),
     ],
 )
 def test_refusals(f, message):
