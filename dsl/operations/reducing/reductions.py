@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +22,7 @@ from ...scalar import Scalar, apply_primitive, as_truth, refuse_traced
 from ...types import LEAF, ScalarType, as_type, float32, float64, int64, uint64
 from ..common import combining, fit_to, normalise_axes, normalise_axis, operation, require_real
 from ..elements.functions import (
-    absolute,
+    add,
     cast,
     equal,
     greater,
@@ -371,7 +372,8 @@ def var(
     array = in_type(a, dtype, "var")
     mask = None if where is None else _mask(array, where, "var")
     centred = subtract(array, mean(array, axis, keepdims=True, where=mask))
-    squares = square(absolute(centred))
+    parts = (centred.real, centred.imag) if centred.types[0].is_complex else (centred,)
+    squares = functools.reduce(add, map(square, parts))  # not of abs, which bends at 0
     axes = normalise_axes(axis, array.ndim, "var")
     present: Array | Scalar = Scalar(product([array._shape[k] for k in axes]))
     if mask is not None:

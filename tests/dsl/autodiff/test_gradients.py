@@ -675,6 +675,20 @@ def test_cotangents_of_16_bits_are_summed_in_32(name, kind, backend):
     np.testing.assert_allclose(found.astype(float), 200, rtol=0.01)
 
 
+@pytest.mark.parametrize("of", [td.var, td.nanvar, td.cov])
+def test_second_derivatives_of_variances_where_elements_are_their_mean(of):
+    x, v = np.array([1.0, 2.0, 3.0]), np.array([1.0, 5.0, 0.0])
+    found = td.run(td.jvp(td.grad(of), (x,), (v,))[1])
+    np.testing.assert_allclose(found, (1 if of is td.cov else 2 / 3) * (v - v.mean()))
+
+
+def test_second_derivatives_of_complex_variances():
+    along = np.array([1.0, 5.0, 0.0])
+    td.check_grad(
+        lambda x: td.sum(td.grad(lambda y: td.var(y * (1 + 1j)))(x) * along), np.array([1.0, 2, 3])
+    )
+
+
 def test_refusals_are_at_the_line_of_the_operation():
     def loss(x):
         y = td.linalg.qr(x, "complete")[0]
