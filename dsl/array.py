@@ -300,6 +300,10 @@ class Array(Operators["Array"]):
         made: np.ndarray[Any, Any] = np.array(value, dtype=dtype, copy=copy)
         return made
 
+    def copy(self) -> Array:
+        """`td.copy`: an array with a copy of the data of an array of NumPy's, as they are now."""
+        return later.owned(self)
+
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's description of the value, for libraries such as Pillow that read only that."""

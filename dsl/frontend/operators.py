@@ -267,7 +267,7 @@ class Operators(Generic[V]):
         return made
 
     def copy(self) -> Self:
-        """`td.copy`: the array itself, as arrays never change."""
+        """`td.copy`: the scalar itself, or an array whose data nobody else changes."""
         return self
 
     @property
@@ -393,10 +393,10 @@ class Operators(Generic[V]):
         return errors.TracingError("arrays are immutable.", hint=hint)
 
     def __copy__(self) -> Self:
-        return self
+        return self.copy()
 
     def __deepcopy__(self, _: object) -> Self:
-        return self
+        return self.copy()
 
 
 #: What is written instead of NumPy's functions that change their argument.

@@ -271,6 +271,19 @@ def use(x: Any) -> Array:
     return Array._of_input(_input_of(source))
 
 
+def owned(array: Array) -> Array:
+    """The array with a copy of its data, as they are now, if these are an array of NumPy's that was
+    given to `use`, which others may change later."""
+    given = {node() for _, node in list(_used.values())}
+    leaves = [
+        _new_input(leaf.node.source.copy()).leaf()
+        if leaf.node in given and isinstance(leaf.node.source, np.ndarray)
+        else leaf
+        for leaf in array._leaves
+    ]
+    return array if tuple(leaves) == tuple(array._leaves) else Array(leaves, array.structure)
+
+
 def computed(
     values: Sequence[Any], structure: Structure = LEAF, where: errors.Location | None = None
 ) -> Array:
@@ -333,4 +346,4 @@ def _matches(node: Input, source: Any) -> bool:
 _LAYOUT = ("shape", "strides", "dtype")
 
 
-later.offer(as_array=as_array, is_arraylike=is_arraylike)
+later.offer(as_array=as_array, is_arraylike=is_arraylike, owned=owned)

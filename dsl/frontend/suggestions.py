@@ -281,6 +281,8 @@ INSTEAD = by_name({
     "sort_key_val": "order = td.argsort(keys), then keys[order], values[order]",
     "population_count": "td.bitwise_count(a)",
     "bitcast_convert_type view": "td.bitcast(x, type)",
+    "count": "td.count_nonzero(a == x) counts elements",
+    "mode": "values, counts = td.unique_counts(a); values[td.argmax(counts)]",
     "putmask": "td.where(mask, values, a), or a.at[mask].set(values)",
     "copyto": "td.where(where, src, dst), a new array",
     "live_arrays": "an array is freed with the last reference to it",

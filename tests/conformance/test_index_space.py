@@ -755,7 +755,7 @@ def test_masks_of_arguments_beside_slices(backend):
 
 
 def test_a_mask_of_another_extent_is_an_error():
-    with pytest.raises(td.ShapeError, match=r"equal shape, got \(4,\) and \(3,\)"):
+    with pytest.raises(td.ShapeError, match="axis 1 has 4 elements, the index 3"):
         td.use(np.zeros((3, 4)))[:, np.ones(3, bool)]
     with pytest.raises(td.AxisError, match="3 indices for an array of rank 2"):
         td.use(np.zeros((3, 4)))[:, np.ones((4, 2), bool)]

@@ -1,6 +1,7 @@
 """What a first user broke: kept here so that it stays mended."""
 
 import collections
+import copy
 import pickle
 import re
 import traceback
@@ -853,3 +854,27 @@ def test_what_numbas_users_write_has_advice():
         with pytest.raises(td.TreadleError) as caught:
             line()
         assert said in str(caught.value), caught.value
+
+
+def test_copies_do_not_see_later_changes():
+    data = np.zeros(3)
+    copies = [
+        td.array(data), td.array(data, np.float32), td.asarray(data, copy=True), td.copy(data),
+        td.use(data).copy(), copy.copy(td.use(data)), copy.deepcopy(td.use(data)),
+    ]  # fmt: skip
+    same = [td.use(data), td.asarray(data), td.use(data) + 0]
+    data[0] = 9
+    for a in copies:
+        assert float(a[0]) == 0, a
+    assert [float(a[0]) for a in same] == [9] * 3
+    compiled = td.jit(lambda x: (x.copy(), td.copy(x) + 1))
+    assert [r.tolist() for r in compiled(data)] == [[9, 0, 0], [10, 1, 1]]
+
+
+def test_empty_lists_are_indices():
+    a = td.use(np.arange(3.0))
+    for found in (a[[]], td.take(a, []), np.take(a, []), td.gather(a, []), a.take([])):
+        assert found.shape == (0,)
+        assert found.dtype == a.dtype
+    assert td.use(np.ones((2, 3)))[[]].shape == (0, 3)
+    assert td.scatter(a, [], []).tolist() == a.at[[]].set(1.0).tolist() == [0, 1, 2]

@@ -31,7 +31,15 @@ from ...scalar import Scalar, apply_primitive, as_count, as_index, lift
 from ...shapes import as_shape, broadcast_shapes, require, show_shape, stretch_checks, stretched
 from ...types import int64, uint64
 from ..common import normalise_axes, normalise_axis, operation, whole_number
-from .parts import index_parts, is_index_array, is_truth, part_of, refuse_no_index, unwrapped
+from .parts import (
+    index_parts,
+    is_index_array,
+    is_truth,
+    part_of,
+    refuse_no_index,
+    untyped,
+    unwrapped,
+)
 from .row_major import at_most, delinear, greatest, least, linear, minus, plus, product, size, times
 from .slicing import (
     from_either_end,
@@ -315,7 +323,7 @@ def slice_array(array: Array, index: Indexing) -> Array:
     forbid_nesting("slice")
     index = unwrapped(index)
     if is_index_array(index) or is_truth(index):
-        chosen = as_array(index, "an index")
+        chosen = as_array(untyped(index), "an index")
         if chosen.types[0].family == "bool":
             return later.chosen(array, chosen)
         return take(array, chosen, 0)
@@ -624,7 +632,7 @@ def _take(
     a: ArrayLike, index_array: ArrayLike, axis: int, operation: str, mode: IndexMode = "raise"
 ) -> Array:
     forbid_nesting(operation)
-    array, chosen = as_array(a, operation), as_array(index_array, operation)
+    array, chosen = as_array(a, operation), as_array(untyped(index_array), operation)
     k = normalise_axis(axis, array.ndim, operation)
     if not chosen.structure.is_leaf or not chosen.types[0].is_integer:
         raise DTypeError(

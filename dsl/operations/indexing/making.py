@@ -14,7 +14,7 @@ from ...array import Array, generated
 from ...errors import ShapeError, TracingError, user_location
 from ...expr import Const, Expr, Index, constant
 from ...frontend.refusals import no_array, no_operand
-from ...frontend.sources import as_array, is_on_host, use
+from ...frontend.sources import as_array, owned, use
 from ...frontend.standard import require_device
 from ...frontend.tracing import forbid_nesting
 from ...graph import Check
@@ -137,6 +137,8 @@ def array(object: Nested, dtype: DTypeLike | None = None) -> Array:
     """An array of what `td.use` takes, or of nested lists of numbers, which may be scalars and
     arrays of the program: those of one list have one shape, and are stacked along a new axis.
 
+    An array of NumPy's is copied, as by `np.array`; `asarray` and `use` do not copy it.
+
     Parameters
         object: data, a number, or nested lists of numbers and arrays.
 
@@ -147,8 +149,7 @@ def array(object: Nested, dtype: DTypeLike | None = None) -> Array:
     Array([[1, 6],
            [7, 4]])
     """
-    made = _nested(object)
-    return made if dtype is None else made.astype(dtype)
+    return asarray(object, dtype, copy=True)
 
 
 def _nested(value: Nested) -> Array:
@@ -201,10 +202,8 @@ def asarray(
             f"asarray: copy=False, but a {type(a).__name__} has no memory that could be shared.",
             hint="Omit copy.",
         )
-    made = array(a, dtype)
-    if copy and not listed and not isinstance(a, Array):
-        return use(np.array(made)) if is_on_host(a) else as_array(made)
-    return made
+    made = owned(_nested(a)) if copy else _nested(a)
+    return made if dtype is None else made.astype(dtype)
 
 
 @operation
@@ -228,12 +227,18 @@ def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None
 
 @operation
 def copy(a: ArrayLike) -> Array:
-    """The array itself: arrays never change.
+    """An array with a copy of the data of an array of NumPy's, as they are now.
 
-    >>> td.copy(np.array([3, 1, 2]))
+    Others never change, and are not copied: what treadle has computed, and, as long as it is not
+    computed, a formula, which will read the data that it names.
+
+    >>> q = np.array([3, 1, 2])
+    >>> a = td.copy(q)
+    >>> q[0] = 0
+    >>> a
     Array([3, 1, 2])
     """
-    return as_array(a, "copy")
+    return owned(as_array(a, "copy"))
 
 
 @operation

@@ -14,7 +14,7 @@ from ...expr import Const, Expr, Index, constant, substitute
 from ...frontend.sources import as_array, is_arraylike
 from ...graph import Check, Shape
 from ...scalar import apply_primitive, as_count
-from ...shapes import broadcast_shapes, same_shape, stretched
+from ...shapes import broadcast_shapes, require, stretched
 from ...types import int64
 from .row_major import plus
 from .slicing import from_either_end, from_some, require_in_range, slice_axis
@@ -170,15 +170,36 @@ def _without_masks(
     for first, mask in masks:
         at = next(k for k, part in enumerate(parts) if part is first)
         axis = sum(part is not None for part in parts[:at])
-        checks += same_shape(array._shape[axis : axis + mask.ndim], mask._shape, called)
+        checks += mask_checks(array._shape[axis:], mask, axis)
     return parts, checks
+
+
+def mask_checks(
+    shape: Shape, mask: Array, first: int = 0, error: str = "ShapeError"
+) -> tuple[Check, ...]:
+    """That a mask has the extents of an array, from its axis `first` on."""
+    checks: tuple[Check, ...] = ()
+    for axis, (own, given) in enumerate(zip(shape, mask._shape, strict=False)):
+        checks += require(
+            own,
+            given,
+            f"a boolean index: axis {first + axis} has {{left}} elements, the index {{right}}.",
+            error=error,
+            hint="It has the shape of the array, or of its first axes.",
+        )
+    return checks
+
+
+def untyped(indices: Any) -> Any:
+    """Indices; an empty list, which NumPy takes for one of floats, has the type of indices."""
+    if isinstance(indices, list) and not np.size(indices):
+        return np.zeros(np.shape(indices), np.int64)
+    return indices
 
 
 def _integers(part: Any, called: str) -> Array:
     """An array of indices."""
-    if isinstance(part, list) and not np.size(part):
-        part = np.zeros(np.shape(part), np.int64)
-    found = as_array(part, "an index")
+    found = as_array(untyped(part), "an index")
     if not found.structure.is_leaf or not found.types[0].is_integer:
         raise DTypeError(
             f"{called} needs integer indices, got {found.dtype}.",

@@ -32,6 +32,7 @@ from ..reducing.folds import fold
 from ..reducing.reductions import max as max_, min as min_, sum as sum_
 from .index_space import flatten
 from .making import fill, generate, the
+from .parts import untyped
 from .row_major import least, plus
 from .slicing import require_in_range
 
@@ -127,7 +128,7 @@ def scatter(
     Array([0, 8, 0, 7])
     """
     forbid_nesting("scatter")
-    target, source, at = (as_array(x, "scatter") for x in (defaults, a, indices))
+    target, source, at = (as_array(x, "scatter") for x in (defaults, a, untyped(indices)))
     if not at.structure.is_leaf or not at.types[0].is_integer:
         raise DTypeError(
             f"scatter needs integer indices, got {at.dtype}.",

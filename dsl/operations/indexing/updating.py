@@ -24,10 +24,10 @@ from ...frontend.suggestions import AT_METHODS
 from ...frontend.tracing import forbid_nesting, is_tracing
 from ...graph import Check, Combine, Label, Permute, Shape, indices, known
 from ...scalar import Scalar, apply_primitive, fit_weak, lift, yields
-from ...shapes import same_shape, show_shape, stretch_checks, stretched
+from ...shapes import show_shape, stretch_checks, stretched
 from ...types import flatten
 from ..common import combining_method, flatten_value, method, operation, trace_combine
-from .parts import index_parts, part_of, unwrapped
+from .parts import index_parts, mask_checks, part_of, unwrapped
 
 __all__ = ["update"]
 
@@ -359,7 +359,7 @@ def _chosen(array: Array, mask: Array, new: Element, called: str, combine: Combi
             f"{called}: a boolean array of rank {mask.ndim} for an array of rank {array.ndim}.",
             hint="It has the shape of the array, or of its first axes.",
         )
-    checks = same_shape(array._shape[: mask.ndim], mask._shape, called)
+    checks = mask_checks(array._shape, mask)
     index = indices(array.ndim)
     old = tuple(array._element(index))
     (chosen,) = mask._element(index[: mask.ndim])

@@ -17,10 +17,10 @@ from ...frontend.deferred import HostArray
 from ...frontend.refusals import no_array
 from ...frontend.sources import as_array, is_arraylike, normalise_source, use
 from ...frontend.tracing import enclosing_kernel, forbid_nesting, is_tracing_program
-from ...graph import Check, Generate, Label, Library, Output, Permute, indices, known
+from ...graph import Generate, Label, Library, Output, Permute, indices, known
 from ...libraries.sort import sorting
 from ...scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift
-from ...shapes import require, same_shape
+from ...shapes import same_shape
 from ...types import LEAF, ScalarType, complex64, complex128, int64
 from ..common import label_of, normalise_axis, operation, require_axes, trace_elements
 from ..control import cond, while_loop
@@ -28,6 +28,7 @@ from ..elements.functions import cast, logical_not, where
 from ..elements.mapping import map as map_, unzip_flat, with_checks
 from ..indexing.index_space import flatten, reshape, reverse, take, take_along_axis
 from ..indexing.making import iota, the
+from ..indexing.parts import mask_checks
 from .scans import scan_array
 from .segments import add_lengths, length_of, segment_of_position
 
@@ -347,21 +348,11 @@ def chosen(array: Array, mask: Array) -> Array:
             f"a boolean index of rank {mask.ndim} for an array of rank {array.ndim}.",
             hint="It has the shape of the array, or of its first axes.",
         )
-    checks: tuple[Check, ...] = ()
-    empty = False
-    for axis, (own, given) in enumerate(zip(array._shape, mask._shape, strict=False)):
-        if known(given) == 0:  # as in the Array API standard, it selects nothing
-            empty = True
-            continue
-        checks += require(
-            own,
-            given,
-            f"a boolean index: axis {axis} has {{left}} elements, the index {{right}}.",
-            error="IndexOutOfBounds",
-            hint="It has the shape of the array, or of its first axes.",
-        )
-    mask = with_checks(mask, checks, "mask")
-    if empty:
+    # (As in the Array API standard, a mask without elements selects nothing.)
+    empty = [known(given) == 0 for given in mask._shape]
+    shape = [mask._shape[k] if none else array._shape[k] for k, none in enumerate(empty)]
+    mask = with_checks(mask, mask_checks(tuple(shape), mask, error="IndexOutOfBounds"), "mask")
+    if any(empty):
         rows = reshape(array, (prod(array.shape[: mask.ndim]), *array.shape[mask.ndim :]))
         return take(rows, iota(0), 0)
     if mask.ndim == array.ndim:

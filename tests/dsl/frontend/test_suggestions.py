@@ -55,7 +55,8 @@ MISTAKES = {
     "an array of floats among indices": (
         lambda: td.use(A)[:, td.use(ROWS) * 1.0], td.DTypeError, "needs integer indices"),
     "a mask among indices": (
-        lambda: td.use(A)[:, np.ones(9, bool)], td.ShapeError, "arrays of equal shape"),
+        lambda: td.use(A)[:, np.ones(9, bool)], td.ShapeError,
+        "a boolean index: axis 1 has . elements, the index 9"),
     "an axis": (
         of_the_run(lambda a, axis: td.sum(a, axis=axis), 1),
         td.TracingError,
