@@ -190,7 +190,7 @@ def mask_checks(
     return checks
 
 
-def untyped(indices: Any) -> Any:
+def untyped(indices: object) -> object:
     """Indices; an empty list, which NumPy takes for one of floats, has the type of indices."""
     if isinstance(indices, list) and not np.size(indices):
         return np.zeros(np.shape(indices), np.int64)

@@ -17,7 +17,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("backend/runtime/sources.py", "backend/native/team.ll", "dsl/a.py",
                  "skeletons/b.py", "backend/cuda/c.py", "dsl/notes.txt"):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("1")
+        (tmp_path / name).write_bytes(b"1")
     monkeypatch.setattr(module, "__file__", str(tmp_path / "backend/runtime/sources.py"))
     yield tmp_path
     module.sources.cache_clear()
@@ -33,10 +33,10 @@ def touched(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [
-    lambda root: (root / "dsl/a.py").write_text("12"),
+    lambda root: (root / "dsl/a.py").write_bytes(b"12"),
     lambda root: touched(root / "skeletons/b.py"),
     lambda root: touched(root / "backend/native/team.ll"),
-    lambda root: (root / "dsl/new.py").write_text(""),
+    lambda root: (root / "dsl/new.py").write_bytes(b""),
     lambda root: (root / "dsl/a.py").unlink(),
     lambda root: (root / "dsl/a.py").rename(root / "dsl/z.py"),
 ])  # fmt: skip
@@ -49,9 +49,9 @@ def test_another_treadle(made: Path, change: Callable[[Path], object]) -> None:
 
 def test_what_decides_nothing(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = now()
-    (made / "backend/cuda/c.py").write_text("another")
-    (made / "dsl/notes.txt").write_text("another")
-    (made / "dsl/LICENSE").write_text("a file")
+    (made / "backend/cuda/c.py").write_bytes(b"another")
+    (made / "dsl/notes.txt").write_bytes(b"another")
+    (made / "dsl/LICENSE").write_bytes(b"a file")
     assert now() == before
     monkeypatch.setattr(module, "VERSION", "another")
     assert now() != before
