@@ -403,8 +403,9 @@ class Along(RowFold):
 #: elements in registers.  Not if they are read down the columns of an array: the loop would leave
 #: its rows after each vector.
 COSTLY, COSTLY_STEP, COSTLY_COLUMNS = 8.0, 1024, 256
-#: Rows of a block, and columns of a task, where columns are folded side by side.
-ACROSS_ROWS, ACROSS_COLUMNS = 1024, 2048
+#: Rows of a block, and columns of a task, where columns are folded side by side: fewer columns, down
+#: to LEAST_COLUMNS, if that gives each thread ACROSS_TASKS tasks.
+ACROSS_ROWS, ACROSS_COLUMNS, LEAST_COLUMNS, ACROSS_TASKS = 1024, 2048, 256, 2
 
 
 @dataclass
@@ -416,6 +417,7 @@ class _Sizes:
     count: Expr
     height: Expr
     blocks: Expr
+    width: Expr
     across: Expr
 
 
@@ -438,14 +440,25 @@ class Across(RowFold):
         blocks = at.maximum(at.ceil_div(count, self.block_rows), 1)
         self.host_planes = at.product(node.outer[:-1])
         self.host_blocks, self.host_columns = blocks, columns
+        self.host_across = at.ceil_div(columns, width := self._width())
         self.size = _Sizes(
             scalar(self.host_planes, "planes"), scalar(columns, "columns"), scalar(count, "count"),
-            ex.constant(self.block_rows), scalar(blocks, "blocks"),
-            scalar(at.ceil_div(columns, self.width), "across"),
+            ex.constant(self.block_rows), scalar(blocks, "blocks"), scalar(width, "width"),
+            scalar(self.host_across, "across"),
         )  # fmt: skip
         self.scratch = self.partials(
             scalar(at.product((blocks, self.host_planes, columns)), "partials")
         )
+
+    def _width(self) -> Expr:
+        """Columns of a task, at most `self.width`; no result depends on them."""
+        threads = self.builder.context.threads
+        if self.width <= LEAST_COLUMNS or threads == 1:
+            return ex.constant(self.width)
+        tasks = ACROSS_TASKS * threads
+        columns = at.product((self.host_planes, self.host_blocks, self.host_columns))
+        share = at.maximum(at.ceil_div(columns, tasks * LEAST_COLUMNS), 1)
+        return at.minimum(at.multiply(share, LEAST_COLUMNS), self.width)
 
     def lower(self) -> Lowered:
         return self.builder.lowered(self._blocks(), self._combine())
@@ -466,7 +479,7 @@ class Across(RowFold):
             )  # fmt: skip
             at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
             rows = tiling.block_range(into, "row", block, self.block_rows, size.count)
-            cols = tiling.block_range(into, "col", across, self.width, size.columns)
+            cols = tiling.block_range(into, "col", across, size.width, size.columns)
             totals = self.builder.local("column", types, self.width)
             self._one_block(into, plane, at_plane, block, rows, cols, totals)
             tasks = at.product((size.planes, size.blocks, size.across))
@@ -605,7 +618,7 @@ class Across(RowFold):
         into, task = self.builder.emitter(), ex.Var("task", int64)
         plane = into.let(at.floor_divide(task, size.across), "plane")
         at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
-        cols = tiling.block_range(into, "col", at.remainder(task, size.across), self.width,
+        cols = tiling.block_range(into, "col", at.remainder(task, size.across), size.width,
                                   size.columns)  # fmt: skip
         with into.loop("j", *cols, "vector") as j:
             self.builder.stays_below(j, self.outer[-1])
@@ -616,8 +629,9 @@ class Across(RowFold):
 
             total = fold_tree(into, self.combine, size.blocks, partial)
             self.finish(into, (*at_plane, j), total, size.count)
-        tasks = at.select(at.less(1, self.host_blocks), at.multiply(
-            self.host_planes, at.ceil_div(self.host_columns, self.width)), 0)  # fmt: skip
+        tasks = at.select(
+            at.less(1, self.host_blocks), at.multiply(self.host_planes, self.host_across), 0
+        )
         return self.kernel("combine", self.builder.scalar(tasks, "combines"), task, into,
                            "partial results from top to bottom")  # fmt: skip
 
