@@ -23,7 +23,7 @@ from .primitives import TABLE, Primitive, convert, value_of
 from .types import ScalarType, bool_, int64
 
 if TYPE_CHECKING:
-    from .graph import Check, Node
+    from .graph import Check, Input, Node
 
 E = TypeVar("E", bound="Expr")
 
@@ -154,6 +154,54 @@ class Extent(Expr):
             made.node, made.axis = node, axis
             made = publish(key, made)
         return made
+
+
+class Needed(Param):
+    """The least extent in which the integers of an input are indices (int64, non-negative): a
+    number that every run finds anew in the data, which is on the host, unless nobody can change it.
+    `from_end`: whether −1 is the last element; if not, nothing has enough elements for a negative
+    index."""
+
+    __slots__ = ("from_end", "kept", "node")
+    node: Input
+    from_end: bool
+    kept: int | None
+
+    def __new__(cls, node: Input, from_end: bool) -> Needed:
+        key = (cls, node, from_end)
+        made: Needed | None = find(key)
+        if made is None:
+            made = new(cls, int64)
+            made.name, made.uid, made.until, made.fits = "indices", next(_fresh), None, ()
+            made.node, made.from_end, made.kept = node, from_end, None
+            made = publish(key, made)
+        return made
+
+    def value(self, data: np.ndarray[Any, Any]) -> int:
+        """What it is for this data, the node's."""
+        found = extent_needed(data, self.from_end) if self.kept is None else self.kept
+        if self.node.owned:
+            self.kept = found
+        return found
+
+
+def extent_needed(data: np.ndarray[Any, Any], from_end: bool) -> int:
+    """See `Needed`."""
+    limit: int = int64.highest
+    if not data.size:
+        return 0
+    unsigned = _UNSIGNED.get(data.dtype)
+    if unsigned is not None:  # negative ones are the largest there: mostly, one pass is enough
+        most = int(np.maximum.reduce(data.view(unsigned), axis=None))
+        if not most >> 8 * data.itemsize - 1:
+            return min(most + 1, limit)
+    lowest = int(data.min())
+    if lowest < 0 and not from_end:
+        return limit
+    return min(max(int(data.max()) + 1, -lowest), limit)
+
+
+_UNSIGNED = {np.dtype(f"i{n}"): np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 
 
 class Apply(Expr):

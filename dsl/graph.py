@@ -54,16 +54,18 @@ class Input(Node):
 
     Extents of 1 are the constant 1 (and broadcast); the others are `Extent` leaves of this input,
     unless `of_shape` expresses them by extents of other arrays.  `until` is the uid of the first
-    node created after the traced function of this input has returned, None before.
+    node created after the traced function of this input has returned, None before.  `owned`: nobody
+    else has the data, so they never change.
     """
 
-    __slots__ = ("_extents", "kind", "name", "source", "type", "until")
+    __slots__ = ("_extents", "kind", "name", "owned", "source", "type", "until")
     fields: ClassVar[tuple[str, ...]] = ("name", "type", "kind")
     name: str
     type: ScalarType
     kind: str
     source: Any
     until: int | None
+    owned: bool
     _extents: tuple[Expr | None, ...]
 
     def __new__(cls, *_: Any, **__: Any) -> Input:
@@ -80,7 +82,7 @@ class Input(Node):
     ) -> None:
         self.name, self.type, self.kind, self.source = name, type_, kind, source
         self.label, self.where, self.checks, self.fused = Label(kind, name), where, (), ()
-        self.uid, self.until = fresh_uid(), None
+        self.uid, self.until, self.owned = fresh_uid(), None, False
         #: None for its own extent: an `Extent` would refer back to this node, and the cycle would
         #: keep the data alive until the garbage collector runs.
         self._extents = tuple(constant(1) if one else None for one in ones)
@@ -111,7 +113,7 @@ class Input(Node):
         """Another input with the same data, by which passes replace this one."""
         ones = tuple(isinstance(e, Const) for e in self.shape)
         made = Input(self.name, self.type, ones, self.kind, self.source, self.where)
-        made.until = self.until
+        made.until, made.owned = self.until, self.owned
         return made
 
     def called(self) -> str:

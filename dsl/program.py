@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from .expr import Expr, Extent, Param
+    from .expr import Expr, Extent, Needed, Param
     from .frontend.trees import Tree
     from .graph import Input, Leaf, Node
     from .operations.algebra.product_way import ProductWay
@@ -31,6 +31,8 @@ class TracedProgram(Protocol):
     source_arguments: Sequence[Input]
     arguments: Sequence[Input]
     params: Sequence[Param]
+    #: Further parameters of what runs: numbers that each call finds in its data.
+    found: Sequence[Needed]
     #: Extents and scalar arguments for which it was lowered, if known.
     example_shapes: tuple[tuple[int, ...], ...] | None
     example_numbers: tuple[Any, ...]
@@ -48,6 +50,9 @@ class TracedProgram(Protocol):
     @property
     def executable(self) -> Any:
         """The program as compiled by the backend."""
+
+    def numbers(self, given: Sequence[Any], params: Sequence[Any]) -> Sequence[Any]:
+        """The numbers of a run on these inputs: of `params`, then what is found in the data."""
 
     def execute(self, data: Sequence[Any], params: Sequence[Any] = ()) -> Any:
         """Run on the data of the arguments."""

@@ -69,7 +69,7 @@ class Planner(Folds):
                 f"programs in checked mode do not run on {engine.name}.",
                 hint="Check the program on a part of the data, as NumPy arrays.",
             )
-        values: dict[Expr, Any] = dict(zip(program.params, params, strict=True))
+        values: dict[Expr, Any] = dict(zip((*program.params, *program.found), params, strict=True))
         for given, shape in zip(program.inputs, shapes, strict=True):
             for a, n in enumerate(shape):
                 values[Extent(given, a)] = n

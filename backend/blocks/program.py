@@ -39,7 +39,7 @@ class BlockProgram(TracedProgram):
         self.tree, self.settings, self.backend, self.name = tree, settings, backend, name
         self.names: Sequence[str] = ()
         self.roots = self.source_roots = list(roots)
-        self.params = tuple(params)
+        self.params, self.found = tuple(params), ()
         self.inputs = self.source_inputs = self.arguments = self.source_arguments = tuple(arguments)
         self.example_shapes, self.example_numbers, self.example_chunks = None, (), ()
         self.tuning = self.measured_as = self.tuned_products = self.devices = None

@@ -30,13 +30,14 @@ def remarks(
     of an argument, given its number, its extents and the bytes of an element."""
     if program.example_shapes is None or len(program.example_numbers) != len(program.params):
         return [f"The blocks {where} follow from the arguments: f.lower(*args)."]
-    captured = [tuple(node.source.shape) for node in program.inputs[len(program.arguments) :]]
-    shapes = [*program.example_shapes, *captured]
+    captured = [node.source for node in program.inputs[len(program.arguments) :]]
+    shapes = [*program.example_shapes, *(tuple(c.shape) for c in captured)]
     chunks = [
         chunks_of(k, shape, node.type.numpy.itemsize)
         for k, (shape, node) in enumerate(zip(shapes, program.inputs, strict=True))
     ]
-    plan = Planner(program, shapes, chunks, program.example_numbers, engine).plan
+    numbers = program.numbers([*program.arguments, *captured], program.example_numbers)
+    plan = Planner(program, shapes, chunks, numbers, engine).plan
     stages, described = list(plan.every()), _described(plan)
     lines = [f"{where[0].upper()}{where[1:]}: {_counted(len(stages), 'stage')}, "
              f"{_counted(sum(count(s.blocks) for s in stages), 'task')}, "

@@ -35,7 +35,7 @@ TAPES = 64
 
 class Recording(NamedTuple):
     """A recording of a program for some input layouts: the positions of the inputs that it reads,
-    its constant arrays, its replay, and the checks that follow."""
+    its constant arrays, its replay, and its checks."""
 
     used: list[int]
     constants: list[DeviceArray]
@@ -159,6 +159,8 @@ class RecordedCalls:
         device = self.device
         used, constants, run, checks = recorded
         given = [device.upload(a) if type(a) is _ndarray else a for a in [arrays[k] for k in used]]
+        if checks is not None:
+            checks.before(params)
         found = run(given + constants, params, into)
         if checks is not None:
             found = checks(found, params)
@@ -198,7 +200,7 @@ class RecordedCalls:
         device.compile([c for c in tape.codes if c.function is None])
         constants = [device.upload(t) for _, t in brought]
         constants += [device.upload(c) for _, c in recorder.constants]
-        recorded = Recording(used, constants, device.prepare(tape), checks if checks.deferred
+        recorded = Recording(used, constants, device.prepare(tape), checks if recorder.deferred
                              else None)  # fmt: skip
         pinned = tuple(sorted(run.pinned.union(self.pinned)))
         with self.lock:

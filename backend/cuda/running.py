@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from treadle.dsl.analysis.bounds import MEMORY
 from treadle.dsl.graph import Check
+from treadle.dsl.graphs.relations import limit_of
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.ir.counted import Loops, violations
 
@@ -139,9 +139,13 @@ class DeviceRun(Run[Block]):
         return violated is not None and not values.of((violated,))(self)[0]
 
     def repeat(self, check: Check, values: HostValues) -> None:
-        if self.queue.deferred is not None:
-            self.queue.deferred.append(DeferredCheck((), partial(_require, check, values)))
+        if self.queue.deferred is None:
+            return
+        (number,), (left, right) = values.params, values(self, shapes=False)
+        above = limit_of(check) is check.right
 
+        def require(_: Sequence[Any], params: Params) -> None:
+            own = int(params[number])
+            verify(check, *((left, own) if above else (own, right)))
 
-def _require(check: Check, values: HostValues, _: Sequence[Any], params: Params) -> None:
-    verify(check, *values.plain([], params))
+        self.queue.deferred.append(DeferredCheck((), require))

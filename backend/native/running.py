@@ -12,7 +12,7 @@ import numpy as np
 from treadle.dsl.analysis.bounds import MEMORY
 from treadle.dsl.graph import Check
 from treadle.dsl.graphs.relations import limit_of
-from treadle.dsl.types import as_type
+from treadle.dsl.types import as_type, int64
 
 from ..runtime.host import HostFunction
 from ..runtime.memory import POOL
@@ -199,9 +199,9 @@ class HostRun(Run[HostArray]):
         return made
 
     def repeat(self, check: Check, values: HostValues) -> None:
-        limit = limit_of(check)
-        assert limit is not None
         if self.tape is not None:
             (number,) = values.params
-            low, high = self.tape.limits.get(number, limit[1:])
-            self.tape.limits[number] = max(low, limit[1]), min(high, limit[2])
+            low, high = self.tape.limits.get(number, (int64.lowest, int64.highest))
+            left, right = values(self, shapes=False)
+            above = limit_of(check) is check.right
+            self.tape.limits[number] = (low, min(high, left)) if above else (max(low, right), high)

@@ -144,7 +144,7 @@ class Run(ABC, Generic[A]):
         return False
 
     def repeat(self, check: Check, values: HostValues) -> None:
-        """Repeat a check that depends on parameters alone at each call of a recording."""
+        """Repeat a check of a parameter (`limit_of`) at each call of a recording, before it."""
 
 
 class HostValues:

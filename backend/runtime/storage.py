@@ -186,7 +186,7 @@ def _program(name: str, payload: Any, make: Callable[..., Made]) -> Made:
         inputs = [decoder.node(n, Input) for n in payload["inputs"]]
         arguments = [decoder.node(n, Input) for n in payload["arguments"]]
         for node, data in zip(inputs[len(arguments) :], payload["data"], strict=True):
-            node.source = None if data is None else _array(data, node)
+            node.source, node.owned = None if data is None else _array(data, node), True
         tree = decode_tree(payload["results"])
         if tree.count != len(roots) or inputs[: len(arguments)] != arguments:
             raise ValueError("its parts do not fit together")

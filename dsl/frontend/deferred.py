@@ -31,7 +31,7 @@ from .. import late_binding as later, simplify
 from ..array import Array
 from ..errors import TreadleError, standing_at, user_location
 from ..evaluator import evaluator
-from ..expr import Param, Read
+from ..expr import Needed, Param, Read, extent_needed
 from ..graph import Input, Leaf, known
 from ..process import locks
 from ..process.configuration import refresh_settings, settings, under
@@ -101,7 +101,10 @@ class Fact(NamedTuple):
 
 def fact(array: Array, of: Callable[[HostArray], R]) -> R | None:
     """`of` the elements of an array if they are data on the host, else None.  A cached call serves
-    data of which it is the same; it looks at nothing else of it."""
+    data of which it is the same; it looks at nothing else of it.
+
+    Whoever owns the data may change it before, or between, the runs of what is made of it: what
+    memory depends on, each run tests (`needed_by`)."""
     node = array._leaves[0].node
     source = node.source if isinstance(node, Input) else None
     if not isinstance(source, np.ndarray):
@@ -114,24 +117,25 @@ def fact(array: Array, of: Callable[[HostArray], R]) -> R | None:
     return result
 
 
-def in_range(least: int, most: int, error: Callable[[int], TreadleError]
+def in_range(extent: int, from_end: bool, error: Callable[[int], TreadleError]
              ) -> Callable[[HostArray], bool]:  # fmt: skip
-    """The fact that integers are from `least` to `most`; `error` of one that is not."""
+    """The fact that integers are indices of an axis of so many elements (`Needed`); `error` of one
+    that is not."""
 
     def holds(data: HostArray) -> bool:
-        if not data.size:
-            return True
-        numbers = data
-        if least == 0 and data.dtype.kind == "i":  # negative ones are large: one pass
-            numbers = data.view(data.dtype.str.replace("i", "u"))
-        if int(numbers.max()) > most:
+        if extent_needed(data, from_end) > extent:
             highest = int(data.max())
-            raise error(highest if highest > most else int(data.min()))
-        if numbers is data and (lowest := int(data.min())) < least:
-            raise error(lowest)
+            raise error(highest if highest >= extent else int(data.min()))
         return True
 
     return holds
+
+
+def needed_by(indices: Array, from_end: bool) -> Needed | None:
+    """The extent that indices need, as each run finds it, if they are data on the host."""
+    node = indices._leaves[0].node
+    on_host = isinstance(node, Input) and isinstance(node.source, np.ndarray)
+    return Needed(node, from_end) if on_host else None
 
 
 @contextmanager

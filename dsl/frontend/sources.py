@@ -275,12 +275,11 @@ def owned(array: Array) -> Array:
     """The array with a copy of its data, as they are now, if these are an array of NumPy's that was
     given to `use`, which others may change later."""
     given = {node() for _, node in list(_used.values())}
-    leaves = [
-        _new_input(leaf.node.source.copy()).leaf()
-        if leaf.node in given and isinstance(leaf.node.source, np.ndarray)
-        else leaf
-        for leaf in array._leaves
-    ]
+    leaves = list(array._leaves)
+    for k, leaf in enumerate(leaves):
+        if leaf.node in given and isinstance(leaf.node.source, np.ndarray):
+            made = _new_input(leaf.node.source.copy())
+            made.owned, leaves[k] = True, made.leaf()
     return array if tuple(leaves) == tuple(array._leaves) else Array(leaves, array.structure)
 
 

@@ -148,6 +148,8 @@ class Encoder:
                 entry = ["index", e.axis]
             case ex.Var():
                 entry = self._variable(e)
+            case ex.Needed() if e not in self.params:
+                entry = ["needed", self._input(e.node), e.from_end]
             case ex.Param():
                 entry = ["param", self.params.setdefault(e, len(self.params)), e.type.name, e.weak]
             case ex.Extent():
@@ -257,6 +259,7 @@ class Decoder:
         return {
             "input": self._input, "node": self._node, "const": self._const,
             "index": lambda axis: ex.Index(_index(axis)), "extent": self._extent,
+            "needed": lambda n, from_end: ex.Needed(self.node(n, Input), _of(from_end, bool)),
             "var": self._var, "param": self._param, "apply": self._apply, "read": self._read,
             "cond": lambda p, a, b: ex.Cond(self.expr(p), self.exprs(a), self.exprs(b)),
             "while": lambda i, v, p, b: ex.While(self.exprs(i), self.variables(v), self.expr(p),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..errors import Location, TracingError
-from ..expr import Expr, Extent, Param, Var, walk
+from ..expr import Expr, Extent, Needed, Param, Var, walk
 from ..graph import ArrayLoop, Input, Leaf, Node, topological
 
 _NO_STATES: frozenset[Input] = frozenset()
@@ -54,7 +54,7 @@ def inputs_of(
             if e.args:
                 if e.vars:
                     binders.append(e)
-            elif isinstance(e, Extent):
+            elif isinstance(e, Extent | Needed):
                 of = e.node
                 if isinstance(of, Input) and not of.bound:
                     if of.kind == "argument" and of not in own:

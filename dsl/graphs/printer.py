@@ -30,6 +30,8 @@ def _one(e: Expr, done: dict[Expr, str]) -> str:
             return "ijklmnop"[e.axis] if e.axis < 8 else f"i{e.axis}"
         case ex.Var():
             return e.name
+        case ex.Needed():
+            return f"needed({_array(e.node)})"
         case ex.Param():
             return e.name
         case ex.Extent():

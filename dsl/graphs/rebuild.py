@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from ..expr import BINDERS, Expr, Extent, Foreign, Param, Read, Var, rewrite, walk
+from ..expr import BINDERS, Expr, Extent, Foreign, Needed, Param, Read, Var, rewrite, walk
 from ..graph import Check, Combine, Input, Leaf, Library, Node, Output, topological
 from ..libraries.base import is_builtin
 from ..types import ScalarType
@@ -175,9 +175,12 @@ class _OverArguments(Rebuilder):
         super().__init__()
         self.argument = argument
         self.arguments: list[Input] = []
+        self.given: dict[Input, Input] = {}
         self.states = 0
 
     def _read(self, e: Expr) -> Expr:
+        if isinstance(e, Needed):
+            return Needed(self.given[e.node], e.from_end)
         made = super()._read(e)
         if isinstance(made, BINDERS) and made.vars and made.vars[0] in self.variables:
             return made.over(tuple(self.variables[v] for v in made.vars))
@@ -190,6 +193,7 @@ class _OverArguments(Rebuilder):
     def take_data(self, given: Input) -> None:
         """Replace an input that has data."""
         self.arguments.append(self.argument(len(self.arguments), given))
+        self.given[given] = self.arguments[-1]
         self.instead(given, self.arguments[-1])
 
     def take(self, node: Input) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .. import errors
-from ..expr import Const, Expr, Param, Read
+from ..expr import Expr, Param, Read, walk
 from ..graph import ArrayLoop, Check, Generate, Input, Leaf, Node, is_identity_read, topological
 from ..types import int64
 from .rebuild import Rebuilder, rewrite_graph
@@ -65,13 +65,13 @@ def _copied(node: Node) -> Leaf | None:
     return source if source.shape == node.shape else None
 
 
-def limit_of(check: Check) -> tuple[Param, int, int] | None:
-    """An int64 parameter and the range to which a check limits it; None for other checks."""
-    left, right = check.left, check.right
-    if check.relation == ">=" and isinstance(left, Param) and isinstance(right, Const):
-        return left, int(right.value), int64.highest
-    if check.relation == ">=" and isinstance(left, Const) and isinstance(right, Param):
-        return right, int64.lowest, int(left.value)
+def limit_of(check: Check) -> Param | None:
+    """The int64 parameter that a check limits by what the extents decide: the left side of it from
+    below, the right one from above; None for other checks."""
+    for param, other in ((check.left, check.right), (check.right, check.left)):
+        if check.relation == ">=" and isinstance(param, Param) and param.type == int64:
+            if not any(isinstance(e, Param | Read) for e in walk((other,))):
+                return param
     return None
 
 

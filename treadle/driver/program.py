@@ -18,7 +18,7 @@ from treadle.dsl import errors, passes
 from treadle.dsl.annotations import Argument, ScheduleLike
 from treadle.dsl.autodiff.custom import without_rules
 from treadle.dsl.autodiff.loops import with_stored_states
-from treadle.dsl.expr import Param
+from treadle.dsl.expr import Needed, Param
 from treadle.dsl.frontend.sources import IN_PARTS
 from treadle.dsl.frontend.suggestions import PROGRAM
 from treadle.dsl.frontend.trees import Tree
@@ -85,9 +85,13 @@ class Program(TracedProgram):
         self.params = tuple(params)
         self.source_inputs = inputs_of(self.source_roots, arguments, self.params)
         self.source_arguments = tuple(arguments)
-        parts = devices is not None
+        #: What is found in the data in each call: more parameters, after those of the user's.
+        self.found: Sequence[Needed] = [
+            e for e in _needed(self.source_roots) if e not in self.params
+        ]
+        numbers, parts = (*self.params, *self.found), devices is not None
         self.optimised = Optimised(
-            self.source_roots, self.source_inputs, self.params, settings, backend, parts
+            self.source_roots, self.source_inputs, numbers, settings, backend, parts
         )
         self.names: Sequence[str] = ()
         self.example_shapes: tuple[tuple[int, ...], ...] | None = None
@@ -143,6 +147,7 @@ class Program(TracedProgram):
             # collector runs.
             made = copy.copy(self)
             made.roots, made.inputs = self.optimised.runs
+            made.params, made.found = (*self.params, *self.found), ()
             made.arguments = made.inputs[: len(self.source_arguments)]
             self._executable = load_backend(self.backend).executable(made)
         return self._executable
@@ -160,10 +165,12 @@ class Program(TracedProgram):
             program = self.tuned_products.on([d.shape for d in data])
             return program.execute(data, params, as_arrays)
         try:
+            given = self._inputs_of(data)
+            params = self.numbers(given, params)
             if self._is_made:
-                flat = self.executable(self._inputs_of(data), params)
+                flat = self.executable(given, params)
             else:
-                make = collected_rarely(lambda: self.executable(self._inputs_of(data), params))
+                make = collected_rarely(lambda: self.executable(given, params))
                 flat = make()
             return self.tree.arrays(flat) if as_arrays else self.tree.build(flat)
         except KeyboardInterrupt as stopped:
@@ -192,7 +199,11 @@ class Program(TracedProgram):
         if self._are_gathered(args):
             return None
         found: Callable[..., Any] | None
-        found = self.executable.replay(args, self._inputs_of(data), params)
+        given = self._inputs_of(data)
+        own = self.numbers(given, ())
+        found = self.executable.replay([*args, *own], given, [*params, *own])
+        if found is not None and own:
+            found = self._finding(found, args, data)
         if found is None or (self.tree.description == ("array", LEAF) and not as_arrays):
             return found
         again, single = found, len(self.source_roots) == 1
@@ -203,6 +214,29 @@ class Program(TracedProgram):
             return flat if flat is None else build((flat,) if single else flat)
 
         return replay
+
+    def _finding(self, replay: Callable[..., Any], args: Sequence[Any], data: Sequence[Any]
+                 ) -> Callable[..., Any]:  # fmt: skip
+        """A replay function that is given what is found in the data (`found`) after the arguments
+        of a call, which are like `args` and contain `data`."""
+        given = dict(zip(self.source_arguments, data, strict=True))
+        places = [[a is given[e.node] for a in args].index(True) if e.node in given else None
+                  for e in self.found]  # fmt: skip
+        of = [(e.value, k, e.node.source) for e, k in zip(self.found, places, strict=True)]
+
+        def again(*args: Any) -> Any:
+            if any(k is not None and type(args[k]) is not np.ndarray for _, k, _ in of):
+                return None
+            return replay(*args, *[find(held if k is None else args[k]) for find, k, held in of])
+
+        return again
+
+    def numbers(self, given: Sequence[Any], params: Sequence[Any]) -> Sequence[Any]:
+        """The numbers of a run on these inputs: of `params`, then what is found in the data."""
+        if not self.found:
+            return params
+        at = dict(zip(self.source_inputs, given, strict=True))
+        return [*params, *(e.value(at[e.node]) for e in self.found)]
 
     def _inputs_of(self, data: Sequence[Any]) -> list[Any]:
         captured = self.source_inputs[len(self.source_arguments) :]
@@ -536,6 +570,12 @@ def _check_names(roots: Sequence[Leaf], schedules: dict[str, Any]) -> None:
                 f"the program has no operation named {wanted!r}.",
                 hint=advice if near is None else f"{near}\n{advice}",
             )
+
+
+def _needed(roots: Sequence[Leaf]) -> list[Needed]:
+    """What the checks of a graph compare with extents, once each."""
+    checks = [c for n in topological(roots) for c in n.checks]
+    return list(dict.fromkeys(c.right for c in checks if isinstance(c.right, Needed)))
 
 
 def _tuned_products(program: Program) -> Any:

@@ -88,8 +88,8 @@ def stream(
     given = mapped(arrays, lambda value: _stand_in(value, sources))
     program = compiled.on("dask").lower(*given)
     _, numbers = split_arguments(signature(given)[0])
-    sources += [node.source for node in program.inputs[len(program.arguments) :]]
-    run = Stream(program, sources, numbers, _bytes(memory), chunks)
+    sources += [node.source for node in program.source_inputs[len(program.arguments) :]]
+    run = Stream(program, sources, program.numbers(sources, numbers), _bytes(memory), chunks)
     if (said := run.too_small() or run.decoded_again()) is not None:
         warnings.warn(f"td.stream: {said}", stacklevel=4)
     count = len(program.roots)

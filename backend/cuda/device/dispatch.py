@@ -6,21 +6,22 @@ the program (`launch.py`); any other call goes through `RecordedCalls`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from treadle.dsl.process.recent import Recent
 
 from ..device.optional import ndarray as _ndarray
 
 if TYPE_CHECKING:
+    from ..graphs.tape import DeferredChecks
     from .driver import DriverDevice
 
 #: Maximum number of cached combinations of extents.
 _KNOWN = 64
 #: A recording: the arrays it reads (None: all, and nothing else), the addresses of its constants,
-#: its replay, and the checks of the scalars that are returned with the results.
-Entry = tuple[Sequence[int] | None, list[int], Any, Callable[..., list[Any]] | None]
+#: its replay, and its checks.
+Entry: TypeAlias = "tuple[Sequence[int] | None, list[int], Any, DeferredChecks | None]"
 
 
 class Dispatcher:
@@ -65,6 +66,8 @@ class Dispatcher:
         if entry is None or not self.device.is_current():
             return None
         used, constants, replay, checks = entry
+        if checks is not None:
+            checks.before(params)
         try:
             if used is not None:
                 addresses = [addresses[k] for k in used] + constants

@@ -77,9 +77,9 @@ def flattened(operations: Sequence[Operation]) -> Iterator[Operation]:
 
 @dataclass(frozen=True, eq=False)
 class DeferredCheck:
-    """A check of scalars that a program computes.  After a replay `require` takes the contents of
-    `blocks` (rank 0) and the parameters, and raises if the check fails.  Until then kernels may run
-    on invalid values."""
+    """A check of parameters, made before a replay, or of scalars that a program computes: after it
+    `require` takes the contents of `blocks` (rank 0) and the parameters, and raises if the check
+    fails.  Until then kernels may run on invalid values."""
 
     blocks: tuple[Block, ...]
     require: Callable[[Sequence[Any], Sequence[Any]], None]
@@ -90,9 +90,15 @@ class DeferredChecks:
     A replay returns these scalars after its `results` results."""
 
     def __init__(self, deferred: Sequence[DeferredCheck], results: int) -> None:
-        self.deferred, self.results = deferred, results
+        self.first = [v for v in deferred if not v.blocks]
+        self.deferred, self.results = [v for v in deferred if v.blocks], results
         self.blocks = list(dict.fromkeys(b for v in deferred for b in v.blocks))
-        self.positions = [[self.blocks.index(b) for b in v.blocks] for v in deferred]
+        self.positions = [[self.blocks.index(b) for b in v.blocks] for v in self.deferred]
+
+    def before(self, params: Sequence[Any]) -> None:
+        """Make the checks that need no replay."""
+        for check in self.first:
+            check.require((), params)
 
     def __call__(self, found: list[Any], params: Sequence[Any]) -> list[Any]:
         """The results of the program, after every check has passed."""

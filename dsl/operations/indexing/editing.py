@@ -30,6 +30,7 @@ from .joining import concatenate
 from .making import generate, iota, the, zeros
 from .permuting import overwrite, permute
 from .rearranging import moveaxis
+from .slicing import require_in_range
 
 __all__ = ["apply_over_axes", "block", "choose", "compress", "delete", "extract", "fill_diagonal",
            "insert", "place", "put", "put_along_axis", "resize"]  # fmt: skip
@@ -322,8 +323,10 @@ def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: 
             hint="a.at[indices].set(values) puts whole slices.",
         )
     n = array.shape[k]
+    checks = require_in_range(chosen, array._shape[k], k, "put_along_axis")
     shape = [*array.shape[:k], chosen.shape[k], *array.shape[k + 1 :]]
     positions = broadcast_to(fn.where(chosen < 0, chosen + n, chosen), shape)
+    positions = checked(positions, checks) if checks else positions
     new = broadcast_to(_values(values, array, "put_along_axis"), shape)
     return permute(overwrite, array, lambda *at: (*at[:k], positions[at], *at[k + 1 :]), new)
 

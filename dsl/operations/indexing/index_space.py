@@ -640,14 +640,14 @@ def _take(
             hint="Convert them: td.cast(indices, td.int64).",
         )
     r, n = chosen.ndim, array._shape[k]
+    checks: list[Check] = []
     if mode == "raise":
-        require_in_range(chosen, n, k, operation, from_end=operation == "take")
+        checks += require_in_range(chosen, n, k, operation, from_end=operation == "take")
     shape = (*array._shape[:k], *chosen._shape, *array._shape[k + 1 :])
     if isinstance(index_array, Scalar | int | np.integer):
         at = as_count(index_array, "an index")
     else:
         at = simplify.cast(chosen._element([Index(k + j) for j in range(r)])[0], int64)
-    checks: list[Check] = []
     if mode != "raise" or not known_before(at):
         checks += from_some(n, k, shape)
     if mode == "wrap":
@@ -688,7 +688,7 @@ def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
             f"take_along_axis needs integer indices, got {chosen.dtype}.",
             hint="Convert them: td.cast(indices, td.int64).",
         )
-    require_in_range(chosen, array._shape[k], k, "take_along_axis")
+    tested = require_in_range(chosen, array._shape[k], k, "take_along_axis")
     shapes = [(*s[:k], constant(1), *s[k + 1 :]) for s in (array._shape, chosen._shape)]
     shape, checks = broadcast_shapes(shapes, "take_along_axis")
     index, where = (list(stretched(s, shape)) for s in shapes)
@@ -697,7 +697,7 @@ def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
     n = array._shape[k]
     index[k] = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
     shape = (*shape[:k], chosen._shape[k], *shape[k + 1 :])
-    return map_over(array, index, shape, "take_along_axis", checks)
+    return map_over(array, index, shape, "take_along_axis", (*checks, *tested))
 
 
 later.offer(

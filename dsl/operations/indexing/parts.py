@@ -131,7 +131,7 @@ def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
         elif k in arrays:
             if isinstance(part, list):
                 checks += _in_range(part, n, axis)
-            require_in_range(arrays[k], n, axis, called)
+            checks += require_in_range(arrays[k], n, axis, called)
             own = stretched(arrays[k]._shape, block)
             shifted = substitute(own, {Index(j): Index(first + j) for j in range(len(block))})
             (e,) = arrays[k]._element(shifted)

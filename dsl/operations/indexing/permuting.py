@@ -15,7 +15,7 @@ from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike
 from ...array import Array, generated, map_over
 from ...errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
 from ...expr import Const, Index, constant
-from ...frontend.deferred import HostArray, fact, in_range
+from ...frontend.deferred import HostArray, fact, in_range, needed_by
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
 from ...frontend.tracing import call_scalar_function, check_result, forbid_nesting
@@ -150,8 +150,8 @@ def scatter(
             f"defaults of rank {target.ndim}.",
             hint="values[k] goes to defaults[indices[k]]: the axes of the indices come first.",
         )
-    require_in_range(at, target._shape[0], 0, "scatter", from_end=False)
-    checks = same_shape(at._shape, source._shape[: at.ndim], "scatter")
+    checks = require_in_range(at, target._shape[0], 0, "scatter", from_end=False)
+    checks += same_shape(at._shape, source._shape[: at.ndim], "scatter")
     checks += same_shape(target._shape[1:], source._shape[at.ndim :], "scatter")
     if checks:
         own = tuple(Index(k) for k in range(source.ndim))
@@ -232,7 +232,12 @@ def bincount(
     extent = apply_primitive("maximum", [needed, asked])
     promised = None if length is None else extent_now(extent)
     if promised is not None:
-        fact(given, in_range(0, promised - 1, partial(_no_bin, promised)))
+        fact(given, in_range(promised, False, partial(_no_bin, promised)))
+    if length is not None and (least_extent := needed_by(given, from_end=False)) is not None:
+        checks += require(
+            extent, least_extent, "bincount: an element has no bin: length={left} is too little.",
+            relation=">=", error="IndexOutOfBounds", hint=f"{_BINS}.",
+        )  # fmt: skip
     if weights is None:
         source = fill(values.shape, Scalar(constant(1)))
         kind = types.int64
@@ -254,14 +259,16 @@ def bincount(
     return permute(lambda new, old: new + old, defaults, bin_of, source, name="bincount")
 
 
+_BINS = "Leave length out (minlength=n is the least number of bins)"
+
+
 def _no_bin(length: int, value: int) -> IndexOutOfBounds:
     """The error for an element that none of so many bins counts."""
     return IndexOutOfBounds(
         f"bincount: there is no bin for {value}: length={length} is too little."
         if value >= 0
         else f"bincount: the elements must not be negative, and one is {value}.",
-        hint="Leave length out (minlength=n is the least number of bins), or drop them: "
-        f"a[a < {length}]."
+        hint=f"{_BINS}, or drop them: a[a < {length}]."
         if value >= 0
         else "Shift them, a - td.min(a), or drop them, a[a >= 0].",
     )

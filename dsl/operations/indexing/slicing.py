@@ -12,7 +12,7 @@ from ...analysis.short_extents import extent_now
 from ...array import Array
 from ...errors import IndexOutOfBounds, ShapeError, TracingError
 from ...expr import Apply, Const, Expr, Extent, Param, Read, Var, constant, substitute, walk
-from ...frontend.deferred import fact, in_range
+from ...frontend.deferred import fact, in_range, needed_by
 from ...graph import Check, Shape
 from ...scalar import Scalar, apply_primitive, as_count
 from ...shapes import on_host, require
@@ -198,12 +198,21 @@ def from_either_end(e: Expr, n: Expr, axis: int, checks: list[Check]) -> Expr:
 
 
 def require_in_range(indices: Array, n: Expr, axis: int, operation: str,
-                     from_end: bool = True) -> None:  # fmt: skip
-    """Raise `IndexOutOfBounds` for indices that are data on the host, where the extent is known
-    now: a read far out of range could crash the process, and NumPy knows no write out of range."""
-    extent = extent_now(n)
+                     from_end: bool = True) -> tuple[Check, ...]:  # fmt: skip
+    """The check of indices that are data on the host, which may be changed before a run reads them;
+    `IndexOutOfBounds` now if the extent is known now.  A read far out of range could crash the
+    process, and NumPy knows no write out of range."""
+    least_extent, extent = needed_by(indices, from_end), extent_now(n)
+    if least_extent is None:
+        return ()
+    checks = require(
+        n, least_extent,
+        f"{operation}: an index is out of range for axis {axis} with extent {{left}}.",
+        relation=">=", error="IndexOutOfBounds",
+        hint=_INDICES if from_end else "Indices run from 0 to n - 1.",
+    )  # fmt: skip
     if extent is None:
-        return
+        return checks
     least = -extent if from_end else 0
 
     def error(index: int) -> IndexOutOfBounds:
@@ -214,7 +223,8 @@ def require_in_range(indices: Array, n: Expr, axis: int, operation: str,
             else "The axis has no elements.",
         )
 
-    fact(indices, in_range(least, extent - 1, error))
+    fact(indices, in_range(extent, from_end, error))
+    return checks
 
 
 def known_before(e: Expr) -> bool:
