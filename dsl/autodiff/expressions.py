@@ -231,15 +231,15 @@ def where_given(g: Expr) -> Cotangent:
     derivatives need not be finite.
 
     What is made of it, `where(g != 0, v, 0)` with v proportional to g, is differentiated by g as v
-    (`_proportional`): second derivatives do not vanish where first ones do."""
+    (`proportional`): second derivatives do not vanish where first ones do."""
     stopped = apply_primitive("stop", [g])
     holds = apply_primitive("not_equal", [stopped, zero(g.type)])
     return Cotangent((Condition(holds, False, g),), g)
 
 
-def _proportional(e: ex.Apply) -> tuple[Expr, Expr, Expr] | None:
+def proportional(e: Expr) -> tuple[Expr, Expr, Expr] | None:
     """(p, g, v) for the expression `where(p, v, 0)` that `where_given(g)` led to."""
-    if e.op.name != "select":
+    if not isinstance(e, ex.Apply) or e.op.name != "select":
         return None
     p, v, other = e.args
     if not (isinstance(p, ex.Apply) and p.op.name == "not_equal" and isinstance(other, ex.Const)):
@@ -317,7 +317,7 @@ def expr_vjp(
         elif isinstance(e, ex.Proj):
             mine = results.setdefault(e.args[0], {})
             mine[e.which] = given
-        elif isinstance(e, ex.Apply) and (parts := _proportional(e)) is not None:
+        elif (parts := proportional(e)) is not None:
             for inner, cotangent in _through_proportional(parts, given, active):
                 give(inner, cotangent)
         elif isinstance(e, ex.Apply):
@@ -341,22 +341,6 @@ def optional(combine: Combine) -> Combine:
     return canonical_combine(tuple(left), tuple(right), (some, *results))
 
 
-def combine_vjp(
-    combine: Combine, left: Sequence[Expr], right: Sequence[Expr], bars: Sequence[Expr | None]
-) -> tuple[list[Expr | None], list[Expr | None]]:
-    """The cotangents of the operands of a combination, for those of its results."""
-    seeds = [(e, g) for e, g in zip(combine.results, bars, strict=True) if g is not None]
-    found = expr_vjp(seeds, Active(lambda e: isinstance(e, ex.Var)))
-    values: dict[Expr, Expr] = dict(
-        zip((*combine.left, *combine.right), (*left, *right), strict=True)
-    )
-
-    def of(v: ex.Var) -> Expr | None:
-        return shifted(settled(found[v]), values) if v in found else None
-
-    return [of(v) for v in combine.left], [of(v) for v in combine.right]
-
-
 def _foreign() -> GradientError:
     return GradientError(
         "a foreign function has no derivative.",
@@ -372,7 +356,7 @@ def _differentiable(e: Expr, active: Active) -> list[Expr]:
         return [x for x in e.scoped if active(x)]
     if isinstance(e, ex.Loop | ex.While):
         return [*(a for a in e.args if active(a)), *_outside(e, active)]
-    if isinstance(e, ex.Apply) and (parts := _proportional(e)) is not None:
+    if (parts := proportional(e)) is not None:
         leaves = (x for x in ex.walk(parts[2:]) if isinstance(x, ex.Read | ex.Var))
         return [x for x in (parts[1], *leaves) if active(x)]
     return [a for a in e.args if active(a)]
@@ -506,7 +490,7 @@ def expr_jvp(
     def children(e: Expr) -> Sequence[Expr]:
         if isinstance(e, ex.Read | ex.Loop | ex.While) or tangent(e) is not None:
             return ()
-        if isinstance(e, ex.Apply) and _proportional(e) is not None:
+        if proportional(e) is not None:
             return ()
         return (*e.args, *e.scoped)
 
@@ -514,7 +498,7 @@ def expr_jvp(
         given = tangent(e)
         if given is not None:
             found[e] = given
-        elif isinstance(e, ex.Apply) and (parts := _proportional(e)) is not None:
+        elif (parts := proportional(e)) is not None:
             found[e] = _forward_proportional(parts, tangent)
         elif isinstance(e, ex.Apply):
             found[e] = _forward(e, [found.get(a) for a in e.args])

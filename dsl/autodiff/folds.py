@@ -19,21 +19,10 @@ from ..operations.indexing.row_major import linear
 from ..operations.reducing.recurrences import scan
 from ..operations.reducing.segments import segment_of_position
 from ..scalar import Scalar, apply_primitive
-from .expressions import (
-    Condition,
-    add,
-    both,
-    combine_vjp,
-    guarded,
-    index_map,
-    negated,
-    optional,
-    shifted,
-    zero,
-)
+from .expressions import Condition, add, both, guarded, index_map, negated, optional, shifted, zero
 from .forward import Forward, forward_rule
 from .reads import summed
-from .reverse import Bars, Reverse, adjoint, own, reverse_rule, through_epilogue
+from .reverse import Bars, Reverse, adjoint, combine_vjp, own, reverse_rule, through_epilogue
 
 Seeds = list[tuple[Expr, Expr]]
 #: Passes on the cotangents of combinations (left, right), but where there is none (the last one).

@@ -17,6 +17,7 @@ from ..expr import Expr, Read, Var
 from ..graph import Leaf, Node
 from .arguments import constant_leaf
 from .expressions import Active, expr_jvp, resolved, shifted, zero
+from .magnitudes import smooth
 from .reads import stored
 from .reverse import Reducing, located, own, pulled, refused, results_of
 
@@ -28,6 +29,7 @@ class Forward:
 
     def __init__(self, tangents: Mapping[Leaf, Leaf], fixed: Sequence[Leaf] = ()) -> None:
         self.tangents = dict(tangents)
+        self._given = frozenset((*tangents, *fixed))
         self.replaced: dict[Leaf, Leaf] = {}
         self._done: set[Node] = {leaf.node for leaf in (*tangents, *fixed)}
         #: The leaves that are used, by those whose tangents are asked for.
@@ -59,7 +61,15 @@ class Forward:
         def tangent(e: Expr) -> Expr | None:
             return self.read(e) if isinstance(e, Read) else known.get(e)
 
-        return list(expr_jvp(resolved(bodies, self.active), tangent))
+        return list(expr_jvp(self.smooth(bodies, known), tangent))
+
+    def smooth(self, bodies: Sequence[Expr], known: Container[Expr] = ()) -> tuple[Expr, ...]:
+        """What is differentiated instead of these expressions."""
+        active = self.active
+        if known:
+            active = Active(lambda e: e in known or (isinstance(e, Read) and self.active(e)))
+        return smooth(resolved(bodies, self.active), active,
+                      lambda e: Leaf(e.node, e.component) in self._given)  # fmt: skip
 
     def read(self, e: Read) -> Expr | None:
         """The tangent of what is read."""

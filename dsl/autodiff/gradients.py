@@ -31,6 +31,7 @@ from .arguments import Substitution, Variable, flatten, is_value, names_of, part
 from .diagonals import with_diagonals
 from .expressions import Active, expr_vjp, settled, shifted
 from .forward import Forward
+from .magnitudes import smooth
 from .reads import stored
 from .reverse import pulled
 
@@ -236,7 +237,8 @@ def _in_kernel(
             hint="Convert it: td.cast(x, td.float64).",
         )
     wanted = set(variables)
-    found = expr_vjp([(value, Const(1, value.type))], Active(lambda e: e in wanted))
+    active = Active(lambda e: e in wanted)
+    found = expr_vjp([(*smooth((value,), active), Const(1, value.type))], active)
 
     def of(v: Var) -> Scalar:
         g = settled(found[v]) if v in found else Const(0, v.type)

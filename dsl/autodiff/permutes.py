@@ -16,9 +16,9 @@ from ..operations.reducing.searching import searchsorted
 from ..passes.guard import inside
 from ..scalar import apply_primitive
 from . import reads
-from .expressions import combine_vjp, guarded, optional, zero
+from .expressions import guarded, optional, zero
 from .forward import Forward, forward_rule, tangent_of
-from .reverse import Bars, Reverse, adjoint, own, pulled, reverse_rule
+from .reverse import Bars, Reverse, adjoint, combine_vjp, own, pulled, reverse_rule
 
 #: How extremes are compared.
 _BETTER = {"minimum": "less", "maximum": "greater"}

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..expr import Expr, Index, Read
-from ..graph import Matmul, Node, Shape
+from ..expr import Expr, Index, Read, constant
+from ..graph import Matmul, Node, Shape, indices, known
 from ..scalar import apply_primitive
-from .expressions import add, shifted
+from .contractions import is_plain
+from .expressions import add, index_map, shifted
 from .forward import Forward, forward_rule, tangent_of
-from .reads import stored
+from .reads import stored, summed
 from .reverse import Bars, Reverse, adjoint, own, reverse_rule, through_epilogue
 
 
 @forward_rule(Matmul)
 def _matmul_tangents(f: Forward, node: Matmul) -> None:
-    left, right = f.along((node.left, node.right))
     shape = (*node.batch, node.m, node.n)
     rank = len(shape)
     total: Expr | None = None
+    left, right = f.along((node.left, node.right))
+    term = _term(node)
+    if term is not None and f.smooth((term,)) != (term,):
+        left = right = None
+        (moved,) = f.along((term,))
+        if moved is not None:
+            made = summed(node.batch, (node.k,), moved, tangent_of(node), node.where)
+            total = made.at(*indices(rank - 2))
     if left is not None:
         left = operand(left, (*node.batch, node.m, node.k), node)
     if right is not None:
@@ -29,8 +37,19 @@ def _matmul_tangents(f: Forward, node: Matmul) -> None:
                           label=tangent_of(node), where=node.where)  # fmt: skip
             part = own(made.leaf(), rank)
             total = part if total is None else add(total, part)
-    moved = None if total is None else stored(shape, total, tangent_of(node), node.where)
-    f.epilogue(node, (moved,))
+    along = None if total is None else stored(shape, total, tangent_of(node), node.where)
+    f.epilogue(node, (along,))
+
+
+def _term(node: Matmul) -> Expr | None:
+    """What a product of a row and a column adds, over (batch…, k)."""
+    if not (known(node.m) == known(node.n) == 1 and is_plain(node)):
+        return None
+    at = indices(len(node.batch))
+    k = Index(len(node.batch))
+    left = shifted(node.left, index_map([*at, constant(0), k]))
+    right = shifted(node.right, index_map([*at, k, constant(0)]))
+    return apply_primitive("multiply", [left, right])
 
 
 @reverse_rule(Matmul)
@@ -40,6 +59,11 @@ def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
     rank = batch + 2
     (bar,) = through_epilogue(r, node, bars)
     if bar is None:
+        return
+    term = _term(node)
+    if term is not None and r.smooth((term,)) != (term,):
+        g = bar.at(*indices(batch), constant(0), constant(0))
+        r.through((*node.batch, node.k), [(term, g)], node)
         return
     i, j = Index(batch), Index(batch + 1)
     swapped: dict[Expr, Expr] = {i: j, j: i}

@@ -20,6 +20,7 @@ from . import reads
 from .arguments import constant_leaf
 from .contractions import contracted
 from .expressions import Active, Cotangent, Mask, expr_vjp, resolved, settled, shifted
+from .magnitudes import smooth
 from .reads import stored
 from .rules import TESTS, WILD
 
@@ -131,11 +132,17 @@ class Reverse:
                 raise located(error, node) from None
 
     # --- for rules ---
+    def smooth(self, bodies: Sequence[Expr]) -> tuple[Expr, ...]:
+        """What is differentiated instead of these expressions."""
+        targets = self.targets
+        return smooth(resolved(bodies, self.active), self.active,
+                      lambda e: Leaf(e.node, e.component) in targets)  # fmt: skip
+
     def through(
         self, domain: graph.Shape, seeds: Sequence[tuple[Expr, Expr | Cotangent]], node: Node
     ) -> None:
         """Pass cotangents of expressions over `domain` on to the arrays they read."""
-        bodies = resolved([e for e, _ in seeds], self.active)
+        bodies = self.smooth([e for e, _ in seeds])
         pairs = [(e, g) for e, (_, g) in zip(bodies, seeds, strict=True)]
         send = reads.Scatterer(domain, adjoint(node), node.where, self.unified)
         for leaf, cotangent in expr_vjp(pairs, self.active).items():
@@ -149,7 +156,7 @@ class Reverse:
         """Pass cotangents of the results of a function of the `sides`, expressions over `domain`,
         on to the arrays that it reads itself."""
         values: dict[Expr, Expr] = dict(zip((*combine.left, *combine.right), sides, strict=True))
-        bodies = resolved(combine.results, self.active)
+        bodies = self.smooth(combine.results)
         seeds = [(e, g) for e, g in zip(bodies, bars, strict=True) if g is not None]
         send = reads.Scatterer(domain, adjoint(node), node.where, self.unified)
         for leaf, cotangent in expr_vjp(seeds, self.active).items():
@@ -223,6 +230,24 @@ def moving(roots: Sequence[Leaf], targets: Sequence[Leaf]) -> set[Leaf]:
     return found
 
 
+def combine_vjp(
+    combine: graph.Combine, left: Sequence[Expr], right: Sequence[Expr], bars: Sequence[Expr | None]
+) -> tuple[list[Expr | None], list[Expr | None]]:
+    """The cotangents of the operands of a combination, for those of its results."""
+    active = Active(lambda e: isinstance(e, Var))
+    bodies = smooth(combine.results, active)
+    seeds = [(e, g) for e, g in zip(bodies, bars, strict=True) if g is not None]
+    found = expr_vjp(seeds, active)
+    values: dict[Expr, Expr] = dict(
+        zip((*combine.left, *combine.right), (*left, *right), strict=True)
+    )
+
+    def of(v: Var) -> Expr | None:
+        return shifted(settled(found[v]), values) if v in found else None
+
+    return [of(v) for v in combine.left], [of(v) for v in combine.right]
+
+
 # --- rules -------------------------------------------------------------------------------------
 
 RULES: dict[type[Node], Callable[..., None]] = {}
@@ -273,10 +298,11 @@ def through_epilogue(r: Reverse, node: Reducing, bars: Bars) -> list[Leaf | None
     bars, rank = bars[: len(node.epilogue)], len(shape)
     if node.epilogue == variables:
         return list(bars)
-    seeds = [(e, own(b, rank)) for e, b in zip(node.epilogue, bars, strict=True) if b is not None]
     active = Active(
         lambda e: isinstance(e, Var) or (isinstance(e, Read) and r.moves(e.node, e.component))
     )
+    bodies = smooth(node.epilogue, active, lambda e: Leaf(e.node, e.component) in r.targets)
+    seeds = [(e, own(b, rank)) for e, b in zip(bodies, bars, strict=True) if b is not None]
     send = reads.Scatterer(shape, adjoint(node), node.where, r.unified)
     made: list[Leaf | None] = [None] * len(variables)
     for leaf, cotangent in expr_vjp(seeds, active).items():
