@@ -49,6 +49,7 @@ class Writer:
             s.var for s in ir.statements(kernel.body) if isinstance(s, ir.Declare | ir.Assign)
         }
         self.constant_buffers = {b for b in kernel.buffers if b.role == "input"}
+        self.barrier = "__syncthreads();"
         self._lasting = 0  # how many names in `p.bound`, the first ones, are of fixed values
         self._fixed: dict[Expr, bool] = {}
         self._sizes: dict[Expr, int] = {}
@@ -237,7 +238,7 @@ def _write(w: Writer, s: ir.Statement) -> None:
         case ir.Fetch() | ir.Publish() | ir.FetchUpdate():
             atomics.between_blocks(w, s)
         case ir.Barrier():
-            w.line("__syncthreads();")
+            w.line(w.barrier)
         case ir.Fence():
             w.line("__threadfence();")
         case ir.LoadVector():

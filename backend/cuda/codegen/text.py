@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.expr import Const, Expr, Foreign, Param, Var, walk
@@ -29,7 +30,7 @@ from .facts import Facts
 from .foreign import device_function
 from .names import Names, identifier
 from .prelude import Helper, Prelude
-from .scalars import ALIASES, Term
+from .scalars import ALIASES, Term, type_name
 from .statements import Writer
 
 #: Bytes of shared memory that a kernel may declare statically; more is requested at the launch.
@@ -101,8 +102,50 @@ def print_file(parts: Sequence[tuple[Heading | None, Kernel]], *, fast_math: boo
     return prelude.text(body) + body
 
 
+@dataclass(frozen=True)
+class Function:
+    """A kernel as a function for a group of threads of a larger block.  It takes the index of the
+    kernel's block, that of the thread in it, the number of the group's barrier, the group's shared
+    memory, and then the kernel's own parameters, which have these types."""
+
+    name: str
+    pointers: tuple[str, ...]
+    scalars: tuple[str, ...]
+
+
+#: The parameters of a `Function` before those of the kernel.
+_BLOCK = (
+    "const int block", "const int thread", "const int barrier", "unsigned char* shared_memory"
+)  # fmt: skip
+
+
+def shared_bytes(kernel: Kernel) -> int:
+    """Bytes of shared memory of a block."""
+    return sum(_room(b) for b in kernel.buffers if b.role == "shared")
+
+
+def print_functions(kernels: Sequence[Kernel], fast_math: bool) -> (
+        tuple[list[Function], Callable[[str], str]]):  # fmt: skip
+    """Kernels as functions, and what makes the complete text with the text of their caller."""
+    prelude, names = Prelude(_LIBRARY), Names()
+    foreign: dict[Any, str] = {}
+    functions, texts = [], []
+    for kernel in kernels:
+        name = names.fresh(entry_name(kernel))
+        scalars = passed(kernel)
+        texts.append(_kernel(kernel, name, scalars, prelude, names, foreign, fast_math, None, True))
+        types = tuple(type_name(b.type) for b in parameters(kernel))
+        functions.append(Function(name, types, tuple(type_name(v.type) for v in scalars)))
+    body = "\n".join(texts)
+
+    def complete(caller: str) -> str:
+        return prelude.text(body + caller) + body + "\n" + caller
+
+    return functions, complete
+
+
 def _kernel(kernel: Kernel, entry: str, scalars: Sequence[Var], prelude: Prelude, file: Names,
-            foreign: dict[Any, str], fast_math: bool, heading: Heading | None
+            foreign: dict[Any, str], fast_math: bool, heading: Heading | None, inside: bool = False
             ) -> str:  # fmt: skip
     if kernel.thread is None:
         raise AssertionError(f"{kernel.name} is no GPU kernel")
@@ -113,7 +156,11 @@ def _kernel(kernel: Kernel, entry: str, scalars: Sequence[Var], prelude: Prelude
     changed = {b for s in statements(kernel.body) for b in written(s)}
     changed |= {s.buffer for s in statements(kernel.body) if isinstance(s, Fetch)}
     w.constant_buffers = {b for b in kernel.buffers if b not in changed}
-    given = []
+    given = [*_BLOCK] if inside else []
+    if inside:
+        for own in _BLOCK:
+            names.fresh(own.split()[-1])
+        w.barrier = f'asm volatile("bar.sync %0, {kernel.threads};" : : "r"(barrier) : "memory");'
     values = zip(kernel.scalars, kernel.scalar_values, strict=False)  # by hand: without values
     computed = {v for v, host in values if not isinstance(host, Param)}
     for b in parameters(kernel):
@@ -126,10 +173,13 @@ def _kernel(kernel: Kernel, entry: str, scalars: Sequence[Var], prelude: Prelude
         w.variables[v] = Term(names.fresh(_plain(v.name) if v in computed else v.name))
         given.append(f"{w.type(v.type)} {w.variables[v].code}")
     _foreign(w, file)
-    _declarations(w)
-    _numbers(w)
+    _declarations(w, inside)
+    _numbers(w, ("block", "thread") if inside else ("blockIdx.x", "threadIdx.x"))
     for s in kernel.body:
         w.statement(s)
+    if inside:
+        lines = ["static __device__ __forceinline__ void", *_signature(entry, given)]
+        return "\n".join([*lines, *w.lines, "}", ""])
     bounds = f"{kernel.threads}, {kernel.resident}" if kernel.resident else f"{kernel.threads}"
     head = [f"// {c}" for comment in kernel.comments for c in comment.splitlines()]
     if heading is not None:
@@ -176,11 +226,11 @@ def _foreign(w: Writer, file: Names) -> None:
             w.p.prelude.add(name, Helper(text, tuple(needed)))
 
 
-def _declarations(w: Writer) -> None:
-    """Declare shared memory and thread-local arrays."""
+def _declarations(w: Writer, given: bool) -> None:
+    """Declare shared memory, unless it is `given`, and thread-local arrays."""
     wide = {s.buffer for s in statements(w.kernel.body) if isinstance(s, LoadVector | StoreVector)}
     dynamic = dynamic_shared_bytes(w.kernel) > 0
-    if dynamic:
+    if dynamic and not given:
         w.line("extern __shared__ __align__(16) unsigned char shared_memory[];")
     at = 0
     for b in w.kernel.buffers:
@@ -191,7 +241,7 @@ def _declarations(w: Writer) -> None:
         align = "__align__(16) " if b in wide else ""
         if b.role == "local":
             w.line(f"{align}{kind} {name}[{_count(b)}];")
-        elif dynamic:
+        elif dynamic or given:
             start = f"shared_memory + {at}" if at else "shared_memory"
             w.line(f"{kind}* const {name} = reinterpret_cast<{kind}*>({start});")
             at += _room(b)
@@ -199,8 +249,8 @@ def _declarations(w: Writer) -> None:
             w.line(f"__shared__ {align}{kind} {name}[{_count(b)}];")
 
 
-def _numbers(w: Writer) -> None:
+def _numbers(w: Writer, sources: tuple[str, str]) -> None:
     """Define the indices of this block and this thread, if they are used."""
-    for v, source in ((w.kernel.task, "blockIdx.x"), (w.kernel.thread, "threadIdx.x")):
+    for v, source in zip((w.kernel.task, w.kernel.thread), sources, strict=True):
         if v is not None and w.is_read(v):
             w.line(f"const {w.type(v.type)} {w.introduce(v)} = {source};")

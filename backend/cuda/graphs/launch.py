@@ -17,7 +17,7 @@ from ..device.device import Block, Call, Copy, Fill, Launch, Operation, Repeat
 from ..device.driver import DriverDevice, enter, explained, stream_here
 from ..device.optional import runtime
 from ..gpu import Gpu
-from . import captured, graphs, queued
+from . import captured, graphs, one_block, queued
 from .captured import Captures
 from .tape import Tape, flattened, plan_memory, sharing
 
@@ -67,6 +67,7 @@ class RepeatStep:
         self.indices = {b: indices[b] for b in (*op.reads, *op.writes)}
         self.touched = sorted(set(self.indices.values()))
         self.varying = [s for s in _launches(self.parts) if s.varying is not None]
+        self.choice = one_block.Choice.of(device, self)
 
     def bind(self, addresses: Sequence[int]) -> None:
         self.addresses = list(addresses)
@@ -78,6 +79,12 @@ class RepeatStep:
         return sharing({b: self.addresses[k] for b, k in self.indices.items()})
 
     def run(self, stream: int) -> None:
+        if self.choice is None:
+            self._by_kernels(stream)
+        else:
+            self.choice.run(self.addresses, stream, lambda: self._by_kernels(stream))
+
+    def _by_kernels(self, stream: int) -> None:
         if self.test is not None:
             if self.conditional:
                 self.graphs.made(self._key(0), lambda: graphs.while_graph(self)).launch(stream)

@@ -34,12 +34,13 @@ class Step(Protocol):
 
 
 class LaunchStep:
-    """`values`: the bits of the scalars last computed from parameters, if they depend on these."""
+    """`scalars`: the current ones; `values`: their bits, if they depend on parameters."""
 
     __slots__ = (
         "arguments",
         "handle",
         "indices",
+        "scalars",
         "shared",
         "tasks",
         "threads",
@@ -54,6 +55,7 @@ class LaunchStep:
         self.values = b""
         self.indices = tuple(indices[b] for b in op.blocks)
         self.arguments = arguments_of(op.code)
+        self.scalars = op.scalars
         self.arguments.scalars(op.scalars)
 
     def bind(self, addresses: Sequence[int]) -> None:
@@ -62,7 +64,8 @@ class LaunchStep:
     def compute(self, params: Sequence[Any]) -> None:
         """Compute the scalar arguments from the program's parameters."""
         assert self.varying is not None
-        self.arguments.scalars(self.varying(params))
+        self.scalars = self.varying(params)
+        self.arguments.scalars(self.scalars)
         self.values = self.arguments.bits()
 
     def run(self, stream: int) -> None:
