@@ -204,6 +204,34 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
             ),
         )
     yield "loop", lambda: td.iterate(20, lambda a: td.stencil(lambda w: w[-1] + w[1], a), ints)
+    for size in (13, 700, 3000):
+        yield f"loop by one block of {size}", lambda x=ints[:size]: _repeated(x)
+
+
+def _repeated(x: Any) -> Any:
+    """Less what a loop gives that one block of threads has run: zeros."""
+    import treadle as td
+    from treadle.backend.cuda.graphs import one_block
+
+    def step(k: Any, u: Any) -> Any:
+        total = td.the(td.sum(u))
+        steps = td.cumsum(td.stencil(lambda w: w[-1] + w[1], u) + total) % 5
+        return td.permute(lambda x, y: x + y, steps, lambda i: (7 * i + k) % u.shape[0], u) % 9
+
+    program = td.jit(lambda u: td.loop(70, step, u), backend="cuda")
+    loop, ran = one_block.OneBlock.run, []
+
+    def run(self: Any, *args: Any) -> None:
+        ran.append(loop(self, *args))
+
+    one_block.WORTH, one_block.OneBlock.run = 0.0, run  # type: ignore[method-assign]
+    try:
+        for _ in range(6):
+            found = program(x)
+    finally:
+        one_block.OneBlock.run = loop  # type: ignore[method-assign]
+    assert ran, "no loop was run by one block"
+    return found - td.run(td.loop(70, step, td.use(x)), backend="reference")
 
 
 def _from_eigenvalues(x: Any) -> Any:
