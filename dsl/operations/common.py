@@ -122,6 +122,14 @@ def operation_of_numbers(function: Callable[P, R]) -> Operation[P, R]:
     return made
 
 
+def operation_of_integers(function: Callable[P, R]) -> Operation[P, R]:
+    """The same where integers are run-time values, too, from the first call on: an index that
+    every call has another of."""
+    complete(function)
+    made: Operation[P, R] = _operation(function, ("name", "schedule"), "all")
+    return made
+
+
 def method(function: Callable[..., R]) -> Callable[..., R]:
     """`operation` for a method."""
     made: Callable[..., R] = _operation(function, ("name", "schedule"))

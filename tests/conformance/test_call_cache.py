@@ -385,6 +385,18 @@ def test_integers_that_vary_are_run_time_numbers(n: int, monkeypatch: pytest.Mon
         td.use(np.uint8([250])) + 300
 
 
+def test_keys_of_a_loop_have_two_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the first call, and that of the others, whose number is a parameter."""
+    made = _programs_made(monkeypatch)
+    for k in (*range(9), -1, 1 << 62):
+        found = np.asarray(td.random.uniform(td.random.fold_in(td.random.key(3), k), 5))
+        own = [p for p in made if not p.settings.fast_math]
+        assert len(own) <= 2
+        with td.config(fast_math=True):  # (calls of other settings are not cached)
+            key = np.asarray(td.random.fold_in(td.random.key(3), k))
+            np.testing.assert_array_equal(found, np.asarray(td.random.uniform(key, 5)))
+
+
 @pytest.mark.parametrize("n", [64, 1 << 20])
 def test_positions_that_vary_are_run_time_numbers(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x = RNG.random((n, 3))

@@ -28,7 +28,7 @@ from ...graph import Check, Generate, Label
 from ...scalar import Scalar, as_count, lift, refuse_traced
 from ...shapes import as_shape, require
 from ...types import uint32, uint64
-from ..common import operation, operation_of_numbers, trace_elements, unrolled
+from ..common import operation, operation_of_integers, trace_elements, unrolled
 from ..elements.functions import cast, where
 from ..indexing import index_space
 
@@ -239,14 +239,13 @@ def key(seed: IntLike) -> Any:
         raise DTypeError(
             f"random.key needs an integer, got {seed!r}.", hint="Write td.random.key(0)."
         )
-    number = _number(seed)
+    number, inside = _number(seed), enclosing_kernel() is not None
+    if isinstance(number._expr, Const) and not inside:  # programs of different seeds are one
+        value = int(number._expr.value)
+        return use(np.array([value & 0xFFFFFFFF, value >> 32], np.uint32))
     low, high = number._expr, (number >> 32)._expr
     words = Scalar(simplify.cast(low, uint32)), Scalar(simplify.cast(high, uint32))
-    if enclosing_kernel() is not None:
-        return words
-    if isinstance(low, Const):  # data, so that programs of different seeds are one
-        return use(np.array([int(w._expr.value) for w in words], np.uint32))  # type: ignore[attr-defined]
-    return _pair("key", words, ())
+    return words if inside else _pair("key", words, ())
 
 
 def _pair(name: str, words: ScalarKey, checks: tuple[Check, ...]) -> Array:
@@ -260,7 +259,7 @@ def derived_key(key: ScalarKey, n: Any) -> ScalarKey:
     return words[0], words[1]
 
 
-@operation_of_numbers
+@operation_of_integers
 def fold_in(key: KeyLike, n: IntLike) -> Any:
     """The key number `n` of those that a key gives: words 0 and 1 of the Philox block with counter
     (n mod 2³², n div 2³², 0, 1).  An array (2,) of uint32; inside a kernel a tuple of two scalars.
