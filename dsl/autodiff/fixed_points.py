@@ -20,7 +20,8 @@ from ..frontend.tracing import enclosing_kernel
 from ..graph import Barrier, Generate, Label, Leaf, ended, indices
 from ..node import Check
 from ..operations import control
-from ..operations.elements.functions import abs as abs_, cast, fmax, fmin, maximum
+from ..operations.common import whole_number
+from ..operations.elements.functions import abs as abs_, cast, fmax, fmin, maximum, where
 from ..operations.queries import finfo
 from ..operations.reducing import folds
 from ..scalar import Scalar, lift
@@ -35,9 +36,9 @@ __all__ = ["fixed_point"]
 
 
 @user_facing_maker
-def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
+def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float, maxiter: int = 100_000) -> Any:
     """A fixed point of `f`: it is applied to `x0` again and again, until |f(x) − x| ≤ tol in every
-    element.
+    element.  After `maxiter` times without that, all elements are NaN.
 
     The derivative is that of the implicit function theorem, whose linear equations are solved by
     iteration as well: to the relative accuracy tol / max(1, largest |x|), and to half of the digits
@@ -49,6 +50,8 @@ def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
         x0: where to start, in floats; the result does not depend on it differentiably.
         tol: stop when no element of any array changes by more; not negative, and not below the
             rounding errors of `f`, which may change elements for ever.
+        maxiter: how often `f` is applied at most, and as often in the equations of a derivative;
+            default 100000.  An `f` that brings no two points closer together takes all of them.
 
     Result: an array, or a tuple of arrays, as `x0`.
 
@@ -65,6 +68,7 @@ def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
             hint="Inside, use td.while_loop.",
         )
     tol = _tolerance(tol)
+    most = whole_number(maxiter, "fixed_point", "maxiter", "Write maxiter=1000.", least=1)
     form = Form(x0, "fixed_point")
     if not form.leaves or not all(leaf.type.is_float for leaf in form.leaves):
         raise TracingError(
@@ -85,7 +89,7 @@ def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
 
     end = Generate((), (lift(tol, "fixed_point"),), label=Label("fixed_point"),
                    where=user_location(), checks=_tolerable(tol)).leaf()  # fmt: skip
-    equation = Equation(step, form.leaves, captured)
+    equation = Equation(step, form.leaves, captured, most)
     return form.put(equation.solved(form.leaves, captured, end, relative=False))
 
 
@@ -104,9 +108,11 @@ class Equation:
 
     def __init__(
         self, step: Callable[[Sequence[Leaf], Sequence[Leaf]], Sequence[Leaf]],
-        x: Sequence[Leaf], given: Sequence[Leaf],
+        x: Sequence[Leaf], given: Sequence[Leaf], most: int,
     ) -> None:  # fmt: skip
-        """`x` and `given`: leaves with the shapes and types of what the step takes."""
+        """`x` and `given`: leaves with the shapes and types of what the step takes; `most`: how
+        often it is taken."""
+        self._most = most
         self._x = [symbol(leaf, "x").leaf() for leaf in x]
         self._given = [symbol(leaf, "given").leaf() for leaf in given]
         self._body = step(self._x, self._given)
@@ -123,7 +129,9 @@ class Equation:
     ) -> tuple[Leaf, ...]:
         """The solution, found by iteration from `start` on until nothing changes by more than
         `tol`, or by more than that part of the largest element."""
-        found = _iterated(lambda x: self._at(x, given, self._body), start, tol, relative)
+        found = _iterated(
+            lambda x: self._at(x, given, self._body), start, tol, relative, self._most
+        )
         many = len(given)
 
         def accuracy(y: Sequence[Leaf], operands: Sequence[Leaf]) -> Leaf:
@@ -141,7 +149,8 @@ class Equation:
                 return [_sum(b, m) for b, m in zip(bars, moved, strict=True)]
 
             at = [*y, *operands[:many], *bars]
-            u = Equation(step, y, at).solved(bars, at, accuracy(y, operands), relative=True)
+            linear = Equation(step, y, at, self._most)
+            u = linear.solved(bars, at, accuracy(y, operands), relative=True)
             targets = [g for g in self._given if g.type.is_inexact]
             us = [symbol(leaf, "u").leaf() for leaf in u]
             made, replaced = pulled(self._body, us, targets)
@@ -175,7 +184,9 @@ class Equation:
             start = moved(self._given, tangents[:many], y, given)
             at = [*y, *given, *start]
             return list(
-                Equation(step, y, at).solved(start, at, accuracy(y, operands), relative=True)
+                Equation(step, y, at, self._most).solved(
+                    start, at, accuracy(y, operands), relative=True
+                )
             )
 
         node = Barrier((*found, *given, tol), Ruled("fixed_point", back, ahead), len(found),
@@ -247,19 +258,24 @@ def _sum(a: Leaf, b: Leaf) -> Leaf:
 
 def _iterated(
     step: Callable[[Sequence[Leaf]], Sequence[Leaf]], start: Sequence[Leaf], tol: Leaf,
-    relative: bool,
+    relative: bool, most: int,
 ) -> tuple[Leaf, ...]:  # fmt: skip
     """The step applied until nothing changes by more than `tol`, or by more than that part of the
-    largest element; what is not finite ends it."""
+    largest element; what is not finite ends it.  NaN if `most` times are not enough."""
+
+    def goes_on(state: Any) -> Any:
+        return (state[-2] > Array((tol,))) & (state[-1] < most)
 
     def body(state: Any) -> Any:
-        *x, _ = state
+        *x, _, count = state
         new = step([a._leaves[0] for a in x])
         change = _largest([(Array((a,)) - b)._leaves[0] for a, b in zip(new, x, strict=True)])
-        return (*(Array((a,)) for a in new), change / _largest(new) if relative else change)
+        change = change / _largest(new) if relative else change
+        return (*(Array((a,)) for a in new), change, count + 1)
 
-    first = Generate((), (Const(np.inf, float64),), label=Label("fixed_point"),
-                     where=user_location()).leaf()  # fmt: skip
-    made = control.while_loop(lambda s: s[-1] > Array((tol,)), body,
-                              (*(Array((leaf,)) for leaf in start), Array((first,))))  # fmt: skip
-    return tuple(a._leaves[0] for a in made[:-1])
+    label, where_ = Label("fixed_point"), user_location()
+    first = [Generate((), (Const(v, t),), label=label, where=where_).leaf()
+             for v, t in ((np.inf, float64), (0, int64))]  # fmt: skip
+    *x, change, _ = control.while_loop(goes_on, body, tuple(Array((a,)) for a in (*start, *first)))
+    ended = ~(change > Array((tol,)))
+    return tuple(where(ended, a, np.nan).astype(a.dtype)._leaves[0] for a in x)

@@ -190,6 +190,8 @@ MISTAKES = [
     ("td.fixed_point(td.cos, a, -1e-9)", TRACING, "tol must not be negative", ""),
     ("td.fixed_point(td.cos, a, np.int64(-2**63))", TRACING, "tol must not be negative", ""),
     ("td.fixed_point(td.cos, a, float('nan'))", TRACING, "tol must not be negative", ""),
+    ("td.fixed_point(td.cos, a, 1e-9, maxiter=0)", SHAPE, "maxiter", "maxiter=1000"),
+    ("td.fixed_point(td.cos, a, 1e-9, maxiter=2.5)", TRACING, "maxiter", "maxiter=1000"),
     ("td.fixed_point(td.cos, a, np.array([1e-9]))", TRACING, "tol is a real number", ""),
     ("run(lambda t: td.fixed_point(td.cos, a, t), -1.0)", TRACING, "must not be negative", ""),
     ("run(lambda t: td.fixed_point(td.cos, a, t), np.nan)", TRACING, "nor NaN", ""),

@@ -144,6 +144,26 @@ def test_gradients_of_fixed_points_are_as_accurate_for_small_and_large_cotangent
     np.testing.assert_allclose(large, 2, rtol=1e-7)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_fixed_points_that_are_not_found_are_nan(backend):
+    x = np.array([0.25, 0.5])
+    if backend == "native":  # by default it ends
+        turns = td.run(td.fixed_point(lambda x: 1 - x, x, 1e-9), backend=backend)
+        assert np.isnan(turns).all()
+    with td.config(backend=backend):
+        for count, found in ((1, False), (22, False), (23, True), (24, True)):
+            slow = np.asarray(td.fixed_point(lambda x: x / 2, x, 1e-7, maxiter=count))
+            np.testing.assert_array_equal(slow, x / 2**23 if found else [np.nan, np.nan])
+        value, slope = td.value_and_grad(
+            lambda a: td.sum(td.fixed_point(lambda x: a - x, a / 3, 1e-9, maxiter=50))
+        )(x)
+        assert np.isnan(float(value)) and np.isnan(np.asarray(slope)).all()
+        late = td.grad(  # the value is found at once, the derivative too late
+            lambda a: td.sum(td.fixed_point(lambda x: 0.9 * x + 0.1 * a, a, 1e-9, maxiter=50))
+        )(x)
+        assert np.isnan(np.asarray(late)).all()
+
+
 def test_second_derivatives_of_fixed_points_in_loops():
     a, d = np.array([0.3, 0.5, -0.7]), np.array([1.0, 0.5, 2.0])
 
