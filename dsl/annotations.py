@@ -65,8 +65,9 @@ NumPyArray: TypeAlias = "np.ndarray[Any, Any]"
 ScalarLike: TypeAlias = Union["Scalar", bool, int, float, complex, np.generic]
 #: A count, an extent or an index.
 IntLike: TypeAlias = Union["Scalar", int, np.integer[Any]]
-#: An operand of element-wise functions: arrays and scalars of the program, everything accepted by
-#: `td.use` but lists, numbers.
+#: An operand of element-wise functions: arrays and scalars of the program, and everything of which
+#: `td.use` makes an array of numbers.  (They take tuples of numbers, too, but comparisons and
+#: `where` take those for elements.)
 Operand: TypeAlias = Union[
     "Array",
     "Scalar",
@@ -81,10 +82,15 @@ Operand: TypeAlias = Union[
     "_HasCudaArray",
     memoryview,
     "array[Any]",
+    "Rows",
 ]
-#: What operations on arrays take: also lists of numbers and of NumPy's arrays.
-ArrayLike: TypeAlias = Union[Operand, "Rows"]
-Rows: TypeAlias = "Listed[bool | int | float | complex | np.generic | NumPyArray | Rows]"
+#: What operations on arrays take: also tuples of numbers.
+ArrayLike: TypeAlias = Union[Operand, "_Tuple"]
+_Tuple: TypeAlias = "tuple[bool | int | float | complex | np.generic | Rows | _Tuple, ...]"
+#: Numbers, and NumPy's arrays, in lists.
+Rows: TypeAlias = Union[
+    "Listed[bool | int | float | complex | np.generic | NumPyArray | Rows | _Tuple]", range
+]
 #: The result of element-wise functions: an array for arrays, a scalar for scalars.
 Value: TypeAlias = Union["Array", "Scalar"]
 #: An element as a user's function takes or returns it, or the state of a loop: a scalar, or tuples,
@@ -156,7 +162,7 @@ class UnaryFunction(Protocol):
     @overload
     def __call__(self, x: ScalarLike, *, name: str | None = None) -> Scalar: ...
     @overload
-    def __call__(self, x: Array | NumPyArray, **options: Unpack[Options]) -> Array: ...
+    def __call__(self, x: Array | NumPyArray | Rows, **options: Unpack[Options]) -> Array: ...
     @overload
     def __call__(self, x: Operand, **options: Unpack[Options]) -> Value: ...
 
@@ -172,7 +178,9 @@ class LeadingFunction(Protocol[P]):
     @overload
     def __call__(self, x: ScalarLike, *args: P.args, **kwargs: P.kwargs) -> Scalar: ...
     @overload
-    def __call__(self, x: Array | NumPyArray, *args: P.args, **kwargs: P.kwargs) -> Array: ...
+    def __call__(
+        self, x: Array | NumPyArray | Rows, *args: P.args, **kwargs: P.kwargs
+    ) -> Array: ...
     @overload
     def __call__(self, x: Operand, *args: P.args, **kwargs: P.kwargs) -> Value: ...
     @overload
@@ -190,7 +198,7 @@ class ChoiceFunction(Protocol):
     ) -> Scalar: ...
     @overload
     def __call__(
-        self, p: Array | NumPyArray, a: Operand, b: Operand, **options: Unpack[Options]
+        self, p: Array | NumPyArray | Rows, a: Operand, b: Operand, **options: Unpack[Options]
     ) -> Array: ...
     @overload
     def __call__(
@@ -207,9 +215,13 @@ class BinaryFunction(Protocol):
     @overload
     def __call__(self, x: ScalarLike, y: ScalarLike, *, name: str | None = None) -> Scalar: ...
     @overload
-    def __call__(self, x: Array | NumPyArray, y: Operand, **options: Unpack[Options]) -> Array: ...
+    def __call__(
+        self, x: Array | NumPyArray | Rows, y: Operand, **options: Unpack[Options]
+    ) -> Array: ...
     @overload
-    def __call__(self, x: Operand, y: Array | NumPyArray, **options: Unpack[Options]) -> Array: ...
+    def __call__(
+        self, x: Operand, y: Array | NumPyArray | Rows, **options: Unpack[Options]
+    ) -> Array: ...
     @overload
     def __call__(self, x: Operand, y: Operand, **options: Unpack[Options]) -> Value: ...
 

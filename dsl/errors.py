@@ -16,7 +16,7 @@ import re
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
@@ -770,6 +770,21 @@ def keywords(function: Callable[..., Any]) -> frozenset[str] | None:
     return frozenset(code.co_varnames[code.co_posonlyargcount : end])
 
 
+def annotated(
+    function: Callable[..., object], wanted: Container[str]
+) -> tuple[tuple[str, int], ...]:
+    """The parameters of a function of treadle's with one of these annotations, and their positions;
+    of those that are only given by name a large number."""
+    code, annotations = _code(function), inspect.unwrap(function).__annotations__
+    assert code is not None
+    taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return tuple(
+        (name, k if k < code.co_argcount else sys.maxsize)
+        for k, name in enumerate(taken)
+        if annotations.get(name) in wanted
+    )
+
+
 #: How parameters are annotated that are True or False, and whether None is a third choice.
 _TRUTHS = {"bool": False, "bool | None": True}
 
@@ -780,13 +795,9 @@ class Truths:
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
-        code, annotations = _code(function), inspect.unwrap(function).__annotations__
-        assert code is not None  # a function of treadle's own
-        taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        annotations = inspect.unwrap(function).__annotations__
         self.parameters = tuple(
-            (name, k if k < code.co_argcount else sys.maxsize, _TRUTHS[annotations[name]])
-            for k, name in enumerate(taken)
-            if annotations.get(name) in _TRUTHS
+            (name, k, _TRUTHS[annotations[name]]) for name, k in annotated(function, _TRUTHS)
         )
 
     def require(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from . import simplify
     from .array import Array as Array
     from .frontend import call_cache as call_cache, deferred as deferred, evaluation
-    from .frontend.sources import as_array as as_array, is_arraylike as is_arraylike, owned as owned
+    from .frontend.sources import (
+        as_array as as_array,
+        is_arraylike as is_arraylike,
+        is_rows as is_rows,
+        owned as owned,
+    )
     from .frontend.suggestions import instead_of_keyword as instead_of_keyword
     from .graphs import names, printer
     from .operations import fourier

@@ -315,8 +315,8 @@ for _name, _method in (("add", "add"), ("subtract", "sub"), ("multiply", "mul"),
 def number_by_itself(param: Param) -> TracingError:
     """The error for a list of numbers, given to a compiled function, that is used as an array."""
     return TracingError(
-        f"{param.name} is a number by itself: a list of numbers given to a compiled function is as "
-        "many arguments.",
+        f"{param.name} is a number by itself: a list of numbers (or a tuple) given to a compiled "
+        "function is as many arguments.",
         hint="Give one array: f(np.array(x)).",
     )
 

@@ -19,7 +19,7 @@ from .standard import require_order
 from .tracing import enclosing_kernel
 
 if TYPE_CHECKING:
-    from ..annotations import ArrayLike, DTypeLike, Operand, Order
+    from ..annotations import ArrayLike, DTypeLike, NumPyArray, Operand, Order, Rows
     from ..array import Array
 
 #: The result type of an operation without array operands: the class itself.
@@ -31,7 +31,7 @@ class Operator(Protocol[W]):
     """A binary operator, bound to its left operand."""
 
     @overload
-    def __call__(self, other: Array | np.ndarray[Any, Any], /) -> Array: ...
+    def __call__(self, other: Array | NumPyArray | Rows, /) -> Array: ...
     @overload
     def __call__(self, other: Operand, /) -> W: ...
 
@@ -122,13 +122,17 @@ class Operators(Generic[V]):
                 "* is the matrix product for np.matrix, but element-wise for arrays.",
                 hint="Write a @ np.asarray(m), or a * np.asarray(m).",
             )
+        return self._elementwise(name, other, swapped)
+
+    def _elementwise(self, name: str, other: object, swapped: bool) -> Any:
         compute: Callable[..., Any] = (
             later.power if name == "power" else partial(later.elementwise, name)
         )
         return compute(other, self) if swapped else compute(self, other)
 
     def _with_other(self, name: str, other: object, swapped: bool) -> Any:
-        """An operation with an object that is neither a number nor an array: its class decides."""
+        """An operation with an object that is neither a number nor an array: its class decides, or
+        it is an array of numbers."""
         repeats = name == "multiply" and isinstance(other, str | bytes | list | tuple)
         if repeats and self._repeats:
             return NotImplemented  # [0] * n
@@ -137,6 +141,8 @@ class Operators(Generic[V]):
             made = NotImplemented if compute is None else compute(other, self)
             if made is not NotImplemented:
                 return made
+        if later.is_rows(other):
+            return self._elementwise(name, other, swapped)
         raise no_operand(other, name)
 
     #: Whether multiplying a sequence by this value repeats the sequence.
@@ -205,7 +211,7 @@ class Operators(Generic[V]):
         return self.__rfloordiv__(other), self.__rmod__(other)
 
     @overload
-    def __pow__(self, other: Array | np.ndarray[Any, Any], modulus: object = None) -> Array: ...
+    def __pow__(self, other: Array | NumPyArray | Rows, modulus: object = None) -> Array: ...
     @overload
     def __pow__(self, other: Operand, modulus: object = None) -> V: ...
     def __pow__(self, other: Operand, modulus: object = None) -> Any:

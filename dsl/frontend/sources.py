@@ -46,6 +46,24 @@ def is_arraylike(value: Any) -> bool:
     return isinstance(value, memoryview | array) or any(hasattr(value, s) for s in _PROTOCOLS)
 
 
+def is_rows(value: object) -> bool:
+    """Whether this is an array where one is needed: a list, a range, or a plain tuple that is not
+    made of arrays (`td.zip` takes these), or of tuples of classes."""
+    return isinstance(value, list | range) or (
+        type(value) is tuple and not any(map(_is_component, value))
+    )
+
+
+def _is_component(value: object) -> bool:
+    fields = is_composite(value) and type(value) is not tuple
+    return fields or isinstance(value, Array) or is_arraylike(value)
+
+
+def takes_array(value: object) -> bool:
+    """Whether an operand makes the result of an element-wise function an array."""
+    return isinstance(value, Array) or is_arraylike(value) or is_rows(value)
+
+
 _DLPACK_GPU = (2, 13)  # kDLCUDA, kDLCUDAManaged
 _used: dict[int, tuple[weakref.ref[Any], weakref.ref[Input]]] = {}
 
@@ -69,10 +87,12 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
     """Convert an Array, external data (implicit `use`) or a scalar (rank 0) to an Array."""
     if isinstance(value, Array):
         return value
+    if is_rows(value):
+        return use(list(value) if type(value) is tuple else value)
     of_fields = is_composite(value) and field_names(value)[:1] != (None,)
     if hasattr(value, "layers"):  # a schedule
         raise no_array(value, operation)
-    if is_arraylike(value) or isinstance(value, list) or of_fields:
+    if is_arraylike(value) or of_fields:
         return use(value)
     inside = enclosing_kernel()
     if isinstance(value, Scalar) and inside is not None:
@@ -205,10 +225,10 @@ def _of_list(value: list[Any]) -> np.ndarray:
         ) from None
 
 
-def _entries(value: list[Any]) -> Iterator[Any]:
-    """What is in nested lists."""
+def _entries(value: Sequence[Any]) -> Iterator[Any]:
+    """What is in nested lists and tuples."""
     for x in value:
-        if isinstance(x, list):
+        if isinstance(x, list | tuple):
             yield from _entries(x)
         else:
             yield x
@@ -345,4 +365,4 @@ def _matches(node: Input, source: Any) -> bool:
 _LAYOUT = ("shape", "strides", "dtype")
 
 
-later.offer(as_array=as_array, is_arraylike=is_arraylike, owned=owned)
+later.offer(as_array=as_array, is_arraylike=is_arraylike, is_rows=is_rows, owned=owned)

@@ -19,6 +19,7 @@ from ..expr import Const, Expr, Read, Var, walk
 from ..frontend.call_cache import CallCache
 from ..frontend.deferred import Numbers
 from ..frontend.refusals import called
+from ..frontend.sources import as_array, is_rows
 from ..frontend.tracing import call_scalar_function, flatten_result
 from ..graph import Leaf, Node, known
 from ..graphs.rebuild import Rebuilder
@@ -155,6 +156,7 @@ def _operation(function: Callable[P, R], common: tuple[str, ...], numbers: Numbe
         raise AssertionError(f"{function!r}: an operation names its arguments")
     given = tuple(k for k in common if k not in own)
     known, truths = own.union(common), errors.Truths(function)
+    operands = errors.annotated(function, ("Operand", "Operand | None"))
 
     def compute(*args: Any, **kwargs: Any) -> Any:
         if kwargs and not known.issuperset(kwargs):
@@ -162,6 +164,7 @@ def _operation(function: Callable[P, R], common: tuple[str, ...], numbers: Numbe
         if truths.parameters:
             truths.require(args, kwargs)
         extra = {k: kwargs.pop(k) for k in given if k in kwargs}
+        args, kwargs = _with_arrays(args, kwargs, operands, function.__name__)
         try:
             result: Any = function(*args, **kwargs)
         except errors.UNFIT as error:
@@ -186,6 +189,21 @@ def _operation(function: Callable[P, R], common: tuple[str, ...], numbers: Numbe
         return calls(args, kwargs)
 
     return call
+
+
+def _with_arrays(args: Any, kwargs: Any, operands: Sequence[tuple[str, int]],
+                 operation: str) -> Any:  # fmt: skip
+    """The arguments of a call with arrays in place of operands that are lists and tuples of
+    numbers."""
+    for name, k in operands:
+        value = args[k] if k < len(args) else kwargs.get(name)
+        if not is_rows(value):
+            continue
+        if k < len(args):
+            args = (*args[:k], as_array(value, operation), *args[k + 1 :])
+        else:
+            kwargs[name] = as_array(value, operation)
+    return args, kwargs
 
 
 def relabel(result: Any, name: str | None = None, schedule: ScheduleLike | None = None,

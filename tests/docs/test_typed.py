@@ -137,25 +137,3 @@ def _pyright(program: Path) -> dict[int, str]:
 def test_a_users_program(checker) -> None:  # type: ignore[no-untyped-def]
     assert checker(FOLDER / "user.py") == {}
     assert sorted(checker(FOLDER / "wrong.py")) == _wrong()
-
-
-def test_lists_have_the_type_that_functions_take() -> None:
-    """What refuses lists of numbers takes an `Operand`, any other function an `ArrayLike`."""
-    refused = "cannot use a value of type list"
-    for prefix, space in ("", td), ("linalg.", td.linalg), ("fft.", td.fft):
-        for name in space.__all__:
-            function = getattr(space, name)
-            if not inspect.isfunction(function) or name == "cond":  # of any two values
-                continue
-            taken = [p for p in inspect.signature(function).parameters.values()
-                     if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]  # fmt: skip
-            if not taken or taken[0].annotation not in ("ArrayLike", "Operand"):
-                continue
-            said = ""
-            try:
-                function(*([1.0, 2.0] if p.annotation in ("ArrayLike", "Operand") else 1
-                           for p in taken))  # fmt: skip
-            except td.TreadleError as error:
-                said = str(error)
-            assert (refused in said) <= (taken[0].annotation == "Operand"), prefix + name
-            assert (not said) <= (taken[0].annotation == "ArrayLike" or name == "clip"), name

@@ -136,7 +136,8 @@ def _where_tuples(p: Operand, a: Element, b: Element) -> Element:
         raise TracingError(
             "the two sides of where have different structure: "
             f"{structure.outline()} against {other.outline()}.",
-            hint="Both sides must be tuples of the same nesting.",
+            hint="Both sides must be tuples of the same nesting.  [1, 2] and np.array((1, 2)) are "
+            "arrays.",
         )
     return structure.build([where(p, x, y) for x, y in zip(left, right, strict=True)])
 

@@ -78,27 +78,27 @@ fmax = lifting.documented_binary("fmax", """
     The larger of two elements; of a number and NaN, the number.
     >>> td.fmax(np.array([np.nan, 1.0]), 2.0)
     Array([2., 2.])""")  # fmt: skip
-equal = lifting.documented_binary("equal", """
+equal = lifting.documented_comparison("equal", """
     Whether x == y.  NaN equals nothing; tuples are equal if all their components are.
     >>> td.equal(np.array([3, 1, 2]), np.array([3, 0, 2]))
     Array([ True, False,  True])""")  # fmt: skip
-not_equal = lifting.documented_binary("not_equal", """
+not_equal = lifting.documented_comparison("not_equal", """
     Whether x != y: the opposite of `equal`.
     >>> td.not_equal(np.array([3, 1, 2]), np.array([3, 0, 2]))
     Array([False,  True, False])""")  # fmt: skip
-less = lifting.documented_binary("less", """
+less = lifting.documented_comparison("less", """
     Whether x < y.  Tuples are compared by their first components that differ.
     >>> td.less(np.array([3, 1, 2]), 2)
     Array([False,  True, False])""")  # fmt: skip
-less_equal = lifting.documented_binary("less_equal", """
+less_equal = lifting.documented_comparison("less_equal", """
     Whether x <= y; False where one is NaN.
     >>> td.less_equal(np.array([3, 1, 2]), 2)
     Array([False,  True,  True])""")  # fmt: skip
-greater = lifting.documented_binary("greater", """
+greater = lifting.documented_comparison("greater", """
     Whether x > y; False where one is NaN.
     >>> td.greater(np.array([3, 1, 2]), 2)
     Array([ True, False, False])""")  # fmt: skip
-greater_equal = lifting.documented_binary("greater_equal", """
+greater_equal = lifting.documented_comparison("greater_equal", """
     Whether x >= y; False where one is NaN.
     >>> td.greater_equal(np.array([3, 1, 2]), 2)
     Array([ True, False,  True])""")  # fmt: skip

@@ -12,22 +12,18 @@ from ...annotations import BinaryFunction, Element, LeadingFunction, Operand, Un
 from ...array import Array, broadcast_map
 from ...errors import DTypeError
 from ...expr import Expr
-from ...frontend.sources import as_array, is_arraylike
+from ...frontend.sources import as_array, takes_array
 from ...frontend.tracing import enclosing_kernel
 from ...primitives import TABLE
 from ...scalar import COMPARISONS, Scalar, apply_primitive, lift
 from ..descriptions import complete
 
 
-def _arrays_among(values: tuple[Any, ...]) -> bool:
-    return any(isinstance(v, Array) or is_arraylike(v) for v in values)
-
-
 def elementwise(name: str, *operands: Any) -> Any:
     """Apply the primitive `name`: an Array if any operand is an array, otherwise a Scalar.  Tuples
     are compared lexicographically."""
     if name in COMPARISONS:
-        if any(map(_has_components, operands)):
+        if any(map(_has_components, operands)) and not any(map(_is_of_numbers, operands)):
             return _lexicographic(name, *operands)
         x, y = operands
         operands = _comparable(x, y, name), _comparable(y, x, name)
@@ -47,6 +43,11 @@ def _comparable(value: Operand, other: Operand, name: str) -> Operand:
 
 def _has_components(value: Any) -> bool:
     return types.is_composite(value) or (isinstance(value, Array) and not value.structure.is_leaf)
+
+
+def _is_of_numbers(value: object) -> bool:
+    """Whether this is an array of numbers: a tuple beside it is another one."""
+    return not _has_components(value) and takes_array(value)
 
 
 def _lexicographic(name: str, x: Element, y: Element) -> Any:
@@ -77,8 +78,9 @@ def _lexicographic(name: str, x: Element, y: Element) -> Any:
 
 
 def lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any, ...]) -> Any:
-    if _arrays_among(operands):
-        converted = [as_array(o) if is_arraylike(o) else o for o in operands]
+    arrays = [takes_array(o) for o in operands]
+    if any(arrays):
+        converted = [as_array(o, name) if a else o for o, a in zip(operands, arrays, strict=True)]
         if enclosing_kernel() is not None and all(
             not isinstance(o, Array) or o.ndim == 0 for o in converted
         ):
@@ -162,6 +164,20 @@ def documented_binary(name: str, text: str) -> BinaryFunction:
     def function(x: Operand, y: Operand) -> Value:
         return elementwise(name, x, y)
 
+    return _of_two(function, name, text)
+
+
+def documented_comparison(name: str, text: str) -> BinaryFunction:
+    """`documented_binary` for a function that compares tuples, too."""
+
+    @binary
+    def function(x: Element, y: Element) -> Value:
+        return elementwise(name, x, y)
+
+    return _of_two(function, name, text)
+
+
+def _of_two(function: BinaryFunction, name: str, text: str) -> BinaryFunction:
     function.__name__ = function.__qualname__ = name
     operands = "x, y: numbers, or arrays that broadcast; their types are promoted as NumPy's."
     function.__doc__ = _documented(name, text, operands, "of the shape to which they broadcast")

@@ -411,7 +411,10 @@ def choose(
             hint="Convert: a.astype(td.int64).",
         )
     at = number % len(choices) if mode == "wrap" else number
-    choices = of_one_type(choices, "choose")
+    choices = of_one_type(
+        [as_array(c, "choose") if isinstance(c, list | range | tuple) else c for c in choices],
+        "choose",
+    )
     found: Value = choices[-1]
     for k in range(len(choices) - 2, -1, -1):
         found = fn.where(fn.less_equal(at, k), choices[k], found)

@@ -29,7 +29,7 @@ def is_index_array(part: Any) -> bool:
     """Whether an index is an array or a list, not a rank-0 `Array`: that is a scalar."""
     if isinstance(part, Array):
         return part.ndim > 0
-    return isinstance(part, list) or is_arraylike(part)
+    return isinstance(part, list | range) or is_arraylike(part)
 
 
 def is_truth(index: Any) -> bool:
@@ -129,7 +129,7 @@ def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
             target.append(sliced.at(here))
             shape.append(sliced.extent)
         elif k in arrays:
-            if isinstance(part, list):
+            if isinstance(part, list | range):
                 checks += _in_range(part, n, axis)
             checks += require_in_range(arrays[k], n, axis, called)
             own = stretched(arrays[k]._shape, block)
@@ -192,7 +192,7 @@ def mask_checks(
 
 def untyped(indices: object) -> object:
     """Indices; an empty list, which NumPy takes for one of floats, has the type of indices."""
-    if isinstance(indices, list) and not np.size(indices):
+    if isinstance(indices, list | range | tuple) and not np.size(indices):
         return np.zeros(np.shape(indices), np.int64)
     return indices
 

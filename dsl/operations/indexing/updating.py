@@ -19,7 +19,7 @@ from ...expr import TRUE, Expr, Read, constant, walk
 from ...frontend.call_cache import CallCache, extents_of, type_of
 from ...frontend.deferred import Literals
 from ...frontend.refusals import never_set
-from ...frontend.sources import as_array, is_arraylike
+from ...frontend.sources import as_array, is_arraylike, is_rows
 from ...frontend.suggestions import AT_METHODS
 from ...frontend.tracing import forbid_nesting, is_tracing
 from ...graph import Check, Combine, Label, Permute, Shape, indices, known
@@ -267,7 +267,7 @@ def _is_plain(part: object) -> bool:
 def _values(new: Element, array: Array, shape: Shape, called: str
             ) -> tuple[tuple[Expr, ...], tuple[Check, ...]]:  # fmt: skip
     """The components of the new element at an index of `shape`, in the types of the array."""
-    if _is_array(new) or (isinstance(new, list) and array.structure.is_leaf):
+    if _is_array(new) or (is_rows(new) and array.structure.is_leaf):
         given = as_array(new, called)
         if not given.structure.same_nesting(array.structure):
             raise errors.DTypeError(
@@ -334,8 +334,8 @@ def _mask(index: Any) -> Array | None:
 def _of_chosen(new: Element, array: Array, mask: Array) -> bool:
     """Whether new elements are those of the places where the mask holds, one after the other, as in
     NumPy: their number depends on data, or they do not broadcast to the array."""
-    for leaf in [new] if isinstance(new, list) else flatten(new, _is_array)[0]:
-        if not (_is_array(leaf) or isinstance(leaf, list)):
+    for leaf in [new] if array.structure.is_leaf else flatten(new, _is_array)[0]:
+        if not (_is_array(leaf) or is_rows(leaf)):
             continue
         shape = as_array(leaf, "update")._shape
         masked = len(shape) - (array.ndim - mask.ndim)  # its axes that the mask covers

@@ -22,7 +22,7 @@ from ...annotations import ArrayLike, IntLike, ShapeLike
 from ...array import Array, generated
 from ...errors import DTypeError, NestedParallelismError, ShapeError, user_location
 from ...expr import Const, Expr, Index, constant
-from ...frontend.sources import as_array, is_arraylike, use
+from ...frontend.sources import as_array, is_arraylike, is_rows, use
 from ...frontend.tracing import enclosing_kernel
 from ...graph import Check, Generate, Label
 from ...scalar import Scalar, as_count, lift, refuse_traced
@@ -199,7 +199,7 @@ def random_values(
 
 def is_array(value: Any) -> bool:
     return (isinstance(value, Array) and value.ndim > 0) or (
-        isinstance(value, list) or (is_arraylike(value) and np.ndim(value) > 0)
+        is_rows(value) or (is_arraylike(value) and np.ndim(value) > 0)
     )
 
 

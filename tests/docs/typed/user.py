@@ -70,6 +70,10 @@ assert_type(float(td.sum(a)), float)
 
 numbers: list[float] = [3.0, 1.0, 2.0]
 assert_type(td.sum([1.0, 2.0]), td.Array)
+assert_type(td.sum(((1, 2), (3, 4))), td.Array)
+assert_type(td.sqrt([1.0, 2.0]), td.Array)
+assert_type(td.maximum(range(3), 1), td.Array)
+assert_type(a - [1.0], td.Array)
 assert_type(td.mean([[1, 2], [3, 4]], axis=0), td.Array)
 assert_type(td.median(numbers), td.Array)
 assert_type(td.stack([numbers, numbers]), td.Array)
