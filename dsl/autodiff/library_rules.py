@@ -25,7 +25,7 @@ from ..operations.indexing import index_space, joining, making
 from ..operations.reducing import irregular, reductions
 from ..scalar import Scalar, apply_primitive
 from ..simplify import cast
-from .expressions import guarded, zero
+from .expressions import Cotangent, guarded, settled, where_given, zero
 from .forward import Forward, forward_rule, transposed
 from .reverse import Bars, Reverse, own, refused, reverse_rule
 
@@ -356,12 +356,26 @@ def _cholesky(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence
     return [_of_triangle(s, upper)]
 
 
-def _gaps(values: Array) -> Array:
-    """1 / (values[j] − values[i]), 0 on the diagonal."""
-    n = values.shape[-1]
-    i, j = making.arange(n)[:, None], making.arange(n)[None, :]
-    difference = values[..., None, :] - values[..., :, None]
-    return functions.where(i == j, 0.0, 1 / functions.where(i == j, 1.0, difference))
+def _turned(values: Array, c: Array) -> Array:
+    """(c − cᴴ)[i, j] / (values[j] − values[i]), where c has the cotangents of vectors in their own
+    basis: how much these turn into each other.  0 on the diagonal: their phases stay.
+
+    Vectors of equal values are arbitrary: NaN, if they have a cotangent."""
+    *batch, i, j = indices(c.ndim)
+    value, given = values._leaves[0], c._leaves[0]
+
+    def over(g: Expr, divisor: float | Scalar) -> Expr:  # linear in g
+        mask, _ = where_given(g)
+        return settled(Cotangent(mask, (Scalar(g) / divisor)._expr))
+
+    own = Generate(c._shape, (over(given.at(*batch, i, j), np.nan),), label=Label("unknown"))
+    unknown = reductions.sum(Array(own.leaves), -2)._leaves[0]
+    either = Scalar(unknown.at(*batch, i)) + Scalar(unknown.at(*batch, j))
+    gap = Scalar(value.at(*batch, j)) - Scalar(value.at(*batch, i))
+    skew = Scalar(given.at(*batch, i, j)) - functions.conj(Scalar(given.at(*batch, j, i)))
+    turned = functions.where(gap == 0, either, Scalar(over(skew._expr, gap)))
+    here = functions.where(Scalar(i) == Scalar(j), 0, turned)
+    return Array(Generate(c._shape, (here._expr,), label=Label("turned")).leaves)
 
 
 @rule("linalg.eigh")
@@ -372,7 +386,7 @@ def _eigh(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Arr
     w, v = results[:2]
     if of_values is None and of_vectors is None:
         return [None]
-    inner = None if of_vectors is None else _gaps(w) * (_h(v) @ of_vectors)
+    inner = None if of_vectors is None else _turned(w, _h(v) @ of_vectors) * 0.5
     diagonal = None if of_values is None else _diagonal(of_values)
     total = _sum(inner, diagonal)
     assert total is not None
@@ -401,10 +415,13 @@ def _svd(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Arra
             return [None]
         u, _, vh = linear_algebra.svd(a, full_matrices=False)
         return [(u * of_values[..., None, :]) @ vh]
-    if full:
+    m, n = a._shape[-2:]
+    rows, columns = known(m), known(n)
+    square = m is n or (rows is not None and rows == columns)
+    if full and not square:
         raise refused(
-            "the derivative of all singular vectors is not supported: those beyond the singular "
-            "values are arbitrary.",
+            "the derivative of all singular vectors of a matrix that is not known to be square is "
+            "not supported: those beyond the singular values are arbitrary.",
             "Write full_matrices=False.",
         )
     if a.types[0].is_complex:
@@ -414,19 +431,21 @@ def _svd(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Arra
         )
     u, s, vh = results[:3]
     v = _h(vh)
-    gaps = _gaps(s * s)
+    wider, taller = (square or (x and y and x < y) for x, y in ((rows, columns), (columns, rows)))
     total = None if of_values is None else (u * of_values[..., None, :]) @ vh
     if of_left is not None:
-        skew = _h(u) @ of_left
-        part = u @ ((gaps * (skew - _h(skew))) * s[..., None, :])
-        outside = (of_left - u @ (_h(u) @ of_left)) / s[..., None, :]
-        total = _sum(total, (part + outside) @ vh)
+        inner = _h(u) @ of_left
+        part = u @ (_turned(s * s, inner) * s[..., None, :])
+        if not wider:  # what is orthogonal to all of them
+            part = part + (of_left - u @ inner) / s[..., None, :]
+        total = _sum(total, part @ vh)
     if of_right is not None:
         g = _h(of_right)
-        skew = _h(v) @ g
-        part = (s[..., :, None] * (gaps * (skew - _h(skew)))) @ vh
-        outside = (_h(g) - (_h(g) @ v) @ vh) / s[..., :, None]
-        total = _sum(total, u @ (part + outside))
+        inner = _h(v) @ g
+        part = (s[..., :, None] * _turned(s * s, inner)) @ vh
+        if not taller:
+            part = part + (_h(g) - _h(inner) @ vh) / s[..., :, None]
+        total = _sum(total, u @ part)
     return [total]
 
 

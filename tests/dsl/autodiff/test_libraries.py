@@ -142,6 +142,43 @@ def test_rectangular_matrices():
     td.check_grad(lambda a: td.linalg.norm(a, "nuc"), tall)
 
 
+@pytest.mark.parametrize("n", SIZES)
+def test_all_singular_vectors_of_square_matrices(n):
+    a = np.stack([V[:n, :n], V[2 : n + 2, :n]])
+
+    def loss(a):
+        u, s, vh = td.linalg.svd(a)
+        return td.sum(u**3 * V[:n, :n]) + td.sum(vh**2 * V[1 : n + 1, :n]) + td.sum(s**2 * V[0, :n])
+
+    td.check_grad(loss, a)
+    slope = td.grad(loss)
+    td.check_grad(lambda a: td.sum(slope(a) * V[:n, :n]), a, rtol=1e-4)
+    td.check_grad(lambda b: td.sum(td.linalg.svd(b @ b.T)[0] ** 2 * V[:n, :n]), a[0, :, 1:])
+
+
+@pytest.mark.parametrize("backend", ["reference", "native"])
+def test_vectors_of_equal_values_have_no_derivative(backend):
+    """But the values, and other vectors, do."""
+    equal, w = np.diag([3.0, 3.0, 1.0, 2.0]), V[:4, :4]
+    linalg = td.linalg
+
+    def gradient(f):
+        return np.tril(td.run(td.grad(f)(equal), backend=backend))
+
+    assert np.isnan(gradient(lambda a: td.sum(linalg.eigh(a)[1] * w))).any()
+    assert np.isnan(gradient(lambda a: td.sum(linalg.eigh(a)[1][:, -1] ** 2 * w[0]))).any()
+    assert np.isnan(gradient(lambda a: td.sum(linalg.svd(a)[0] * w))).any()
+    f = lambda a: td.sum(linalg.eigh(a)[1][:, 0] ** 3 * w[0])
+    h = 1e-5
+    for i, j in ((2, 0), (3, 2), (1, 0)):
+        moved = np.zeros((4, 4))
+        moved[i, j] = h
+        up, down = (td.run(f(td.use(equal + s * moved)), backend=backend) for s in (1, -1))
+        np.testing.assert_allclose(gradient(f)[i, j], (up - down) / (2 * h), atol=1e-8)
+    np.testing.assert_array_equal(gradient(lambda a: td.sum(linalg.eigh(a)[0] ** 2)), 2 * equal)
+    np.testing.assert_allclose(gradient(lambda a: td.sum(linalg.svd(a)[1] ** 2)), 2 * equal)
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["real", "complex"])
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (2, 3, 5)])
@@ -265,7 +302,8 @@ def test_complete_factors_of_triangular_matrices_native(shape):
 @pytest.mark.parametrize(
     ("f", "message"),
     [
-        (lambda a: td.sum(td.linalg.svd(a)[0]), "full_matrices=False"),
+        (lambda a: td.sum(td.linalg.svd(a[:4])[0]), "full_matrices=False"),
+        (lambda a: td.sum(td.linalg.svd(a[:, :4])[2]), "full_matrices=False"),
         (lambda a: td.sum(td.linalg.qr(a[:, :5], "complete")[0]), "reduced"),
         (lambda a: td.sum(td.linalg.qr(a[:4, :2], "complete")[0]), "reduced"),
     ],
