@@ -4,9 +4,10 @@
     hypot(a, b)²          → a² + b²
     √s · √s               → s, where s ≥ 0; so (s^(1/n))ⁿ
     cos(abs(x))           → cos(x); so cosh
+    a / tan(x)            → a · cos(x) / sin(x)
 
-A magnitude has no derivative at 0, but these have all of them.  The program computes what is
-written; only its derivatives are those of the right side.
+A magnitude has no derivative at 0, but these have all of them, as 1 / tan(x) at poles of the
+tangent.  The program computes what is written; only its derivatives are those of the right side.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _EVEN = frozenset(["cos", "cosh"])
 #: What is read through: an array of other expressions is taken as it is.
 _SEEN = frozenset(
     ["absolute", "hypot", "sqrt", "power", "multiply", "true_divide", "negative", "cast",
-     "select", "equal", "not_equal", "greater", "less", "greater_equal", "less_equal", *_EVEN]
+     "select", "equal", "not_equal", "greater", "less", "greater_equal", "less_equal", "tan",
+     *_EVEN]
 )  # fmt: skip
 #: Products of more factors are not searched.
 _MOST = 32
@@ -72,6 +74,9 @@ class _Magnitudes:
             return self._product(e)
         if e.op.name == "power" and self._active(e.args[0]):
             return self._power(e)
+        if e.op.name == "true_divide" and _is(tangent := self._open(e.args[1]), "tan"):
+            sine, cosine = (apply_primitive(name, tangent.args) for name in ("sin", "cos"))
+            return (Scalar(e.args[0]) * Scalar(cosine) / Scalar(sine))._expr
         if e.op.name in _EVEN:
             inside = self._open(e.args[0])
             if _is(inside, "absolute") and not inside.args[0].type.is_complex:

@@ -18,7 +18,7 @@ from ..analysis.combines import simple_combine
 from ..analysis.polynomial import affine, polynomial, variables
 from ..errors import Location
 from ..expr import FALSE, TRUE, Apply, Const, Expr, Index, Param, Read, Var, constant, rewrite, walk
-from ..graph import Fold, Generate, Label, Leaf, Permute, Shape, indices, is_identity_read
+from ..graph import Fold, Generate, Label, Leaf, Permute, Shape, indices, is_identity_read, known
 from ..operations.indexing.index_space import reshaped_index
 from ..operations.indexing.row_major import delinear, linear, minus, product, times
 from ..operations.stencils import in_range, resolve_index
@@ -302,7 +302,7 @@ class Scatterer:
                         return apply_primitive("multiply", [moved, c])
                 return self._gathered(found, shape, self._stored(cotangent))
             return self._scattered(read.args, shape, cotangent, read.boundary is not None)
-        offsets = self._offsets(read)
+        offsets = self._offsets(read, shape)
         if offsets is None:
             resolved = tuple(
                 resolve_index(read.boundary, i, n) for i, n in zip(read.args, shape, strict=True)
@@ -380,8 +380,8 @@ class Scatterer:
         )
         return made.leaf().at(*indices(len(shape)))
 
-    def _offsets(self, read: Read) -> list[int] | None:
-        """The offsets of a stencil's read; None if it is another."""
+    def _offsets(self, read: Read, shape: Shape) -> list[int] | None:
+        """The offsets of a stencil's read; None if it is another, or reads far outside."""
         if len(read.args) != len(self.domain):
             return None
         found = []
@@ -390,10 +390,23 @@ class Scatterer:
             if form is None or variables(form) != {Index(k): 1}:
                 return None
             rest = form - form.constant
-            if len(rest.terms) != 1 or abs(form.constant) > _WIDEST_BORDER:
+            if len(rest.terms) != 1:
+                return None
+            around = self._outside(k, form.constant, shape[k])
+            if around is None or max(around) > _WIDEST_BORDER:
                 return None
             found.append(form.constant)
         return found
+
+    def _outside(self, k: int, offset: int, n: Expr) -> tuple[int, int] | None:
+        """How many cells before and behind an axis are read at most."""
+        longer = 0
+        if n is not self.domain[k]:
+            extent, cells = known(self.domain[k]), known(n)
+            if extent is None or cells is None:
+                return None
+            longer = extent - cells
+        return max(-offset, 0), max(longer + offset, 0)
 
     def _bordered(
         self, read: Read, shape: Shape, offsets: Sequence[int], cotangent: Cotangent
@@ -406,9 +419,11 @@ class Scatterer:
             here = minus(Index(k), constant(o))
             own = o == 0 and n is self.domain[k]
             ways = [(TRUE if own else in_range(here, self.domain[k]), here)]
-            for t in range(1, abs(o) + 1):
-                last = minus(n, constant(1))
-                outside = constant(-t) if o < 0 else apply_primitive("add", [last, constant(t)])
+            last, around = minus(n, constant(1)), self._outside(k, o, n)
+            assert around is not None
+            before = [constant(-t) for t in range(1, around[0] + 1)]
+            behind = [apply_primitive("add", [last, constant(t + 1)]) for t in range(around[1])]
+            for outside in (*before, *behind):
                 image = minus(outside, constant(o))
                 mapped = resolve_index(str(read.boundary), outside, n)
                 holds = apply_primitive("equal", [Index(k), mapped])

@@ -48,7 +48,7 @@ def _of_base(g: Scalar, y: Scalar, a: Scalar, b: Scalar) -> Result:
 
 
 def _of_exponent(g: Scalar, y: Scalar, a: Scalar, b: Scalar) -> Result:
-    return a != 0, g * _conj(y * f.log(a))
+    return (a != 0) | ~(_real(b) >= 0), g * _conj(y * f.log(a))
 
 
 def _of_absolute(g: Scalar, y: Scalar, x: Scalar) -> Result:
@@ -65,6 +65,12 @@ def _of_angle(numerator: int, sign: int) -> Rule:
 
     return rule
 
+
+#: The quotient is that of the remainder: a / b may be rounded to the next one.
+_OF_REMAINDER: tuple[Rule, ...] = (
+    lambda g, y, a, b: g,
+    lambda g, y, a, b: -g * f.rint((a - y) / b),
+)
 
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
@@ -112,9 +118,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "subtract": (lambda g, y, a, b: g, lambda g, y, a, b: -g),
     "multiply": (lambda g, y, a, b: g * _conj(b), lambda g, y, a, b: g * _conj(a)),
     "true_divide": (lambda g, y, a, b: g / _conj(b), lambda g, y, a, b: -(g * _conj(y)) / _conj(b)),
-    "remainder": (lambda g, y, a, b: g, lambda g, y, a, b: -g * f.floor(a / b)),
-    "rem": (lambda g, y, a, b: g, lambda g, y, a, b: -g * f.trunc(a / b)),
-    "fmod": (lambda g, y, a, b: g, lambda g, y, a, b: -g * f.trunc(a / b)),
+    "remainder": _OF_REMAINDER,
+    "rem": _OF_REMAINDER,
+    "fmod": _OF_REMAINDER,
     "power": (_of_base, _of_exponent),
     "fma": (
         lambda g, y, a, b, c: g * _conj(b),

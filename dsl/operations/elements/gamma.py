@@ -143,8 +143,10 @@ def _log_gamma(x: Element) -> Element:
     turned = where(negative, sine * x, 1.0)
     value = where(tiny, -log, value)
     found = where(negative, fn.log(math.pi / where(turned < 0, -turned, turned)) - value, value)
-    pole = ((x <= 0) & (away == 0)) | (x == -math.inf)
-    return where(pole, math.inf, where(fn.isnan(x), x, found))
+    # At poles and NaN with derivatives that are not finite.
+    pole = where((x <= 0) & (away == 0), abs(1.0 / away), math.inf)
+    found = where(fn.isnan(x), x * math.nan, found)
+    return where(((x <= 0) & (away == 0)) | (x == -math.inf), pole, found)
 
 
 # --- ψ(x): near its root a rational function (J. Maddock, in Boost), else its series --------------
@@ -184,7 +186,7 @@ def _psi(x: Element) -> Element:
     tangent = fn.tan(math.pi * where((x < 0) & (away != 0), away, 0.25))
     value = where(x < 0, value - math.pi / tangent, value)
     pole = ((x < 0) & (away == 0)) | (x == -math.inf)
-    return where(pole | fn.isnan(x), math.nan, value)
+    return where(pole | fn.isnan(x), x * math.nan, value)
 
 
 @unary

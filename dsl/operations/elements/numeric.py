@@ -14,7 +14,7 @@ from ...errors import DTypeError, TracingError
 from ...expr import Expr
 from ...frontend.sources import as_array, is_arraylike
 from ...primitives import floating
-from ...scalar import Scalar, as_strong, lift, unify
+from ...scalar import Scalar, apply_primitive, as_strong, lift, unify
 from ...types import ScalarType, bool_, float32, float64, int32, int64
 from ..common import alike
 from ..control import while_loop
@@ -95,6 +95,10 @@ def iscomplex(x: Operand) -> Value:
     return fn.not_equal(fn.imag(x), 0)
 
 
+def _constant(x: Any) -> Scalar:
+    return Scalar(apply_primitive("stop", [lift(x, "stop")]))
+
+
 @unary
 def sinc(x: Operand) -> Value:
     """sin(πx) / (πx), and 1 at 0.
@@ -106,8 +110,14 @@ def sinc(x: Operand) -> Value:
     def value(x: Any) -> Any:
         at = x * np.pi
         zero = at == 0
-        series = 1.0 - at * at / 6.0 * (1.0 - at * at / 20.0)  # 1, with the derivatives at 0
-        return fn.where(zero, series, fn.sin(at) / fn.where(zero, 1.0, at))
+        found = fn.where(zero, 1.0, fn.sin(at) / fn.where(zero, 1.0, at))
+        # Near 0 it has the derivatives of the series: those of the quotient are differences of
+        # large numbers.
+        series = 1.0 + at * 0.0
+        for n in (156.0, 110.0, 72.0, 42.0, 20.0, 6.0):
+            series = 1.0 - at * at / n * series
+        near = _constant(found) + (series - _constant(series))
+        return fn.where(abs(at) < 0.25, near, found)
 
     return _of_scalars(value, "sinc", x)
 

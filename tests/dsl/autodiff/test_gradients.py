@@ -1023,3 +1023,24 @@ def test_second_derivatives_of_deep_expressions_in_conditions():
     found = td.run(td.grad(lambda a: td.sum(first(a)))(x), backend="reference")
     plain = td.run(td.grad(lambda a: td.sum(td.digamma(a)))(x), backend="reference")
     np.testing.assert_allclose(found, np.where(x > 3, plain, 0), rtol=1e-12)
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("boundary", [td.clamp, td.wrap, td.mirror, td.symmetric, td.constant(2.0)])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_arrays_shorter_than_the_weights_of_a_stencil(n, boundary):
+    """The gradient by the weights reads the array at more indices than it has, on both sides."""
+    rng = np.random.default_rng(n)
+    x, moved = rng.random(n), rng.random(n)
+    for m in (3, 4):
+        w, tilted = rng.random(m), rng.random(m)
+        f = lambda x, w: td.sum(td.correlate(x, w, boundary) ** 2)
+
+        def slope(x, w, f=f, tilted=tilted):
+            of_x, of_w = td.grad(f, argnums=(0, 1))(x, w)
+            return td.sum(of_x * moved) + td.sum(of_w * tilted)
+
+        td.check_grad(slope, x, w)
+        stopped = td.jit(td.grad(slope, argnums=(0, 1)))  # of extents that are known when it runs
+        for a, b in zip(stopped(x, w), td.run(td.grad(slope, argnums=(0, 1))(x, w)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -114,6 +114,14 @@ def test_complex_sign_is_refused():
         (lambda x: td.power(x, td.float64(0.0)), 0.0, 0.0),
         (lambda x: x**2, 0.0, 0.0),
         (lambda x: td.arctan2(x, 0.0), 0.0, 0.0),
+        (lambda p: td.power(td.float64(0.0), p), 2.0, 0.0),
+        (lambda p: td.power(td.float64(0.0), p), -1.0, -np.inf),
+        (lambda b: td.remainder(td.float64(0.9), b), 0.1, -8.0),  # 0.9 / 0.1 is rounded to 9
+        (lambda b: td.fmod(td.float64(-0.9), b), 0.1, 8.0),
+        (td.lgamma, 0.0, -np.inf),
+        (td.lgamma, np.nan, np.nan),
+        (td.digamma, -1.0, np.nan),
+        (td.digamma, np.nan, np.nan),
     ],
 )
 def test_points_without_a_derivative(f, at, expected):
@@ -127,6 +135,10 @@ def test_points_without_a_derivative(f, at, expected):
         (lambda x: td.logaddexp(x, 1.0), 1.0, 0.5, 0.25),
         (lambda x: td.logaddexp2(x, 2.0), 2.0, 0.5, np.log(2) / 4),
         (td.sinc, 0.0, 0.0, -(np.pi**2) / 3),
+        (td.sinc, 1e-9, -(np.pi**2) / 3 * 1e-9, -(np.pi**2) / 3),
+        (td.sinc, 0.08, -0.26153074815846605, -3.227760327778129),
+        (td.digamma, -0.5, 8.93480220054468, -0.8287966442343199),
+        (lambda x: 1 / td.tan(x), np.pi / 2, -1.0, 2 / np.tan(np.pi / 2)),
         (td.i0, 0.0, 0.0, 0.5),
         (td.i0, 8.0, 399.8731367825599, 377.57997362398464),
     ],
@@ -137,3 +149,4 @@ def test_smooth_functions_computed_in_pieces_have_derivatives_where_these_meet(
     slope = td.grad(f)
     np.testing.assert_allclose(td.run(slope(at)), first, rtol=1e-13, atol=1e-15)
     np.testing.assert_allclose(td.run(td.grad(lambda x: slope(x))(at)), second, rtol=1e-11)
+    np.testing.assert_allclose(td.run(td.jvp(slope, (at,), (1.0,))[1]), second, rtol=1e-11)
