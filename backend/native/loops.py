@@ -28,7 +28,8 @@ from ..runtime.run import HostValues, Unrecordable
 from ..runtime.types import HostArray
 from .running import HostRun
 from .runtime.late import Growing
-from .runtime.replay import KEPT, LARGEST, Code, fill, release, usable, write
+from .runtime.lending import Lending, Place
+from .runtime.replay import Code, fill, usable, write
 from .runtime.structures import Outcome
 from .runtime.tape import Branch, Copy, Failure, Given, Loop, Operation, State, Tape, TooLarge
 from .steps import Computed
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
 EARLY, LATE = 4, 256
 #: Iterations in Python that take as long as compiling a small kernel.
 COMPILED = 64
-#: Recordings of one loop that are kept, of at most so many bytes of arrays each.
-MOST, KEPT_RECORDING = 8, 4 << 20
+#: Recordings of one loop that are kept.
+MOST = 8
+#: Bytes of arrays that the iterations of one loop may write besides those that grow.
+LARGEST = POOL.limit // 2
 _UNLIMITED = (1 << 63) - 1
 
 
@@ -183,10 +186,9 @@ class LoopStep(loops.LoopStep[HostRun]):
             return False
         for slot, array in zip(self.state, last, strict=True):
             run.slots[slot] = array
-        if recording.size <= KEPT_RECORDING:
-            with self._lock:
-                self._recordings.append(recording)
-                del self._recordings[:-MOST]
+        with self._lock:
+            self._recordings.append(recording)
+            del self._recordings[:-MOST]
         return True
 
     def _own(self, run: HostRun) -> frozenset[int]:
@@ -271,7 +273,7 @@ class _Recording:
     def __init__(self, loop: LoopStep, run: HostRun, first: int, own: frozenset[int]) -> None:
         self.first, self.own, self._state = first, own, loop.state
         self._slots = sorted({*loop._used, *loop.state})
-        tape = Tape(LARGEST)
+        tape = Tape(LARGEST, lent=True)
         inner = HostRun(list(run.slots), run.params, tape)
         inputs = {}
         self._varying = {loop.state[k]: shape for k, shape in loop.varying.items()}
@@ -286,12 +288,20 @@ class _Recording:
         if any(a.nbytes and not a.flags.c_contiguous for a in inputs.values()
                if any(a is b for b in begun)):  # fmt: skip
             raise Unrecordable
-        self.size = tape.size
         self._pinned = [(k, run.params[k]) for k in inner.pinned | tape.pinned]
         self._forms = self._formed(run)
         made = {id(r): r for r in results if tape.made(r) and not isinstance(r, Growing)}
-        code = self._code = Code(tape, (*inputs.values(), *made.values()))
-        code.let_go(inputs.values())
+        moving = (
+            *inputs.values(),
+            *(a for a in tape.arrays.values() if not isinstance(a, Growing)),
+        )
+        code = self._code = Code(tape, moving)
+        code.let_go(moving)
+        self._memory = Lending(
+            [Place(a.nbytes, code.homes.get(id(a), code.words[id(a)]))
+             for a in moving[len(inputs):] if id(a) not in made],
+            [(memory, code.words[a]) for a, memory in code.memories.items()],
+        )  # fmt: skip
         self._inputs = [(slot, code.words[id(a)]) for slot, a in inputs.items()]
         self._results = [(r.shape, r.dtype, code.words[id(r)]) if id(r) in made else None
                          for r in results]  # fmt: skip
@@ -320,6 +330,10 @@ class _Recording:
 
     def run(self, run: HostRun, limit: int) -> list[HostArray] | None:
         """The state after the last iteration; None if native code cannot make one of them."""
+        with self._memory.held():
+            return self._run(run, limit)
+
+    def _run(self, run: HostRun, limit: int) -> list[HostArray] | None:
         for slot, memory in self._begun.items():
             fill(memory, run.slots[slot])
         for slot, words in self._inputs:
@@ -343,8 +357,6 @@ class _Recording:
         for k, slot in enumerate(self._state):
             if slot in self._grown:
                 last[k] = self._taken(slot, run, last)
-        for memory in self._code.memories.values():
-            release(memory, KEPT)
         return last
 
     def _taken(self, slot: int, run: HostRun, last: Sequence[HostArray]) -> HostArray:

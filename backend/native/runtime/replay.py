@@ -302,11 +302,13 @@ class Code:
     """The operations of a tape as replay.c runs them.
 
     `words` has for each array that stands for others (those in `moving`, and what loops move) the
-    addresses of the words that take an address, `of_numbers` those for each parameter.
+    addresses of the words that take an address, `of_numbers` those for each parameter.  `homes` has
+    those words for the memory in which a loop moves what is in `moving`.
     """
 
     def __init__(self, tape: Tape, moving: Sequence[HostArray]) -> None:
         self.words: dict[int, list[int]] = {id(a): [] for a in moving}
+        self.homes: dict[int, list[int]] = {}
         self.of_numbers: dict[int, list[int]] = {}
         #: Those that take it as complex64; of a complex number the imaginary part comes next.
         self.of_halves: dict[int, list[int]] = {}
@@ -543,10 +545,14 @@ class Code:
         buffers = [array for same in by_size.values() for array in same]
         number = {id(array): k for k, array in enumerate(buffers)}
         own = set(map(id, loop.made))
+        moving = set(map(id, self._replaced))
         table = self._table(structures.Buffer, len(buffers))
         for buffer, array in zip(table, buffers, strict=True):
             buffer.bytes = array.nbytes
-            if id(array) in own:
+            if id(array) in own and id(array) in moving:
+                word = ctypes.addressof(buffer) + _offset(structures.Buffer, "address")
+                self.homes[id(array)] = [word]
+            elif id(array) in own:
                 buffer.address = address(array)
                 self._kept.append(array)
             else:

@@ -146,9 +146,11 @@ Operation = Launch | Call | Fill | Copy | Failure | Loop | Branch | Evaluate
 
 @dataclass
 class Tape:
-    """Operations in order, on arrays of at most `limit` bytes together."""
+    """Operations in order, on arrays of at most `limit` bytes together.  With `lent`, these have no
+    memory of their own: each run lends them some (`Code.lend`)."""
 
     limit: int
+    lent: bool = False
     operations: list[Operation] = field(default_factory=list)
     pinned: set[int] = field(default_factory=set)  # parameters whose values decided something
     limits: dict[int, tuple[int, int]] = field(default_factory=dict)  # where others must lie
@@ -213,7 +215,8 @@ class Tape:
         self.size += size
         if self.size > self.limit:
             raise TooLarge
-        array = fresh(tuple(map(int, shape)), dtype)
+        known = tuple(map(int, shape))
+        array = standing(known, dtype) if self.lent else fresh(known, dtype)
         self.arrays[id(array)] = array
         return array
 
@@ -239,6 +242,13 @@ def fresh(shape: tuple[int, ...], dtype: DType) -> HostArray:
     """An array that belongs to a recording.  It is not pooled: it would never be idle."""
     raw = np.empty(math.prod(shape) * dtype.itemsize + 64, np.uint8)
     return np.ndarray(shape, dtype, raw, -address(raw) % 64)
+
+
+def standing(shape: tuple[int, ...], dtype: DType) -> HostArray:
+    """A dense array without memory, which stands for others."""
+    strides = [dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    made: HostArray = np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)
+    return made
 
 
 class Dependence(NamedTuple):

@@ -3,6 +3,8 @@ larger than what a recording may keep."""
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ import treadle as td
 from treadle.backend.native import loops
 from treadle.backend.native.runtime.replay import LARGEST
 from treadle.backend.native.runtime.tape import Copy
+from treadle.backend.runtime.memory import _FREE, POOL
 
 N = 40
 rng = np.random.default_rng(0)
@@ -120,3 +123,35 @@ def test_several_states_become_one_array(following):
         for _ in range(3):
             for found, one in zip(f(*state), expected, strict=True):
                 np.testing.assert_allclose(found, one, atol=1e-14)
+
+
+def _fill_idle_memory():
+    """With NaN."""
+    for blocks in POOL._blocks.values():
+        for block, _ in blocks:
+            if sys.getrefcount(block) == _FREE:
+                block.fill(255)
+
+
+def test_recordings_are_kept_and_borrow_their_memory(monkeypatch):
+    """Those of large loops, too, whose arrays have known extents or grow: later calls make no new
+    ones, and what the memory holds when they begin does not matter."""
+    made = []
+    recording = loops._Recording
+    monkeypatch.setattr(loops, "_Recording", lambda *args: made.append(args) or recording(*args))
+    x = rng.random(LARGEST // 64)
+
+    def program(x):
+        return td.sum(td.iterate(N, lambda u: td.sin(td.roll(u, 1)) * x, x))
+
+    expected = td.run(td.grad(program)(x), backend="native")
+    for memory in (None, 12 * x.nbytes, 4 * x.nbytes):
+        f = td.jit(td.grad(program, memory=memory), backend="native")
+        for _ in range(3):
+            np.testing.assert_array_equal(f(x), expected)
+        made.clear()
+        size = POOL.pooled
+        for _ in range(3):
+            _fill_idle_memory()
+            np.testing.assert_array_equal(f(x), expected)
+        assert not made and POOL.pooled == size
