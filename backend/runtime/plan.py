@@ -8,6 +8,7 @@ one side of a branch needs run inside that side.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -278,16 +279,28 @@ def invariants(loop: graph.ArrayLoop, region: Mapping[Node, Set[Node]], bound: S
     in_branches = _branch_nodes(loop.inner_roots())
     tested = () if loop.predicate is None else graph.topological((loop.predicate,), inside=False)
     always = set(tested)
-    found = []
+    found, later = [], []
     for node in graph.topological(loop.inner_roots()):
         if isinstance(node, graph.Input) or node in in_branches or not region[node] <= bound:
             continue
         late = _may_fail(node, checked) or any(leaf.node in in_branches for leaf in node.inputs())
         if late and node not in always:
             in_branches.add(node)
+            later.append(node)
         else:
             found.append(node)
-    return without_memory(found)
+    taken = _taken(loop, later)
+    return without_memory([n for n in found if n not in taken])
+
+
+def _taken(loop: graph.ArrayLoop, later: Sequence[Node]) -> set[Node]:
+    """What is only the first value of an array that one of the `later` nodes updates: computed with
+    that node, it is not copied."""
+    given = [leaf.node for n in later for leaf in defaults_of(n) if overwrites(n, leaf)]
+    uses = Counter(leaf.node for leaf in loop.inner_roots())
+    for node in graph.topological(loop.inner_roots()) if given else ():
+        uses.update({leaf.node for leaf in used_leaves(node)})
+    return {n for n in given if uses[n] == 1}
 
 
 def without_memory(nodes: Sequence[Node]) -> list[Node]:

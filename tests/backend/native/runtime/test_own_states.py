@@ -11,7 +11,7 @@ import pytest
 import treadle as td
 from treadle.backend.native import loops
 from treadle.backend.native.runtime.replay import LARGEST
-from treadle.backend.native.runtime.tape import Copy
+from treadle.backend.native.runtime.tape import Copy, State
 from treadle.backend.runtime.memory import _FREE, POOL
 
 N = 40
@@ -155,3 +155,18 @@ def test_recordings_are_kept_and_borrow_their_memory(monkeypatch):
             _fill_idle_memory()
             np.testing.assert_array_equal(f(x), expected)
         assert not made and POOL.pooled == size
+
+
+@pytest.mark.parametrize("derive", [td.grad, td.value_and_grad])
+def test_the_stored_states_of_a_gradient_are_never_copied(derive, monkeypatch):
+    """Whether the loop that stores them runs before the reversed loop, or in its first iteration,
+    where nothing else needs it."""
+    states = []
+    monkeypatch.setattr(loops, "State", lambda *of: states.append(State(*of)) or states[-1])
+    x = rng.random(U.size)
+    f = td.jit(derive(lambda x: td.sum(td.iterate(N, lambda u: td.sin(td.roll(u, 1)) * x, x))),
+               backend="native")  # fmt: skip
+    for _ in range(3):
+        f(x)
+    stored = [s for s in states if s.now.nbytes == (N + 1) * x.nbytes]
+    assert stored and not any(s.copied for s in stored)
