@@ -468,7 +468,7 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int,
             del buffers
             while writing:
                 writing.popleft().result()
-            writing.append(writer.submit(_write, blocks, task, found, outs, written))
+            writing.append(writer.submit(_write, blocks, task, found, outs, written, allowed))
             del found
             yield
         while writing:
@@ -557,19 +557,24 @@ class _Reader:
 
 
 def _taken(cut: Any, source: Any, pieces: int, dtype: Any, allowed: int) -> Any:
-    """A copy of a part of an array; of a memory map some rows at a time, as all of their pages may
-    be read."""
+    """A copy of a part of an array; of a memory map some rows at a time."""
     if not cut or len(cut[0]) != 1 or not isinstance(source, np.memmap):
         return np.array(assembled(cut, [source] * pieces, dtype), order="C")
     ((begin, end, first, _),) = cut[0]
-    step = max(allowed // 4 * source.shape[0] // max(source.nbytes, 1), 1)
     made = np.empty(tuple(along[-1][1] if along else 0 for along in cut), dtype)
+    step = _rows_at_a_time(source, allowed)
     for k in range(begin, end, step):
         n = min(step, end - k)
         rows = ((0, n, first + k, first + k + n),)
         made[k : k + n] = assembled((rows, *cut[1:]), [source] * pieces, dtype)
         _release_pages(source)
     return made
+
+
+def _rows_at_a_time(array: np.memmap[Any, Any], allowed: int) -> int:
+    """The rows of a memory map of which parts may be read or written before their pages are
+    released: the system may map all of them, which are a quarter of what is allowed."""
+    return max(allowed // 4 * array.shape[0] // max(array.nbytes, 1), 1)
 
 
 def _release_pages(array: Any) -> None:
@@ -581,7 +586,7 @@ def _release_pages(array: Any) -> None:
 
 
 def _write(blocks: Blocks, task: Task, found: Sequence[Any], outs: Sequence[Any],
-           files: Sequence[File | None]) -> None:  # fmt: skip
+           files: Sequence[File | None], allowed: int) -> None:  # fmt: skip
     """Store the results of a block; `files`: those that `outs` map."""
     arrays = kept(task.block, found)
     for array, result, out, file in zip(arrays, blocks.results, outs, files, strict=True):
@@ -592,5 +597,16 @@ def _write(blocks: Blocks, task: Task, found: Sequence[Any], outs: Sequence[Any]
             for axis in result.axes
         )  # fmt: skip
         if file is None or not file.write(at, array):
-            out[at] = array
-            _release_pages(out)
+            _store(array, out, at, allowed)
+
+
+def _store(array: Any, out: Any, at: tuple[slice, ...], allowed: int) -> None:
+    """Store a part of an array; of a memory map some rows at a time."""
+    if not at or not isinstance(out, np.memmap):
+        out[at] = array
+        return
+    first, step = at[0].start or 0, _rows_at_a_time(out, allowed)
+    for k in range(0, len(array), step):
+        part = array[k : k + step]
+        out[(slice(first + k, first + k + len(part)), *at[1:])] = part
+        _release_pages(out)

@@ -141,22 +141,26 @@ from tests.backend.dask.test_stream import heat
 def kilobytes(what):
     return int(open("/proc/self/status").read().split(what)[1].split()[0])
 
-n, folder = 4096, sys.argv[1]
-for name in ("a", "b"):
-    open(folder + "/" + name, "wb").truncate(4 * n * n)
-td.stream(heat, np.zeros((64, 64), np.float32), 3, memory="1 MB")
+n, folder, name = 4096, sys.argv[1], sys.argv[2]
+f, more = {"heat": (heat, (40,)), "transpose": (lambda a: td.transpose(a), ()),
+           "reversed": (lambda a: a[::-1, ::-1], ()),
+           "columns": (lambda a: td.sort(a, axis=0), ())}[name]
+for file in ("a", "b"):
+    open(folder + "/" + file, "wb").truncate(4 * n * n)
+td.stream(f, np.zeros((64, 64), np.float32), *more, memory="1 MB")
 source = np.memmap(folder + "/a", np.float32, "r", shape=(n, n))
 out = np.memmap(folder + "/b", np.float32, "r+", shape=(n, n))
 before = kilobytes("VmRSS:")
-td.stream(heat, source, 40, out=out, memory="16 MB")
+td.stream(f, source, *more, out=out, memory="16 MB")
 print(kilobytes("VmHWM:") - before)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_resident_memory_stays_within_the_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["heat", "transpose", "reversed", "columns"])
+def test_resident_memory_stays_within_the_limit(name: str, tmp_path: Path) -> None:
     """Two files of 67 MB, and temporary ones."""
-    ran = subprocess.run([sys.executable, "-c", RESIDENT, str(tmp_path)], cwd=ROOT, check=True,
+    ran = subprocess.run([sys.executable, "-c", RESIDENT, str(tmp_path), name], cwd=ROOT, check=True,
                          capture_output=True, text=True)  # fmt: skip
     assert int(ran.stdout) < 24_000, "16 MB, and what the C library keeps"
 
