@@ -195,9 +195,20 @@ def _blocks(plan: Plan) -> int:
     return sum(count(stage.blocks) for stage in plan.every())
 
 
-def _are_small(blocks: int, read: int, many: int) -> bool:
-    """Whether so many blocks of `read` bytes, if they are `many`, take their time between them."""
-    return blocks >= many and read // blocks < SMALL
+def _mean_size(plan: Plan) -> int:
+    """The bytes of a block, on average: each stage goes over the largest array that it has once."""
+    sizes = {leaf: prod(map(sum, chunks)) * leaf.type.numpy.itemsize
+             for leaf, chunks in plan.chunks.items()}  # fmt: skip
+    gone_over = sum(
+        max((sizes.get(leaf, 0) for leaf in (*stage.uses(), *stage.leaves)), default=0)
+        for stage in plan.every()
+    )
+    return gone_over // max(_blocks(plan), 1)
+
+
+def _are_small(plan: Plan, many: int) -> bool:
+    """Whether the blocks, if they are `many`, take their time between them."""
+    return _blocks(plan) >= many and _mean_size(plan) < SMALL
 
 
 class Stream:
@@ -226,20 +237,20 @@ class Stream:
 
     def too_small(self) -> str | None:
         """What to say if blocks are so small that most of the time is spent between them."""
-        read = sum(prod(s.shape) * np.dtype(s.dtype).itemsize for s in self.sources)
-        if not _are_small(self.total, read, MANY):
+        if not _are_small(self.plan, MANY):
             return None
         cause, advice = "chunks=", "  Write larger ones, or leave chunks= out."
         if not self.asked:
             cause = f"memory={in_bytes(self.memory)}"
-            enough, total = self.memory, self.total
-            while (small := _are_small(total, read, FEW)) and enough < ENOUGH * read:
+            read = sum(prod(s.shape) * np.dtype(s.dtype).itemsize for s in self.sources)
+            enough, plan = self.memory, self.plan
+            while (small := _are_small(plan, FEW)) and enough < ENOUGH * read:
                 enough *= 2
-                total = _blocks(self._planned(enough))
+                plan = self._planned(enough)
             advice = "" if small else f"  Write memory={in_bytes(enough)!r} or more."
         return (
-            f"{cause} makes {self.total:,} blocks of {in_bytes(read // self.total)}, and most of "
-            f"the time is spent between them.{advice}"
+            f"{cause} makes {self.total:,} blocks of {in_bytes(_mean_size(self.plan))}, and most "
+            f"of the time is spent between them.{advice}"
         )
 
     def decoded_again(self) -> str | None:

@@ -160,8 +160,8 @@ print(kilobytes("VmHWM:") - before)
 @pytest.mark.parametrize("name", ["heat", "transpose", "reversed", "columns"])
 def test_resident_memory_stays_within_the_limit(name: str, tmp_path: Path) -> None:
     """Two files of 67 MB, and temporary ones."""
-    ran = subprocess.run([sys.executable, "-c", RESIDENT, str(tmp_path), name], cwd=ROOT, check=True,
-                         capture_output=True, text=True)  # fmt: skip
+    ran = subprocess.run([sys.executable, "-c", RESIDENT, str(tmp_path), name], cwd=ROOT,
+                         check=True, capture_output=True, text=True)  # fmt: skip
     assert int(ran.stdout) < 24_000, "16 MB, and what the C library keeps"
 
 
@@ -527,6 +527,16 @@ def test_memory_for_tiny_blocks_is_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         td.stream(lambda x: x * 2, a, memory="160 KB")
+
+
+def test_blocks_of_a_loop_are_as_large_as_what_a_pass_reads() -> None:
+    """Each pass over the file reads all of it: many passes are no small blocks."""
+    a = np.zeros((1024, 1024), np.float32)
+    program = td.jit(heat, backend="dask").lower(a, 2000)
+    run = stream.Stream(program, [a], [2000], 8_000_000)
+    assert run.total > stream.MANY and run.too_small() is None
+    said = stream.Stream(program, [a], [2000], 800_000).too_small()
+    assert said is not None and re.match(r"memory=800 kB makes \S+ blocks of \S+ kB", said)
 
 
 def test_the_memory_for_larger_blocks_is_more_than_what_was_given():
