@@ -192,7 +192,7 @@ def remarks(program: TracedProgram, device: Device | None = None) -> list[str]:
             how = f"launched iteration by iteration, for {why}; the host does not wait"
         else:
             how = f"the host launches every iteration and waits for its test, for {why}"
-        short = "" if why else "; or one kernel of one block of threads, if later calls are faster so"
+        short = "" if why else "; or one kernel of one block of threads, where that is faster"
         lines.append(f"The loop {node.label}{where}: {how}{short}.")
     sources = [node.source for node in program.inputs[len(program.arguments) :]]
     captured = sum(a.nbytes for a in sources if type(a) is np.ndarray)

@@ -585,7 +585,7 @@ def _taken(cut: Any, source: Any, pieces: int, dtype: Any, allowed: int) -> Any:
 def _rows_at_a_time(array: np.memmap[Any, Any], allowed: int) -> int:
     """The rows of a memory map of which parts may be read or written before their pages are
     released: the system may map all of them, which are a quarter of what is allowed."""
-    return max(allowed // 4 * array.shape[0] // max(array.nbytes, 1), 1)
+    return max(allowed // 4 * int(array.shape[0]) // max(array.nbytes, 1), 1)
 
 
 def _release_pages(array: Any) -> None:

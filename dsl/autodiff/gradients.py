@@ -238,7 +238,8 @@ def _in_kernel(
         )
     wanted = set(variables)
     active = Active(lambda e: e in wanted)
-    found = expr_vjp([(*smooth((value,), active), Const(1, value.type))], active)
+    (root,) = smooth((value,), active)
+    found = expr_vjp([(root, Const(1, value.type))], active)
 
     def of(v: Var) -> Scalar:
         g = settled(found[v]) if v in found else Const(0, v.type)

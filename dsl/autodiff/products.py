@@ -25,8 +25,8 @@ def _matmul_tangents(f: Forward, node: Matmul) -> None:
         left = right = None
         (moved,) = f.along((term,))
         if moved is not None:
-            made = summed(node.batch, (node.k,), moved, tangent_of(node), node.where)
-            total = made.at(*indices(rank - 2))
+            batches = summed(node.batch, (node.k,), moved, tangent_of(node), node.where)
+            total = batches.at(*indices(rank - 2))
     if left is not None:
         left = operand(left, (*node.batch, node.m, node.k), node)
     if right is not None:

@@ -403,8 +403,8 @@ class Along(RowFold):
 #: elements in registers.  Not if they are read down the columns of an array: the loop would leave
 #: its rows after each vector.
 COSTLY, COSTLY_STEP, COSTLY_COLUMNS = 8.0, 1024, 256
-#: Rows of a block, and columns of a task, where columns are folded side by side: fewer columns, down
-#: to LEAST_COLUMNS, if that gives each thread ACROSS_TASKS tasks.
+#: Rows of a block, and columns of a task, where columns are folded side by side: fewer columns,
+#: down to LEAST_COLUMNS, if that gives each thread ACROSS_TASKS tasks.
 ACROSS_ROWS, ACROSS_COLUMNS, LEAST_COLUMNS, ACROSS_TASKS = 1024, 2048, 256, 2
 
 
