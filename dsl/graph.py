@@ -735,9 +735,6 @@ class Barrier(Node):
     rule: Any = field(factory=lambda values: None)
     ruled: int = field(factory=lambda values: 0)
 
-    def scheduled_instead(self) -> str:
-        return "the operation whose result it keeps"
-
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output(a.shape, a.type) for a in self.arguments)
 
@@ -762,9 +759,6 @@ class ArrayLoop(Node):
     predicate: Leaf | None
     count: Expr | None
     index: Input | None
-
-    def scheduled_instead(self) -> str:
-        return "the operations in its body"
 
     def _define(self) -> None:
         """Keep the types and shapes of the first state: those of a chain of loops are made once.
@@ -841,9 +835,6 @@ class Branch(Node):
     then: tuple[Leaf, ...]
     other: tuple[Leaf, ...]
     outs: tuple[Output, ...]
-
-    def scheduled_instead(self) -> str:
-        return "the operations of its sides"
 
     def _outputs(self) -> tuple[Output, ...]:
         return self.outs

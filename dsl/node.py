@@ -291,10 +291,6 @@ class Node(metaclass=_NodeType):
         initial values."""
         return ()
 
-    def scheduled_instead(self) -> str | None:
-        """What takes a schedule instead of a node that computes nothing itself; None for others."""
-        return None
-
     def schedule_axes(self) -> int:
         """The number of axes ordered by a schedule of the node; 0 if it takes no schedule."""
         return len(self.iteration_space())

@@ -14,7 +14,7 @@ from .. import errors, graph, late_binding as later, simplify
 from ..analysis.combines import over_any_keys
 from ..annotations import AxisLike, Function, ScheduleLike
 from ..array import Array
-from ..errors import DTypeError, Location, ScheduleError, ShapeError, TracingError, shown
+from ..errors import DTypeError, Location, ShapeError, TracingError, shown
 from ..expr import Const, Expr, Read, Var, walk
 from ..frontend.call_cache import CallCache
 from ..frontend.deferred import Numbers
@@ -279,13 +279,6 @@ def require_order(node: Node, label: graph.Label, user_orders: bool = True) -> N
     schedule = label.schedule
     if schedule is None or isinstance(node, graph.Input):
         return
-    instead = node.scheduled_instead()
-    if instead is not None:
-        raise ScheduleError(
-            f"{label} computes nothing itself, and takes no schedule.",
-            hint=f"Give it to {instead}: schedule=… of each.",
-            where=node.where,
-        )
     axes = node.schedule_axes()
     line = isinstance(node, graph.Fold) and not node.outer and len(node.inner) > 1
     if axes:

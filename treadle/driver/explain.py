@@ -170,14 +170,25 @@ def _control_flow(node: graph.Node, names: Names) -> list[str]:
             f"{names.inputs[s]} starts as {names.array(first)}, becomes {names.array(new)}"
             for s, first, new in zip(node.state, node.init, node.body, strict=True)
         ]
-        return [f"Repeat {times}: {title(node, names)}", *_rows([(name, states)])]
+        rows = [(name, states), *_unordered(node, "the operations in its body have their own")]
+        return [f"Repeat {times}: {title(node, names)}", *_rows(rows)]
     if isinstance(node, graph.Branch):
         sides = [
             f"{names.array(a)} or {names.array(b)}"
             for a, b in zip(node.then, node.other, strict=True)
         ]
-        return [f"Choose: {title(node, names)}", *_rows([(name, sides)])]
-    return [f"Keep in memory: {title(node, names)}"]
+        rows = [(name, sides), *_unordered(node, "the operations of its sides have their own")]
+        return [f"Choose: {title(node, names)}", *_rows(rows)]
+    rows = _unordered(node, "its operand has its own")
+    return [f"Keep in memory: {title(node, names)}", *_rows(rows)]
+
+
+def _unordered(node: graph.Node, others: str) -> list[tuple[str, list[str]]]:
+    """A row for the schedule of a node that computes nothing itself."""
+    if not node.label.ordered:
+        return []
+    text = f"{node.label.schedule!r}: no effect: it computes nothing itself; {others}"
+    return [("schedule", _wrapped_text(text))]
 
 
 def _kernel(node: graph.Node, names: Names, words: dict[str, str], short: ShortRows) -> list[str]:

@@ -50,6 +50,9 @@ def lower_on_gpu(node: Recurrence, context: LoweringContext) -> Lowered:
 class _Walks:
     def __init__(self, builder: Builder, node: Recurrence) -> None:
         self.builder, self.node = builder, node
+        given = builder.context.schedule_of(node)
+        if given is not None and given.layers:
+            builder.notes.append(f"{given!r} has no effect: every walk goes along the axis")
         outs, stored = builder.outputs(), len(node.collected)
         self.collected, self.last = outs[:stored], outs[stored:]
         roots = transform.resolve(node.per_element(), builder, node.shape)
