@@ -204,7 +204,7 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
             ),
         )
     yield "loop", lambda: td.iterate(20, lambda a: td.stencil(lambda w: w[-1] + w[1], a), ints)
-    for size in (13, 700, 3000):
+    for size in (13, 700):
         yield f"loop by one block of {size}", lambda x=ints[:size]: _repeated(x)
 
 

@@ -67,7 +67,7 @@ class RepeatStep:
         self.indices = {b: indices[b] for b in (*op.reads, *op.writes)}
         self.touched = sorted(set(self.indices.values()))
         self.varying = [s for s in _launches(self.parts) if s.varying is not None]
-        self.choice = one_block.Choice.of(device, self)
+        self.choice = one_block.Choice.of(device, op)
 
     def bind(self, addresses: Sequence[int]) -> None:
         self.addresses = list(addresses)
@@ -82,7 +82,7 @@ class RepeatStep:
         if self.choice is None:
             self._by_kernels(stream)
         else:
-            self.choice.run(self.addresses, stream, lambda: self._by_kernels(stream))
+            self.choice.run(self, stream, lambda: self._by_kernels(stream))
 
     def _by_kernels(self, stream: int) -> None:
         if self.test is not None:

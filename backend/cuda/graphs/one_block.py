@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
+from operator import getitem
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -23,7 +24,6 @@ from treadle.dsl.types import ScalarType, int64, uint8, uint16, uint32, uint64
 from treadle.skeletons.ir.kernel import (
     Barrier,
     Fetch,
-    FetchUpdate,
     Kernel,
     Publish,
     Special,
@@ -78,7 +78,7 @@ static __device__ __forceinline__ void copy_(void* target, const void* source, l
 
 """
 #: Statements that concern several blocks of a kernel at once, or a multiprocessor.
-_BETWEEN_BLOCKS = (Fetch, FetchUpdate, Publish, Special, WarpProduct)
+_BETWEEN_BLOCKS = (Fetch, Publish, Special, WarpProduct)
 
 
 class Loop(Step, Protocol):
@@ -91,6 +91,7 @@ class Loop(Step, Protocol):
     testing: tuple[list[Step], list[Step]]
     test: tuple[int, int] | None
     back: list[CopyStep]
+    addresses: list[int]
 
 
 def _threads(op: Repeat) -> int:
@@ -165,7 +166,7 @@ class Text:
         self.types: list[ScalarType] = []
         self.sources: list[Callable[[], Any]] = []
         #: The first of the iterations to do, and the end of these.
-        self.span = 0, step.op.trips or 0
+        self.span = [0, step.op.trips or 0]
         #: Whether scalars depend on the program's parameters.
         self.varies = False
         self._lines: list[str] = []
@@ -192,9 +193,6 @@ class Text:
         self.sources.append(source)
         return f"s{len(self.types) - 1}"
 
-    def _bound(self, k: int) -> int:
-        return self.span[k]
-
     def _scalar_of(self, odd: str, t: ScalarType, even: LaunchStep, other: LaunchStep,
                    value: Callable[[LaunchStep], Any]) -> str:  # fmt: skip
         """A number of the launch of an even and of that of an odd iteration."""
@@ -213,7 +211,7 @@ class Text:
         iteration, odd = f"iteration{n}", f"odd{n}"
         first = "0"
         if trips is not None and not n:
-            first, until = (self._scalar(int64, partial(self._bound, k)) for k in (0, 1))
+            first, until = (self._scalar(int64, partial(getitem, self.span, k)) for k in (0, 1))
         elif trips is not None:
             until = self._scalar(int64, lambda: trips)
         self._line(f"long long {iteration} = {first};")
@@ -354,7 +352,7 @@ class OneBlock:
     def run(self, addresses: Sequence[int], stream: int) -> None:
         text, loaded, arguments = self._text, self.loaded, self.arguments
         arguments.point([addresses[k] for k in self._positions])
-        for text.span in self._spans:
+        for text.span[:] in self._spans:
             if text.varies or not self._set or len(self._spans) > 1:
                 arguments.scalars([source() for source in text.sources])
                 self._set = True
@@ -366,8 +364,8 @@ class Choice:
     """Which way runs a loop.  The first runs are those of its kernels; if these take long, others
     are by one block, and the faster way is that of all later ones."""
 
-    def __init__(self, device: DriverDevice, step: Loop) -> None:
-        self._device, self._step = device, step
+    def __init__(self, device: DriverDevice) -> None:
+        self._device = device
         self._runs = 0
         self._timed: list[tuple[Any, Any]] = []
         self._block: OneBlock | None = None
@@ -375,31 +373,31 @@ class Choice:
         self.decided: bool | None = None
 
     @staticmethod
-    def of(device: DriverDevice, step: Loop) -> Choice | None:
+    def of(device: DriverDevice, op: Repeat) -> Choice | None:
         """None if one block cannot do the loop."""
-        return Choice(device, step) if is_suited(step.op, device.shared) else None
+        return Choice(device) if is_suited(op, device.shared) else None
 
-    def run(self, addresses: Sequence[int], stream: int, by_kernels: Callable[[], None]) -> None:
+    def run(self, step: Loop, stream: int, by_kernels: Callable[[], None]) -> None:
         if self.decided is None and not capturing.here:
-            self._try(addresses, stream, by_kernels)
+            self._try(step, stream, by_kernels)
         elif self.decided and self._block is not None:
-            self._block.run(addresses, stream)
+            self._block.run(step.addresses, stream)
         else:
             by_kernels()
 
-    def _try(self, addresses: Sequence[int], stream: int, by_kernels: Callable[[], None]) -> None:
+    def _try(self, step: Loop, stream: int, by_kernels: Callable[[], None]) -> None:
         """One of the runs that decide: two by kernels (whose graph is then known), the same timed,
         one by one block (whose code is then loaded), the same timed."""
         run, self._runs = self._runs, self._runs + 1
-        if run == 3 and not self._is_long():
+        if run == 3 and not self._is_long(step):
             return by_kernels()
         if run == 5:
             self._decide()
-            return self.run(addresses, stream, by_kernels)
+            return self.run(step, stream, by_kernels)
         if self._block is None:
             return self._time(by_kernels, stream, run == 2)
         block = self._block
-        return self._time(lambda: block.run(addresses, stream), stream, run == 4)
+        return self._time(lambda: block.run(step.addresses, stream), stream, run == 4)
 
     def _time(self, work: Callable[[], None], stream: int, timed: bool) -> None:
         if not timed:
@@ -415,12 +413,12 @@ class Choice:
         ended.synchronize()
         return float(cupy.cuda.get_elapsed_time(began, ended))
 
-    def _is_long(self) -> bool:
+    def _is_long(self, step: Loop) -> bool:
         """Whether another way is worth its compilation; it then exists."""
         taken = self._milliseconds(0)
         if taken >= WORTH:
             try:
-                self._block = OneBlock(self._device, self._step, 1 + int(taken // LONGEST))
+                self._block = OneBlock(self._device, step, 1 + int(taken // LONGEST))
                 return True
             except CompilationError:
                 pass
