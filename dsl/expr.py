@@ -16,6 +16,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import late_binding as later
 from .graphs.interning import find, publish
@@ -177,7 +178,7 @@ class Needed(Param):
             made = publish(key, made)
         return made
 
-    def value(self, data: np.ndarray[Any, Any]) -> int:
+    def value(self, data: NDArray[np.generic]) -> int:
         """What it is for this data, the node's."""
         found = extent_needed(data, self.from_end) if self.kept is None else self.kept
         if self.node.owned:
@@ -185,7 +186,7 @@ class Needed(Param):
         return found
 
 
-def extent_needed(data: np.ndarray[Any, Any], from_end: bool) -> int:
+def extent_needed(data: NDArray[np.generic], from_end: bool) -> int:
     """See `Needed`."""
     limit: int = int64.highest
     if not data.size:
@@ -195,10 +196,10 @@ def extent_needed(data: np.ndarray[Any, Any], from_end: bool) -> int:
         most = int(np.maximum.reduce(data.view(unsigned), axis=None))
         if not most >> 8 * data.itemsize - 1:
             return min(most + 1, limit)
-    lowest = int(data.min())
+    lowest, highest = int(np.min(data)), int(np.max(data))
     if lowest < 0 and not from_end:
         return limit
-    return min(max(int(data.max()) + 1, -lowest), limit)
+    return min(max(highest + 1, -lowest), limit)
 
 
 _UNSIGNED = {np.dtype(f"i{n}"): np.dtype(f"u{n}") for n in (1, 2, 4, 8)}

@@ -51,7 +51,7 @@ class TracedProgram(Protocol):
     def executable(self) -> Any:
         """The program as compiled by the backend."""
 
-    def numbers(self, given: Sequence[Any], params: Sequence[Any]) -> Sequence[Any]:
+    def numbers(self, given: Sequence[object], params: Sequence[object]) -> Sequence[object]:
         """The numbers of a run on these inputs: of `params`, then what is found in the data."""
 
     def execute(self, data: Sequence[Any], params: Sequence[Any] = ()) -> Any:

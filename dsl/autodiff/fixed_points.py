@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..annotations import Value
 from ..array import Array
 from ..errors import TracingError, user_facing_maker, user_location
 from ..expr import Const, Expr, constant
@@ -263,7 +264,7 @@ def _iterated(
     """The step applied until nothing changes by more than `tol`, or by more than that part of the
     largest element; what is not finite ends it.  NaN if `most` times are not enough."""
 
-    def goes_on(state: Any) -> Any:
+    def goes_on(state: Sequence[Array]) -> Value:
         return (state[-2] > Array((tol,))) & (state[-1] < most)
 
     def body(state: Any) -> Any:

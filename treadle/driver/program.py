@@ -37,6 +37,7 @@ from treadle.dsl.types import LEAF
 from treadle.skeletons.schedules.layers import did_you_mean
 
 from .arguments import bind, in_order
+from .binding import Value
 from .optimised import Optimised
 
 if TYPE_CHECKING:
@@ -215,8 +216,8 @@ class Program(TracedProgram):
 
         return replay
 
-    def _finding(self, replay: Callable[..., Any], args: Sequence[Any], data: Sequence[Any]
-                 ) -> Callable[..., Any]:  # fmt: skip
+    def _finding(self, replay: Callable[..., Value], args: Sequence[object],
+                 data: Sequence[object]) -> Callable[..., Value]:  # fmt: skip
         """A replay function that is given what is found in the data (`found`) after the arguments
         of a call, which are like `args` and contain `data`."""
         given = dict(zip(self.source_arguments, data, strict=True))
@@ -224,19 +225,23 @@ class Program(TracedProgram):
                   for e in self.found]  # fmt: skip
         of = [(e.value, k, e.node.source) for e, k in zip(self.found, places, strict=True)]
 
-        def again(*args: Any) -> Any:
-            if any(k is not None and type(args[k]) is not np.ndarray for _, k, _ in of):
-                return None
-            return replay(*args, *[find(held if k is None else args[k]) for find, k, held in of])
+        def again(*args: object) -> Value:
+            numbers = []
+            for find, k, held in of:
+                data = held if k is None else args[k]
+                if not isinstance(data, np.ndarray):
+                    return None
+                numbers.append(find(data))
+            return replay(*args, *numbers)
 
         return again
 
-    def numbers(self, given: Sequence[Any], params: Sequence[Any]) -> Sequence[Any]:
+    def numbers(self, given: Sequence[object], params: Sequence[object]) -> Sequence[object]:
         """The numbers of a run on these inputs: of `params`, then what is found in the data."""
         if not self.found:
             return params
         at = dict(zip(self.source_inputs, given, strict=True))
-        return [*params, *(e.value(at[e.node]) for e in self.found)]
+        return [*params, *(e.value(np.asarray(at[e.node])) for e in self.found)]
 
     def _inputs_of(self, data: Sequence[Any]) -> list[Any]:
         captured = self.source_inputs[len(self.source_arguments) :]
