@@ -476,9 +476,11 @@ def unify(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
 
 
 def unify_in_floats(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
-    """The operands of a function of floats: int8 and uint8 meet in float16, not in int16."""
+    """The operands of a function of floats: int8 and uint8 meet in float16, not in int16, and a
+    Python number need not fit in the integer type of the other operand."""
     integers = {e.type for e in values if not e.weak and not e.type.is_inexact}
-    if len(integers) > 1:
+    number = any(e.weak and e.type.is_integer and not _counts(e) for e in values)
+    if len(integers) > 1 or (number and bool_ not in integers):
         values = [e if e.weak else simplify.cast(e, floating(e.type)) for e in values]
     return unify(values, operation)
 

@@ -95,3 +95,29 @@ def test_triangles_of_integers_of_numpy(kind):
         want = getattr(np, function)(3, 1, 4)
         for found, w in zip(getattr(td, function)(kind(3), kind(1), kind(4)), want, strict=True):
             assert found.dtype == td.int64 and np.array_equal(found, w)
+
+
+FLOATING = ("arctan2", "copysign", "hypot", "logaddexp", "logaddexp2", "nextafter")
+
+
+@pytest.mark.parametrize("name", FLOATING)
+def test_a_number_need_not_fit_where_the_result_is_a_float(name, backend):
+    """NumPy takes the number in the float type that it computes in."""
+    of_numpy, mine = getattr(np, name), getattr(td, name)
+    for dtype in "uint8", "int8", "uint64", "int32", "bool":
+        a = np.array([0, 1, 1, 0]).astype(dtype)
+        for number in (-1, 300, 2.5) if dtype == "bool" else (-1, 300, 70):
+            for args in ((a, number), (number, a)):
+                with np.errstate(all="ignore"):
+                    want = of_numpy(*args)
+                made = td.run(mine(*args), backend=backend)
+                traced = td.jit(mine, backend=backend)(*args)
+                assert made.dtype == traced.dtype == want.dtype, (name, dtype, number)
+                np.testing.assert_allclose(made.astype(float), want.astype(float), rtol=2e-3)
+                np.testing.assert_array_equal(traced, made)
+
+
+def test_logaddexp2_of_unsigned_integers(backend):
+    a = np.array([3, 1, 300], np.uint64)
+    made = td.run(td.logaddexp2(a, a[::-1]), backend=backend)
+    np.testing.assert_allclose(made, np.logaddexp2(a, a[::-1]))

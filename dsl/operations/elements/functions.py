@@ -437,7 +437,7 @@ def radians(x: Operand) -> Value:
 deg2rad, rad2deg = radians, degrees
 
 
-def _in_floats(f: Callable[[Any, Any], Any], name: str, x: Operand, y: Operand) -> Any:
+def in_floats(f: Callable[[Any, Any], Any], name: str, x: Operand, y: Operand) -> Any:
     """Apply `f` to two operands in the float type in which NumPy computes."""
 
     def build(values: list[Expr]) -> Expr:
@@ -467,7 +467,7 @@ def logaddexp(x: Operand, y: Operand) -> Value:
         high, low = ordered(x, y)
         return where((high == low) & isinf(high), high, high + log1p(exp(low - high)))
 
-    return _in_floats(added, "logaddexp", x, y)
+    return in_floats(added, "logaddexp", x, y)
 
 
 @lifting.binary
@@ -484,7 +484,7 @@ def heaviside(x: Operand, at_zero: Operand) -> Value:
     def step(x: Operand, at_zero: Any) -> Any:
         return where(equal(x, 0), at_zero, where(less(x, 0), 0.0, where(isnan(x), x, 1.0)))
 
-    return _in_floats(step, "heaviside", x, at_zero)
+    return in_floats(step, "heaviside", x, at_zero)
 
 
 @lifting.unary

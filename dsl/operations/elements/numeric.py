@@ -218,7 +218,7 @@ def logaddexp2(x: Operand, y: Operand) -> Value:
             high + fn.log1p(fn.exp2(low - high)) / math.log(2.0),
         )
 
-    return _of_scalars(value, "logaddexp2", x, y)
+    return fn.in_floats(value, "logaddexp2", x, y)
 
 
 def divmod(x: Operand, y: Operand) -> tuple[Value, Value]:
