@@ -327,6 +327,9 @@ class Array(Operators["Array"]):
         """
         return bytes(later.computed.one_array(self, "tobytes()").tobytes())
 
+    def __bytes__(self) -> bytes:
+        return self.tobytes()
+
     # --- the Array API standard ---
     def __array_namespace__(self, api_version: str | None = None) -> ModuleType:
         """The namespace of the Array API standard: `treadle`."""

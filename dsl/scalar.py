@@ -107,6 +107,9 @@ class Scalar(Operators["Scalar"], tracing.Scoped):
         raise self._no_value("a hash, for a dict, a set or a cache,", HINT_HASH)
 
     def __reduce__(self) -> Any:
+        value = self._value()
+        if value is not None:
+            return self.dtype, (value,)
         raise self._no_value("pickle", "Return it from its function, and pickle td.run's result.")
 
     def __len__(self) -> int:

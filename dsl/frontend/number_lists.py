@@ -32,6 +32,9 @@ class NumberList(list[object]):
                 f"a list of numbers has no {name!r}: it is no array.  {_hint(self)}", name
             )
 
+    def __reduce__(self) -> tuple[Callable[..., list[object]], tuple[list[object]]]:
+        return as_argument, (list(self),)
+
 
 def as_argument(parts: Sequence[object]) -> list[object]:
     """The list of these symbols, as an argument of a function that is traced."""

@@ -141,6 +141,12 @@ class Operators(Generic[V]):
             made = NotImplemented if compute is None else compute(other, self)
             if made is not NotImplemented:
                 return made
+        count = isinstance(self, later.Array) and not self.ndim and self.types[0].is_integer
+        if repeats and count:
+            raise errors.TracingError(
+                f"* with a {type(other).__name__} repeats it in Python, or multiplies an array.",
+                hint="Write [0] * int(n) to repeat, td.array(x) * n to multiply.",
+            )
         if later.is_rows(other):
             return self._elementwise(name, other, swapped)
         raise no_operand(other, name)

@@ -105,6 +105,24 @@ def test_indices_and_updates():
         a[range(2, 5)]
 
 
+def test_a_tuple_within_an_index_is_an_array():
+    m = np.arange(12).reshape(3, 4)
+    for index in ((0, 1),), ((0, 1), (2, 3)), (slice(None), (0, 2)), ((),), (((0, 1), (1, 2)),):
+        np.testing.assert_array_equal(np.asarray(td.use(m)[index]), m[index])
+        want = m.copy()
+        want[index] = 7
+        np.testing.assert_array_equal(np.asarray(td.update(m, index, 7)), want)
+
+
+def test_repeating_by_a_number_that_is_an_array():
+    """NumPy's integers repeat a list, its arrays multiply it: which is meant, is said."""
+    n = td.sum(td.iota(3))
+    for product in (lambda: [0] * n, lambda: n * [0], lambda: "ab" * n, lambda: (1,) * n):
+        with pytest.raises(td.TracingError, match=r"\[0\] \* int\(n\) to repeat"):
+            product()
+    assert (td.unit(2.5) * [2, 4]).tolist() == [5, 10]
+
+
 def test_tuples_that_are_elements_stay_elements():
     p = np.array([True, False])
     first, second = td.where(p, (1, 2), (3, 4))

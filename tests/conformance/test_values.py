@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import json
 import pickle
 import threading
@@ -463,3 +464,20 @@ def test_results_of_rank_0_as_numbers():
     assert float(round(td.sum(td.use(data)), 1)) == 1.8
     with pytest.raises(td.TracingError, match=r"a\.item\(\)"):
         hash(td.sum(td.use(data)))
+
+
+def test_bytes_of_an_array():
+    for a in np.arange(3), np.array(3), np.arange(6.0).reshape(2, 3)[:, ::2]:
+        assert bytes(td.use(a) * 1) == a.tobytes()
+
+
+def test_numbers_and_functions_are_pickled():
+    for number in td.float32(0.1), td.bfloat16(1.5), td.bool(True), td.complex64(1j), td.uint64(5):
+        again = pickle.loads(pickle.dumps(number))
+        assert again.dtype == number.dtype and complex(again) == complex(number)
+    for name in td.__all__:
+        function = getattr(td, name)
+        if inspect.isfunction(function) and name not in ("constant", "function"):
+            assert pickle.loads(pickle.dumps(function)) is function, name
+    with pytest.raises(td.TracingError, match=r"pickle needs the value of x\[0\]"):
+        td.jit(lambda x: pickle.dumps(x)).lower([1.0, 2.0])

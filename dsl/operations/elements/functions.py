@@ -733,6 +733,7 @@ def label(module: dict[str, Any]) -> None:
     for name in module["__all__"]:
         function = module[name]
         if id(function) not in wrapped:
+            function.__module__ = module["__name__"]  # where pickles find it
             numbers = function.__name__ in TABLE and function is not power
             made = wrapped[id(function)] = (operation_of_numbers if numbers else operation)(
                 function

@@ -21,8 +21,11 @@ from .slicing import from_either_end, from_some, require_in_range, slice_axis
 
 
 def unwrapped(index: Indexing) -> Indexing:
-    """`a[(i,)]` is `a[i]`."""
-    return index[0] if isinstance(index, tuple) and len(index) == 1 else index
+    """`a[(i,)]` is `a[i]`.  A tuple within an index is an array of indices, as NumPy's."""
+    if not isinstance(index, tuple):
+        return index
+    parts = tuple([list(p) if isinstance(p, tuple) else p for p in index])
+    return parts[0] if len(parts) == 1 else parts
 
 
 def is_index_array(part: Any) -> bool:
@@ -77,7 +80,7 @@ def refuse_no_index(part: Any) -> None:
             hint="A data frame is an array of rows and columns; as a dict of columns it keeps the "
             "names: f(dict(frame)), where x[name] is a column.",
         )
-    if isinstance(part, float | tuple):
+    if isinstance(part, float):
         raise TracingError(
             f"an index of type {type(part).__name__} is not supported.",
             hint="Indices are integers, slices, None and ...; gather with td.take(a, indices, "
