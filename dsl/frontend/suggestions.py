@@ -422,6 +422,9 @@ INSTEAD = by_name({
         "compiled functions",
     "schur hessenberg expm logm sqrtm":
         "SciPy computes it, outside of compiled functions: scipy.linalg.expm(np.asarray(a))",
+    "cg cgs bicg bicgstab gmres minres lsqr":
+        "docs/recipes.md has a solver, by td.while_loop, and SciPy's take a compiled product f: "
+        "scipy.sparse.linalg.LinearOperator(a.shape, matvec=f)",
     "lu_factor": "td.linalg.lu(a)",
     "lu_solve cho_solve": "td.linalg.solve(a, b)",
     "cho_factor": "td.linalg.cholesky(a)",
