@@ -36,7 +36,7 @@ from ..graph import (
     is_identity_read,
     topological,
 )
-from ..libraries.checkpoints import ITERATION, SLOT, STEPS, TARGET, checkpoints
+from ..libraries.checkpoints import ITERATION, SHORT, SLOT, STEPS, TARGET, checkpoints
 from ..operations.indexing.row_major import minus
 from ..scalar import apply_primitive
 from ..shapes import on_host
@@ -556,6 +556,11 @@ def _at_least(e: Expr, least: int) -> Expr:
     return apply_primitive("maximum", [e, constant(least)])
 
 
+def _pieces(n: Expr, length: Expr) -> Expr:
+    """So many pieces of at most this length are n iterations."""
+    return apply_primitive("floor_divide", [minus(_plus(n, length), constant(1)), length])
+
+
 def _segments(memory: int, loop: ArrayLoop, kept: Sequence[int], n: Expr) -> tuple[Expr, Expr]:
     """Iterations of a segment and slots of checkpoints for so many bytes of these states
     (`libraries.checkpoints.segment`)."""
@@ -567,10 +572,12 @@ def _segments(memory: int, loop: ArrayLoop, kept: Sequence[int], n: Expr) -> tup
         size = apply_primitive("add", [size, own_size])
     fitting = apply_primitive("floor_divide", [constant(memory), _at_least(size, 1)])
     states = apply_primitive("minimum", [_at_least(fitting, 1), _at_least(n, 1)])
-    half = _at_least(apply_primitive("floor_divide", [states, constant(2)]), 1)
+    half = apply_primitive("floor_divide", [states, constant(2)])
+    part = apply_primitive("minimum", [half, _at_least(_pieces(_plus(n, n), states), SHORT)])
     whole = apply_primitive("greater_equal", [states, n])
-    length = select(whole, states, half)
-    return length, _at_least(minus(states, length), 1)
+    length = select(whole, states, _at_least(part, 1))
+    segments = _pieces(n, length)
+    return length, _at_least(apply_primitive("minimum", [minus(states, length), segments]), 1)
 
 
 def _checkpointed(
@@ -582,8 +589,7 @@ def _checkpointed(
     assert loop.index is not None
     kept = needed_states(loop, back.kept)
     length, slots = _segments(memory, loop, kept, n)
-    beyond = minus(_plus(n, length), constant(1))
-    many = _at_least(apply_primitive("floor_divide", [beyond, length]), 0)
+    many = _at_least(_pieces(n, length), 0)
     plan = Library(
         checkpoints(),
         tuple(Generate((), (e,), label=Label("checkpoints"), where=where).leaf()

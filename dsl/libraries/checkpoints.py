@@ -18,11 +18,21 @@ from .base import LibraryOperation, builtin, register
 ROWS = SLOT, ITERATION, STEPS, TARGET = range(4)
 
 
+#: Iterations of a segment that take far longer than to copy its first state.
+SHORT = 10
+
+
 def segment(n: int, states: int) -> tuple[int, int]:
     """Iterations of a segment, and slots for the first states of segments, where so many states of
-    n iterations fit into memory: half of them for each, or all for the only segment."""
-    length = max(n, 1) if states >= n else max(states // 2, 1)
-    return length, max(states - length, 1)
+    n iterations fit into memory: all for the only segment, or at most half of them for a segment.
+
+    Of segments that are all computed again once, short ones stay in the caches: their first states
+    take half of the memory then."""
+    if states >= n:
+        return max(n, 1), 1
+    short = max(-(-2 * n // max(states, 1)), SHORT)
+    length = max(min(states // 2, short), 1)
+    return length, max(min(states - length, -(-n // length)), 1)
 
 
 def reach(slots: int, repeats: int) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.runtime.memory import Pool
-from treadle.dsl.libraries.checkpoints import actions, recomputed, segment
+from treadle.dsl.libraries.checkpoints import SHORT, actions, recomputed, segment
 
 from ...conformance.helpers import cuda
 from .helpers import BACKENDS, assert_gradient
@@ -603,7 +603,10 @@ def test_the_states_of_segments_and_their_first_ones_fit_into_memory():
                 assert length == max(n, 1) and again == n
             else:
                 assert length + slots <= max(states, 2)
-                assert again >= n
+                half = max(states // 2, 1)
+                assert n <= again <= recomputed(n, half, states - half or 1)
+                if states * states >= 4 * n:
+                    assert again == n and length <= max(SHORT, -(-2 * n // states))
 
 
 @pytest.mark.parametrize("memory", [None, "1 kB"])
