@@ -490,13 +490,22 @@ class Compact(Permute):
     BLOCK: ClassVar[int] = 4096
 
 
+#: Steps of a Sequential that write nothing.
+BEGIN, TEST, END = -1, -2, -3
+
+
 class Sequential(Node):
     """Writes into copies of `defaults` in the iterations of a domain, in row-major order, by one
     thread: what is read of the defaults are the elements as the writes before have left them.
 
     Write w of an iteration stores `values[w]` in component `written[w]` where `valid[w]` holds, at
-    the next indices of `target`, one for each axis of the component.  The value of variable
-    `names[k]`, `early[k]`, is computed in each iteration just before write `before[k]`.
+    the next indices of `target`, one for each axis of the component.  Components behind those of
+    the defaults are `variables`.  The value of variable `names[k]`, `early[k]`, is computed in each
+    iteration just before write `before[k]`.
+
+    In place of a component, a loop within the iteration may begin (`BEGIN`), end (`END`), or be
+    left unless `valid[w]` holds (`TEST`, just after what that needs); a test outside of such loops
+    ends the whole.
     """
 
     domain: Shape
@@ -505,6 +514,7 @@ class Sequential(Node):
     target: tuple[Expr, ...]
     values: tuple[Expr, ...]
     defaults: tuple[Leaf, ...]
+    variables: tuple[Var, ...]
     names: tuple[Var, ...]
     early: tuple[Expr, ...]
     before: tuple[int, ...]
@@ -513,9 +523,10 @@ class Sequential(Node):
 
     def targets(self) -> list[tuple[Expr, ...]]:
         """The indices of each write."""
-        ends = itertools.accumulate(len(self.defaults[k].shape) for k in self.written)
-        return [self.target[end - len(self.defaults[k].shape) : end]
-                for k, end in zip(self.written, ends, strict=True)]  # fmt: skip
+        ranks = [len(self.defaults[k].shape) if 0 <= k < len(self.defaults) else 0
+                 for k in self.written]  # fmt: skip
+        ends = itertools.accumulate(ranks)
+        return [self.target[end - n : end] for n, end in zip(ranks, ends, strict=True)]
 
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output(d.shape, d.type) for d in self.defaults)
@@ -530,7 +541,8 @@ class Sequential(Node):
         return 0
 
     def scopes(self) -> Iterator[Scope]:
-        yield Scope("the iterations", self.per_element(), len(self.domain), self.names)
+        names = (*self.variables, *self.names)
+        yield Scope("the iterations", self.per_element(), len(self.domain), names)
 
     def host_expressions(self) -> tuple[Expr, ...]:
         return self.domain

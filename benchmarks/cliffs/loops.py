@@ -360,6 +360,77 @@ def queens(small: int) -> Cliff:
 
 
 @cliff
+def fannkuch(small: int) -> Cliff:
+    """The most reversals of prefixes over all permutations of 8: loops three deep."""
+    n = 8 if small == 1 else 5
+
+    def natural(n: Any) -> Any:
+        def exchange(s: Any) -> Any:
+            q, a, b = s
+            return q.at[a].set(q[b]).at[b].set(q[a]), a + 1, b - 1
+
+        def reverse(s: Any) -> Any:
+            q, number = s
+            return td.while_loop(lambda s: s[1] < s[2], exchange, (q, 0, q[0]))[0], number + 1
+
+        def advance(s: Any) -> Any:
+            p, count, r, _ = s
+            first = p[0]
+            p = td.loop(r, lambda i, p: p.at[i].set(p[i + 1]), p).at[r].set(first)
+            count = count.at[r].add(-1)
+            return p, count, td.where(count[r] > 0, r, r + 1), count[r] <= 0
+
+        def step(s: Any) -> Any:
+            p, count, r, most, total, even = s
+            count, r = td.while_loop(
+                lambda s: s[1] > 1, lambda s: (s[0].at[s[1] - 1].set(s[1]), s[1] - 1), (count, r)
+            )
+            _, number = td.while_loop(lambda s: s[0][0] != 0, reverse, (p, 0))
+            p, count, r, _ = td.while_loop(
+                lambda s: s[3] & (s[2] < n), advance, (p, count, r, True)
+            )
+            total = total + td.where(even, number, -number)
+            return p, count, r, td.maximum(most, number), total, ~even
+
+        start = td.iota(n), td.zeros(n, td.int64), n - 1, 0, 0, True
+        start = start[0], start[1].at[n - 1].set(n), *start[2:]
+        return td.stack(td.while_loop(lambda s: s[2] < n, step, start)[3:5])
+
+    @compiled
+    def peer(n: Any) -> Any:
+        p, q, count = np.arange(n), np.empty(n, np.int64), np.zeros(n, np.int64)
+        r, most, total, even = n, 0, 0, True
+        while True:
+            while r > 1:
+                count[r - 1] = r
+                r -= 1
+            q[:] = p
+            number = 0
+            while q[0] != 0:
+                a, b = 0, q[0]
+                while a < b:
+                    q[a], q[b] = q[b], q[a]
+                    a, b = a + 1, b - 1
+                number += 1
+            most = max(most, number)
+            total += number if even else -number
+            even = not even
+            while True:
+                if r >= n:
+                    return np.array([most, total])
+                first = p[0]
+                for i in range(r):
+                    p[i] = p[i + 1]
+                p[r] = first
+                count[r] -= 1
+                if count[r] > 0:
+                    break
+                r += 1
+
+    return Cliff({"": natural}, {"numba": peer}, n)
+
+
+@cliff
 def viterbi(small: int) -> Cliff:
     """The likeliest states of a hidden Markov model of 48 states."""
     random, states, steps = np.random.default_rng(3), 48, 1000 // small

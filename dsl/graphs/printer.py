@@ -125,16 +125,23 @@ def show_node(node: graph.Node) -> str:
                 f"<- {many(node.values)} by {how}"
             )
         case graph.Sequential():
-            lets = "".join(
-                f" {show(v)} = {show(e)};" for v, e in zip(node.names, node.early, strict=True)
-            )
-            writes = "; ".join(
-                f"{_leaf(node.defaults[k])} at ({many(at)}) if {show(valid)} <- {show(value)}"
-                for k, at, valid, value in zip(
-                    node.written, node.targets(), node.valid, node.values, strict=True
-                )
-            )
-            return f"{head} for each of ({many(node.domain)}):{lets} {writes}"
+            named = list(zip(node.before, node.names, node.early, strict=True))
+            parts = list[str]()
+            steps = zip(node.written, node.targets(), node.valid, node.values, strict=True)
+            for number, (k, place, valid, value) in enumerate(steps):
+                parts += [f"{show(v)} = {show(e)};" for w, v, e in named if w == number]
+                if k == graph.BEGIN:
+                    parts.append("repeat {")
+                elif k == graph.TEST:
+                    parts.append(f"break unless {show(valid)};")
+                elif k == graph.END:
+                    parts.append("}")
+                else:
+                    own = k - len(node.defaults)
+                    into = (f"{_leaf(node.defaults[k])} at ({many(place)})" if own < 0
+                            else show(node.variables[own]))  # fmt: skip
+                    parts.append(f"{into} if {show(valid)} <- {show(value)};")
+            return f"{head} for each of ({many(node.domain)}): {' '.join(parts).removesuffix(';')}"
         case graph.Matmul():
             folded = ""
             if isinstance(node, graph.FoldedMatmul):

@@ -8,6 +8,7 @@ Tests run it after every pass; programs do not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 from .. import graph
@@ -164,10 +165,14 @@ def _types(node: graph.Node) -> None:
         if node.combine is not None:
             _combine(node, node.combine, types)
     elif isinstance(node, graph.Sequential):
-        _same(node, "the values", node.values, [node.defaults[k].type for k in node.written])
+        types = [*(leaf.type for leaf in node.defaults), *(v.type for v in node.variables)]
+        written = [bool_ if k < 0 else types[k] for k in node.written]
+        _same(node, "the values", node.values, written)
         _same(node, "the targets", node.target, [int64] * len(node.target))
-        ranks = [len(node.defaults[k].shape) for k in node.written]
-        _need([len(t) for t in node.targets()] == ranks, node, "targets of other ranks")
+        ranks = sum(map(len, node.targets()))
+        _need(ranks == len(node.target), node, "targets of other ranks")
+        depths = [*accumulate((k == graph.BEGIN) - (k == graph.END) for k in node.written)]
+        _need(min(depths) == depths[-1] == 0, node, "loops that do not end")
         _same(node, "the validity", node.valid, [bool_] * len(node.written))
         _same(node, "the variables", node.names, [e.type for e in node.early])
     elif isinstance(node, graph.Matmul):

@@ -16,29 +16,46 @@ that is not always valid.
     while_loop(p, f, s)   →   while_loop(p, several, s)
     where several(s) is loop(1024, lambda k, t: f(t) if p(t) else t, s)
 
-A loop around loops whose lengths its iterations decide is made one loop with them (`one_loop`).
+Inner loops are steps of such an iteration (`inner_loops`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set as AbstractSet
 from typing import NamedTuple
 
 from .. import expr as ex, graph
 from ..analysis.polynomial import always_inside
+from ..errors import Location
 from ..expr import Expr
 from ..graph import Leaf, Node, known
 from ..graphs.rebuild import Rebuilder, rewrite_graph
 from ..node import indices
+from ..operations.stencils import in_range
 from ..scalar import apply_primitive
 from ..simplify import in_order
-from ..types import int64
+from ..types import ScalarType, int64
 from .base import Context
 from .guard import inside
-from .one_loop import MOST_ELEMENTS, OneLoop, OtherLoop, iteration_order, need, where_both
+from .inner_loops import (
+    MOST_ELEMENTS,
+    OtherLoop,
+    based_on,
+    chains,
+    few,
+    in_turn,
+    iteration_order,
+    need,
+    not_inside,
+    own_nodes,
+    used_by,
+    where_both,
+)
+from .recurrence import dependent
 from .short_axes import is_free
 from .vertical import LARGEST, Inliner
 
@@ -70,7 +87,7 @@ def _writes(node: graph.Sequential | graph.ArrayLoop) -> int:
     """How many elements an iteration writes."""
     sequence = node if isinstance(node, graph.Sequential) else node.body[0].node
     assert isinstance(sequence, graph.Sequential)
-    return len(sequence.written)
+    return sum(k in range(len(sequence.defaults)) for k in sequence.written)
 
 
 def as_sequence(
@@ -81,18 +98,19 @@ def as_sequence(
     if loop.changing() or any(c.reads for c in loop.checks):
         return None
     try:
-        body = _without_branches(loop.inner_roots())
-        order = sorted(iteration_order(loop, body), key=lambda n: n.uid)  # as they were written
-        if loop.predicate is None and any(isinstance(n, graph.Sequential) for n in order):
-            with contextlib.suppress(OtherLoop):
-                return _Nest(loop, order).made()
-        if any(n in written for n in graph.topological(loop.inner_roots())):
-            loops = _without_branches(_as_loops(loop.inner_roots(), written))
-            if any(isinstance(n, graph.ArrayLoop) for n in iteration_order(loop, loops)):
-                return as_sequence(OneLoop(loop, loops).made(), written)
+        roots = _without_branches(loop.inner_roots())
+        order = sorted(iteration_order(loop, roots), key=lambda n: n.uid)  # as they were written
+        body = _without_branches(_as_loops(loop.inner_roots(), written))
         last, predicate = tuple(body[: len(loop.state)]), loop.predicate and body[-1]
         one = loop.with_(body=last, predicate=predicate)
-        made = _Iteration(one, order).made() if predicate is None else _while(loop, body, order)
+        made: graph.Sequential | graph.ArrayLoop
+        if predicate is not None:
+            made = _while(loop, body)
+        else:
+            try:
+                made = _Nest(loop, order).made()
+            except OtherLoop:
+                made = _Iteration(one, body).made()
     except OtherLoop:
         return None
     written[made] = one
@@ -113,36 +131,30 @@ def _as_loops(roots: Sequence[Leaf], written: dict[Node, graph.ArrayLoop]) -> li
     return [builder.leaf(leaf) for leaf in roots]
 
 
-def _while(loop: graph.ArrayLoop, body: Sequence[Leaf], order: Sequence[Node]) -> graph.ArrayLoop:
+def _while(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
     """A loop with a predicate around a sequence of some of its iterations."""
-    body, order = _tested_in_order(body, order)
     states = [state.copy().of_shape(state.shape) for state in loop.state]
     index = graph.Input("k", int64, (), kind="counter", where=loop.where)
     inner = loop.with_(
         init=tuple(s.leaf() for s in states), body=tuple(body[:-1]), predicate=None,
         count=ex.constant(AT_ONCE), index=index, checks=(),
     )  # fmt: skip
-    made = _Iteration(inner, order, body[-1]).made()
+    made = _Iteration(inner, body).made()
     outside = Rebuilder()
     outside.leaves.update({s.leaf(): t.leaf() for s, t in zip(loop.state, states, strict=True)})
-    tested = set(graph.topological(body[-1:]))
-    for node in order:
-        if node in tested:
-            outside.nodes[node] = outside.node(node)
+    for node in graph.topological(body[-1:]):
+        outside.replace(node, outside.node(node))
+    # Copies that iterations change are further states.
+    copies = made.defaults[len(states) :]
+    kept = [graph.Input("copy", leaf.type, (False,) * len(leaf.shape), kind="state",
+                        where=loop.where).of_shape(leaf.shape) for leaf in copies]  # fmt: skip
+    within = Rebuilder()
+    within.leaves.update({leaf: s.leaf() for leaf, s in zip(copies, kept, strict=True)})
     return loop.with_(
-        state=tuple(states), body=made.with_(checks=()).leaves,
-        predicate=outside.leaf(body[-1]), checks=tuple(dict.fromkeys((*loop.checks, *made.checks))),
+        state=(*states, *kept), init=(*loop.init, *copies),
+        body=within.node(made.with_(checks=())).leaves, predicate=outside.leaf(body[-1]),
+        checks=tuple(dict.fromkeys((*loop.checks, *made.checks))),
     )  # fmt: skip
-
-
-def _tested_in_order(body: Sequence[Leaf], order: Sequence[Node]
-                     ) -> tuple[Sequence[Leaf], Sequence[Node]]:  # fmt: skip
-    """The same with a predicate that reads nothing where a part before decides it."""
-    node, component = body[-1].node, body[-1].component
-    if type(node) is not graph.Generate or node in {leaf.node for leaf in body[:-1]}:
-        return body, order
-    made = node.with_(elements=tuple(map(in_order, node.elements)))
-    return [*body[:-1], Leaf(made, component)], [made if n is node else n for n in order]
 
 
 def _without_branches(roots: Sequence[Leaf]) -> list[Leaf]:
@@ -196,13 +208,14 @@ def _conditional(e: Expr) -> tuple[Expr, Expr] | None:
 
 class _Write(NamedTuple):
     """`value` at `target` of a component where `valid` holds.  `given`: what the program says of
-    the validity; `valid` has the target in range, too."""
+    the validity; `valid` has the target in range, too.  Or a step of `Sequential` that writes
+    nothing."""
 
     component: int
     given: Expr
     valid: Expr
-    target: tuple[Expr, ...]
-    value: Expr
+    target: tuple[Expr, ...] = ()
+    value: Expr = ex.FALSE
 
 
 class _Kept(NamedTuple):
@@ -233,7 +246,8 @@ class _Loop:
 
     def _finished(self, node: graph.Sequential) -> graph.Sequential:
         """The node, if it uses nothing that only the loop has."""
-        bound = {*self.loop.bound, *self.order}
+        loops = [n for n in self.order if isinstance(n, graph.ArrayLoop)]
+        bound = {*self.order, *(b for x in (self.loop, *loops) for b in x.bound)}
         checked = (e for c in node.checks for e in (c.left, c.right))
         used = ex.walk((*node.bodies(), *checked))
         uses = (e.node for e in used if isinstance(e, ex.Read | ex.Extent))
@@ -246,85 +260,219 @@ class _Loop:
 
 
 class _Iteration(_Loop):
-    """A loop of updates of a few elements each.
+    """A loop of updates of a few elements each, and of loops of such updates.
 
     An array has a version for each number of writes before; a value is computed while the versions
     that it reads are the current ones, ahead of the write that needs it if another comes between.
     """
 
-    def __init__(
-        self, loop: graph.ArrayLoop, order: Sequence[Node], predicate: Leaf | None = None
-    ) -> None:
-        """`predicate`: without it nothing is written, and nothing else is computed."""
-        super().__init__(loop, order)
-        self.predicate = predicate
-        self.goes_on: Expr = ex.TRUE
+    def __init__(self, loop: graph.ArrayLoop, body: Sequence[Leaf]) -> None:
+        """`body`: the next state, and the predicate if there is one, without branches."""
+        super().__init__(loop, iteration_order(loop, body))
+        self.body = body
         #: The component and version that a leaf is.
-        self.version = {s.leaf(): (k, 0) for k, s in enumerate(loop.state)}
+        self.version: dict[Leaf, tuple[int, int]] = {}
         self.writes: list[_Write] = []
         #: For each component, the writes before which it has its versions.
         self.began = [[0] for _ in loop.state]
+        #: The components that hold what inner loops have of their own; numbers are variables.
+        self.variables: dict[int, ex.Var] = {}
+        #: The elements of small arrays, and the write before which they may be computed first.
+        self.scalars: list[tuple[Leaf, Expr, int]] = []
+        self.computed: set[Node] = set()
         self.kept: list[_Kept] = []
         self.names: dict[Expr, Expr] = {}
         self.checks = loop.checks
-        self.fused: list[Node] = []
+        self.fused: list[tuple[graph.Label, Location | None]] = []
 
     def made(self) -> graph.Sequential:
-        loop = self.loop
-        assert loop.count is not None and loop.index is not None
-        scalars = [n for n in self.order if isinstance(n, graph.Generate)]
-        updates = [n for n in self.order if isinstance(n, graph.Permute)]
-        need(len(scalars) + len(updates) == len(self.order))
+        loop, given = self.loop, list(self.body)
+        assert loop.count is not None
+        # Of what is computed before the loop, an iteration may return, or change a copy of, the
+        # elements as they are.
+        for node in self.order:
+            given += node.inside()
+            if not isinstance(node, graph.Permute):
+                given += based_on(node)
         bodies = [e for n in self.order for e in n.bodies()]
-        # Of what is computed before the loop, an iteration may return the elements as they are.
-        given = [*loop.body, *(() if self.predicate is None else (self.predicate,))]
         bodies += [leaf.at(*indices(len(leaf.shape))) for leaf in given]
         self._own_elements([*bodies, loop.count])
-        if self.predicate is not None:
-            self.goes_on = self.predicate.at()
-        for update in updates:
-            self._update(update)
-        last = {leaf: k for leaf, (k, v) in self.version.items() if v == len(self.began[k]) - 1}
-        pending = []
-        for k, leaf in enumerate(loop.body):
-            if last.get(leaf) != k:
-                pending.append((k, leaf))
-        for k, leaf in pending:
-            for at in _elements(leaf.shape):
-                self._write(k, ex.TRUE, at, leaf.at(*at))
-        need(bool(self.writes))
-        self._scalars(scalars)
+        self._iterate(loop, self.body, range(len(loop.state)), set())
+        need(any(w.component >= 0 for w in self.writes))
+        self._place_scalars()
         ready = [self._ready(number) for number in range(len(self.writes))]
         kept = sorted(self.kept, key=lambda x: x.before)
+        arrays = [k for k in range(len(self.firsts)) if k not in self.variables]
+        place = {k: number for number, k in enumerate((*arrays, *self.variables))}
         made = graph.Sequential(
             (loop.count,),
-            tuple(w.component for w in ready),
+            tuple(place.get(w.component, w.component) for w in ready),
             self._final([w.valid for w in ready]),
             self._final([e for w in ready for e in w.target]),
             self._final([w.value for w in ready]),
-            tuple(self.firsts),
+            tuple(self.firsts[k] for k in arrays),
+            tuple(self.variables.values()),
             tuple(x.name for x in kept),
             self._final([x.value for x in kept]),
             tuple(x.before for x in kept),
             label=loop.label,
             where=loop.where,
             checks=tuple(dict.fromkeys(self.checks)),
-            fused=tuple(f for n in updates for f in ((n.label, n.where), *n.fused)),
+            fused=tuple(self.fused),
         )
         need(sum(1 for _ in ex.walk(made.bodies())) <= LARGEST)
         return self._finished(made)
 
-    # --- the writes ---
+    # --- the steps of an iteration ---
 
-    def _update(self, node: graph.Permute) -> None:
+    def _iterate(self, loop: graph.ArrayLoop, body: Sequence[Leaf], parts: Sequence[int],
+                 outside: AbstractSet[Node], test: Expr = ex.TRUE) -> None:  # fmt: skip
+        """An iteration of a loop whose states are these components."""
+        for state, part in zip(loop.state, parts, strict=True):
+            need(state.leaf() not in self.version)
+            self._becomes(state.leaf(), part)
+        first, own, tested = len(self.writes), own_nodes(loop, body, outside), set[Node]()
+        if len(body) > len(parts):
+            node, component = body[-1].node, body[-1].component
+            need(isinstance(node, graph.Generate) or node not in own)
+            tested = not_inside([body[-1]]) - {node}
+            test = body[-1].at()
+            if isinstance(node, graph.Generate) and node in own:
+                test = in_order(node.elements[component])
+        if test is not ex.TRUE:
+            self._step(graph.TEST, test)
+        chain = chains(loop.state, body[: len(parts)])
+        steps = in_turn(own, chain, list(graph.topological(body)))
+        need(not tested.intersection(steps))
+        scalars = [n for n in own if isinstance(n, graph.Generate)]
+        need(len(scalars) + len(steps) == len(own))
+        # Larger arrays are only computed as what inner loops begin with.
+        for n in scalars:
+            if few(n.leaf(0)):
+                self._scalar(n, first if n in tested else len(self.writes))
+        for number, step in enumerate(steps):
+            later = {leaf for n in steps[number + 1 :] for leaf in used_by(n)} | set(body)
+            based = list[int]()
+            for k, leaf in enumerate(based_on(step)):
+                into = chain.get((step, k))
+                kept = None if into is None else parts[into]
+                based.append(self._base(leaf, kept, leaf in later, based, scalars))
+            if isinstance(step, graph.Permute):
+                self._update(step, based)
+            else:
+                assert isinstance(step, graph.ArrayLoop)
+                self._enter(step, based, outside | not_inside(body))
+        pending = [pair for pair in zip(parts, body, strict=False) if not self._is_current(*pair)]
+        for part, leaf in sorted(pending, key=lambda pair: few(pair[1])):
+            self._copy(leaf, part, scalars)
+
+    def _enter(self, loop: graph.ArrayLoop, parts: Sequence[int], outside: AbstractSet[Node]
+               ) -> None:  # fmt: skip
+        """An inner loop."""
+        need(not loop.changing())
+        self._check(loop)
+        self.fused.append((loop.label, loop.where))
+        body = loop.inner_roots()
+        if loop.count is not None:
+            # What does not change is computed before the loop, if that has an iteration.
+            order = iteration_order(loop, body)
+            changing = dependent(order, set(loop.bound))
+            enters = apply_primitive("less", [ex.constant(0), loop.count])
+            for n in own_nodes(loop, body, outside):
+                if n not in changing and isinstance(n, graph.Generate) and few(n.leaf(0)):
+                    self._scalar(n, len(self.writes), enters)
+                    outside = outside | {n}
+        with self._repeated(parts, loop.index, loop.count) as test:
+            self._iterate(loop, body, parts, outside, test)
+        for leaf, part in zip(loop.leaves, parts, strict=True):
+            self._becomes(leaf, part)
+
+    @contextlib.contextmanager
+    def _repeated(self, parts: Sequence[int], index: graph.Input | None, count: Expr | None
+                  ) -> Iterator[Expr]:  # fmt: skip
+        """Steps that are repeated, which change these components; yields the test of a counter."""
+        counter = list[int]()
+        test: Expr = ex.TRUE
+        if index is not None and count is not None:
+            stop = graph.Input("stop", int64, ())
+            self.scalars.append((stop.leaf(), count, len(self.writes)))
+            counter = [self._component(int64, ())]
+            self._write(counter[0], ex.TRUE, (), ex.constant(0))
+            test = apply_primitive("less", [index.leaf().at(), stop.leaf().at()])
+        self._step(graph.BEGIN)
+        for part in (*parts, *counter):
+            self.began[part].append(len(self.writes))
+        if index is not None:
+            self._becomes(index.leaf(), *counter)
+        yield test
+        if index is not None:
+            more = apply_primitive("add", [index.leaf().at(), ex.constant(1)])
+            self._write(counter[0], ex.TRUE, (), more)
+        self._step(graph.END)
+        for part in (*parts, *counter):
+            self.began[part].append(len(self.writes))
+
+    def _is_current(self, component: int, leaf: Leaf) -> bool:
+        return self.version.get(leaf) == (component, len(self.began[component]) - 1)
+
+    def _becomes(self, leaf: Leaf, component: int) -> None:
+        """The leaf is the component as it is now."""
+        self.version[leaf] = component, len(self.began[component]) - 1
+
+    def _base(self, leaf: Leaf, kept: int | None, later: bool, taken: Sequence[int],
+              scalars: Sequence[Node]) -> int:  # fmt: skip
+        """The component in which an update or an inner loop changes this, or a copy of it: `kept`
+        for a state, one that nothing reads `later`, or a new one."""
+        held = self.version.get(leaf, (-1, -1))[0]
+        if held >= 0 and held not in taken and self._is_current(held, leaf):
+            if held == kept or (held >= len(self.loop.state) and kept is None and not later):
+                return held
+        if kept is None or few(leaf) or kept in taken:
+            kept = self._component(leaf.type, leaf.shape)
+        self._copy(leaf, kept, scalars)
+        return kept
+
+    def _component(self, type_: ScalarType, shape: graph.Shape) -> int:
+        """A further array, or number."""
+        number, zero = len(self.firsts), ex.Const(0, type_)
+        first = graph.Memory(shape, (zero,), label=graph.Label("copy"), where=self.loop.where)
+        self.firsts.append(first.leaf())
+        self.began.append([0])
+        if not shape:
+            self.variables[number] = ex.Var("state", type_)
+        return number
+
+    def _copy(self, leaf: Leaf, component: int, scalars: Sequence[Node]) -> None:
+        """Write all elements of a component."""
+        if few(leaf):
+            for at in _elements(leaf.shape):
+                value: Expr = leaf.at(*at)
+                if type(leaf.node) is graph.Generate:
+                    element = leaf.node.elements[leaf.component]
+                    value = element if isinstance(element, ex.Const) else value
+                self._write(component, ex.TRUE, at, value)
+            return
+        need(any(isinstance(n, graph.ArrayLoop) for n in self.order))
+        with contextlib.ExitStack() as loops:
+            counters = [graph.Input("i", int64, (), kind="counter") for _ in leaf.shape]
+            for counter, extent in zip(counters, leaf.shape, strict=True):
+                test = loops.enter_context(self._repeated([component], counter, extent))
+                self._step(graph.TEST, test)
+            at = tuple(counter.leaf().at() for counter in counters)
+            value = leaf.at(*at)
+            if isinstance(leaf.node, graph.Generate) and leaf.node in scalars:
+                here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
+                (value,) = ex.substitute((leaf.node.elements[leaf.component],), here)
+            self._write(component, ex.TRUE, at, value, True)
+
+    def _step(self, kind: int, valid: Expr = ex.TRUE) -> None:
+        self.writes.append(_Write(kind, ex.TRUE, valid))
+
+    def _update(self, node: graph.Permute, components: Sequence[int]) -> None:
         """The writes of an update of elements that are known to be few."""
         need(is_free(node))
-        need(all(d in self.version for d in node.defaults))
         self._check(node)
-        components = [self.version[d][0] for d in node.defaults]
-        for d, k in zip(node.defaults, components, strict=True):
-            need(self.version[d][1] == len(self.began[k]) - 1)
-        need(len(set(components)) == len(components))
+        self.fused += [(node.label, node.where), *node.fused]
         for at in _elements(node.domain):
             here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
             target = ex.substitute(node.target, here)
@@ -336,14 +484,16 @@ class _Iteration(_Loop):
             for k, value in zip(components, values, strict=True):
                 self._write(k, valid, target, value)
         for leaf, k in zip(node.leaves, components, strict=True):
-            self.version[leaf] = k, len(self.began[k]) - 1
+            self._becomes(leaf, k)
 
     def _check(self, node: Node) -> None:
         """What a node checks is checked before the loop."""
         need(not any(c.reads for c in node.checks))
         self.checks = (*self.checks, *node.checks)
 
-    def _write(self, component: int, given: Expr, target: tuple[Expr, ...], value: Expr) -> None:
+    def _write(self, component: int, given: Expr, target: tuple[Expr, ...], value: Expr,
+               inside_: bool = False) -> None:  # fmt: skip
+        """`inside_`: the target is in range."""
         loop = self.loop
         assert loop.count is not None
         shape = self.firsts[component].shape
@@ -356,22 +506,24 @@ class _Iteration(_Loop):
                 return where_both(found[0], tested(found[1]))
             return inside(condition, at, shape, (count,), equal)
 
-        valid = where_both(self.goes_on, tested(condition))
-        given = where_both(self.goes_on, given)
+        valid = given if inside_ else tested(condition)
         self.writes.append(_Write(component, given, valid, target, value))
         self.began[component].append(len(self.writes))
 
-    def _scalars(self, nodes: Sequence[graph.Generate]) -> None:
-        """The elements of small arrays: computed once in each iteration, the predicate first."""
-        always = set() if self.predicate is None else set(graph.topological((self.predicate,)))
-        for node in sorted(nodes, key=lambda n: n not in always):
-            need(not node.label.ordered)
-            self._check(node)
-            for at in _elements(node.shape):
+    def _scalar(self, node: graph.Generate, first: int, valid: Expr = ex.TRUE) -> None:
+        """An array of few elements, where this holds: computed once in each iteration."""
+        need(not node.label.ordered and node not in self.computed)
+        self.computed.add(node)
+        self._check(node)
+        self.scalars += [(leaf, _guarded(e, valid), first)
+                         for leaf, e in zip(node.leaves, node.elements, strict=True)]  # fmt: skip
+
+    def _place_scalars(self) -> None:
+        for leaf, element, first in self.scalars:
+            for at in _elements(leaf.shape):
                 here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
-                guard = ex.TRUE if node in always else self.goes_on
-                for leaf, e in zip(node.leaves, ex.substitute(node.elements, here), strict=True):
-                    self.names[leaf.at(*at)] = self._placed(e, guard)
+                (e,) = ex.substitute((element,), here)
+                self.names[leaf.at(*at)] = self._placed(e, ex.TRUE, first)
 
     # --- the order in which it is computed ---
 
@@ -432,28 +584,32 @@ class _Iteration(_Loop):
         if first <= now <= last:
             return e
         if first <= last:
-            condition, _, last = self._under(guard, first, last, now)
-            return self._keep(_guarded(e, condition), "before", last)
+            e, _, last = self._under(e, guard, first, last, now)
+            return self._keep(e, "before", last)
         return self._in_parts(e, guard, lambda a, g: self._in_time(a, g, now))
 
-    def _placed(self, e: Expr, guard: Expr) -> Expr:
-        """A variable with the value of an expression, computed as soon as it can be."""
+    def _placed(self, e: Expr, guard: Expr, begun: int) -> Expr:
+        """A variable with the value of an expression, computed as soon as it can be, but not before
+        the write `begun`."""
         e, guard = self._named((e, guard))
         first, last = self._span((e,), -1)[e]
-        if first > last:
-            e = self._in_parts(e, guard, self._placed)
+        if max(first, begun) > last:
+            e = self._in_parts(e, guard, lambda a, g: self._placed(a, g, begun))
             first, last = self._span((e,), -1)[e]
-        condition, first, _ = self._under(guard, first, last, -1)
-        return self._keep(_guarded(e, condition), "value", first)
+        e, first, _ = self._under(e, guard, max(first, begun), last, -1)
+        return self._keep(e, "value", first)
 
-    def _under(self, guard: Expr, first: int, last: int, now: int) -> tuple[Expr, int, int]:
-        """The condition for computing something between two writes, and the writes between which
-        that is known, too."""
+    def _under(self, e: Expr, guard: Expr, first: int, last: int, now: int
+               ) -> tuple[Expr, int, int]:  # fmt: skip
+        """A value as it is computed between two writes, and the writes between which what guards it
+        is known, too; if nothing is, its reads are guarded one by one."""
+        need(first <= last)
         for condition in _weaker(guard):
             a, b = self._span((condition,), now)[condition]
             if max(a, first) <= min(b, last):
-                return condition, max(a, first), min(b, last)
-        raise OtherLoop
+                return _guarded(e, condition), max(a, first), min(b, last)
+        need(not any(isinstance(x, ex.While | ex.Foreign) for x in ex.walk((e,))))
+        return ex.rewrite((e,), _in_range_only)[0], first, last
 
     def _in_parts(self, e: Expr, guard: Expr, part: Callable[[Expr, Expr], Expr]) -> Expr:
         """An expression of which no version of the arrays has all parts."""
@@ -478,11 +634,15 @@ class _Iteration(_Loop):
         return ex.rewrite(roots, lambda e: ex.Index(0) if e is counter else e)
 
     def _final(self, roots: Sequence[Expr]) -> tuple[Expr, ...]:
+        held = {self.firsts[k]: var for k, var in self.variables.items()}
+
         def change(e: Expr) -> Expr:
             if not isinstance(e, ex.Read) or e.boundary is not None:
                 return e
-            version = self.version.get(Leaf(e.node, e.component))
-            return e if version is None else self.firsts[version[0]].at(*e.args)
+            leaf = Leaf(e.node, e.component)
+            if (version := self.version.get(leaf)) is not None:
+                leaf = self.firsts[version[0]]
+            return held[leaf] if leaf in held else leaf.at(*e.args)
 
         return ex.rewrite(self._counted(roots), change)
 
@@ -492,6 +652,16 @@ def _guarded(e: Expr, condition: Expr) -> Expr:
     if condition is ex.TRUE or not e.reads:
         return e
     return ex.Proj(ex.Cond(condition, (e,), (ex.Const(0, e.type),)), 0)
+
+
+def _in_range_only(e: Expr) -> Expr:
+    """An element, or 0 if there is none."""
+    if not isinstance(e, ex.Read) or e.boundary is not None:
+        return e
+    shape = Leaf(e.node, e.component).shape
+    valid = [in_range(i, n) for i, n in zip(e.args, shape, strict=True)]
+    always: Expr = ex.TRUE
+    return _guarded(e, functools.reduce(where_both, valid, always))
 
 
 def _weaker(guard: Expr) -> Iterator[Expr]:

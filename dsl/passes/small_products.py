@@ -21,7 +21,7 @@ from ..graph import ArrayLoop, Fold, Generate, Leaf, Matmul, Node, Permute, know
 from ..graphs.rebuild import replace_nodes
 from ..simplify import apply
 from .base import Context
-from .one_loop import iteration_order
+from .inner_loops import iteration_order
 from .short_axes import is_free, is_plain, unrolled
 
 #: The most elements of an array that is computed in straight-line code.

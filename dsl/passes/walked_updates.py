@@ -22,7 +22,7 @@ from ..scalar import apply_primitive
 from ..types import int64
 from .base import Context
 from .cost import operations
-from .one_loop import where_both
+from .inner_loops import where_both
 from .sequences import as_sequence
 from .walks import HIDDEN, is_costly
 

@@ -7,32 +7,26 @@ stays in a register, too: a load would wait for the store.  What several parts o
 is tested once, around all that nobody needs otherwise, and what such a test chooses from: a
 processor goes on while a test waits for its data, but not while a value does.
 
-A loop that was made of several (`one_loop.py`) is several again, one for each value of the phase:
-
-    for each iteration:                 while phase is 0, 1 or 2:
-        if phase == 1: …          →         while phase == 1:
-        …                                       while what keeps the phase holds: …
-        if phase == 2: …                        …
-        …                                   while phase == 2: …
+Loops within an iteration are loops of the kernel; their numbers are variables of it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from treadle.dsl import expr as ex
 from treadle.dsl.analysis.polynomial import polynomial
 from treadle.dsl.expr import Expr, While
-from treadle.dsl.graph import Leaf, Sequential
-from treadle.dsl.passes.one_loop import where_both
+from treadle.dsl.graph import BEGIN, END, TEST, Leaf, Sequential
+from treadle.dsl.passes.inner_loops import where_both
 from treadle.dsl.passes.waiting import last_comes_last
 from treadle.dsl.scalar import apply_primitive
-from treadle.dsl.types import bool_, int64
+from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Assign, Let, Load, Lowered, Store, While as WhileStatement
+from ...ir.kernel import Assign, Let, Load, Lowered, Statement, Store, While as WhileStatement
 from ...ir.linearize import Linearizer, zero
 from .. import tiling, transform
 from ..build import Builder, LoweringContext
@@ -45,37 +39,30 @@ def lower_sequential(node: Sequential, context: LoweringContext) -> Lowered:
     return _Sequential(Builder(node, context), node).lower()
 
 
-#: A loop has a copy of what it does for at most as many values of a number.
-_MOST_PHASES = 16
-
 #: Iterations of at most so many expressions are computed so many at a time.
 _SHORT, _COPIES = 24, 4
 
 
 class _Part(NamedTuple):
-    """A write of an iteration, or the value of a name, where the tests hold."""
+    """A write of an iteration, the value of a name, or a loop, where the tests hold."""
 
     tests: tuple[Expr, ...]
-    used: tuple[Expr, ...]
+    used: tuple[Expr, ...] = ()
     name: ex.Var | None = None
     write: int = -1
+    loop: _Loop | None = None
 
     @property
     def value(self) -> Expr:
         return self.used[0]
 
 
-class _Phase(NamedTuple):
-    """What an iteration does where a number of the state has one value, as `test` tells.
+class _Loop(NamedTuple):
+    """What is repeated as long as `test` holds, which `before` computes."""
 
-    Where `stays` holds, which `before` computes, it does `inner` instead, and the phase lasts.
-    """
-
+    before: list[_Part]
     test: Expr
-    parts: list[_Part]
-    stays: ex.Var | None = None
-    before: Sequence[_Part] = ()
-    inner: Sequence[_Part] = ()
+    inner: list[_Part]
 
 
 class _Sequential:
@@ -93,15 +80,17 @@ class _Sequential:
         self.values = list(indices)
         #: The variables of states of one element.
         self.held: dict[int, ex.Var] = {}
-        self.previous = [self._previous(write) for write in range(writes)]
+        plain = min(node.written) >= 0
+        self.previous = [self._previous(write) if plain else None for write in range(writes)]
         for write, read in enumerate(self.previous):
             if read is not None:
                 self.values[write] = last_comes_last((self.values[write],), (read,))[0]
         self.numbers = {k for k, leaf in enumerate(node.defaults) if not leaf.shape}
-        parts = self._in_order()
-        self.phases = self._phases(parts)
-        self.parts = [] if self.phases else self._arranged(parts)
-        self.beyond = None if self.phases else self._beyond_border(parts)
+        self.numbers.update(range(len(node.defaults), len(node.defaults) + len(node.variables)))
+        whole = self._in_order(iter(range(writes)))
+        self.before, self.test = whole.before, whole.test
+        self.parts = self._arranged(whole.inner)
+        self.beyond = self._beyond_border(whole.inner) if plain else None
 
     def lower(self) -> Lowered:
         builder, into, task = self.builder, self.builder.emitter(), ex.Var("task", int64)
@@ -109,17 +98,25 @@ class _Sequential:
             if not leaf.shape:
                 self.held[k] = into.declare(Load(out, at.integer(0)), "state")
                 into.bind({leaf.at(): self.held[k]})
+        for k, var in enumerate(self.node.variables, len(self.outs)):
+            self.held[k] = into.declare(zero(var.type), var.name)
+            into.bind({var: self.held[k]})
         self.tiles.emit(into, task, self._tile)
-        for k, state in self.held.items():
-            into.append(Store(self.outs[k], at.integer(0), state))
+        for k, out in enumerate(self.outs):
+            if k in self.held:
+                into.append(Store(out, at.integer(0), self.held[k]))
         comment = "iteration by iteration, each after the one before"
         return builder.lowered(builder.kernel("sequence", self.tiles.tasks, task, tuple(into.out),
                                               comments=(comment,), in_order=True))  # fmt: skip
 
     def _tile(self, into: Linearizer, tile: Tile) -> None:
         domain = self.node.domain
-        if self.phases:
-            self._in_phases(into, tile)
+        if self.test is not ex.TRUE:
+            j = into.declare(at.integer(tile.cols[0]), "j")
+            goes_on = at.less(j, tile.cols[1])
+            with into.when_always({ex.Index(0): j}):
+                whole = _Loop(self.before, where_both(goes_on, self.test), self.parts)
+                self._repeat(into, whole, [Assign(j, at.add(j, 1))])
             return
         with into.loop("i", *tile.rows) as i:
             first = (*tile.leading, i, tile.cols[0])[-len(domain) :]
@@ -180,97 +177,32 @@ class _Sequential:
                     tests[e] = -int(offset.value)
         if len(every) > _SHORT:
             return None
-        beyond = self._where(parts, -1, dict.fromkeys(tests, ex.TRUE))
+        known: dict[Expr, Expr] = dict.fromkeys(tests, ex.TRUE)
+        beyond = [part._replace(
+            tests=tuple(t for t in ex.rewrite(part.tests, lambda e: e, known) if t is not ex.TRUE),
+            used=ex.rewrite(part.used, lambda e: e, known),
+        ) for part in parts]  # fmt: skip
         return max((0, *tests.values())), self._arranged(beyond)
 
-    def _in_phases(self, into: Linearizer, tile: Tile) -> None:
-        """The row as loops within a loop, one for each phase, as long as there is a phase."""
-        j = into.declare(at.integer(tile.cols[0]), "j")
-        before_end = at.less(j, tile.cols[1])
-        tests = [into.value(phase.test) for phase in self.phases]
-
-        def iteration(parts: Sequence[_Part]) -> None:
-            self._parts(into, parts, [None] * len(self.values), {})
-            into.append(Assign(j, at.add(j, 1)))
-
-        with into.body({ex.Index(0): j}) as bodies:
-            for phase, test in zip(self.phases, tests, strict=True):
-                with into.body() as body:
-                    if phase.stays is not None:
-                        with into.body() as before:
-                            self._parts(into, phase.before, [None] * len(self.values), {})
-                            stays = at.both(into.value(phase.stays), before_end)
-                            with into.body() as inner:
-                                iteration(phase.inner)
-                        into.append(WhileStatement(tuple(before), stays, tuple(inner)))
-                        # Not where it stays no longer: what follows would wait for what that reads.
-                        with into.when(before_end):
-                            iteration(phase.parts)
-                    else:
-                        iteration(phase.parts)
-                into.append(WhileStatement((), at.both(test, before_end), tuple(body)))
-        into.append(WhileStatement((), at.both(before_end, at.either(*tests)), tuple(bodies)))
-
-    def _in_order(self) -> list[_Part]:
-        """The parts of an iteration."""
-        parts = list[_Part]()
-        named = list(zip(self.node.before, self.node.names, self.early, strict=True))
-        for write, valid in enumerate(self.valid):
-            for before, name, value in named:
-                if before == write:
-                    parts.append(_Part(*_guarded(value), name))
-            used = (*self.target[write], self.values[write])
-            parts.append(_Part(_tests(valid), used, write=write))
-        return parts
-
-    def _phases(self, parts: Sequence[_Part]) -> list[_Phase]:
-        """The iterations for each value of a number of the state without which they do nothing."""
-        if len(self.node.domain) > 1 or any(read is not None for read in self.previous):
-            return []
-        every = ex.walk([e for part in parts for e in (*part.tests, *part.used)])
-        for k, leaf in enumerate(self.node.defaults):
-            tests = [e for e in every if isinstance(e, ex.Apply) and e.op.name == "equal"
-                     and e.args[0] is leaf.at() and isinstance(e.args[1], ex.Const)]  # fmt: skip
-            if not 1 < len(tests) <= _MOST_PHASES:
-                continue
-            others: dict[Expr, Expr] = dict.fromkeys(tests, ex.FALSE)
-            if all(part.name is not None for part in self._where(parts, k, others)):
-                return [self._phase(e, k, self._where(parts, k, {leaf.at(): e.args[1]}))
-                        for e in tests]  # fmt: skip
-        return []
-
-    def _phase(self, test: Expr, component: int, parts: list[_Part]) -> _Phase:
-        """A phase, with a loop of its own for the iterations that do not end it, if it has a test
-        for them."""
-        for k, part in enumerate(parts):
-            if part.name is None or part.name.type is not bool_ or part.tests:
-                continue
-            inner = self._where(parts, component, {part.name: ex.TRUE})
-            if not any(p.name is None and self.node.written[p.write] == component for p in inner):
-                before = _needed(parts[: k + 1], {part.name})
-                last = self._where(parts, component, {part.name: ex.FALSE})
-                return _Phase(test, self._arranged(last), part.name, before, self._arranged(inner))
-        return _Phase(test, self._arranged(parts))
-
-    def _where(self, parts: Sequence[_Part], component: int, known: Mapping[Expr, Expr]
-               ) -> list[_Part]:  # fmt: skip
-        """The parts of an iteration if this is known of a component where it begins."""
-        known, names = dict(known), dict[Expr, Expr]()
-        found = list[_Part]()
-        for part in parts:
-            memo = known | names
-            tests = [t for t in ex.rewrite(part.tests, _chosen, memo) if t is not ex.TRUE]
-            used = ex.rewrite(part.used, _chosen, memo)
-            if part.name is None:
-                if self.node.written[part.write] == component:
-                    known = {}
-            elif ex.FALSE in tests or used[0] is zero(part.name.type):
-                names[part.name] = zero(part.name.type)
-            elif not tests and isinstance(used[0], ex.Const):
-                names[part.name] = used[0]
-            if ex.FALSE not in tests and part.name not in names:
-                found.append(part._replace(tests=tuple(tests), used=used))
-        return _needed(found, set())
+    def _in_order(self, steps: Iterator[int]) -> _Loop:
+        """The parts of an iteration, or of one of a loop within it, the next steps."""
+        node, parts = self.node, list[_Part]()
+        before = list[_Part]()
+        test: Expr = ex.TRUE
+        named = list(zip(node.before, node.names, self.early, strict=True))
+        for write in steps:
+            parts += [_Part(*_guarded(e), name) for w, name, e in named if w == write]
+            if node.written[write] == END:
+                break
+            if node.written[write] == TEST:
+                before, test, parts = parts, self.valid[write], []
+            elif node.written[write] == BEGIN:
+                loop = self._in_order(steps)
+                parts.append(_Part((), loop=loop._replace(inner=self._arranged(loop.inner))))
+            else:
+                used = (*self.target[write], self.values[write])
+                parts.append(_Part(_tests(self.valid[write]), used, write=write))
+        return _Loop(before, test, parts)
 
     def _arranged(self, parts: Sequence[_Part]) -> list[_Part]:
         return self._together(_under_tests(self._in_branches(parts)))
@@ -281,12 +213,13 @@ class _Sequential:
         tested = {_positive(test)[0] for part in parts for test in part.tests if _is_kept(test)}
 
         def sides(part: _Part) -> list[_Part]:
+            if part.loop is not None:
+                return [part]
             chosen = _choice(part.value)
             held = part.name is None and self.node.written[part.write] in self.numbers
             if not (chosen and (part.name or held) and _is_kept(chosen[0])
                     and _positive(chosen[0])[0] in tested):  # fmt: skip
-                same = self.node.defaults[self.node.written[part.write]].at()
-                return [] if held and part.value is same else [part]
+                return [] if held and part.value is self._own(part.write) else [part]
             test, then, other = chosen
             opposite = apply_primitive("logical_not", [test])
             return [
@@ -301,11 +234,12 @@ class _Sequential:
         component = {leaf: k for k, leaf in enumerate(self.node.defaults)}
         uses, makes = list[set[object]](), list[set[object]]()
         for part in parts:
-            read = list(ex.walk((*part.tests, *part.used)))
+            every = _every(part)
+            read = ex.walk([e for p in every for e in _needed_by(p)])
             arrays = {Leaf(e.node, e.component) for e in read if isinstance(e, ex.Read)}
             uses.append({e for e in read if isinstance(e, ex.Var)} | {
                 component[leaf] for leaf in arrays if leaf in component})  # fmt: skip
-            makes.append({part.name or self.node.written[part.write]})
+            makes.append({p.name or self._changed(p.write) for p in every if p.loop is None})
         after = [
             {j for j in range(k) if makes[j] & uses[k] or uses[j] & makes[k] or makes[j] & makes[k]}
             for k in range(len(parts))
@@ -321,6 +255,17 @@ class _Sequential:
                     if not after[k]:
                         ready.append(k)
         return [parts[k] for k in made]
+
+    def _changed(self, write: int) -> object:
+        """The array that a write changes, by its number, or the variable."""
+        k = self.node.written[write] - len(self.node.defaults)
+        return self.node.variables[k] if k >= 0 else self.node.written[write]
+
+    def _own(self, write: int) -> Expr:
+        """What a number is before it is written."""
+        changed = self._changed(write)
+        return changed if isinstance(changed, ex.Var) else self.node.defaults[
+            self.node.written[write]].at()  # fmt: skip
 
     def _previous(self, write: int) -> ex.Read | None:
         """The read by a write's value of what the iteration before in the row has written, if the
@@ -375,8 +320,12 @@ class _Sequential:
 
     def _part(self, into: Linearizer, part: _Part, carried: Sequence[ex.Var | None],
               cells: dict[Expr, ex.Var]) -> None:  # fmt: skip
-        """A value or a write, under what is left of its tests."""
+        """A value, a write or a loop, under what is left of its tests."""
         valid = _both(part.tests)
+        if part.loop is not None:
+            with into.when_always({}), into.when(into.value(valid)):
+                self._repeat(into, part.loop)
+            return
         if part.name is None:
             # What is read here is read again after the write.
             with into.when_always({}), into.when(into.value(valid)):
@@ -389,6 +338,17 @@ class _Sequential:
                 return
             found = _kept(into, value, part.name.name)
         into.bind({part.name: found})
+
+    def _repeat(self, into: Linearizer, loop: _Loop, after: Sequence[Statement] = ()) -> None:
+        nothing = [None] * len(self.values)
+        with into.body() as before:
+            self._parts(into, loop.before, nothing, {})
+            with into.when_always({}):
+                test = into.value(loop.test)
+            with into.body() as inner:
+                self._parts(into, loop.inner, nothing, {})
+                into.append(*after)
+        into.append(WhileStatement(tuple(before), test, tuple(inner)))
 
     def _write(self, into: Linearizer, part: _Part, carried: ex.Var | None) -> None:
         component = self.node.written[part.write]
@@ -406,25 +366,15 @@ class _Sequential:
         into.append(Store(self.outs[component], where, value))
 
 
-def _needed(parts: Sequence[_Part], needed: set[Expr]) -> list[_Part]:
-    """The writes, and the values of the names that they, or `needed`, need."""
-    kept = list[_Part]()
-    for part in reversed(parts):
-        if part.name is None or part.name in needed:
-            needed.update(ex.walk((*part.tests, *part.used)))
-            kept.append(part)
-    return kept[::-1]
+def _every(part: _Part) -> list[_Part]:
+    """A part, and those of which a loop consists."""
+    if part.loop is None:
+        return [part]
+    return [part, *(p for x in (*part.loop.before, *part.loop.inner) for p in _every(x))]
 
 
-def _chosen(e: Expr) -> Expr:
-    """A side of a conditional whose test is known; what is not read for its value is not."""
-    while isinstance(e, ex.Apply) and e.op.name == "also":
-        e = e.args[0]
-    if isinstance(e, ex.Proj) and isinstance(cond := e.args[0], ex.Cond):
-        sides = {ex.TRUE: cond.then, ex.FALSE: cond.other}
-        if cond.args[0] in sides:
-            return sides[cond.args[0]][e.which]
-    return e
+def _needed_by(part: _Part) -> tuple[Expr, ...]:
+    return (*part.tests, *part.used, *((part.loop.test,) if part.loop else ()))
 
 
 def _tests(valid: Expr) -> tuple[Expr, ...]:
@@ -508,9 +458,12 @@ def _under_tests(parts: Sequence[_Part]) -> list[_Part]:
             known = tuple(itertools.compress(wanted, itertools.takewhile(bool, before)))
             own = (test for test in part.tests if test not in known)
             part = part._replace(tests=(*known, *own))
-        uses = [*part.tests, ex.Proj(ex.Cond(ex.TRUE, part.used, part.used), 0)]
-        for level, e in enumerate(uses):
-            for name in ex.walk((e,)):
+        uses = [
+            *((test,) for test in part.tests),
+            [e for p in _every(part) for e in (_needed_by(p) if part.loop else p.used)],
+        ]
+        for level, es in enumerate(uses):
+            for name in ex.walk(es):
                 if name in place:
                     tests = part.tests[:level]
                     needed[name] = _shared(needed.get(name, tests), tests)
