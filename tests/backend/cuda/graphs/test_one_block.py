@@ -127,7 +127,7 @@ def test_the_text_compiles(name, nvrtc, cache, monkeypatch):
         text = text_of(op)
         # Arrays change between the functions: none may be read as a constant of the kernel.
         assert ".nc" not in text.text and "__ldg" not in text.text
-        for arch in ("sm_90a", "sm_80"):
+        for arch in ("sm_90a", "sm_80") if name == "heat" else ("sm_90a",):
             made = compile_text(text.text, one_block.ENTRY, arch, cache=cache,
                                 dynamic_shared_bytes=text.shared)  # fmt: skip
             assert made.image
