@@ -42,10 +42,11 @@ from .simplify import apply
 from .types import ScalarType
 
 __all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Compact", "Fold", "FoldSeg",
-           "FoldedMatmul", "Generate", "Input", "Label", "Leaf", "Library", "Matmul", "Memory",
-           "Node", "Output", "Permute", "Recurrence", "Scan", "Scope", "Sequential", "Shape",
-           "StoringFold", "canonical_combine", "indices", "inner_inputs", "is_identity_read",
-           "StoringMatmul", "known", "latest_held", "result_variables", "topological"]  # fmt: skip
+           "FoldedMatmul", "FoldingMatmul", "Generate", "Input", "Label", "Leaf", "Library",
+           "Matmul", "Memory", "Node", "Output", "Permute", "Recurrence", "Scan", "Scope",
+           "Sequential", "Shape", "StoringFold", "StoringMatmul", "canonical_combine", "indices",
+           "inner_inputs", "is_identity_read", "known", "latest_held", "result_variables",
+           "topological"]  # fmt: skip
 
 
 class Input(Node):
@@ -594,12 +595,12 @@ class Matmul(Node):
         return (self.k, self.left, self.right, *self.epilogue)
 
 
-class FoldedMatmul(Matmul):
-    """A matrix product, and a fold along its rows, as passes make it of a `Matmul` and a `Fold`:
-    `elements` over Index(batch…, i, j), of `result` and other arrays, are folded over j, into an
-    array of which axis k is axis `order[k]` of (batch…, i).
+class FoldingMatmul(Matmul):
+    """A matrix product, and a fold of what it multiplies or computes, as passes make it: `elements`
+    over Index(axes of `space`) are folded along axis `inner`, into an array of which axis k is axis
+    `places[k]` of the space.
 
-    The components are those of the fold, then those of the product: none if only the fold is used.
+    The components begin with those of the fold.
     """
 
     elements: tuple[Expr, ...] = field(factory=lambda values: ())
@@ -607,71 +608,19 @@ class FoldedMatmul(Matmul):
     init: tuple[Expr, ...] | None = field(factory=lambda values: None)
     results: tuple[Var, ...] = field(factory=lambda values: result_variables(values["elements"]))
     finish: tuple[Expr, ...] = field(factory=lambda values: values["results"])
-    order: tuple[int, ...] = field(factory=lambda values: (*range(len(values["batch"]) + 1),))
+    places: tuple[int, ...] = field(factory=lambda values: ())
 
     computed = (*Matmul.computed, "elements", "finish")  # type: ignore[assignment]
 
     @property
-    def outer(self) -> Shape:
-        """The shape of what is folded."""
-        rows = (*self.batch, self.m)
-        return tuple(rows[k] for k in self.order)
-
-    def _outputs(self) -> tuple[Output, ...]:
-        return (*(Output(self.outer, e.type) for e in self.finish), *super()._outputs())
-
-    def scopes(self) -> Iterator[Scope]:
-        yield from super().scopes()
-        yield Scope("what is folded", self.elements, len(self.batch) + 2, (self.result,))
-        yield Scope("the results", self.finish, len(self.outer), self.results)
-
-    def host_expressions(self) -> tuple[Expr, ...]:
-        return (*super().host_expressions(), *(self.init or ()))
-
-    def bodies(self) -> tuple[Expr, ...]:
-        folded = (*self.elements, *(self.init or ()), *self.combine.results, *self.finish)
-        return (*super().bodies(), *folded)
-
-    def fold(self, elements: tuple[Expr, ...]) -> Fold:
-        """The fold alone, of elements over Index(outer axes…, j)."""
-        return Fold(self.outer, (self.n,), elements, self.combine, self.init, self.results,
-                    self.finish, label=self.label, where=self.where)  # fmt: skip
-
-    def apart(self) -> tuple[Matmul, Fold]:
-        """The two nodes that compute the same."""
-        product = Matmul(self.batch, self.m, self.n, self.k, self.left, self.right, self.options,
-                         self.result, label=self.label, where=self.where)  # fmt: skip
-        place: dict[Expr, Expr] = {Index(a): Index(k) for k, a in enumerate(self.order)}
-        at = substitute(indices(len(self.order) + 1), place)
-        elements = substitute(self.elements, {**place, self.result: Read(product, 0, at)})
-        return product, self.fold(elements)
-
-
-class StoringMatmul(Matmul):
-    """A matrix product that also stores an operand (`side`: 0 left, 1 right), and folds it along k,
-    as passes make it of a `StoringFold` and a `Matmul`: `elements`, of the operand's element `kept`
-    and other arrays at its indices, are folded into an array of which axis k is axis `places[k]`
-    of the operand.  Axis k of the array stored is axis `order[k]` of it.
-
-    The components are those of the fold, the operand, and the product.
-    """
-
-    side: int = field(factory=lambda values: 1)
-    kept: Var = field(factory=lambda values: Var("kept0", values["left"].type))
-    elements: tuple[Expr, ...] = field(factory=lambda values: (values["kept"],))
-    combine: Combine = field(factory=lambda values: Combine((), (), ()))
-    init: tuple[Expr, ...] | None = field(factory=lambda values: None)
-    results: tuple[Var, ...] = field(factory=lambda values: result_variables(values["elements"]))
-    finish: tuple[Expr, ...] = field(factory=lambda values: values["results"])
-    places: tuple[int, ...] = field(factory=lambda values: ())
-    order: tuple[int, ...] = field(factory=lambda values: (*range(len(values["batch"]) + 2),))
-
-    computed = (*Matmul.computed, "elements", "finish")  # type: ignore[assignment]
+    def inner(self) -> int:
+        """The axis that is folded."""
+        return len(self.space) - 1
 
     @property
     def space(self) -> Shape:
-        """The shape of the operand that is stored."""
-        return (*self.batch, self.k, self.n) if self.side else (*self.batch, self.m, self.k)
+        """The extents of the product."""
+        return (*self.batch, self.m, self.n)
 
     @property
     def outer(self) -> Shape:
@@ -679,17 +628,16 @@ class StoringMatmul(Matmul):
         return tuple(self.space[k] for k in self.places)
 
     @property
-    def stored_shape(self) -> Shape:
-        """The shape of the array that is stored."""
-        return tuple(self.space[k] for k in self.order)
+    def folded_value(self) -> Var:
+        """What `elements` have of the product."""
+        return self.result
 
     def _outputs(self) -> tuple[Output, ...]:
-        folded = (Output(self.outer, e.type) for e in self.finish)
-        return (*folded, Output(self.stored_shape, self.kept.type), *super()._outputs())
+        return (*(Output(self.outer, e.type) for e in self.finish), *super()._outputs())
 
     def scopes(self) -> Iterator[Scope]:
         yield from super().scopes()
-        yield Scope("what is folded", self.elements, len(self.batch) + 2, (self.kept,))
+        yield Scope("what is folded", self.elements, len(self.space), (self.folded_value,))
         yield Scope("the results", self.finish, len(self.outer), self.results)
 
     def host_expressions(self) -> tuple[Expr, ...]:
@@ -699,22 +647,84 @@ class StoringMatmul(Matmul):
         folded = (*self.elements, *(self.init or ()), *self.combine.results, *self.finish)
         return (*super().bodies(), *folded)
 
+    def fold(self, elements: tuple[Expr, ...] | None = None) -> Fold:
+        """The fold alone, over Index(outer axes…, inner axis), of these or the own elements."""
+        if elements is None:
+            elements = substitute(self.elements, self._moved())
+        return Fold(self.outer, (self.space[self.inner],), elements, self.combine, self.init,
+                    self.results, self.finish, label=self.label, where=self.where)  # fmt: skip
+
+    def _moved(self) -> dict[Expr, Expr]:
+        """The axes of the fold by those of the space."""
+        return {Index(a): Index(k) for k, a in enumerate((*self.places, self.inner))}
+
+    def _product(self, left: Expr, right: Expr) -> Matmul:
+        return Matmul(self.batch, self.m, self.n, self.k, left, right, self.options, self.result,
+                      label=self.label, where=self.where)  # fmt: skip
+
+
+class FoldedMatmul(FoldingMatmul):
+    """A matrix product and a fold along its rows, of a `Matmul` and a `Fold`: `elements` of
+    `result` and other arrays.
+
+    The other components are those of the product: none if only the fold is used.
+    """
+
+    __slots__ = ()  # its fields are those of a FoldingMatmul
+
+    def apart(self) -> tuple[Matmul, Fold]:
+        """The two nodes that compute the same."""
+        product, moved = self._product(self.left, self.right), self._moved()
+        read = Read(product, 0, substitute(indices(len(self.space)), moved))
+        return product, self.fold(substitute(self.elements, {**moved, self.result: read}))
+
+
+class StoringMatmul(FoldingMatmul):
+    """A matrix product that also stores an operand (`side`: 0 left, 1 right), and folds it along k,
+    of a `StoringFold` and a `Matmul`: `elements` of the operand's element `kept` and other arrays
+    at its indices.  Axis k of the array stored is axis `order[k]` of the operand.
+
+    The other components are the operand and the product.
+    """
+
+    side: int = field(factory=lambda values: 1)
+    kept: Var = field(factory=lambda values: Var("kept0", values["left"].type))
+    order: tuple[int, ...] = field(factory=lambda values: (*range(len(values["batch"]) + 2),))
+
+    @property
+    def inner(self) -> int:
+        return len(self.batch) + 1 - self.side
+
+    @property
+    def space(self) -> Shape:
+        """The extents of the operand that is stored."""
+        return (*self.batch, self.k, self.n) if self.side else (*self.batch, self.m, self.k)
+
+    @property
+    def folded_value(self) -> Var:
+        return self.kept
+
+    @property
+    def stored_shape(self) -> Shape:
+        """The shape of the array that is stored."""
+        return tuple(self.space[k] for k in self.order)
+
+    def _outputs(self) -> tuple[Output, ...]:
+        outputs, count = super()._outputs(), len(self.finish)
+        return (*outputs[:count], Output(self.stored_shape, self.kept.type), *outputs[count:])
+
     def apart(self) -> tuple[StoringFold, Matmul]:
         """The two nodes that compute the same."""
-        inner = len(self.batch) + 1 - self.side
-        domain = (*self.places, inner)
-        place: dict[Expr, Expr] = {Index(a): Index(k) for k, a in enumerate(domain)}
-        (value,) = substitute(((self.left, self.right)[self.side],), place)
+        moved, domain = self._moved(), (*self.places, self.inner)
+        (value, *elements) = substitute(((self.left, self.right)[self.side], *self.elements), moved)
         fold = StoringFold(
-            self.outer, (self.k,), substitute(self.elements, place), self.combine, self.init,
-            (value,), (self.kept,), tuple(domain.index(a) for a in self.order), self.results,
-            self.finish, label=self.label, where=self.where,
+            self.outer, (self.k,), tuple(elements), self.combine, self.init, (value,), (self.kept,),
+            tuple(domain.index(a) for a in self.order), self.results, self.finish,
+            label=self.label, where=self.where,
         )  # fmt: skip
         read = Read(fold, len(self.finish), tuple(Index(a) for a in self.order))
         left, right = (self.left, read) if self.side else (read, self.right)
-        product = Matmul(self.batch, self.m, self.n, self.k, left, right, self.options, self.result,
-                         label=self.label, where=self.where)  # fmt: skip
-        return fold, product
+        return fold, self._product(left, right)
 
 
 class Library(Node):

@@ -217,7 +217,7 @@ def shape_of(node: Node) -> Shape:
             rank = range(len(node.domain))
             return shape({"domain": rank}, rank, [(rank, ("valid", "target", "values"))],
                          [(None,) * len(o.shape) for o in outs])  # fmt: skip
-        case graph.Matmul() if not isinstance(node, graph.FoldedMatmul | graph.StoringMatmul):
+        case graph.Matmul() if not isinstance(node, graph.FoldingMatmul):
             batch = range(len(node.batch))
             m, n, k = (len(batch) + j for j in range(3))
             scopes = [((*batch, m, k), ("left",)), ((*batch, k, n), ("right",)),

@@ -144,19 +144,13 @@ def show_node(node: graph.Node) -> str:
             return f"{head} for each of ({many(node.domain)}): {' '.join(parts).removesuffix(';')}"
         case graph.Matmul():
             folded = ""
-            if isinstance(node, graph.FoldedMatmul):
-                at = many([ex.Index(k) for k in node.order])
-                start = "" if node.init is None else f" from {many(node.init)}"
-                folded = (
-                    f" folding {many(node.elements)} by {many(node.combine.results)}{start} "
-                    f"then {many(node.finish)} at {at}"
-                )
             if isinstance(node, graph.StoringMatmul):
                 at, of = many([ex.Index(k) for k in node.order]), ("left", "right")[node.side]
+                folded = f" storing the {of} operand {show(node.kept)} at {at}"
+            if isinstance(node, graph.FoldingMatmul):
                 start = "" if node.init is None else f" from {many(node.init)}"
-                folded = (
-                    f" storing the {of} operand {many([node.kept])} at {at} folding "
-                    f"{many(node.elements)} by {many(node.combine.results)}{start} "
+                folded += (
+                    f" folding {many(node.elements)} by {many(node.combine.results)}{start} "
                     f"then {many(node.finish)} at {many([ex.Index(k) for k in node.places])}"
                 )
             return f"{head} {show(node.left)} @ {show(node.right)}{_epilogue(node)}{folded}"

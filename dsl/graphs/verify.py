@@ -142,10 +142,9 @@ def _types(node: graph.Node) -> None:
     if isinstance(node, graph.Input):
         return
     stored = getattr(node, "epilogue", None) or getattr(node, "elements", None)
-    if isinstance(node, graph.FoldedMatmul):
-        stored = (*node.finish, *node.epilogue)
-    elif isinstance(node, graph.StoringMatmul):
-        stored = (*node.finish, node.kept, *node.epilogue)
+    if isinstance(node, graph.FoldingMatmul):
+        kept = (node.kept,) if isinstance(node, graph.StoringMatmul) else ()
+        stored = (*node.finish, *kept, *node.epilogue)
     if stored is not None:
         outputs = [o.type for o in node.outputs[: len(stored)]]
         _same(node, "what is stored", stored, outputs)
@@ -177,10 +176,8 @@ def _types(node: graph.Node) -> None:
         _same(node, "the variables", node.names, [e.type for e in node.early])
     elif isinstance(node, graph.Matmul):
         _same(node, "the operands", (node.left, node.right), [node.result.type] * 2)
-        if isinstance(node, graph.FoldedMatmul):
-            _types(node.apart()[1])
-        elif isinstance(node, graph.StoringMatmul):
-            _types(node.apart()[0])
+        if isinstance(node, graph.FoldingMatmul):
+            _types(node.fold())
     elif isinstance(node, graph.Library):
         _need(isinstance(node.operation, LibraryOperation), node, "no operation of a library")
         if node.operation.name in ("sort", "argsort") and is_builtin(node.operation):

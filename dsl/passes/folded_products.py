@@ -11,11 +11,22 @@ whole in one memory, as in `store_in_folds`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from ..analysis.combines import identities
 from ..expr import Expr, Foreign, Index, Loop, Read, While, rewrite, substitute, walk
-from ..graph import Fold, FoldedMatmul, Leaf, Matmul, Node, StoringFold, StoringMatmul, topological
+from ..graph import (
+    Fold,
+    FoldedMatmul,
+    FoldingMatmul,
+    Leaf,
+    Matmul,
+    Node,
+    StoringFold,
+    StoringMatmul,
+    topological,
+)
 from . import cost
 from .base import Context
 from .operands import BROADCAST, LIGHT_BATCHED, sources
@@ -25,19 +36,36 @@ from .vertical import checked_by_data
 #: The most additions of an element, and the most arrays that it reads.
 CHEAP, ARRAYS = 8.0, 4
 
+#: The class of what a pair becomes.
+Made = TypeVar("Made", bound=FoldingMatmul)
+
 
 def fold_products(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Merge pairs of a `Matmul` and a `Fold` outside of loops, one after the other."""
+    return _merge(roots, context, _pair)
+
+
+def store_operands(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Merge pairs of a `StoringFold` and a `Matmul` outside of loops, one after the other."""
+    return _merge(roots, context, _stored_pair)
+
+
+#: A product, a fold, and what they become.
+_Pair: TypeAlias = tuple[Matmul, Fold | StoringFold, FoldingMatmul]
+
+
+def _merge(roots: Sequence[Leaf], context: Context,
+           pair_in: Callable[[Sequence[Leaf]], _Pair | None]) -> list[Leaf]:  # fmt: skip
     found = list(roots)
     if not context.target.gpu or context.settings.check or context.in_parts:
         return found
-    while (pair := _pair(found)) is not None:
+    while (pair := pair_in(found)) is not None:
         found = merged(found, *pair, context)
     return found
 
 
-def _pair(roots: Sequence[Leaf]) -> tuple[Matmul, Fold, FoldedMatmul] | None:
-    """The first product and fold of its rows, and what they become."""
+def _pair(roots: Sequence[Leaf]) -> _Pair | None:
+    """The first product and fold of its rows."""
     order, outside = list(topological(roots)), set(topological(roots, inside=False))
     products = {n for n in order if n in outside and _is_computed(n)}
     for fold in order if products else ():
@@ -48,6 +76,21 @@ def _pair(roots: Sequence[Leaf]) -> tuple[Matmul, Fold, FoldedMatmul] | None:
                 assert isinstance(product, Matmul)
                 stored = product.leaf() in needed(roots, order, fold)
                 made = _together(product, fold, stored)
+                if made is not None:
+                    return product, fold, made
+    return None
+
+
+def _stored_pair(roots: Sequence[Leaf]) -> _Pair | None:
+    """The first product and fold that stores its operand."""
+    for product in topological(roots, inside=False):
+        if not _is_computed(product):
+            continue
+        assert isinstance(product, Matmul)
+        for side, e in enumerate((product.left, product.right)):
+            fold = e.node if isinstance(e, Read) else None
+            if isinstance(e, Read) and isinstance(fold, StoringFold):
+                made = _storing(product, side, e, fold)
                 if made is not None:
                     return product, fold, made
     return None
@@ -64,18 +107,32 @@ def _is_computed(node: Node) -> bool:
     )
 
 
-def _is_cheap(node: Fold) -> bool:
-    parts = list(walk(node.elements))
+def _commutes(node: Fold | StoringFold) -> bool:
+    """Whether elements of rows may be folded in the order of a product's tiles."""
     return (
         len(node.inner) == 1
         and node.label.schedule is None
         and not node.label.deterministic
         and not checked_by_data(node)
         and identities(node.combine) is not None
+    )
+
+
+def _is_cheap(node: Fold) -> bool:
+    parts = list(walk(node.elements))
+    return (
+        _commutes(node)
         and cost.operations(node.elements) <= CHEAP
         and len({e for e in parts if isinstance(e, Read)}) <= ARRAYS
         and not any(isinstance(e, Foreign | Loop | While) for e in parts)
     )
+
+
+def _axes(read: Read, rank: int) -> list[int]:
+    """The axes of the indices of a read that permutes them, else none."""
+    axes = [a.axis for a in read.args if isinstance(a, Index)]
+    whole = read.boundary is None and len(read.args) == rank
+    return axes if whole and sorted(axes) == list(range(rank)) else []
 
 
 def _together(product: Matmul, fold: Fold, stored: bool) -> FoldedMatmul | None:
@@ -87,84 +144,53 @@ def _together(product: Matmul, fold: Fold, stored: bool) -> FoldedMatmul | None:
     if any(isinstance(e, Read) and e.node is product for e in walk(fold.epilogue)):
         return None
     (read,) = mine
-    axes = [a.axis for a in read.args if isinstance(a, Index)]
-    if read.boundary is not None or sorted(axes) != list(range(rank)) or axes[-1] != rank - 1:
+    axes = _axes(read, rank)
+    if not axes or axes[-1] != rank - 1:
         return None
-    order = tuple(axes.index(k) for k in range(rank - 1))
-    rows = (*product.batch, product.m)
-    if fold.iteration_space() != (*(rows[k] for k in order), product.n):
-        return None
+    domain = [axes.index(k) for k in range(rank)]
     values = rewrite(fold.elements, lambda e: product.result if e is read else e)
-    place: dict[Expr, Expr] = {Index(k): Index(a) for k, a in enumerate(order)}
-    return FoldedMatmul(
-        product.batch, product.m, product.n, product.k, product.left, product.right,
-        product.options, product.result, (product.result,) if stored else (),
-        substitute(values, place), fold.combine, fold.init, fold.results, fold.epilogue, order,
-        label=product.label, where=product.where,
-        checks=tuple(dict.fromkeys((*product.checks, *fold.checks))),
-        fused=(*product.fused, (fold.label, fold.where), *fold.fused),
-    )  # fmt: skip
+    kept = (product.result,) if stored else ()
+    return _made(FoldedMatmul, product, fold, (product, fold), (product.left, product.right), kept,
+                 values, domain)  # fmt: skip
 
 
-def store_operands(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Merge pairs of a `StoringFold` and a `Matmul` outside of loops, one after the other."""
-    found = list(roots)
-    if not context.target.gpu or context.settings.check or context.in_parts:
-        return found
-    while (pair := _stored_pair(found)) is not None:
-        found = merged(found, *pair, context)
-    return found
-
-
-def _stored_pair(roots: Sequence[Leaf]) -> tuple[Matmul, StoringFold, StoringMatmul] | None:
-    """The first product and fold that stores its operand, and what they become."""
-    outside = list(topological(roots, inside=False))
-    for product in outside:
-        if not _is_computed(product):
-            continue
-        assert isinstance(product, Matmul)
-        for side, e in enumerate((product.left, product.right)):
-            made = _storing(product, side, e) if isinstance(e, Read) else None
-            if made is not None:
-                assert isinstance(e, Read) and isinstance(e.node, StoringFold)
-                return product, e.node, made
-    return None
-
-
-def _storing(product: Matmul, side: int, read: Read) -> StoringMatmul | None:
+def _storing(product: Matmul, side: int, read: Read, fold: StoringFold) -> StoringMatmul | None:
     """The product with the fold that stores its operand, if the fold is along k."""
-    fold, rank = read.node, len(product.batch) + 2
-    if not isinstance(fold, StoringFold) or len(fold.names) != 1 or read.boundary is not None:
+    rank = len(product.batch) + 2
+    if len(fold.names) != 1 or read.component != len(fold.epilogue) or not _commutes(fold):
         return None
     one = len(fold.elements) == 1 and fold.elements[0].type == product.result.type
     cheap = cost.operations((*fold.elements, *fold.kept)) <= LIGHT_BATCHED
-    commutes = identities(fold.combine) is not None and not fold.label.deterministic
-    if not (one and cheap and commutes) or read.component != len(fold.epilogue):
-        return None
-    if len(fold.inner) != 1 or checked_by_data(fold) or fold.label.schedule is not None:
-        return None
-    if sources(fold.kept[0]) is None or not all(isinstance(a, Index) for a in read.args):
-        return None
-    axes = [a.axis for a in read.args if isinstance(a, Index)]  # of the product, by axis stored
-    if sorted(axes) != list(range(rank)) or len(fold.outer) != rank - 1:
+    axes = _axes(read, rank)  # of the product, by axis stored
+    if not (one and cheap and axes) or sources(fold.kept[0]) is None:
         return None
     domain = [axes[fold.order.index(d)] for d in range(rank)]  # of the product, by axis folded
-    inner = rank - 1 - side
-    space = [*product.batch, product.m, product.k] if not side else [
-        *product.batch, product.k, product.n]  # fmt: skip
-    if domain[-1] != inner or tuple(space[a] for a in domain) != fold.iteration_space():
+    if len(fold.outer) != rank - 1 or domain[-1] != rank - 1 - side:
         return None
     others = [e for e in product.inputs() if e != Leaf(fold, read.component)]
     if fold in set(topological(others)):
         return None
-    place: dict[Expr, Expr] = {Index(d): Index(a) for d, a in enumerate(domain)}
-    (value, *elements) = substitute((*fold.kept, *fold.elements), place)
-    left, right = (product.left, value) if side else (value, product.right)
-    return StoringMatmul(
-        product.batch, product.m, product.n, product.k, left, right, product.options,
-        product.result, product.epilogue, side, fold.names[0], tuple(elements), fold.combine,
-        fold.init, fold.results, fold.epilogue, tuple(domain[:-1]), tuple(axes),
-        label=product.label, where=product.where,
-        checks=tuple(dict.fromkeys((*fold.checks, *product.checks))),
+    (value,) = _moved(fold.kept, domain)
+    operands = (product.left, value) if side else (value, product.right)
+    return _made(StoringMatmul, product, fold, (fold, product), operands, product.epilogue,
+                 fold.elements, domain, side, fold.names[0], tuple(axes))  # fmt: skip
+
+
+def _made(kind: type[Made], product: Matmul, fold: Fold | StoringFold, order: tuple[Node, Node],
+          operands: tuple[Expr, Expr], epilogue: tuple[Expr, ...], elements: tuple[Expr, ...],
+          domain: Sequence[int], *more: Any) -> Made | None:  # fmt: skip
+    """The node for both, if the fold has the extents of its space, whose axes are `domain`."""
+    (first, second), values = order, _moved(elements, domain)
+    made = kind(
+        product.batch, product.m, product.n, product.k, *operands, product.options, product.result,
+        epilogue, values, fold.combine, fold.init, fold.results, fold.epilogue, tuple(domain[:-1]),
+        *more, label=product.label, where=product.where,
+        checks=tuple(dict.fromkeys((*first.checks, *second.checks))),
         fused=(*product.fused, (fold.label, fold.where), *fold.fused),
     )  # fmt: skip
+    return made if tuple(made.space[a] for a in domain) == fold.iteration_space() else None
+
+
+def _moved(values: Sequence[Expr], domain: Sequence[int]) -> tuple[Expr, ...]:
+    """Expressions over the axes of the fold, over those of the product's space."""
+    return substitute(values, {Index(d): Index(a) for d, a in enumerate(domain)})

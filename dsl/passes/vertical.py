@@ -100,7 +100,7 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
         bodies = node.per_element() + (combine.results if combine is not None else ())
         bodies += node.start if isinstance(node, graph.Recurrence) else ()
         bodies += node.epilogue if isinstance(node, graph.Matmul) else ()
-        if isinstance(node, graph.FoldedMatmul | graph.StoringMatmul):
+        if isinstance(node, graph.FoldingMatmul):
             bodies += (*node.elements, *node.finish)
         loops = counters(bodies)
         for e in ex.walk(bodies, reads):

@@ -92,10 +92,9 @@ def read_bodies(node: Node) -> tuple[Expr, ...]:
         rank = len(node.batch) + 2
         left = ex.substitute((node.left,), {ex.Index(rank - 1): ex.Index(rank)})
         right = ex.substitute((node.right,), {ex.Index(rank - 2): ex.Index(rank)})
-        folded = node.elements if isinstance(node, graph.FoldedMatmul) else ()
+        folded = node.elements if isinstance(node, graph.FoldingMatmul) else ()
         if isinstance(node, graph.StoringMatmul):
-            inner = rank - 1 - node.side
-            folded = ex.substitute(node.elements, {ex.Index(inner): ex.Index(rank)})
+            folded = ex.substitute(folded, {ex.Index(node.inner): ex.Index(rank)})
         return (*left, *right, *node.epilogue, *folded)
     if isinstance(node, graph.Permute):
         own = (node.valid, *node.target, *node.values)

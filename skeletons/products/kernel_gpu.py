@@ -260,7 +260,7 @@ class Product:
 
     def after(self) -> Sequence[ir.Kernel]:
         """What follows the kernel."""
-        return () if self.folded is None else (self.folded.after(),)
+        return () if self.folded is None else (self.folded.after("rows of several blocks"),)
 
     # --- a kernel ---
 
@@ -697,7 +697,9 @@ class _TensorMatmul(Product):
         """Adds the parts of each element, in order."""
         if self.folded is not None:
             return super().after()
-        lines = () if self.stored is None else (self.stored.after(self.parts),)
+        lines = (
+            () if self.stored is None else (self.stored.after("parts along k of what is folded"),)
+        )
         builder, grid, into = self.builder, common.Threads.of(256), self.builder.emitter()
         whole = self._whole()
         count = builder.scalar(at.product(whole), "elements")
