@@ -3,6 +3,7 @@ several chunks."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from math import prod
 
@@ -26,7 +27,7 @@ from .scans import Scans
 FEW = 1 << 20
 
 
-class Folds(Scans):
+class Folds(Scans, ABC):
     """Rules of folds."""
 
     def __init__(self, program: TracedProgram, engine: Engine, known: Known) -> None:
@@ -35,9 +36,9 @@ class Folds(Scans):
         #: The totals of blocks that folds combine, and the blocks.
         self.partial: dict[Fold, tuple[Leaf, tuple[int, ...]]] = {}
 
+    @abstractmethod
     def _fold(self, node: Fold) -> None:
         """Any fold: the planner's rule, which chooses among those of this class."""
-        raise NotImplementedError
 
     def _partials(self, node: Fold, cut_axes: Sequence[int]) -> None:
         """Fold the parts of rows in every block, then those of a row together.  How the elements

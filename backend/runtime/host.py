@@ -60,7 +60,7 @@ _FORMS: dict[str, tuple[str, Callable[..., int]]] = {
     "bitwise_and": ("({0} & {1})", operator.and_),
     "bitwise_or": ("({0} | {1})", operator.or_),
     "bitwise_xor": ("({0} ^ {1})", operator.xor),
-    "invert": ("(~{0})", operator.invert),
+    "invert": ("(~{0})", operator.invert),  # of truth values it is `logical_not` (`simplify`)
     "cast": ("int({0})", int),
     **_COMPARISONS,
 }

@@ -15,6 +15,7 @@ different sets of a cache.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -48,7 +49,7 @@ class Local:
         return self.columns | 1
 
 
-class Lanes:
+class Lanes(ABC):
     """A kernel of one operation; `compute` emits what a lane does with its matrix."""
 
     def __init__(self, builder: Builder, node: Library) -> None:
@@ -64,8 +65,9 @@ class Lanes:
     #: The axes of a matrix in the first result.
     result_axes = 2
 
+    @abstractmethod
     def compute(self, into: Linearizer, matrix: Expr) -> None:
-        raise NotImplementedError
+        """What a lane does with the matrix of this number."""
 
     def kernel(self) -> Kernel:
         builder = self.builder

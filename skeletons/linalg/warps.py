@@ -10,6 +10,7 @@ in registers; shuffles exchange elements.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,7 @@ class Left:
 Step = Callable[[Expr, Left, list[Expr]], list[Expr]]
 
 
-class Warps:
+class Warps(ABC):
     """A kernel of one operation."""
 
     #: The axes of a matrix in the first result.
@@ -85,10 +86,10 @@ class Warps:
     def fewest(count: int) -> int:
         return next(w for w in (8, 16, WARP) if w >= count)
 
+    @abstractmethod
     def compute(self, into: Linearizer, grid: Threads, count: Expr, member: Expr) -> None:
         """What a thread does: `member` is the number of its matrix in the block, `count` the number
         of all matrices."""
-        raise NotImplementedError
 
     @property
     def each(self) -> int:

@@ -8,6 +8,7 @@ model does not predict a clear gain (`MARGIN`): models err, and a wrong choice i
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -246,7 +247,7 @@ def strategy_of(node: Node, gpu: bool) -> str:
     return cpu.strategy_of(builder, node)
 
 
-class OncePerExtents:
+class OncePerExtents(ABC):
     """The choice for one kernel, made once per class of extents (powers of two).
 
     `extents` are the extents that the choice depends on; call it with their values, in order.
@@ -276,9 +277,9 @@ class OncePerExtents:
             schedule = self._made[key] = None if found is None else found.schedule
             return schedule
 
+    @abstractmethod
     def choice(self, known: Mapping[Expr, int], complete: bool = False) -> AnyChoice | None:
         """The choice with its predictions, all of them if `complete`; None where there is none."""
-        raise NotImplementedError
 
 
 class Decider(OncePerExtents):

@@ -252,7 +252,7 @@ class _Recorder:
             return args[0]
         if any(isinstance(a, float | np.inexact) for a in args):
             self._refuse()
-        if op == "logical_not" or (op == "invert" and t == bool_):
+        if op == "logical_not":
             return self.numbers.apply(self.code, Kind.EQUAL, args[0], 0, type=t)
         if op == "cast" and t == bool_:
             return self.numbers.apply(self.code, Kind.NOT_EQUAL, args[0], 0, type=t)
