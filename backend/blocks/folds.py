@@ -1,27 +1,32 @@
-"""Folds of which blocks combine a part: those of everything, and along rows or columns that have
-several chunks."""
+"""Folds of which blocks combine a part: those of everything, along rows or columns that have
+several chunks, and in matrix products; segmented folds of one row, in blocks of whole segments."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
-from treadle.dsl.analysis.combines import identities, is_commutative
+import numpy as np
+
+from treadle.dsl.analysis.combines import identities, is_commutative, simple_combine
 from treadle.dsl.expr import Expr, Extent, Index, constant, substitute
-from treadle.dsl.graph import Fold, Generate, Label, Leaf, Shape, indices
+from treadle.dsl.graph import Combine, Fold, FoldSeg, Generate, Label, Leaf, Matmul, Shape, indices
 from treadle.dsl.node import result_variables
 from treadle.dsl.operations.indexing.row_major import delinear
 from treadle.dsl.program import TracedProgram
+from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS, goes_across, runs_across
 
-from .domain import Known, halves, reads_of, whole_parts
+from .domain import Axis, Known, edges, even, halves, reads_of, whole_parts
 from .engine import BLOCK, Engine
 from .leaves import Leaves, together
-from .localise import NoRule, extents_of
+from .localise import Blocks, NoRule, Result, extents_of
 from .memory import projected
 from .scans import Scans
+from .sorting import Add, Constant, Writer
 
 #: Bytes of totals of rows that one task combines.
 FEW = 1 << 20
@@ -283,3 +288,146 @@ def _in_order(fold: Fold, shape: Shape, count: int, elements: Sequence[Expr]) ->
     label = Label(PARTIALS, fold.label.called, None, True)
     return Fold(shape, (constant(count),), tuple(elements), fold.combine, None, known, known,
                 label=label, where=fold.where)  # fmt: skip
+
+
+@dataclass
+class Segments:
+    """Makes the blocks of a fold of segments.  `add`: adds stages before the last one; `constant`:
+    an array of numbers."""
+
+    node: FoldSeg
+    known: Known
+    engine: Engine
+    add: Add
+    constant: Constant
+
+    def blocks(self, stored: Sequence[Leaf], sizes: Sequence[int], segments: int) -> Blocks:
+        """The last stage: the folds, before the epilogue.
+
+        `stored`: the components of the elements, arrays with chunks of these sizes.  All blocks
+        have the same number of segments; how many elements these have follows from the offsets,
+        once they are computed.
+        """
+        node, extent = self.node, sum(sizes)
+        along = Axis(segments, even(segments, len(sizes)), 0, rank=1)
+        windows = self._windows(along, sizes, segments)
+        writer = Writer(self.engine, node, node.label.name)
+        share = extent * (along.high - along.low) // segments + 1
+        most = share.clip(max=extent // 2) * 2
+        values = [writer.reads(x, [0 * most], [most], windows) for x in stored]
+        offsets = writer.reads(node.offsets, [along.low], [along.high + 1])
+        count = writer.number("segments", along.high - along.low)
+        # From the first element of the block on.
+        moved = at.subtract(offsets.at(Index(0)), offsets.at(at.integer(0)))
+        own = Generate((at.add(count, 1),), (moved,), label=Label("offsets"))
+        inside = (*node.combine.results, *(node.init or ()))
+        rewritten = writer.all_numbers(inside, self.known)
+        combine = Combine(
+            node.combine.left, node.combine.right, substitute(node.combine.results, rewritten)
+        )
+        init = None if node.init is None else substitute(node.init, rewritten)
+        made = FoldSeg(
+            (),
+            count,
+            values[0].shape[0],
+            own.leaf(),
+            tuple(v.at(Index(0)) for v in values),
+            combine,
+            init,
+            label=Label(node.label.operation, node.label.name, None, node.label.deterministic),
+            where=node.where,
+        )
+        results = [Result((segments,), (along,), e.type) for e in node.elements]
+        blocks = writer.made(made.leaves, results, along)
+        blocks.notes.append("every block takes the elements of its segments from all chunks")
+        return blocks
+
+    def _windows(self, along: Axis, sizes: Sequence[int], segments: int) -> Leaf:
+        """The elements of each block in each chunk, [block, chunk, first and last + 1]."""
+        count, chunks = along.count, len(sizes)
+        writer = Writer(self.engine, self.node, "segments of blocks")
+        offsets = writer.all(self.node.offsets, segments + 1)
+        firsts = [*along.start.reshape(-1).tolist(), segments]
+        first = writer.all(self.constant(firsts), count + 1)
+        ends = writer.all(self.constant(edges(sizes)), chunks + 1)
+        block, chunk, side = (Index(k) for k in range(3))
+        edge = offsets.at(first.at(at.add(block, side)))
+        low, high = ends.at(chunk), ends.at(at.add(chunk, 1))
+        inside = at.minimum(at.maximum(edge, low), high)
+        shape = tuple(map(at.integer, (count, chunks, 2)))
+        made = Generate(shape, (inside,), label=Label("windows"))
+        result = Result((count, chunks, 2), (None,) * 3, int64)
+        (found,) = self.add(writer.made(made.leaves, [result], None))
+        return found
+
+
+#: The smallest parts of a sum that are tried.
+LEAST = 16
+
+
+@dataclass
+class Parts:
+    """A product in parts of `size` elements of its sum of `count`: the `whole` parts, along an axis
+    before those of the matrices, the `rest`, and what adds them up."""
+
+    whole: Matmul
+    rest: Matmul | None
+    total: Fold
+
+
+def parts(node: Matmul, size: int, count: int) -> Parts:
+    """See `Parts`."""
+    full, left = divmod(count, size)
+    batch = len(node.batch)
+    before: dict[Expr, Expr] = {Index(k): Index(k) for k in range(batch)}
+    at_part = at.add(at.multiply(Index(batch), size), Index(batch + 2))
+    # The operands have indices (batch…, row, k) and (batch…, k, column).
+    rows = {**before, Index(batch): Index(batch + 1), Index(batch + 1): at_part}
+    at_part = at.add(at.multiply(Index(batch), size), Index(batch + 1))
+    columns = {**before, Index(batch): at_part, Index(batch + 1): Index(batch + 2)}
+    plain = node.with_(epilogue=(node.result,), checks=())
+    whole = plain.with_(
+        batch=(*node.batch, constant(full)), k=constant(size),
+        left=substitute((node.left,), rows)[0], right=substitute((node.right,), columns)[0],
+    )  # fmt: skip
+    at_all = indices(batch + 3)
+    (part,) = whole.leaves
+    element: Expr = part.at(*at_all[:batch], at_all[-1], *at_all[batch:-1])
+    rest = None
+    if left:
+        ends = at.add(Index(batch + 1), full * size), at.add(Index(batch), full * size)
+        rest = plain.with_(
+            k=constant(left),
+            left=substitute((node.left,), {Index(batch + 1): ends[0]})[0],
+            right=substitute((node.right,), {Index(batch): ends[1]})[0],
+        )
+        last = rest.leaves[0].at(*indices(batch + 2))
+        (element,) = at.choose(at.less(at_all[-1], full), (element,), (last,))
+    total = Fold(
+        (*node.batch, node.m, node.n), (constant(full + bool(left)),), (element,),
+        simple_combine("add", node.result.type), None, (node.result,), node.epilogue,
+        label=node.label, where=node.where,
+    )  # fmt: skip
+    return Parts(whole, rest, total)
+
+
+def are_better(cut: Blocks, plain: Blocks, allowed: int) -> bool:
+    """Whether blocks of parts read and write less than blocks of the result; blocks that need more
+    than the `allowed` bytes are no choice."""
+    fits, too = (projected(blocks) <= allowed for blocks in (cut, plain))
+    return fits and (not too or _read(cut) + 2 * _written(cut) < _read(plain))
+
+
+def _read(blocks: Blocks) -> int:
+    """The bytes that all blocks read."""
+    total = 0
+    for buffer in blocks.buffers:
+        size = np.asarray(np.int64(buffer.leaf.type.numpy.itemsize))
+        for low, high in zip(buffer.low, buffer.high, strict=True):
+            size = size * (high - low)
+        total += int(np.broadcast_to(size, blocks.grid).sum())
+    return total
+
+
+def _written(blocks: Blocks) -> int:
+    return sum(prod(r.shape) * r.type.numpy.itemsize for r in blocks.results)

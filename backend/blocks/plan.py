@@ -27,17 +27,16 @@ from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
 from treadle.skeletons.lower.fold.rows import is_exact
 
-from . import products, sorting
+from . import folds, sorting
 from .compaction import Compactions, bounds, compacted, compactions, elements_of
 from .domain import Chunks, Known, Numbers, even, whole_parts
 from .engine import MOST, Engine
 from .exchange import Exchange
-from .folds import Folds
+from .folds import Folds, Segments
 from .gather import Gatherer
 from .localise import Blocks, NoRule, extents_of
 from .loops import LoopLocaliser
 from .memory import projected, require
-from .segmented import Segments
 from .stages import Either, Later, Plan, Repeat
 from .whole import inside, whole
 
@@ -461,14 +460,14 @@ class Planner(Folds):
             size = max(along.sizes)
             sizes = whole_parts(along.sizes, size)
             while True:
-                made = products.parts(node, size, along.extent)
+                made = folds.parts(node, size, along.extent)
                 whole = self._local(made.whole, {batch: sizes}).blocks(params)
-                if projected(whole) <= self.engine.allowed or size <= products.LEAST:
+                if projected(whole) <= self.engine.allowed or size <= folds.LEAST:
                     break
                 size //= 2
                 sizes = (1,) * (along.extent // size)
             plain = self._local(node).blocks(params)
-            if products.are_better(whole, plain, self.engine.allowed):
+            if folds.are_better(whole, plain, self.engine.allowed):
                 self._add(whole, list(made.whole.leaves))
                 if made.rest is not None:
                     self._plain(made.rest)

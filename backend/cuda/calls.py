@@ -134,7 +134,7 @@ class RecordedCalls:
     def replay(
         self, args: Sequence[Any], data: Sequence[Any], params: Params
     ) -> Callable[..., Any] | None:
-        """See `dispatch.py`: for arrays on the device and scalar arguments.  None where calls
+        """See `Dispatcher`: for arrays on the device and scalar arguments.  None where calls
         cannot be cached: captured arrays, scalars that determine extents, host arrays."""
         if not self.recordable or self.pinned or len(data) + len(params) != len(args):
             return None

@@ -14,8 +14,7 @@ from treadle.dsl.process.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.counted import Loops, counted, most
-from treadle.skeletons.ir.failures import raise_failure
-from treadle.skeletons.ir.kernel import Buffer, Kernel, Lowered
+from treadle.skeletons.ir.kernel import Buffer, Kernel, Lowered, raise_failure
 from treadle.skeletons.ir.narrow import narrow
 from treadle.skeletons.ir.tidy import tidied
 from treadle.skeletons.lower.lower import LoweringContext, lower, untidied

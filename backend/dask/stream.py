@@ -36,10 +36,8 @@ from ..blocks.memory import projected
 from ..blocks.plan import Planner
 from ..blocks.stages import Either, Later, Plan, Repeat, Stage
 from ..blocks.tasks import Task, count, tasks
-from .chunks import given_chunks
+from .arguments import Parts, check_shape, check_storage, given_chunks
 from .files import File, opened
-from .parts import Parts
-from .targets import check_shape, check_storage
 
 #: Blocks in memory at a time: of three, what is read (one is computed, the others are read ahead),
 #: and of two, what is written (one is computed, one is written).

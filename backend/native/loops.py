@@ -20,7 +20,7 @@ import numpy as np
 from treadle.dsl.expr import Apply, Expr, Param, Read, walk
 from treadle.dsl.graph import ArrayLoop
 from treadle.dsl.process import locks
-from treadle.skeletons.ir.failures import raise_failure
+from treadle.skeletons.ir.kernel import raise_failure
 
 from ..runtime import loops
 from ..runtime.memory import POOL, address

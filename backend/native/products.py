@@ -22,7 +22,7 @@ from treadle.dsl.process.recent import Recent
 from treadle.dsl.text import duration
 from treadle.dsl.types import ScalarType, float32
 from treadle.skeletons.products import algorithm_of, executions
-from treadle.skeletons.products.epilogue import without_epilogue
+from treadle.skeletons.products.elements import without_epilogue
 from treadle.skeletons.products.error import error_in_words
 from treadle.skeletons.products.executions import Plan, plan
 from treadle.skeletons.products.model import predict_recursive

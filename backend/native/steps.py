@@ -18,7 +18,7 @@ from treadle.dsl.process.locks import cached
 from treadle.dsl.process.workers import concurrently
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.types import ALL_TYPES
-from treadle.skeletons.ir.failures import raise_failure
+from treadle.skeletons.ir.kernel import raise_failure
 from treadle.skeletons.ir.specialise import computed
 
 from ..runtime import steps

@@ -9,6 +9,7 @@ written again.  Nothing here ever raises: an unusable cache acts as an empty one
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from treadle.dsl import VERSION
 from treadle.dsl.process.environment import cache_directory, keep
 
 _MAGIC = b"TREADLE-CODE-2\n"
@@ -140,3 +142,32 @@ def _decode(data: bytes, name: bytes) -> tuple[bytes, dict[str, Any]] | None:
     except ValueError:
         return None
     return (body[text_length:], about) if isinstance(about, dict) else None
+
+
+#: The folders whose files decide what becomes of a program, and those inside that do not.
+_PACKAGES = ("dsl", "skeletons", "backend")
+_OTHERS = ("__pycache__", "blocks", "cuda", "dask", "gpu", "engines", "reference", "simulator")
+
+
+@functools.lru_cache(maxsize=1)
+def sources() -> str:
+    """A hash of treadle's version, and of its files with their sizes and times: it may be a
+    checkout that is being edited."""
+    root = str(Path(__file__).parents[2])
+    about = [VERSION]
+    for package in _PACKAGES:
+        folders = [os.path.join(root, package)]
+        while folders:
+            folder = folders.pop()
+            for name in sorted(os.listdir(folder)):
+                path = f"{folder}{os.sep}{name}"
+                if name.endswith((".py", ".ll")):
+                    about.append(f"{name} {stamp(os.stat(path))}")
+                elif "." not in name and name not in _OTHERS and os.path.isdir(path):
+                    folders.append(path)
+    return hashlib.sha256("\n".join(about).encode()).hexdigest()
+
+
+def stamp(found: os.stat_result) -> str:
+    """The size and the time of a file."""
+    return f"{found.st_size} {found.st_mtime_ns}"

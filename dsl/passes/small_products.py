@@ -80,7 +80,7 @@ def _is_plain(node: Matmul | Fold) -> bool:
     if isinstance(node, Fold):
         return is_plain(node) and identities(node.combine) is not None
     t = node.left.type
-    # Sums of other types are computed in a wider one (`skeletons/products/scalars.py`).
+    # Sums of other types are computed in a wider one (`skeletons/products/elements.py`).
     wide = t.is_inexact or (t.is_integer and t.bits >= 32)
     return is_free(node) and node.options.open and wide and not t.is_narrow
 

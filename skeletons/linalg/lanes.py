@@ -29,7 +29,7 @@ from ..ir.kernel import Buffer, Kernel, Load, Store
 from ..ir.linearize import Linearizer
 from ..lower import tiling
 from ..lower.build import Builder
-from ..products.scalars import add_product
+from ..products.elements import add_product
 from .small import constant_of, number
 
 #: Bytes that the lanes of a task have of each element.

@@ -15,7 +15,7 @@ from treadle.dsl.types import int64
 from ..ir import arithmetic as at
 from ..ir.kernel import Assign, Load, Store, While
 from ..ir.linearize import Linearizer
-from ..products.scalars import add_product
+from ..products.elements import add_product
 from . import small
 from .lanes import Lanes, Local
 from .transformations import Reflection, Rotation, Scale, comes_before, unbounded

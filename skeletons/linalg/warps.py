@@ -23,7 +23,7 @@ from ..ir.linearize import Linearizer
 from ..lower.build import Builder
 from ..lower.gpu.collectives import shuffled
 from ..lower.gpu.common import WARP, Threads, load_vector
-from ..products.scalars import add_product
+from ..products.elements import add_product
 from .small import number
 
 #: Threads of a block.

@@ -31,7 +31,7 @@ from ..ir.kernel import Assign, Collective, Load, Store, While
 from ..ir.linearize import Linearizer
 from ..lower.build import Builder
 from ..lower.gpu.common import Threads
-from ..products.scalars import add_product
+from ..products.elements import add_product
 from .small import (
     SWEEPS,
     conjugate,

@@ -38,7 +38,7 @@ def _for_cpu(usual: bool) -> dict[type[graph.Node], Lowering]:
     from ..products import kernel_cpu as matmul
     from .fold import cpu as fold_cpu
     from .scan import cpu as scan, recurrence
-    from .scatter import compact, cpu as permute, sequential
+    from .scatter import cpu, cpu as permute, sequential
     from .segmented import cpu as fold_seg
 
     return {
@@ -48,7 +48,7 @@ def _for_cpu(usual: bool) -> dict[type[graph.Node], Lowering]:
         graph.Scan: scan.lower_scan,
         graph.Recurrence: recurrence.lower_on_cpu,
         graph.Permute: permute.lower_permute,
-        graph.Compact: compact.lower_compact,
+        graph.Compact: cpu.lower_compact,
         graph.Sequential: sequential.lower_sequential,
         graph.Matmul: matmul.lower_matmul,
         graph.Library: linalg.lower_linalg,

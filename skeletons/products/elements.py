@@ -1,13 +1,14 @@
-"""What the kernels of products share: operands and results by index, sizes that are constants."""
+"""What the kernels of products share: operands and results by index, sizes that are constants, the
+type of sums, and how a term is added; and products without what is fused into them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import Const, Expr, Index, Var
-from treadle.dsl.graph import Matmul
-from treadle.dsl.types import ScalarType
+from treadle.dsl.expr import Apply, Const, Expr, Index, Read, Var, primitive, rewrite
+from treadle.dsl.graph import Generate, Matmul
+from treadle.dsl.types import ScalarType, float32, int32, uint32
 
 from ..ir import arithmetic as at
 from ..ir.kernel import Assign
@@ -15,7 +16,6 @@ from ..ir.linearize import Linearizer
 from ..lower import tiling, transform
 from ..lower.build import Builder
 from ..lower.combining import put
-from .scalars import add_product
 
 
 def small_sizes(builder: Builder, node: Matmul) -> tuple[int, int, int] | None:
@@ -70,3 +70,33 @@ class CpuProduct:
             extents = self.builder.shape((*self.node.batch, self.node.m, self.node.n))
             where = at.linear(position, extents)
             put(into, self.outs, where, values)
+
+
+def without_epilogue(node: Matmul) -> tuple[Matmul, Generate]:
+    """The plain product, and a kernel that applies the epilogue to its result."""
+    inner = node.with_(epilogue=(node.result,))
+    value = Read(inner, 0, tuple(Index(axis) for axis in range(len(node.batch) + 2)))
+    stored = rewrite(node.epilogue, lambda e: value if e is node.result else e)
+    shape = (*node.batch, node.m, node.n)
+    return inner, Generate(shape, stored, label=node.label, where=node.where)
+
+
+def sum_type(t: ScalarType) -> ScalarType:
+    """The accumulator type for products of `t`."""
+    if t.is_narrow:
+        return float32
+    if t.family == "bool":
+        return uint32
+    return t if t.is_inexact or t.bits >= 32 else int32 if t.signed else uint32
+
+
+def add_product(t: ScalarType, total: Expr, a: Expr, b: Expr) -> Expr:
+    """`total + a · b` for operands of type `t`, all three of `sum_type(t)`: floats with one
+    rounding, bool as or-of-ands."""
+    of = sum_type(t)
+    if t.family == "bool":
+        both = Apply(primitive("bitwise_and"), (a, b), of)
+        return Apply(primitive("bitwise_or"), (total, both), of)
+    if of.is_float:
+        return Apply(primitive("fma"), (a, b, total), of)
+    return Apply(primitive("add"), (total, Apply(primitive("multiply"), (a, b), of)), of)

@@ -25,8 +25,7 @@ from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder, LoweringContext
 from ..lower.visits import Visits
-from .elements import CpuProduct
-from .scalars import add_product
+from .elements import CpuProduct, add_product
 from .small_cpu import small_kernel
 from .tall_cpu import tall_kernels
 

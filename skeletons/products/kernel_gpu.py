@@ -39,9 +39,8 @@ from ..lower.build import Builder, LoweringContext, element_cost
 from ..lower.combining import put, store_group
 from ..lower.gpu import common
 from ..lower.gpu.orders import BlockVisits, Visits
-from .elements import resolved, small_sizes
+from .elements import add_product, resolved, small_sizes, sum_type
 from .folded_gpu import FoldedRows, StoredOperand
-from .scalars import add_product, sum_type
 from .small import MANY, on_gpu, on_tensor_cores, staged
 from .small_gpu import CHEAP, Side, SmallProducts
 from .small_staged import StagedProducts, StagedTensorProducts

@@ -12,7 +12,7 @@ from math import isqrt, prod
 from treadle.dsl.graph import Input, Matmul, topological
 from treadle.dsl.types import ScalarType
 
-from .scalars import sum_type
+from .elements import sum_type
 
 #: The largest extents for which a GPU uses the kernels (measured on an NVIDIA H200,
 #: benchmarks/matmul/batched.py): of 16-bit floats, of types with 32-bit sums, and of wider ones; of

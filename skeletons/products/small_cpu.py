@@ -22,8 +22,7 @@ from ..ir.kernel import Kernel
 from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder, element_cost
-from .elements import CpuProduct, small_sizes
-from .scalars import sum_type
+from .elements import CpuProduct, small_sizes, sum_type
 from .small import MANY, on_cpu
 
 #: The longest loops along k that are unrolled.

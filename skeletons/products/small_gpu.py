@@ -31,7 +31,7 @@ from ..lower import tiling
 from ..lower.build import Builder
 from ..lower.combining import store_group
 from ..lower.gpu import common
-from .scalars import add_product, sum_type
+from .elements import add_product, sum_type
 from .small import tile_for, width
 
 #: Operands that cost more additions than this are not computed by every lane that needs them.

@@ -28,7 +28,7 @@ from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder
 from ..lower.gpu import common
-from .scalars import add_product
+from .elements import add_product
 from .small import Share, share_for, width
 from .small_gpu import GpuProduct, Results, Side
 from .small_tensor import COLUMNS, DEPTH, ROWS, TensorProducts

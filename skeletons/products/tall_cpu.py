@@ -23,8 +23,7 @@ from ..ir.kernel import Assign, Kernel, Load, Lowered, Store
 from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder
-from .elements import CpuProduct
-from .scalars import sum_type
+from .elements import CpuProduct, sum_type
 from .small import is_tall
 
 #: Rows that are computed together, the first of these that divides them all or the first: their

@@ -36,8 +36,7 @@ OPTIONAL = {
 LOWERINGS = "treadle.skeletons.lower.lower"
 #: What only some programs or calls need: loaded when they do.
 ON_DEMAND = {
-    "treadle.backend.cuda.device.calls",  # and the next three: they need the CUDA driver and CuPy
-    "treadle.backend.cuda.device.driver",
+    "treadle.backend.cuda.device.driver",  # and the next two: they need the CUDA driver and CuPy
     "treadle.backend.cuda.device.optional",
     "treadle.backend.cuda.graphs.launch",
     "treadle.backend.cuda.several.driver",
@@ -54,7 +53,6 @@ ON_DEMAND = {
     "treadle.ceilings",  # commands of `treadle`
     "treadle.doctor",
     "treadle.driver.explain",
-    "treadle.driver.graphviz",
     "treadle.driver.shown",
     "treadle.explore",
     "treadle.skeletons.ir.literals",

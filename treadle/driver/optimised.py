@@ -15,8 +15,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from treadle.backend.runtime.disk_cache import DiskCache
-from treadle.backend.runtime.sources import sources
+from treadle.backend.runtime.disk_cache import DiskCache, sources
 from treadle.dsl.errors import Location, TreadleError
 from treadle.dsl.expr import Expr, Param, Var
 from treadle.dsl.graph import Check, Input, Label, Leaf, Node, topological

@@ -427,7 +427,7 @@ class Program(TracedProgram):
 
         See also `explain`, `source`.
         """
-        from .graphviz import graphviz
+        from .shown import graphviz
 
         return graphviz(self)
 

@@ -21,7 +21,7 @@ from treadle.dsl.graphs.interning import cached_per_object
 from treadle.dsl.operations.elements.foreign import _numba_type, definitions
 from treadle.dsl.process import locks
 from treadle.dsl.types import ScalarType
-from treadle.skeletons.ir.failures import error_words
+from treadle.skeletons.ir.kernel import error_words
 
 from .names import Names, identifier
 from .scalars import number, type_name

@@ -28,8 +28,7 @@ from treadle.backend.native.runtime.structures import words
 from treadle.dsl.process import locks
 
 from ...runtime.types import HostArray
-from .calls import DriverError
-from .optional import cupy, runtime
+from .optional import DriverError, cupy, runtime
 
 #: Sizes in bytes.  LARGE: from here a copy goes through pinned memory (on an H200 32 MB take 1.2 to
 #: 1.6 ms by threads and 1.9 to 2.2 by the driver, 16 MB about the same, 8 MB longer).  The others:

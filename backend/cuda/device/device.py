@@ -375,7 +375,7 @@ class Device(device.Device, Protocol):
 
     def dispatcher(self, args: Sequence[Any], unrepeatable: type[Exception]) -> DeviceArray:
         """What repeats calls of a program with arguments like `args` at the least cost
-        (`dispatch.py`), None where the device has nothing better than `prepare`."""
+        (`Dispatcher`), None where the device has nothing better than `prepare`."""
 
     def prepare(self, tape: Any) -> Replay:
         """What replays a tape."""

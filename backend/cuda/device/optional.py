@@ -1,4 +1,5 @@
-"""CuPy's modules, or, where it is not installed, stand-ins with the error of importing them.
+"""Calls of the driver and their errors; CuPy's modules, or, where it is not installed, stand-ins
+with the error of importing them.
 
 So every module of the package can be imported, by documentation tools say, without CuPy; the error
 is raised where CuPy is used.
@@ -42,3 +43,19 @@ def require() -> None:
     """Raise the ImportError if CuPy is missing."""
     if isinstance(cupy, _Missing):
         raise cupy.error
+
+
+class DriverError(Exception):
+    """A call of the driver that failed: `name` is the error's, as in CUDA_ERROR_…"""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"{what}: {name}")
+        self.name = name
+
+
+def checked(result: tuple[Any, ...], what: str) -> Any:
+    """The result of a cuda.bindings call without its status, which is checked."""
+    status, *values = result
+    if int(status):
+        raise DriverError(getattr(status, "name", str(status)), what)
+    return values[0] if len(values) == 1 else tuple(values)

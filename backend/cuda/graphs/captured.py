@@ -18,8 +18,8 @@ from cuda.bindings import driver as cu
 from treadle.dsl.process import locks
 
 from ...runtime.types import DeviceArray, Handle
-from ..device.calls import DriverError, checked
 from ..device.driver import DriverDevice, stream_here
+from ..device.optional import DriverError, checked
 from ..products import cublas
 
 #: Bytes of a workspace, from an architecture on: those that cuBLAS itself takes for a stream.  It

@@ -16,9 +16,9 @@ from treadle.dsl.types import int64
 from ...runtime.types import Handle
 from ..compile.nvrtc import compile_text
 from ..device.arguments import Arguments
-from ..device.calls import DriverError, checked
 from ..device.device import Block, Operation, Repeat
 from ..device.driver import DriverDevice, Loaded, Mailbox, patterns
+from ..device.optional import DriverError, checked
 from .captured import Capture, destroyed
 from .queued import AddressStep, CopyStep, FillStep, LaunchStep, Step
 from .tape import dependencies, flattened, rounds_of

@@ -12,10 +12,9 @@ from treadle.dsl.process import locks
 from treadle.dsl.process.recent import Recent
 
 from ...runtime.types import DeviceArray, Numbers
-from ..device.calls import DriverError
 from ..device.device import Block, Call, Copy, Fill, Launch, Operation, Repeat
 from ..device.driver import DriverDevice, enter, explained, stream_here
-from ..device.optional import runtime
+from ..device.optional import DriverError, runtime
 from ..gpu import Gpu
 from . import captured, graphs, one_block, queued
 from .captured import Captures

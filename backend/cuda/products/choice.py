@@ -38,8 +38,17 @@ from ...runtime.operand import plain
 from .engine import Engine, engine_for
 from .form import AMPERE, Form, form_of, machine_of
 from .fused import pieces_of
-from .kernel_time import kernel_seconds, tensor_seconds
-from .ways import STEADY, VARIES, named, predicted, refused, unsure, way_in
+from .ways import (
+    STEADY,
+    VARIES,
+    kernel_seconds,
+    named,
+    predicted,
+    refused,
+    tensor_seconds,
+    unsure,
+    way_in,
+)
 
 LEFT, RIGHT, EPILOGUE, ROWS = "left operand", "right operand", "epilogue", "fold of rows"
 STORED = "stored operand"

@@ -188,7 +188,7 @@ def tensor_map(address: int, inner: int, outer: int, pitch: int, box: int, name:
     elements from line to line, boxes of `BOX` bytes of `box` lines, zeros outside."""
     from cuda.bindings import driver as cu
 
-    from ..device.calls import checked
+    from ..device.optional import checked
 
     size, kind = ELEMENTS[name]
     made = checked(

@@ -16,7 +16,7 @@ from treadle.dsl.expr import Index, Read
 from treadle.dsl.graph import Fold, FoldedMatmul, Generate, Leaf, Matmul, StoringFold, StoringMatmul
 from treadle.dsl.process.recent import Recent
 from treadle.skeletons.products import algorithm_of
-from treadle.skeletons.products.epilogue import without_epilogue
+from treadle.skeletons.products.elements import without_epilogue
 
 from ...runtime.run import HostValues
 from ..running import DeviceRun

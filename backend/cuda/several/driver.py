@@ -15,10 +15,9 @@ from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TreadleErr
 from treadle.dsl.process import locks
 
 from ...runtime.types import DeviceArray, DType, Handle, HostArray
-from ..device.calls import DriverError, checked
 from ..device.copies import LARGE
 from ..device.driver import borrowed
-from ..device.optional import cupy, runtime
+from ..device.optional import DriverError, checked, cupy, runtime
 from ..graphs.captured import destroyed
 from ..graphs.graphs import ExecutableGraph
 from ..graphs.launch import CudaDevice

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.ir import kernel as ir
-from treadle.skeletons.ir.varying import is_varying, varying_variables
+from treadle.skeletons.ir.ranges import is_varying, varying_variables
 
 from .analysis import lanes_for, modified, nodes
 from .lanes import BITS

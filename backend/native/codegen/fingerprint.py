@@ -23,7 +23,7 @@ from treadle.skeletons.ir.kernel import (
     statements,
 )
 
-from ...runtime.sources import sources
+from ...runtime.disk_cache import sources
 from ..runtime import machine
 from .analysis import positive_scalars
 from .target import Target

@@ -24,7 +24,7 @@ from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.expr import Apply, Expr, Var, primitive, walk
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir import kernel as ir
-from treadle.skeletons.ir.varying import varying_variables
+from treadle.skeletons.ir.ranges import varying_variables
 
 from . import prefetch
 from .analysis import is_light, modified, nodes

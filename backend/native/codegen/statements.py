@@ -12,7 +12,7 @@ from typing import Any
 from treadle.dsl.expr import walk
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import kernel as ir
-from treadle.skeletons.ir.varying import is_varying
+from treadle.skeletons.ir.ranges import is_varying
 from treadle.skeletons.ir.verify import InvalidKernel
 
 from . import atomics, memory, single_lanes

@@ -10,7 +10,7 @@ from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.expr import Expr, walk
 from treadle.dsl.types import int64
 from treadle.skeletons.ir.kernel import Buffer, For, Let, Load, Store, expressions, statements
-from treadle.skeletons.ir.varying import varying_variables
+from treadle.skeletons.ir.ranges import varying_variables
 
 from . import memory, prefetch
 from .analysis import lanes_for, modified, nodes

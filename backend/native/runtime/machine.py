@@ -12,7 +12,7 @@ from pathlib import Path
 
 from treadle.dsl.process.environment import variable
 
-from ...runtime.sources import sources, stamp
+from ...runtime.disk_cache import sources, stamp
 
 
 @functools.lru_cache(maxsize=1)

@@ -12,6 +12,7 @@
     locked      tuples, complex128: complete elements under one of LOCKS spin locks
     stores      one-to-one maps (slices, transposes), where no two updates have the same index; and
                 overwrite of one component: the last store wins
+    compact     the sources that fit, one after the other (`lower_compact`)
 
 The extents select the strategy at run time; the kernels of the other strategies then have no tasks.
 `atomic` and `locked` updates run in any order: floats may differ in the last bits from run to run.
@@ -28,11 +29,16 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from treadle.dsl import expr as ex, simplify
-from treadle.dsl.analysis.combines import identities, independent_parts, is_commutative
+from treadle.dsl.analysis.combines import (
+    identities,
+    independent_parts,
+    is_commutative,
+    simple_combine,
+)
 from treadle.dsl.analysis.updates import is_one_to_one, parted
 from treadle.dsl.errors import WRITTEN
-from treadle.dsl.expr import Expr
-from treadle.dsl.graph import Combine, Permute, Shape, known
+from treadle.dsl.expr import FALSE, Expr, Index, Var, constant
+from treadle.dsl.graph import Combine, Compact, Permute, Shape, known
 from treadle.dsl.passes.recognise import counts_in_bytes, is_count
 from treadle.dsl.passes.rows import NARROW
 from treadle.dsl.passes.updates import COLUMNS
@@ -44,6 +50,7 @@ from ...ir.linearize import Linearizer, zero
 from ...schedules import LocalityGraph, Schedule
 from .. import combining, tiling, transform
 from ..build import Builder, LoweringContext, element_cost
+from ..combining import compute, reduce_range
 from ..elementwise.cpu import elements_per_task
 from ..stencil.cpu import is_short
 from ..tiling import Inner, Tile, Tiling
@@ -711,3 +718,55 @@ def _is_costly(roots: Sequence[Expr], updates: int = 1) -> bool:
     control = any(not isinstance(e, ex.Apply | ex.Read) and (bool(e.args) or bool(e.scoped))
                   for e in nodes)  # fmt: skip
     return control or cost > _CHEAP_TARGET * updates
+
+
+#: Marks that are tested at a time.
+TESTED = 64
+
+
+def lower_compact(node: Compact, context: LoweringContext) -> Lowered:
+    """The sources that fit, stored one after the other.
+
+        tasks                          blocks of `Compact.BLOCK` sources
+          for i (vector)               mark[i] = whether source i fits
+          for 64 marks, if any is set
+            for i                      chosen[count] = i;  count += mark[i]
+          for k < count (vector)       out[first + k] = the value of source chosen[k]
+
+    Only sources that fit compute a value, so a mask may guard what these read.
+    """
+    builder = Builder(node, context)
+    outs = builder.outputs("update")
+    (n,) = node.domain
+    roots = (node.valid, *node.target, *node.values)
+    valid, target, *values = transform.resolve(roots, builder, node.domain)
+    (marks,) = builder.local("mark", [bool_], Compact.BLOCK)
+    (chosen,) = builder.local("chosen", [int64], Compact.BLOCK)
+    into, task = builder.emitter(), Var("task", int64)
+    start, stop = tiling.block_range(into, "source", task, Compact.BLOCK, builder.extent(n))
+    with into.loop("i", start, stop, "vector") as i:
+        builder.stays_below(i, n)
+        with into.when_always({Index(0): i}):
+            into.append(Store(marks, at.subtract(i, start), into.value(valid)))
+    count = into.declare(constant(0), "count")
+    length = into.let(at.subtract(stop, start), "length")
+
+    def mark(_: Linearizer, k: Expr) -> tuple[Expr, ...]:
+        return (Load(marks, k),)
+
+    with into.loop("group", 0, length, step=TESTED) as group:
+        end = into.let(at.minimum(at.add(group, TESTED), length), "group_end")
+        some = into.declare(FALSE, "some")
+        reduce_range(into, simple_combine("logical_or", bool_), (some,), group, end, mark)
+        with into.when(some), into.loop("k", group, end) as k:
+            one = simplify.cast(Load(marks, k), int64)
+            into.append(Store(chosen, count, k), Assign(count, at.add(count, one)))
+    with into.when_always({Index(0): start}):
+        first = into.let(into.value(target), "first")
+    with into.loop("k", 0, count, "vector") as k:
+        source = into.let(at.add(start, Load(chosen, k)), "chosen")
+        builder.stays_below(source, n)
+        compute(into, outs, (source,), (), values, at.add(first, k))
+    tasks = builder.scalar(at.ceil_div(n, Compact.BLOCK), "blocks")
+    builder.notes.append(f"blocks of {Compact.BLOCK} elements, of which those that fit are stored")
+    return builder.lowered(builder.kernel("", tasks, task, tuple(into.out)))

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from tests.backend.cuda.emulated import DeviceArray, EmulatedDevice, on_device
-from treadle.backend.cuda.device.calls import DriverError
 from treadle.backend.cuda.device.device import Block, Operation
+from treadle.backend.cuda.device.optional import DriverError
 from treadle.backend.cuda.graphs.tape import renamed
 from treadle.backend.cuda.several.peers import MAIN
 from treadle.dsl.errors import BackendUnavailable, TreadleError

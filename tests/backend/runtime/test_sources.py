@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from treadle.backend.runtime import sources as module
+from treadle.backend.runtime import disk_cache as module
 
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An installation of a few files."""
-    for name in ("backend/runtime/sources.py", "backend/native/team.ll", "dsl/a.py",
+    for name in ("backend/runtime/disk_cache.py", "backend/native/team.ll", "dsl/a.py",
                  "skeletons/b.py", "backend/cuda/c.py", "dsl/notes.txt"):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"1")
-    monkeypatch.setattr(module, "__file__", str(tmp_path / "backend/runtime/sources.py"))
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "backend/runtime/disk_cache.py"))
     yield tmp_path
     module.sources.cache_clear()
 

@@ -19,7 +19,7 @@ import pytest
 
 import treadle as td
 from treadle.driver.explain import explain
-from treadle.driver.graphviz import graphviz
+from treadle.driver.shown import graphviz
 from treadle.dsl.graphs.names import Names, is_kernel
 from treadle.dsl.target import CUDA, NATIVE
 from treadle.skeletons.access.maps import accesses, show_access

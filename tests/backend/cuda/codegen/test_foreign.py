@@ -40,8 +40,7 @@ from treadle.dsl.types import (
     uint8,
     uint64,
 )
-from treadle.skeletons.ir.failures import raise_failure
-from treadle.skeletons.ir.kernel import Kernel
+from treadle.skeletons.ir.kernel import Kernel, raise_failure
 
 numba = pytest.importorskip("numba")
 

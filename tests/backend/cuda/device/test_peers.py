@@ -75,7 +75,7 @@ def test_a_copy(copied: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_graph_that_cannot_be_made_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the call is queued."""
-    from treadle.backend.cuda.device.calls import DriverError
+    from treadle.backend.cuda.device.optional import DriverError
     from treadle.backend.cuda.several import driver
 
     def refused(*_: Any, **__: Any) -> Any:

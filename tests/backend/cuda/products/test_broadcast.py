@@ -11,7 +11,7 @@ import treadle as td
 from tests.conformance.helpers import cuda
 from treadle.backend.cuda.products import choice
 from treadle.backend.cuda.products.form import machine_of
-from treadle.backend.cuda.products.kernel_time import tensor_seconds
+from treadle.backend.cuda.products.ways import tensor_seconds
 from treadle.dsl.expr import Read
 from treadle.dsl.graph import Matmul, topological
 

@@ -25,8 +25,8 @@ libs = pytest.importorskip("cupy_backends.cuda.libs", reason="CuPy is not instal
 pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
 
 from tests.backend.cuda.device.pretended import CAPTURED, pretend  # noqa: E402
-from treadle.backend.cuda.device.calls import DriverError  # noqa: E402
 from treadle.backend.cuda.device.device import Block, Call  # noqa: E402
+from treadle.backend.cuda.device.optional import DriverError  # noqa: E402
 from treadle.backend.cuda.graphs import captured, graphs, launch, queued  # noqa: E402
 
 NUMPY = {0: "f4", 1: "f8", 4: "c8", 5: "c16", 2: "f2"}

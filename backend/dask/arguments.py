@@ -1,0 +1,206 @@
+"""What a stream is given, checked before anything is computed: the arrays that it reads, whose
+parts must be what the arrays say of themselves, their blocks, and where its results go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.errors import DTypeError, ShapeError, StorageError, TracingError
+
+from ..blocks.domain import Chunks
+from ..blocks.engine import cut
+
+#: Attempts to tell whether two arrays with steps have an element in common; then they may.
+ATTEMPTS = 10_000
+
+
+def check_shape(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """`ShapeError` if a result with this shape and type cannot be written to `out`."""
+    if (tuple(out.shape), np.dtype(out.dtype)) != (shape, dtype):
+        raise ShapeError(
+            f"out is {np.dtype(out.dtype)}{tuple(out.shape)}, and the result is {dtype}{shape}.",
+            hint=f'Make it so: np.lib.format.open_memmap(path, "w+", "{dtype}", {shape}).',
+        )
+
+
+def check_storage(outs: Sequence[Any | None], sources: Sequence[Any]) -> None:
+    """An error if an array of `outs` is only to be read, or shares elements with one of `sources`
+    or with another one of `outs`: parts are written before others are read."""
+    given = [out for out in outs if out is not None]
+    for out in given:
+        if _is_read_only(out):
+            raise StorageError(
+                "out can only be read.",
+                hint='Open it for writing: np.load(path, mmap_mode="r+"), zarr.open_array(path, '
+                'mode="r+"), h5py.File(path, "r+").',
+            )
+        if any(share(out, source) for source in sources):
+            raise ShapeError(
+                "out is also an argument, or another view of its file or memory, which is read "
+                "after parts of out are written.",
+                hint="Pass another array.",
+            )
+    if any(share(x, y) for x, y in combinations(given, 2)):
+        raise ShapeError(
+            "two arrays of out are the same, or share elements, so one result would overwrite the "
+            "other.",
+            hint="Pass an array of its own for each result.",
+        )
+
+
+def _is_read_only(out: Any) -> bool:
+    """Whether an array cannot be written to: of NumPy, zarr or h5py (others say so later)."""
+    if isinstance(out, np.ndarray):
+        return not out.flags.writeable
+    return getattr(out, "read_only", False) is True or (
+        getattr(getattr(out, "file", None), "mode", None) == "r"
+    )
+
+
+def share(a: Any, b: Any) -> bool:
+    """Whether two arrays have elements in common: in memory, or in the same file."""
+    if a is b:
+        return True
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
+        # Data sets of h5py, and arrays of zarr, are equal if they are the same.
+        return type(a) is type(b) and not isinstance(a, np.ndarray) and (a == b) is True
+    if _overlap(a, b):
+        return True
+    first, second = _file_of(a), _file_of(b)
+    return (
+        first is not None
+        and second is not None
+        and os.path.samestat(first[0], second[0])
+        and _overlap(_at(a, first[1]), _at(b, second[1]))
+    )
+
+
+def _overlap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    try:
+        return bool(np.shares_memory(a, b, max_work=ATTEMPTS))  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _file_of(array: Any) -> tuple[os.stat_result, int] | None:
+    """The file that an array maps, if there still is one of this name, and the position of its
+    first element."""
+    if not isinstance(array, np.memmap) or array.filename is None:
+        return None
+    whole = array  # a view has the offset of what it is a view of
+    while isinstance(whole.base, np.memmap):
+        whole = whole.base
+    try:
+        return os.stat(array.filename), whole.offset + array.ctypes.data - whole.ctypes.data
+    except OSError:
+        return None
+
+
+class _At:
+    """An array of these extents and strides at another address, at which nothing is read."""
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+def _at(array: np.ndarray[Any, Any], position: int) -> np.ndarray[Any, Any]:
+    given = dict(array.__array_interface__)
+    # (An address of 0 would be that of no array.)
+    given["data"] = (position + (1 << 20), True)
+    return np.asarray(_At(given))
+
+
+def given_chunks(given: Any, sources: Sequence[Any]) -> list[Chunks | None]:
+    """The blocks of each array; None: as memory allows."""
+    shapes = [tuple(int(n) for n in s.shape) for s in sources]
+    if given is None:
+        return [None] * len(shapes)
+    ranks = sorted({len(shape) for shape in shapes} - {0})
+    if isinstance(given, tuple | list) and len(given) not in ranks:
+        raise ShapeError(
+            f"chunks has {len(given)} extents, and the arrays have "
+            f"{' or '.join(map(str, ranks)) or 'no'} axes."
+        )
+    return [
+        tuple(_sizes(size, n, given) for size, n in zip(sizes, shape, strict=True))
+        if shape and len(sizes := _per_axis(given, len(shape))) == len(shape)
+        else None
+        for shape in shapes
+    ]
+
+
+def _per_axis(given: Any, rank: int) -> Sequence[Any]:
+    return given if isinstance(given, tuple | list) else (given,) * rank
+
+
+def _sizes(size: Any, extent: int, given: Any) -> tuple[int, ...]:
+    """The extents of blocks along an axis."""
+    if isinstance(size, tuple | list):
+        sizes = tuple(size)
+        if all(_is_integer(n) and n >= 0 for n in sizes) and sum(sizes) == extent:
+            return tuple(int(n) for n in sizes) or (0,)
+        raise ShapeError(
+            f"chunks has the blocks {sizes} for an axis of extent {extent}.",
+            hint="Their extents add up to that of the axis.",
+        )
+    if size is None or (_is_integer(size) and size == -1):
+        return (extent,)
+    if not _is_integer(size) or size <= 0:
+        raise ShapeError(
+            f"chunks={given!r} has {size!r}, which is no extent of a block.",
+            hint="Write a number for each axis, such as chunks=(1000, -1); -1: the whole axis.",
+        )
+    return cut(extent, int(size))
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+class Parts:
+    """An array of which parts are read, and checked: kernels read them by its shape and type."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.shape = tuple(int(n) for n in array.shape)
+        self.dtype = np.dtype(array.dtype)
+        self.chunks = getattr(array, "chunks", None)
+
+    def __getitem__(self, at: Any) -> np.ndarray[Any, Any]:
+        part: np.ndarray[Any, Any] = np.asanyarray(self.array[at])
+        if part.dtype.newbyteorder("=") != self.dtype.newbyteorder("="):
+            raise DTypeError(
+                f"{self._name()} has the dtype {self.dtype}, and parts of it have {part.dtype}.",
+                hint="If it scales what is stored (a variable of netCDF4 does), read what is "
+                "stored, variable.set_auto_maskandscale(False), and scale it in the function.",
+            )
+        if isinstance(part, np.ma.MaskedArray):
+            if np.ma.is_masked(part):
+                raise TracingError(
+                    f"a part of {self._name()} is masked, and would lose its mask.",
+                    hint="Read the values that stand for missing ones, "
+                    "variable.set_auto_mask(False), and compare with them in the function.",
+                )
+            part = np.asarray(part.data)
+        wanted = self._shape(at)
+        if part.shape != wanted:
+            raise ShapeError(
+                f"{self._name()} has the shape {self.shape}, and a part that should have "
+                f"{wanted} has {part.shape}.",
+                hint="Another program may have changed it.  Open it again.",
+            )
+        return part
+
+    def _shape(self, at: Any) -> tuple[int, ...]:
+        """The extents of a part: of slices along the first axes, and all of the others."""
+        slices = () if at is Ellipsis else at if isinstance(at, tuple) else (at,)
+        along = zip(slices, self.shape, strict=False)
+        return (*(len(range(*s.indices(n))) for s, n in along), *self.shape[len(slices) :])
+
+    def _name(self) -> str:
+        return f"an argument of type {type(self.array).__name__}"
