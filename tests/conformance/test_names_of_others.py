@@ -21,7 +21,8 @@ row_stack product sometrue msort ascontiguousarray asanyarray shares_memory cumu
 Tensor cat unsqueeze mm bmm no_grad clamp_min cdist set_device cuda compile to_numpy to_dlpack
 guvectorize ElementwiseKernel RawKernel ReductionKernel get_array_module synchronize field ndrange
 threadIdx atomic_add syncthreads shared if_ for_ enumerate vgrad eigvals lu_factor
-solve_triangular multi_dot toeplitz dct fft.dct linalg.expm linalg.cond linalg.lu_solve linalg.eig linalg.cg
+solve_triangular multi_dot toeplitz dct fft.dct linalg.expm linalg.cond linalg.lu_solve linalg.eig
+linalg.cg
 random.PRNGKey random.rand random.randn random.randint random.seed random.default_rng
 random.bernoulli random.categorical random.gumbel random.laplace random.dirichlet
 random.multivariate_normal random.lognormal random.chisquare random.sum linalg.sin fft.abs
