@@ -249,7 +249,10 @@ def _conversion(dtype: np.dtype[Any]) -> str:
     words = "pandas.factorize(column) or np.unique(a, return_inverse=True) numbers words."
     if dtype.kind in "USaT":
         return f"Elements are numbers: {words}"
-    return f"If they are numbers, convert them: a.astype(np.float64).  {words}"
+    return (
+        "If they are numbers, convert them: np.array(x, np.float64), which makes NaN of None.  "
+        f"{words}"
+    )
 
 
 def kind_of_literal(value: Any) -> str | None:

@@ -311,6 +311,14 @@ def test_names_of_other_libraries_lead_to_ours():
         td.use(np.ones(3)).numpy()
     with pytest.raises(AttributeError, match="Did you mean stencil"):
         td.stencyl  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no 'fillna': td\.where\(td\.isnan\(a\), value, a\)"):
+        td.use(np.ones(3)).fillna(0)
+
+
+def test_lists_with_none_say_how_they_become_numbers():
+    with pytest.raises(td.DTypeError, match=r"np\.array\(x, np\.float64\), which makes NaN of"):
+        td.sum([1.0, None])
+    assert float(td.nansum(np.array([1.0, None], np.float64))) == 1.0
 
 
 def test_a_missing_name_is_pythons_attribute_error():
