@@ -357,6 +357,13 @@ def whole_number(
     return number
 
 
+#: What else two arguments of a reduction may mean.
+_LARGER = {
+    "max": "  The larger of two is td.maximum(x, y).",
+    "min": "  The smaller of two is td.minimum(x, y).",
+}
+
+
 def normalise_axis(axis: object, ndim: int, operation: str) -> int:
     """A non-negative axis, 0 … ndim − 1."""
     refuse_argument(axis, f"{operation}: axis=")
@@ -365,12 +372,13 @@ def normalise_axis(axis: object, ndim: int, operation: str) -> int:
         raise ShapeError(
             f"{operation}: axis must be an integer, got "
             f"{called(axis) if isinstance(axis, Array) else repr(axis)}.",
-            hint="An axis is a Python int, or a tuple of them where several make sense.",
+            hint="An axis is a Python int, or a tuple of them where several make sense."
+            + _LARGER.get(operation, ""),
         )
     if ndim == 0:
         raise errors.AxisError(
             f"{operation} needs an axis; the array has rank 0.",
-            hint="Give it an axis first: a[None].",
+            hint="Give it an axis first: a[None]." + _LARGER.get(operation, ""),
         )
     if not -ndim <= value < ndim:
         raise errors.AxisError(

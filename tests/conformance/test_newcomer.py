@@ -886,3 +886,20 @@ def test_empty_lists_are_indices():
         assert found.dtype == a.dtype
     assert td.use(np.ones((2, 3)))[[]].shape == (0, 3)
     assert td.scatter(a, [], []).tolist() == a.at[[]].set(1.0).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("arguments", [(3, 4), (1.0, 2.0), (np.ones(2), np.ones(2))], ids=str)
+def test_the_larger_of_two_is_not_a_reduction(arguments):
+    for name, other in ("max", "maximum"), ("min", "minimum"):
+        with pytest.raises(td.ShapeError) as raised:
+            getattr(td, name)(*arguments)
+        assert f"of two is td.{other}(x, y)." in " ".join(str(raised.value).split())
+
+
+def test_a_scan_of_numbers_in_a_list_says_what_is_an_array():
+    def step(state, x):
+        return state + x, state
+
+    with pytest.raises(td.ShapeError, match=r"one array as np\.array\(xs\)"):
+        td.scan(step, 0, [1, 2, 3])
+    assert td.scan(step, 0, np.array([1, 2, 3]))[1].tolist() == [0, 1, 3]
