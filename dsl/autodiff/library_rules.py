@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..array import Array
+from ..errors import user_location
 from ..expr import Const, Expr, Index
-from ..graph import Barrier, Generate, Label, Leaf, Library, Node, indices, known
+from ..graph import Barrier, Check, Generate, Label, Leaf, Library, Node, indices, known
 from ..libraries.base import LibraryOperation
 from ..operations import fourier
 from ..operations.algebra import linear_algebra, matrices as triangles
@@ -417,19 +418,24 @@ def _svd(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Arra
         return [(u * of_values[..., None, :]) @ vh]
     m, n = a._shape[-2:]
     rows, columns = known(m), known(n)
-    square = m is n or (rows is not None and rows == columns)
-    if full and not square:
-        raise refused(
-            "the derivative of all singular vectors of a matrix that is not known to be square is "
-            "not supported: those beyond the singular values are arbitrary.",
-            "Write full_matrices=False.",
-        )
+    square = full or m is n or (rows is not None and rows == columns)
+    why, hint = (
+        "the derivative of all singular vectors of a matrix that is not square is not supported: "
+        "those beyond the singular values are arbitrary.",
+        "Write full_matrices=False.",
+    )
+    if full and rows is not None and columns is not None and rows != columns:
+        raise refused(why, hint)
     if a.types[0].is_complex:
         raise refused(
             "the derivative of singular vectors of complex matrices is not supported.",
             "Their phases are arbitrary: compute with td.linalg.eigh of a.conj().T @ a.",
         )
     u, s, vh = results[:3]
+    if full and m is not n and None in (rows, columns):  # they are compared when it runs
+        check = Check(m, n, why, error="GradientError", hint=hint, where=user_location())
+        element = own(u._leaves[0], u.ndim)
+        u = Array(Generate(u._shape, (element,), label=Label("svd"), checks=(check,)).leaves)
     v = _h(vh)
     wider, taller = (square or (x and y and x < y) for x, y in ((rows, columns), (columns, rows)))
     total = None if of_values is None else (u * of_values[..., None, :]) @ vh

@@ -154,6 +154,11 @@ def test_all_singular_vectors_of_square_matrices(n):
     slope = td.grad(loss)
     td.check_grad(lambda a: td.sum(slope(a) * V[:n, :n]), a, rtol=1e-4)
     td.check_grad(lambda b: td.sum(td.linalg.svd(b @ b.T)[0] ** 2 * V[:n, :n]), a[0, :, 1:])
+    late = td.jit(td.grad(lambda a, w: td.sum(td.linalg.svd(a)[0] ** 3 * w)))
+    want = td.run(td.grad(lambda a: td.sum(td.linalg.svd(a)[0] ** 3 * V[:n, :n]))(a))
+    np.testing.assert_allclose(late(a, V[:n, :n]), want, rtol=1e-9, atol=1e-12)
+    with pytest.raises(td.GradientError, match="not square"):
+        late(a[:, 1:], V[: n - 1, : n - 1])
 
 
 @pytest.mark.parametrize("backend", ["reference", "native"])
