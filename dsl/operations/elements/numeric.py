@@ -95,7 +95,7 @@ def iscomplex(x: Operand) -> Value:
     return fn.not_equal(fn.imag(x), 0)
 
 
-def _constant(x: Any) -> Scalar:
+def _constant(x: object) -> Scalar:
     return Scalar(apply_primitive("stop", [lift(x, "stop")]))
 
 
