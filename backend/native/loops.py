@@ -11,12 +11,14 @@ its first iterations, and again only for other extents.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from treadle.dsl.errors import DeviceOutOfMemory
 from treadle.dsl.expr import Apply, Expr, Param, Read, walk
 from treadle.dsl.graph import ArrayLoop
 from treadle.dsl.process import locks
@@ -330,7 +332,11 @@ class _Recording:
 
     def run(self, run: HostRun, limit: int) -> list[HostArray] | None:
         """The state after the last iteration; None if native code cannot make one of them."""
-        with self._memory.held():
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self._memory.held())
+            except DeviceOutOfMemory:  # Python gives back in an iteration what it has read
+                return None
             return self._run(run, limit)
 
     def _run(self, run: HostRun, limit: int) -> list[HostArray] | None:

@@ -49,21 +49,23 @@ class Lending:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The arrays have memory inside.  Those that grow begin with as much as they have had."""
+        """The arrays have memory inside, if there is enough: else this is a `DeviceOutOfMemory`,
+        and nothing has changed.  Those that grow begin with as much as they have had."""
         block = self._own
         if block is None:
             block = POOL.allocate((self._size,), _BYTE)
+        blocks: list[HostArray | None] = [
+            POOL.allocate((most + _LINE,), _BYTE) if most > KEPT else None for most in self._most
+        ]
         start = address(block)
         if start != self._start:
             for offset, words in self._places:
                 write(words, start + offset)
             self._start = start
-        blocks: list[HostArray] = []
-        for (memory, words), most in zip(self._growing, self._most, strict=True):
-            if most > KEPT:
-                blocks.append(POOL.allocate((most + _LINE,), _BYTE))
+        for (memory, words), most, lent in zip(self._growing, self._most, blocks, strict=True):
+            if lent is not None:
                 release(memory, -1)
-                memory.address, memory.capacity = address(blocks[-1]), most
+                memory.address, memory.capacity = address(lent), most
                 write(words, memory.address)
         try:
             yield

@@ -157,6 +157,26 @@ def test_recordings_are_kept_and_borrow_their_memory(monkeypatch):
         assert not made and POOL.pooled == size
 
 
+def test_without_memory_for_all_iterations_python_runs_them(monkeypatch):
+    """It needs what a single iteration has at the same time."""
+    allocate, refused = POOL.allocate, []
+
+    def few(shape, dtype):
+        if len(shape) == 1 and dtype == np.uint8:
+            refused.append(shape)
+            raise td.DeviceOutOfMemory("no memory")
+        return allocate(shape, dtype)
+
+    x = rng.random(LARGEST // 64)
+    f = td.jit(td.grad(lambda x: td.sum(td.iterate(N, lambda u: td.sin(td.roll(u, 1)) * x, x))),
+               backend="native")  # fmt: skip
+    expected = f(x)
+    monkeypatch.setattr(POOL, "allocate", few)
+    for _ in range(2):
+        np.testing.assert_array_equal(f(x), expected)
+    assert refused
+
+
 @pytest.mark.parametrize("derive", [td.grad, td.value_and_grad])
 def test_the_stored_states_of_a_gradient_are_never_copied(derive, monkeypatch):
     """Whether the loop that stores them runs before the reversed loop, or in its first iteration,
