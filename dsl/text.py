@@ -93,8 +93,8 @@ def rounded(x: float) -> str:
 
 def in_bytes(n: float) -> str:
     """`48 B`, `1.05 MB`."""
-    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if n >= size:
+    for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if n >= 0.9995 * size:  # or 1e+03 of the next smaller unit
             return f"{n / size:.3g} {unit}"
     return f"{n:.0f} B"
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl.text import in_bytes
 
 
 class Tensor:
@@ -123,6 +124,15 @@ def test_sizes_in_bytes() -> None:
     assert td.run(a.mT).shape == (3, 2)
     with pytest.raises(td.AxisError, match="mT needs at least two axes"):
         _ = a[0].mT
+
+
+@pytest.mark.parametrize(
+    "size, text",
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (999_499, "999 kB"), (999_500, "1 MB"),
+     (1_050_000, "1.05 MB"), (999_999_999, "1 GB"), (1.1e12, "1.1 TB")],
+)  # fmt: skip
+def test_sizes_as_text(size: float, text: str) -> None:
+    assert in_bytes(size) == text
 
 
 def test_the_advice_for_mixed_integers_works() -> None:
