@@ -6,17 +6,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from treadle.dsl.errors import ShapeError
 
 from ..runtime.memory import POOL
 
 #: Along an axis, one piece of a buffer: the indices in the buffer, then those in the chunk, which
 #: may be counted from its end.
 Piece = tuple[int, int, int, int]
-#: How a buffer is assembled: from pieces along each axis, or from one whole chunk (None).
-Cut = tuple[tuple[Piece, ...], ...] | None
+
+
+class Whole(NamedTuple):
+    """A buffer that is one whole chunk, of this shape."""
+
+    shape: tuple[int, ...]
+
+
+#: How a buffer is assembled: from pieces along each axis, or from one whole chunk.
+Cut = tuple[tuple[Piece, ...], ...] | Whole
 #: Pieces of arrays of rank 1, one after the other, as one argument: a list of lists of arrays.
 ALL: Piece = (0, -1, 0, -1)
 
@@ -46,27 +56,44 @@ class Block:
 
 def pieces_of(cut: Cut) -> int:
     """The number of pieces that a buffer is assembled from."""
-    return prod(len(along) for along in cut or ())
+    return 1 if isinstance(cut, Whole) else prod(map(len, cut))
 
 
 def assembled(cut: Cut, pieces: Sequence[Any], dtype: Any) -> Any:
-    """A buffer put together from chunks, in row-major order."""
-    if cut is None:
-        return np.asarray(pieces[0], order="C")
+    """A buffer put together from chunks, in row-major order; `ShapeError` if these have not all of
+    it."""
+    if isinstance(cut, Whole):
+        return np.asarray(_of_shape(pieces[0], cut.shape), order="C")
     if cut and cut[0] == (ALL,):
         return np.concatenate([array for arrays in pieces[0] for array in arrays])
     if len(pieces) == 1:
-        return np.asarray(pieces[0][tuple(_within(p) for (p,) in cut)], order="C")
+        return np.asarray(_part(pieces[0], [p for (p,) in cut]), order="C")
     made = POOL.allocate(tuple(along[-1][1] if along else 0 for along in cut), np.dtype(dtype))
     for at, piece in zip(product(*cut), pieces, strict=True):
         target = tuple(slice(p[0], p[1]) for p in at)
-        made[target] = piece[tuple(map(_within, at))]
+        made[target] = _part(piece, at)
     return made
 
 
-def _within(piece: Piece) -> slice:
-    """The indices of a piece in its chunk."""
-    return slice(piece[2], piece[3] or None)
+def _part(chunk: Any, at: Sequence[Piece]) -> Any:
+    """A part of a chunk; kernels read all that it should have."""
+    if len(chunk.shape) != len(at):
+        raise _other(chunk.shape, f"{len(at)} axes")
+    indices = tuple([slice(p[2], p[3] or None) for p in at])
+    return _of_shape(chunk[indices], tuple([p[1] - p[0] for p in at]))
+
+
+def _of_shape(part: Any, shape: tuple[int, ...]) -> Any:
+    if part.shape != shape:
+        raise _other(part.shape, str(shape))
+    return part
+
+
+def _other(found: tuple[int, ...], wanted: str) -> ShapeError:
+    return ShapeError(
+        f"a chunk, or a part of it, has the shape {found}, and its array says {wanted}.",
+        hint="x.compute_chunk_sizes() asks the chunks of an array of dask for their extents.",
+    )
 
 
 def kept(block: Block, found: Sequence[Any]) -> list[Any]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from treadle.dsl.process.recent import Recent
 
-from .buffers import ALL, Block, Cut, Piece
+from .buffers import ALL, Block, Cut, Piece, Whole
 from .domain import Axis, Numbers, edges
 from .localise import Blocks, Buffer
 
@@ -230,7 +230,9 @@ def _pieces(known: dict[_Along, _Along], p: Parts) -> _Along:
 
 
 def _cut(*axes: _Along) -> Cut:
-    return None if all([whole for _, whole in axes]) else tuple([pieces for pieces, _ in axes])
+    if all([whole for _, whole in axes]):
+        return Whole(tuple([pieces[0][1] for pieces, _ in axes]))
+    return tuple([pieces for pieces, _ in axes])
 
 
 def _axes_of(buffer: Buffer, chunks: Sequence[Sequence[int]], grid: Sequence[int]) -> list[_Lookup]:
@@ -302,14 +304,10 @@ def traffic(blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]]) -> tuple[
     most; `chunks`: those of the array of each buffer."""
     read = moved = 0
     for task in tasks(blocks, chunks):
-        for buffer, cut, used, sizes in zip(
-            blocks.buffers, task.block.cuts, task.chunks, chunks, strict=True
-        ):
+        for buffer, cut in zip(blocks.buffers, task.block.cuts, strict=True):
             each = buffer.leaf.type.numpy.itemsize
-            if cut is None:
-                read += each * (
-                    prod(s[k] for s, k in zip(sizes, used[0], strict=True)) if used else 0
-                )
+            if isinstance(cut, Whole):
+                read += each * prod(cut.shape)
                 continue
             if buffer.windows is not None:
                 continue  # below

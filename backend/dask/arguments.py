@@ -162,6 +162,23 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
+def plain(
+    part: Any, dtype: np.dtype[Any], name: str, other: str, masked: str
+) -> np.ndarray[Any, Any]:
+    """A part of an array, of this dtype and this name, as NumPy's; `other`, `masked`: the advice if
+    its elements have another dtype, or no values."""
+    made: np.ndarray[Any, Any] = np.asanyarray(part)
+    if made.dtype.newbyteorder("=") != dtype.newbyteorder("="):
+        raise DTypeError(
+            f"{name} has the dtype {dtype}, and parts of it have {made.dtype}.", hint=other
+        )
+    if isinstance(made, np.ma.MaskedArray):
+        if np.ma.is_masked(made):
+            raise TracingError(f"a part of {name} is masked, and would lose its mask.", hint=masked)
+        made = np.asarray(made.data)
+    return made
+
+
 class Parts:
     """An array of which parts are read, and checked: kernels read them by its shape and type."""
 
@@ -172,21 +189,13 @@ class Parts:
         self.chunks = getattr(array, "chunks", None)
 
     def __getitem__(self, at: Any) -> np.ndarray[Any, Any]:
-        part: np.ndarray[Any, Any] = np.asanyarray(self.array[at])
-        if part.dtype.newbyteorder("=") != self.dtype.newbyteorder("="):
-            raise DTypeError(
-                f"{self._name()} has the dtype {self.dtype}, and parts of it have {part.dtype}.",
-                hint="If it scales what is stored (a variable of netCDF4 does), read what is "
-                "stored, variable.set_auto_maskandscale(False), and scale it in the function.",
-            )
-        if isinstance(part, np.ma.MaskedArray):
-            if np.ma.is_masked(part):
-                raise TracingError(
-                    f"a part of {self._name()} is masked, and would lose its mask.",
-                    hint="Read the values that stand for missing ones, "
-                    "variable.set_auto_mask(False), and compare with them in the function.",
-                )
-            part = np.asarray(part.data)
+        part = plain(
+            self.array[at], self.dtype, self._name(),
+            "If it scales what is stored (a variable of netCDF4 does), read what is stored, "
+            "variable.set_auto_maskandscale(False), and scale it in the function.",
+            "Read the values that stand for missing ones, variable.set_auto_mask(False), and "
+            "compare with them in the function.",
+        )  # fmt: skip
         wanted = self._shape(at)
         if part.shape != wanted:
             raise ShapeError(

@@ -20,7 +20,7 @@ import numpy as np
 
 from treadle.dsl.errors import StorageError
 
-from ..blocks.buffers import Cut
+from ..blocks.buffers import Cut, Whole
 
 #: Linux's MADV_POPULATE_READ (since 5.14).
 POPULATE = 22
@@ -47,8 +47,10 @@ class File:
         may be overwritten, if one has its shape."""
         if not self.shape:
             return None
-        pieces = ((0, self.shape[0], 0, self.shape[0]),) if cut is None else cut[0]
-        inner = () if cut is None else cut[1:]
+        rows = self.shape[0]
+        if isinstance(cut, Whole):
+            cut = (((0, rows, 0, rows),),)
+        pieces, inner = cut[0], cut[1:]
         whole = all(p == ((0, n, 0, n),) for p, n in zip(inner, self.shape[1:], strict=False))
         if not whole or not pieces or any(low < 0 or high <= low for _, _, low, high in pieces):
             return None

@@ -28,7 +28,7 @@ from treadle.dsl.graph import Leaf
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
 
-from ..blocks.buffers import assembled, kept
+from ..blocks.buffers import Whole, assembled, kept
 from ..blocks.domain import Chunks
 from ..blocks.engine import Engine, cut, default_chunks
 from ..blocks.localise import Blocks
@@ -539,7 +539,7 @@ class _Reader:
             found = None if file is None else file.read(cut, spare)
             if found is not None:
                 return found
-            if cut is None:
+            if isinstance(cut, Whole):
                 buffer = np.array(source[...], dtype, order="C")
             else:
                 buffer = _taken(cut, source, len(task.chunks[k]), dtype, self.allowed)

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from treadle.dsl.errors import standing_at
 from treadle.dsl.process.recent import Recent
 
 from ..blocks.buffers import Block, assembled, kept, pieces_of
 from ..blocks.program import BlockProgram
 from ..runtime.storage import unpacked
+from .arguments import plain
 
 #: The programs kept by a process.
 PROGRAMS = 256
@@ -41,19 +43,40 @@ def computed(
     """The results of a block, an array if there is one.  `components`: of buffers whose pieces are
     tuples of arrays, which of them."""
     program = program_of(text)
-    buffers, at = [], 0
+    with standing_at(program.roots[0].node.where):  # what is wrong with the chunks
+        buffers = _buffers(program, block, pieces, components)
+    arrays = kept(block, program.execute(buffers, block.numbers))
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+def _buffers(program: BlockProgram, block: Block, pieces: Sequence[Any],
+             components: Sequence[int | None] | None) -> list[Any]:  # fmt: skip
+    """The arguments of the program of a block."""
+    buffers, at = list[Any](), 0
     for k, (cut, given) in enumerate(zip(block.cuts, program.inputs, strict=True)):
         count = pieces_of(cut)
         own = pieces[at : at + count]
         if components is not None and components[k] is not None:
             own = tuple([piece[components[k]] for piece in own])
-        buffers.append(assembled(cut, own, given.type.numpy))
+        dtype = given.type.numpy
+        buffers.append(assembled(cut, [_chunk(piece, dtype) for piece in own], dtype))
         at += count
     for k, part in enumerate(block.flat):
         if part is not None:
             buffers[k] = buffers[k].reshape(-1)[part]
-    arrays = kept(block, program.execute(buffers, block.numbers))
-    return arrays[0] if len(arrays) == 1 else tuple(arrays)
+    return buffers
+
+
+def _chunk(piece: Any, dtype: np.dtype[Any]) -> Any:
+    """A chunk, which must be what its array says of it: kernels read it as that."""
+    if isinstance(piece, list) or (type(piece) is np.ndarray and piece.dtype == dtype):
+        return piece  # (a list has parts of what other tasks computed)
+    return plain(
+        piece, dtype, "an array of dask",
+        "Name the dtype that they have where the array is made (dtype=, meta=), or convert them: "
+        f"x.map_blocks(lambda chunk: chunk.astype({str(dtype)!r})).",
+        "Pass the data and the mask separately, or x.map_blocks(lambda chunk: chunk.filled(0)).",
+    )  # fmt: skip
 
 
 def part_of(run: Any, windows: Any, number: int, first: int, low: int, high: int,
@@ -82,6 +105,7 @@ def joined(lists: Sequence[Sequence[Any]]) -> list[Any]:
 def strip_of(chunk: Any, cut: tuple[tuple[tuple[int, int], ...] | None, ...]) -> Any:
     """A part of a chunk, cut where the chunk is: ranges along each axis (None: all of it), one
     after the other."""
+    chunk = _chunk(chunk, chunk.dtype)
     for axis, ranges in enumerate(cut):
         if ranges is not None:
             before = (slice(None),) * axis

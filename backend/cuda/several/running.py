@@ -38,6 +38,7 @@ from treadle.dsl.graph import ArrayLoop, Leaf
 from treadle.dsl.process.locks import cached
 from treadle.dsl.process.recent import Recent
 
+from ...blocks.buffers import Whole
 from ...blocks.domain import Axis, Chunks, edges
 from ...blocks.stages import Plan, Stage
 from ...blocks.tasks import Task, tasks
@@ -286,12 +287,11 @@ class Schedule:
             stage.blocks.buffers, task.block.cuts, task.chunks, strict=True
         ):
             grid = self.plan.chunks[buffer.leaf]
-            for piece, position in zip(
-                product(*cuts) if cuts is not None else [()], used, strict=True
-            ):
-                size = prod(p[1] - p[0] for p in piece)
-                if cuts is None:
-                    size = prod(sizes[k] for sizes, k in zip(grid, position, strict=True))
+            if isinstance(cuts, Whole):
+                sizes = [prod(cuts.shape)]
+            else:
+                sizes = [prod(p[1] - p[0] for p in piece) for piece in product(*cuts)]
+            for size, position in zip(sizes, used, strict=True):
                 owner = self.owners[buffer.leaf][_number(position, grid)]
                 weights[owner] += size * buffer.leaf.type.numpy.itemsize
         most = max(weights)
@@ -318,13 +318,12 @@ class Schedule:
         owners = self.owners[buffer.leaf]
         flat = task.block.flat[k] if task.block.flat else None
         dtype = buffer.leaf.type.numpy
-        if cuts is None:
+        if isinstance(cuts, Whole):
             part = _number(used[0], grid) if used else 0
             whole = (slice(None),) * len(grid)
-            shape = tuple(sizes[p] for sizes, p in zip(grid, used[0], strict=True)) if used else ()
             piece = Piece(part, owners[part], whole, whole)
             view, everything = owners[part] == device, len(owners) == 1
-            return Fetch(buffer.leaf, shape, dtype, (piece,), view, flat, everything)
+            return Fetch(buffer.leaf, cuts.shape, dtype, (piece,), view, flat, everything)
         shape = tuple(along[-1][1] if along else 0 for along in cuts)
         pieces = []
         for at, chunk in zip(product(*cuts), used, strict=True):

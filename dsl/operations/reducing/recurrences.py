@@ -215,8 +215,8 @@ def _steps(sources: Sequence[Array], length: Any, axis: int) -> tuple[Expr, list
         if not a.ndim:
             raise ShapeError(
                 "scan needs an axis to walk along; xs has rank 0.",
-                hint="Numbers in a list are one array as np.array(xs).  Without xs, give the number "
-                "of steps: td.scan(f, init, length=n).",
+                hint="Numbers in a list are one array as np.array(xs).  Without xs, give the "
+                "number of steps: td.scan(f, init, length=n).",
             )
         extents.append(a._shape[normalise_axis(axis, a.ndim, "scan")])
     if length is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -404,6 +405,61 @@ def test_masked_arrays_are_refused() -> None:
     a = da.ma.masked_greater(da.from_array(matrix((20, 30)), chunks=10), 0.5)
     with pytest.raises(td.TracingError, match="would lose its mask"):
         td.jit(lambda x: td.sum(x))(a)
+
+
+def delayed(a: Any, shape: tuple[int, ...], dtype: Any = np.float32) -> da.Array:
+    """An array of one chunk, and what dask is told of it."""
+    return da.from_delayed(dask.delayed(lambda: a)(), shape, dtype)
+
+
+#: What is said of one chunk, or of the first of two, and what it is.
+OTHER_CHUNKS = {
+    "narrower": (lambda x: x + 1, delayed(matrix((6, 20)), (6, 30)), "(6, 20), and its array says"),
+    "wider": (lambda x: td.sum(x), delayed(matrix((6, 40)), (6, 30)), "(6, 40), and its array"),
+    "beside another": (lambda x: x + x.mT, delayed(matrix((6, 5)), (6, 6)), "(6, 5), and its"),
+    "of another rank": (lambda x: x * 2, delayed(matrix((6,)), (6, 2)), "(6,), and its array says"),
+    "shorter than a halo": (
+        lambda x: td.stencil(lambda w: w[-1] + w[1], x, boundary=td.clamp),
+        da.concatenate([delayed(matrix((1,)), (6,)), delayed(matrix((6,)), (6,))]),
+        "(0,), and its array says (1,)",
+    ),
+    "a part": (lambda x: x[2:-1], delayed(matrix((3, 2)), (6, 2)), "(1, 2), and its array says"),
+    "other elements": (
+        lambda x: x + 1, delayed(matrix((6,)), (6,), np.int64),
+        "has the dtype int64, and parts of it have float32",
+    ),
+    "wider elements": (
+        lambda x: td.sum(x), delayed(matrix((6,)), (6,), np.float64), "parts of it have float32",
+    ),
+    "masked": (
+        lambda x: x + 1,
+        da.ones(6, chunks=3).map_blocks(lambda c: np.ma.masked_equal(c, 1), meta=np.ones(0)),
+        "would lose its mask",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("workers", [False, True])
+@pytest.mark.parametrize("name", OTHER_CHUNKS)
+def test_chunks_that_are_not_what_their_array_says(
+    name: str, workers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels read them as what the array says; dask itself does not look."""
+    monkeypatch.setattr(graph, "has_workers", lambda: workers)
+    monkeypatch.setattr(block_tasks, "WORTH", 0)
+    f, x, said = OTHER_CHUNKS[name]
+    with pytest.raises(td.TreadleError, match=re.escape(said)) as raised:
+        td.jit(f)(x).compute(scheduler="synchronous")
+    assert raised.value.where is not None and raised.value.where.file == __file__
+
+
+def test_chunks_of_other_classes_with_the_same_elements() -> None:
+    """Scalars of NumPy, other orders of bytes, masks without a masked element."""
+    a = matrix((6,))
+    for x in (delayed(a.astype(">f4"), (6,), ">f4"), delayed(np.ma.array(a), (6,))):
+        assert np.array_equal(td.jit(lambda x: x + 1)(x).compute(), a + 1)
+    one = td.jit(lambda x: x + 1)(da.from_array(a, chunks=2).max())
+    assert one.compute() == a.max() + 1
 
 
 def test_checked_programs_are_refused() -> None:
