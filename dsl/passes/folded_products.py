@@ -12,10 +12,10 @@ whole in one memory, as in `store_in_folds`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from ..analysis.combines import identities
-from ..expr import Expr, Foreign, Index, Loop, Read, While, rewrite, substitute, walk
+from ..expr import Expr, Foreign, Index, Loop, Read, Var, While, rewrite, substitute, walk
 from ..graph import (
     Fold,
     FoldedMatmul,
@@ -178,7 +178,7 @@ def _storing(product: Matmul, side: int, read: Read, fold: StoringFold) -> Stori
 
 def _made(kind: type[Made], product: Matmul, fold: Fold | StoringFold, order: tuple[Node, Node],
           operands: tuple[Expr, Expr], epilogue: tuple[Expr, ...], elements: tuple[Expr, ...],
-          domain: Sequence[int], *more: Any) -> Made | None:  # fmt: skip
+          domain: Sequence[int], *more: int | Var | tuple[int, ...]) -> Made | None:  # fmt: skip
     """The node for both, if the fold has the extents of its space, whose axes are `domain`."""
     (first, second), values = order, _moved(elements, domain)
     made = kind(
