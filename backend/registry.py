@@ -20,7 +20,7 @@ class Backend:
 
     `probe` is a module that is quick to import and provides `unavailable() -> str | None`: the
     reason why the backend does not work here, with the remedy.  `module` is imported when a program
-    runs and provides `executable(program) -> Executable` (`runtime/device.py`) and
+    runs and provides `executable(program) -> Executable` (`Device` in `runtime/executor.py`) and
     `source(program, arch) -> str`; for `explain` also `remarks(program) -> list[str]` (lines about
     how it runs) and `lowering(program, node) -> LoweringContext | None` (None: a library computes
     the node); `product_ways(node, size)`, the alternatives of a product for `tune`;

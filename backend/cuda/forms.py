@@ -23,8 +23,8 @@ from treadle.skeletons.lower.build import Builder, LoweringContext
 from treadle.skeletons.lower.fold.gpu_jam import JammedFold, tiled
 from treadle.skeletons.products.small import on_gpu
 
-from ..runtime.forms import Form, Forms
 from ..runtime.run import HostValues, Run
+from ..runtime.steps import Form, Forms
 
 if TYPE_CHECKING:
     from .executable import CudaExecutor

@@ -19,8 +19,8 @@ from treadle.dsl.passes.short_folds import Short, deep_folds, length, short_fold
 from treadle.skeletons.ir.specialise import MOST_ITERATIONS, computed, counting_extents, specialise
 from treadle.skeletons.products.small import is_tall, on_cpu, repeated
 
-from ..runtime.forms import NOTHING, PLAIN, Form, Forms
 from ..runtime.run import HostValues, Run
+from ..runtime.steps import NOTHING, PLAIN, Form, Forms
 from .runtime.threads import thread_count
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from treadle.skeletons.ir.kernel import raise_failure
 from treadle.skeletons.ir.specialise import computed
 
 from ..runtime import steps
-from ..runtime.forms import Form
 from ..runtime.host import HostFunction
 from ..runtime.memory import address
 from ..runtime.run import Params, Run, Slots, Unrecordable
+from ..runtime.steps import Form
 from ..runtime.types import HostArray, Numbers
 from . import recipe
 from .codegen.target import Target

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from treadle.dsl.errors import TreadleError
 from treadle.skeletons.ir.kernel import Buffer, Kernel
 
-from ...runtime import device
+from ...runtime import executor
 from ...runtime.types import DeviceArray, DType, HostArray, Numbers
 from ..codegen.text import passed
 
@@ -311,7 +311,7 @@ class Replay(Protocol):
     ) -> list[DeviceArray]: ...  # fmt: skip
 
 
-class Device(device.Device, Protocol):
+class Device(executor.Device, Protocol):
     """One GPU, as the calling thread sees it: work goes to its current stream, in order.
 
     Arrays are the device's own (`Block.array`).  Errors are treadle's: `DeviceOutOfMemory` with

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import simplify, types
-from ...analysis.element_bounds import element_bounds
+from ...analysis.bounds import element_bounds
 from ...analysis.short_extents import extent_now
 from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike
 from ...array import Array, generated, map_over

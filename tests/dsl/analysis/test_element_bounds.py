@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.analysis.element_bounds import DEEPEST, MOST, _Elements
+from treadle.dsl.analysis.bounds import DEEPEST, MOST, _Elements
 
 x = np.random.default_rng(5).integers(-1000, 1000, 500)
 
