@@ -593,9 +593,11 @@ class _Iteration(_Loop):
         the write `begun`."""
         e, guard = self._named((e, guard))
         first, last = self._span((e,), -1)[e]
-        if max(first, begun) > last:
+        if first > last:
             e = self._in_parts(e, guard, lambda a, g: self._placed(a, g, begun))
             first, last = self._span((e,), -1)[e]
+        if begun > last:  # before the loop
+            return self._keep(self._anyway(e), "value", last)
         e, first, _ = self._under(e, guard, max(first, begun), last, -1)
         return self._keep(e, "value", first)
 
@@ -608,8 +610,12 @@ class _Iteration(_Loop):
             a, b = self._span((condition,), now)[condition]
             if max(a, first) <= min(b, last):
                 return _guarded(e, condition), max(a, first), min(b, last)
+        return self._anyway(e), first, last
+
+    def _anyway(self, e: Expr) -> Expr:
+        """A value that may be computed where it is not needed."""
         need(not any(isinstance(x, ex.While | ex.Foreign) for x in ex.walk((e,))))
-        return ex.rewrite((e,), _in_range_only)[0], first, last
+        return ex.rewrite((e,), _in_range_only)[0]
 
     def _in_parts(self, e: Expr, guard: Expr, part: Callable[[Expr, Expr], Expr]) -> Expr:
         """An expression of which no version of the arrays has all parts."""

@@ -107,7 +107,8 @@ def _ahead(update: graph.Permute, walked: graph.Recurrence) -> int | None:
     found: set[int | None] = set()
     for e in walk(update.bodies()):
         if isinstance(e, Read) and e.node is walked:
-            at, own = polynomial(e.args[0]), e.component < len(walked.collected)
+            own = e.component < len(walked.collected)
+            at = polynomial(e.args[0]) if own else None
             if at is None or not own or e.boundary is not None:
                 return None
             found.add((at - Polynomial.atom(Index(0))).value)

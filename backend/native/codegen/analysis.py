@@ -35,6 +35,13 @@ def modified(body: Iterable[ir.Statement]) -> set[Var | ir.Buffer]:
 _EXPENSIVE = 8.0
 
 
+def natural_scalars(kernel: ir.Kernel) -> set[Var]:
+    """Scalars that are never negative, such as extents, apart from literals."""
+    given = len(kernel.scalars) - kernel.literals
+    values = zip(kernel.scalars[:given], kernel.scalar_values[:given], strict=True)
+    return {v for v, value in values if v.type == int64 and bounds(value)[0] >= 0}
+
+
 def positive_scalars(kernel: ir.Kernel) -> set[Var]:
     """Scalars that are at least 1 while tasks run: the factors of the number of tasks, of which
     none is negative."""

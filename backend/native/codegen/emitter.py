@@ -26,7 +26,7 @@ from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import Buffer, For, Kernel, Load, Statement
 
 from . import memory
-from .analysis import modified, once, positive_scalars
+from .analysis import modified, natural_scalars, once, positive_scalars
 from .atomics import call_foreign
 from .half import CONVERSIONS
 from .lanes import Lanes
@@ -624,11 +624,13 @@ class Emitter(ABC):
                 self.pointers[b] = incoming(b.name, "ptr", " noalias")
         self.errors = incoming("errors", "ptr", " noalias")
         top = Copy()
+        natural = natural_scalars(kernel)
         for var in kernel.scalars:
             e = register_element(var.type)
             regs = []
+            within = f" range(i64 0, {-(1 << 63)})" if var in natural else ""
             for _ in range(parts(var.type)):
-                reg = incoming(var.name, "i64" if e == "i1" else e)
+                reg = incoming(var.name, "i64" if e == "i1" else e, within)
                 regs.append(code.emit(f"trunc i64 {reg} to i1") if e == "i1" else reg)
             top.values[var] = self.in_register(var.type, tuple(regs), 0)
         first = len(kernel.scalars) - kernel.literals
@@ -643,6 +645,7 @@ class Emitter(ABC):
             self.natural.add(top.values[kernel.task].key)
             if kernel.in_order:  # a task loads what those before have stored
                 self.touch(modified(kernel.body))
+                self.thorough = True  # and its parts load the same elements between stores
             with self.scope(reached=True):
                 self.block(kernel.body, [top])
         for pointer in heap:

@@ -25,7 +25,7 @@ from treadle.skeletons.ir.kernel import (
 
 from ...runtime.disk_cache import sources
 from ..runtime import machine
-from .analysis import positive_scalars
+from .analysis import natural_scalars, positive_scalars
 from .target import Target
 
 
@@ -125,8 +125,8 @@ def fingerprints(kernel: Kernel, targets: Sequence[Target], fast_math: bool
         w.buffer(b)
     for v in (*kernel.scalars, kernel.task):
         w.out.append(f"argument {w.expression(v)}")
-    positive = positive_scalars(kernel)
-    w.out.append(f"positive {[w.expression(v) for v in kernel.scalars if v in positive]}")
+    for some in (natural_scalars(kernel), positive_scalars(kernel)):
+        w.out.append(f"at least {[w.expression(v) for v in kernel.scalars if v in some]}")
     w.out.append(str([(w.buffer(b), policy) for b, policy in kernel.policies]))
     w.out.append(f"literals {kernel.literals}")
     w.body(kernel.body)

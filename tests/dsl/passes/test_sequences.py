@@ -777,6 +777,19 @@ def before_and_after(a: Any, most: Any) -> Any:
     return td.while_loop(lambda s: (s[1] < most) & (s[0][0] >= 0), step, (a, 0, 0))
 
 
+def from_before(a: Any, n: Any) -> Any:
+    """The inner loops use an element that has been overwritten since."""
+
+    def step(k: Any, t: Any) -> Any:
+        x = t[k % n]
+        t = t.at[k % n].set(3 * x % 17)
+        less = lambda s: (s[1] < n) & (s[0][s[1] % n] < x)
+        t, i = td.while_loop(less, lambda s: (s[0].at[s[1] % n].add(x), s[1] + 1), (t, k % 2))
+        return td.loop(t[i % n] % 4, lambda i, t: t.at[(i + k) % n].set((x + i) % 13), t)
+
+    return td.loop(2 * a.shape[0], step, a)
+
+
 def graph(n: int) -> tuple[Any, Any]:
     random = np.random.default_rng(n)
     rows = np.concatenate([[0], np.cumsum(random.integers(0, 4, n))])
@@ -798,6 +811,8 @@ def graph(n: int) -> tuple[Any, Any]:
         (primes_three_deep, (3,)),
         (before_and_after, (np.arange(9), 30)),
         (before_and_after, (np.arange(9), 0)),
+        (from_before, (np.arange(9), 9)),
+        (from_before, (np.array([5]), 1)),
     ],
 )
 def test_loops_as_long_as_their_iterations_decide(f: Any, args: tuple[Any, ...]) -> None:
