@@ -125,3 +125,13 @@ def test_updates_in_a_loop() -> None:
     codes = np.asarray(td.jit(rolling, backend="reference")(x))
     want = sum(np.bincount((codes + k) % 64, minlength=64) for k in range(3))
     assert np.array_equal(td.jit(f, backend="native")(x), want)
+
+
+def test_what_a_walk_ends_with_is_known_after_it() -> None:
+    def f(x: Any) -> Any:
+        last, sums = td.scan(lambda s, v: ((s + v) % 8, s), 0, x)
+        return td.zeros(8, td.int64).at[sums].add(last)
+
+    x = np.arange(40)
+    want, got = (td.jit(f, backend=b)(x) for b in ("reference", "native"))
+    assert np.array_equal(got, want)
