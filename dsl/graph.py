@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from .errors import Location
-from .expr import Const, Expr, Extent, Index, Read, Var, constant, primitive, substitute
+from .expr import Const, Expr, Extent, Index, Read, Var, constant, primitive, substitute, walk
 from .node import (
     Check,
     Combine,
@@ -41,9 +41,9 @@ from .node import (
 from .simplify import apply
 from .types import ScalarType
 
-__all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Compact", "Fold", "FoldSeg",
-           "FoldedMatmul", "FoldingMatmul", "Generate", "Input", "Label", "Leaf", "Library",
-           "Matmul", "Memory", "Node", "Output", "Permute", "Recurrence", "Scan", "Scope",
+__all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Compact", "CrossedFolds",
+           "Fold", "FoldSeg", "FoldedMatmul", "FoldingMatmul", "Generate", "Input", "Label", "Leaf",
+           "Library", "Matmul", "Memory", "Node", "Output", "Permute", "Recurrence", "Scan", "Scope",
            "Sequential", "Shape", "StoringFold", "StoringMatmul", "canonical_combine", "indices",
            "inner_inputs", "is_identity_read", "known", "latest_held", "result_variables",
            "topological"]  # fmt: skip
@@ -288,6 +288,111 @@ class StoringFold(Node):
         """The fold of these elements alone."""
         return Fold(self.outer, self.inner, elements, self.combine, self.init, self.results,
                     self.epilogue, label=self.label, where=self.where)  # fmt: skip
+
+
+class CrossedFolds(Node):
+    """A fold along rows and one across them in one traversal, as passes make it of two `Fold`s that
+    read the same array: `elements` over Index(planes…, row, column) are folded to an element of a
+    row, `across`, over the same indices, to one of a column.  `across` may read what the first fold
+    stores for the row, as the variables `names`.
+
+    The components are those of the fold along rows, then those of the one across.
+    """
+
+    outer: Shape
+    inner: Shape
+    elements: tuple[Expr, ...]
+    combine: Combine
+    init: tuple[Expr, ...] | None
+    results: tuple[Var, ...]
+    epilogue: tuple[Expr, ...]
+    names: tuple[Var, ...]
+    across: tuple[Expr, ...]
+    across_combine: Combine
+    across_init: tuple[Expr, ...] | None
+    across_results: tuple[Var, ...]
+    across_epilogue: tuple[Expr, ...]
+
+    computed = ("elements", "epilogue", "across", "across_epilogue")
+
+    @property
+    def columns(self) -> Shape:
+        """The shape of the results across rows."""
+        return (*self.outer[:-1], *self.inner)
+
+    @property
+    def shared(self) -> tuple[Leaf, ...]:
+        """The arrays of the whole domain that both folds read."""
+        own = indices(len(self.outer) + 1)
+        read = [
+            {
+                Leaf(e.node, e.component): None
+                for e in walk(es)
+                if isinstance(e, Read) and e.args == own
+            }
+            for es in (self.elements, self.across)
+        ]
+        return tuple(leaf for leaf in read[0] if leaf in read[1])
+
+    @property
+    def read_twice(self) -> int:
+        """The bytes of an element of all these arrays."""
+        return sum(leaf.type.bytes for leaf in self.shared)
+
+    def _outputs(self) -> tuple[Output, ...]:
+        made = [Output(self.outer, e.type) for e in self.epilogue]
+        return (*made, *(Output(self.columns, e.type) for e in self.across_epilogue))
+
+    def iteration_space(self) -> Shape:
+        return (*self.outer, *self.inner)
+
+    @property
+    def finished(self) -> tuple[Expr, ...]:
+        """What is stored, over the axes of the domain."""
+        last = len(self.outer)
+        moved = substitute(self.across_epilogue, {Index(last - 1): Index(last)})
+        return (*self.epilogue, *moved)
+
+    def per_element(self) -> tuple[Expr, ...]:
+        return (*self.elements, *self.across, *self.finished)
+
+    def schedule_axes(self) -> int:
+        return 0
+
+    def scopes(self) -> Iterator[Scope]:
+        rank = len(self.outer) + 1
+        yield Scope("the elements along rows", self.elements, rank)
+        yield Scope("the results along rows", self.epilogue, rank - 1, self.results)
+        yield Scope("the elements across rows", self.across, rank, self.names)
+        yield Scope("the results across rows", self.across_epilogue, rank - 1, self.across_results)
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return (*self.outer, *self.inner, *(self.init or ()), *(self.across_init or ()))
+
+    def bodies(self) -> tuple[Expr, ...]:
+        combined = (*self.combine.results, *self.across_combine.results)
+        return (*self.host_expressions(), *self.elements, *self.across, *combined, *self.epilogue,
+                *self.across_epilogue)  # fmt: skip
+
+    def along(self) -> Fold:
+        """The fold along rows alone."""
+        return Fold(self.outer, self.inner, self.elements, self.combine, self.init, self.results,
+                    self.epilogue, label=self.label, where=self.where)  # fmt: skip
+
+    def over_rows(self, across: tuple[Expr, ...]) -> Fold:
+        """The fold of these elements, in place of those across rows, alone."""
+        row = len(self.outer) - 1
+        turned: dict[Expr, Expr] = {Index(row): Index(row + 1), Index(row + 1): Index(row)}
+        return Fold(self.columns, self.outer[-1:], substitute(across, turned),
+                    self.across_combine, self.across_init, self.across_results,
+                    self.across_epilogue, label=self.label, where=self.where)  # fmt: skip
+
+    def apart(self) -> tuple[Fold, Fold]:
+        """The two nodes that compute the same."""
+        first = self.along()
+        at = indices(len(self.outer))
+        read: dict[Expr, Expr] = {v: Read(first, k, at) for k, v in enumerate(self.names)}
+        return first, self.over_rows(substitute(self.across, read))
 
 
 class FoldSeg(Node):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from treadle.dsl.graph import Fold, Library, Matmul, Node
+from treadle.dsl.graph import CrossedFolds, Fold, Library, Matmul, Node
 from treadle.dsl.passes.convolutions import contracted
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.target import NATIVE
@@ -19,6 +19,7 @@ from ..runtime.executor import Executor
 from ..runtime.steps import Action, LibraryStep
 from .calls import ReplayedCalls
 from .codegen.target import Target as CpuTarget
+from .crossed import CrossedStep
 from .forms import forms_of
 from .loops import LoopStep
 from .recipe import repeated_places
@@ -134,6 +135,8 @@ class Cpu:
             from .products import ContractionStep
 
             return ContractionStep(owner, node, parts)
+        if isinstance(node, CrossedFolds):
+            return CrossedStep(owner, node)
         return KernelStep(owner, node, expendable)
 
     def product_step(self, owner: NativeExecutor, node: Matmul) -> Action:

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.analysis.combines import SHORT_ROW, argument_of
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Read, walk
-from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
+from treadle.dsl.graph import (
+    CrossedFolds,
+    Fold,
+    Generate,
+    Leaf,
+    Matmul,
+    Node,
+    Permute,
+    is_identity_read,
+    topological,
+)
 from treadle.dsl.passes.rows import NARROW, most_narrow
 from treadle.dsl.passes.short_folds import Short, deep_folds, length, short_folds
 from treadle.skeletons.ir.specialise import MOST_ITERATIONS, computed, counting_extents, specialise
@@ -127,6 +137,10 @@ def forms_of(program: TracedProgram) -> Short:
     deep = deep_folds(program.roots, program.settings)
     across = {fold: where for fold, where in deep.deep.items() if _goes_across(fold)}
     alone = {fold: deep.alone[fold] for fold in across}
+    for node in topological(program.roots):
+        if isinstance(node, CrossedFolds):  # whose two folds are kernels of their own
+            leaves = [leaf for fold in node.apart() for leaf in fold.leaves]
+            alone |= short_folds(leaves, program.settings).alone
     return Short(short.alone | alone, takes, deep=across)
 
 

@@ -138,6 +138,9 @@ class Evaluator:
             case graph.StoringFold():
                 array, fold = node.apart()
                 return (*self.node(fold), *self.node(array))
+            case graph.CrossedFolds():
+                along, across = node.apart()
+                return (*(self.array(leaf) for leaf in along.leaves), *self.node(across))
             case graph.FoldSeg():
                 return self.fold_seg(node)
             case graph.Scan():

@@ -90,14 +90,22 @@ def show_node(node: graph.Node) -> str:
             return f"{head} {many(node.elements)}"
         case graph.Fold() | graph.StoringFold():
             inner = ", ".join(show(e) for e in node.inner)
-            start = "" if node.init is None else f" from {many(node.init)}"
             stored = ""
             if isinstance(node, graph.StoringFold):
                 at = many([ex.Index(k) for k in node.order])
                 stored = f" storing {many(node.kept)} at {at}"
             return (
                 f"{head} over ({inner}) of {many(node.elements)} by "
-                f"{many(node.combine.results)}{start}{_epilogue(node)}{stored}"
+                f"{many(node.combine.results)}{_from(node.init)}{_epilogue(node)}{stored}"
+            )
+        case graph.CrossedFolds():
+            names = f" as {many(node.names)}" if node.names else ""
+            return (
+                f"{head} along ({show(node.inner[0])}) of {many(node.elements)} by "
+                f"{many(node.combine.results)}{_from(node.init)}{_epilogue(node)}{names}, across "
+                f"({show(node.outer[-1])}) of {many(node.across)} by "
+                f"{many(node.across_combine.results)}{_from(node.across_init)}"
+                f"{_epilogue(node.apart()[1])}"
             )
         case graph.FoldSeg():
             return (
@@ -161,6 +169,10 @@ def show_node(node: graph.Node) -> str:
             return f"{head} if {show(node.predicate)}"
     used = [*map(_leaf, node.operands()), *map(show, node.bodies())]
     return f"{head} of {', '.join(used)}" if used else head
+
+
+def _from(init: tuple[Expr, ...] | None) -> str:
+    return "" if init is None else f" from {_group([show(e) for e in init])}"
 
 
 def _epilogue(node: Any) -> str:

@@ -145,6 +145,10 @@ def _types(node: graph.Node) -> None:
     if isinstance(node, graph.FoldingMatmul):
         kept = (node.kept,) if isinstance(node, graph.StoringMatmul) else ()
         stored = (*node.finish, *kept, *node.epilogue)
+    elif isinstance(node, graph.CrossedFolds):
+        stored = (*node.epilogue, *node.across_epilogue)
+        for fold in node.apart():
+            _types(fold)
     if stored is not None:
         outputs = [o.type for o in node.outputs[: len(stored)]]
         _same(node, "what is stored", stored, outputs)

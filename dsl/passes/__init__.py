@@ -22,6 +22,7 @@ from .columns import unroll_columns
 from .compaction import recognise_compaction
 from .convolutions import recognise_convolution
 from .counted import recognise_counted
+from .crossed import cross_folds
 from .dense import dense_updates
 from .epilogues import fuse_epilogues
 from .extents import unify_extents
@@ -99,6 +100,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("recognise_sequence", recognise_sequence),  # loops that write one element
     ("guard_reads", guard_reads),  # where(p, a[i - 1], x) reads only where p
     ("pin_order", pin_order),  # deterministic=True where it has an effect
+    ("cross_folds", cross_folds),  # r = a @ x and r @ a in one pass
     ("fold_products", fold_products),  # y = (x − c) @ a and Σ_j f(y)[i, j] in one pass
     ("store_in_folds", store_in_folds),  # g = f(x) and Σ g in one pass
     ("store_operands", store_operands),  # g, Σ_k g[k, j] and a @ g in one pass

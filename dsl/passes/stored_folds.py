@@ -147,6 +147,17 @@ def between(array: Node, fold: Node) -> bool:
     return array in before or fold in set(topological(array.leaves))
 
 
+def is_convex(nodes: Sequence[Node]) -> bool:
+    """Whether none of the nodes needs a later one, or any of them through others."""
+    before: set[Leaf] = set()
+    for k, node in enumerate(nodes):
+        used = set(_used(node))
+        if any(leaf.node in nodes[k:] for leaf in used):
+            return False
+        before |= {leaf for leaf in used if leaf.node not in nodes}
+    return set(topological(tuple(before))).isdisjoint(nodes)
+
+
 def needed(roots: Sequence[Leaf], order: Sequence[Node], fold: Node) -> set[Leaf]:
     """What is a result, or what others than the fold use."""
     return {*roots, *(leaf for n in order if n is not fold for leaf in _used(n))}
@@ -159,10 +170,18 @@ def _used(node: Node) -> Iterator[Leaf]:
 
 def merged(roots: Sequence[Leaf], array: Node, fold: Fold | StoringFold, made: Node,
            context: Context) -> list[Leaf]:  # fmt: skip
-    """The graph with both nodes as one, which comes before everything that needs either."""
+    """The graph with both nodes as one: the results of the fold, and what else is needed."""
+    kept = needed(roots, list(topological(roots)), fold)
+    results = [*fold.leaves, *(leaf for leaf in array.leaves if leaf in kept)]
+    return as_one(roots, (array, fold), made, results, context)
+
+
+def as_one(roots: Sequence[Leaf], nodes: Sequence[Node], made: Node, results: Sequence[Leaf],
+           context: Context) -> list[Leaf]:  # fmt: skip
+    """The graph with `nodes` as one node, whose components stand for `results`, and which comes
+    before everything that needs any of them."""
     order = list(topological(roots))
-    kept = needed(roots, order, fold)
-    late: set[Node] = {array, fold}
+    late: set[Node] = set(nodes)
     for node in order:
         if any(leaf.node in late for leaf in _used(node)):
             late.add(node)
@@ -175,11 +194,8 @@ def merged(roots: Sequence[Leaf], array: Node, fold: Fold | StoringFold, made: N
         if node not in late:
             rebuild(node)
     new = builder.node(made)
-    number = iter(range(len(new.outputs)))
-    for leaf in (*fold.leaves, *array.leaves):
-        if leaf.node is fold or leaf in kept:
-            builder.leaves[leaf] = Leaf(new, next(number))
+    builder.leaves.update(zip(results, new.leaves, strict=True))
     for node in order:
-        if node in late and node is not array and node is not fold:
+        if node in late and node not in nodes:
             rebuild(node)
     return [builder.leaf(r) for r in roots]

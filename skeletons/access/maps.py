@@ -81,7 +81,7 @@ class Access:
 
 def outer_axes(node: Node) -> int:
     """The number of axes of the domain with a thread or a task per element."""
-    if isinstance(node, graph.Fold | graph.StoringFold) and node.outer:
+    if isinstance(node, graph.Fold | graph.StoringFold | graph.CrossedFolds) and node.outer:
         return len(node.outer)
     return len(node.iteration_space())
 
@@ -554,7 +554,7 @@ def _axes(node: Node) -> tuple[Sequence[Expr], Sequence[Expr]] | None:
     match node:
         case graph.Generate() | graph.Scan() | graph.Recurrence():
             return node.shape, ()
-        case graph.Fold() | graph.StoringFold():
+        case graph.Fold() | graph.StoringFold() | graph.CrossedFolds():
             return node.outer, node.inner
         case graph.Permute():
             return node.domain, ()

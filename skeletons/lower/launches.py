@@ -11,7 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from treadle.dsl.expr import Apply, Const, Expr, substitute, walk
-from treadle.dsl.graph import Fold, FoldSeg, Generate, Memory, Node, Permute, Sequential, Shape
+from treadle.dsl.graph import (
+    CrossedFolds,
+    Fold,
+    FoldSeg,
+    Generate,
+    Memory,
+    Node,
+    Permute,
+    Sequential,
+    Shape,
+)
 from treadle.dsl.graphs.names import evaluate
 
 from ..ir.counts import variant
@@ -20,6 +30,7 @@ from ..schedules import Grid, Hints, PerThread, Row, Schedule, ScheduleError, as
 from ..schedules.resolved import looked_up
 from ..schedules.schedule import shown
 from .build import LoweringContext, describe
+from .fold.traversals import why_apart
 from .lower import lower, notes_of
 
 _PER_THREAD = " elements a thread"
@@ -40,6 +51,12 @@ def lowering_report(
     node: Node, context: LoweringContext, known: Mapping[Expr, int]
 ) -> LoweringReport:
     """How a node is lowered in a context; `known`: values of Extent and Param."""
+    why = two_traversals(node, context, known)
+    if isinstance(node, CrossedFolds) and why is not None:
+        reports = [lowering_report(fold, context, known) for fold in node.apart()]
+        own = tuple(note for r in reports for note in r.notes)
+        lines_of_both = tuple(line for r in reports for line in r.launches)
+        return LoweringReport(reports[0].code, (*own, f"two traversals: {why}"), lines_of_both)
     lowered = lower(node, context)
     given = context.schedule_of(node)
     notes = notes_of(lowered, node, context)
@@ -54,6 +71,18 @@ def lowering_report(
     lines = [*_lines(node, lowered, known, rectangle), *_skipped(node, given, context, known)]
     lines += _shares(node, lowered, known, given)
     return LoweringReport(code, notes, tuple(lines))
+
+
+def two_traversals(node: Node, context: LoweringContext, known: Mapping[Expr, int]) -> str | None:
+    """Why two folds that can be one kernel are two for the known extents, None if they are not."""
+    if not isinstance(node, CrossedFolds):
+        return None
+    planes, rows, columns = (
+        _size(axes, known) for axes in (node.outer[:-1], node.outer[-1:], node.inner)
+    )
+    if planes is None or rows is None or columns is None:
+        return None
+    return why_apart(planes, rows, columns, node.read_twice, context.threads)
 
 
 def _skipped(node: Node, given: Schedule | None, context: LoweringContext,

@@ -36,7 +36,7 @@ def _for_cpu(usual: bool) -> dict[type[graph.Node], Lowering]:
 
     from ..linalg import cpu as linalg
     from ..products import kernel_cpu as matmul
-    from .fold import cpu as fold_cpu
+    from .fold import cpu as fold_cpu, crossed
     from .scan import cpu as scan, recurrence
     from .scatter import cpu, cpu as permute, sequential
     from .segmented import cpu as fold_seg
@@ -44,6 +44,7 @@ def _for_cpu(usual: bool) -> dict[type[graph.Node], Lowering]:
     return {
         graph.Memory: _unwritten,
         graph.StoringFold: fold_cpu.lower_storing_fold,
+        graph.CrossedFolds: crossed.lower_crossed_folds,
         graph.FoldSeg: fold_seg.lower_fold_seg,
         graph.Scan: scan.lower_scan,
         graph.Recurrence: recurrence.lower_on_cpu,

@@ -42,7 +42,7 @@ from treadle.skeletons.access.maps import (
     show_access,
     stores,
 )
-from treadle.skeletons.lower.launches import lowering_report
+from treadle.skeletons.lower.launches import lowering_report, two_traversals
 from treadle.skeletons.model.device import device_of
 from treadle.skeletons.model.report import PLAIN, ShortRows
 from treadle.skeletons.schedules import Auto, Tuned
@@ -107,7 +107,7 @@ def _headline(program: Program, names: Names, short: ShortRows) -> str:
         any(head == "launches" for head, _ in _product(n, names))
         for n in kernels if isinstance(n, graph.Matmul)
     )  # fmt: skip
-    launched = sum(not (short.left_out(n) or _is_empty(n, names)) for n in kernels)
+    launched = sum(_launched(n, names, short) for n in kernels)
     made = count(launched, "kernel") + " launched"
     if several:
         some = f", {several}" if len(kernels) > 1 else ""
@@ -116,6 +116,16 @@ def _headline(program: Program, names: Names, short: ShortRows) -> str:
     if not target_of(program.backend).kernels:
         text += "\n(the reference backend runs every operation as it was written)"
     return text
+
+
+def _launched(node: graph.Node, names: Names, short: ShortRows) -> int:
+    """The number of kernels that a node launches."""
+    if isinstance(node, graph.CrossedFolds):
+        lowering = offered(names.program.backend, "lowering")
+        context = None if lowering is None else lowering(names.program, node)
+        if context is not None and two_traversals(node, context, names.known) is not None:
+            return 2
+    return int(not (short.left_out(node) or _is_empty(node, names)))
 
 
 def _is_empty(node: graph.Node, names: Names) -> bool:
@@ -396,6 +406,13 @@ def _writes(node: graph.Node, names: Names, words: dict[str, str]) -> list[str]:
         each = ways(node.combine) if by_component else [called(node.combine)] * folded
         found = zip(types[:folded], each, strict=True)
         return [*(f"{t}  each from {inner} elements by {w}" for t, w in found), *types[folded:]]
+    if isinstance(node, graph.CrossedFolds):
+        rows = len(node.epilogue)
+        return [
+            f"{t}  each {'along' if k < rows else 'across'} {names.shape(over)}"
+            for k, t in enumerate(types)
+            for over in [node.inner if k < rows else node.outer[-1:]]
+        ]
     if isinstance(node, graph.FoldSeg):
         return [f"{t}  one per segment, by {called(node.combine)}" for t in types]
     if isinstance(node, graph.Scan):
@@ -506,6 +523,8 @@ def _limit(program: Program, work: float, moved: float, whole: bool) -> str:
 def _epilogue(node: graph.Node) -> tuple[Expr, ...]:
     """The expressions computed once per result of a reduction, not once per element."""
     reduces = isinstance(node, graph.Fold | graph.StoringFold | graph.FoldSeg | graph.Matmul)
+    if isinstance(node, graph.CrossedFolds):
+        return node.finished
     return tuple(getattr(node, "epilogue", ())) if reduces else ()
 
 
@@ -528,6 +547,8 @@ def _work(node: graph.Node, names: Names) -> tuple[float, int | None, float, int
     combine = getattr(node, "combine", None)
     if combine is not None:
         each += cost.arithmetic(combine.results, names.value)
+    if isinstance(node, graph.CrossedFolds):
+        each += cost.arithmetic(node.across_combine.results, names.value)
     space = (
         (*node.outer, node.extent) if isinstance(node, graph.FoldSeg) else node.iteration_space()
     )

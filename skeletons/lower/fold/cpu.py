@@ -43,12 +43,11 @@ from ..combining import (
 )
 from ..visits import Visits, strip_width
 from .memory_order import visited
-from .rows import ACROSS_STEP, LEAVES, PARTIALS, Kept, RowFold, goes_across, is_exact, is_pinned
+from .rows import LEAVES, PARTIALS, Kept, RowFold, goes_across, is_exact, is_pinned
+from .traversals import ACROSS_COLUMNS, ACROSS_ROWS, ACROSS_STEP, BLOCK
 
 Pick = Callable[[Linearizer, tuple[Expr, ...]], tuple[Expr, ...]]
 
-#: Elements of a block where a commuting operator is reduced along it.
-BLOCK = 8192
 #: Elements of a block that one lane folds: not a multiple of 1024, so that the lanes' cache lines
 #: map to different sets.
 LANE_BLOCK = 1040
@@ -403,9 +402,9 @@ class Along(RowFold):
 #: elements in registers.  Not if they are read down the columns of an array: the loop would leave
 #: its rows after each vector.
 COSTLY, COSTLY_STEP, COSTLY_COLUMNS = 8.0, 1024, 256
-#: Rows of a block, and columns of a task, where columns are folded side by side: fewer columns,
-#: down to LEAST_COLUMNS, if that gives each thread ACROSS_TASKS tasks.
-ACROSS_ROWS, ACROSS_COLUMNS, LEAST_COLUMNS, ACROSS_TASKS = 1024, 2048, 256, 2
+#: Columns of a task, where columns are folded side by side: fewer than ACROSS_COLUMNS, down to
+#: LEAST_COLUMNS, if that gives each thread ACROSS_TASKS tasks.
+LEAST_COLUMNS, ACROSS_TASKS = 256, 2
 
 
 @dataclass
@@ -499,18 +498,44 @@ class Across(RowFold):
     def _one_block(self, into: Linearizer, plane: Expr, at_plane: Sequence[Expr], block: Expr,
                    rows: tuple[Expr, Expr], cols: tuple[Expr, Expr], totals: Sequence[Buffer]
                    ) -> None:  # fmt: skip
-        """One block of rows of some columns, accumulated in `accumulators_`."""
+        """One block of rows of some columns, accumulated in `totals`."""
         size = self.size
+        self.add_rows(into, at_plane, rows, cols, totals, ex.constant(0))
+        empty = at.less_equal(rows[1], rows[0])
+        with into.loop("j", *cols, "vector") as j:
+            self.builder.stays_below(j, self.outer[-1])
+            slot = into.let(at.subtract(j, cols[0]), "slot")
+            total = declare(into, identities(self.combine) or zeros(self.combine))
+            with into.when(at.negate(empty)):
+                assign(into, total, [Load(b, slot) for b in totals])
+            slot = self._slot(plane, block, j)
+            self.finish_or_keep(into, (*at_plane, j), total, size.count, size.blocks, slot)
+
+    def step_height(self) -> int:
+        """The rows of a step."""
+        exact, narrow = is_exact(self.node.combine), self.width < ACROSS_COLUMNS
+        return COSTLY_STEP if exact and narrow and not self._walks_down() else ACROSS_STEP
+
+    def before_step(self, into: Linearizer, at_plane: Sequence[Expr], step: Expr, stop: Expr
+                    ) -> None:  # fmt: skip
+        """What is computed before the rows of a step are folded."""
+
+    def before_columns(self, into: Linearizer, step: Expr, whole: bool) -> None:
+        """What is computed before the columns of a step, which perhaps is a `whole` one."""
+
+    def add_rows(self, into: Linearizer, at_plane: Sequence[Expr], rows: tuple[Expr, Expr],
+                 cols: tuple[Expr, Expr], totals: Sequence[Buffer], base: Expr
+                 ) -> None:  # fmt: skip
+        """Fold a block of rows of some columns into `totals`, from `base` on."""
         sequential = self._is_sequential(into)
-        exact = is_exact(self.node.combine)
-        narrow = self.width < ACROSS_COLUMNS
-        height = COSTLY_STEP if exact and narrow and not self._walks_down() else ACROSS_STEP
+        height = self.step_height()
 
         def strip(step: Expr, stop: Expr, strip_cols: tuple[Expr, Expr], roots: Sequence[Expr],
                   whole: bool = False) -> None:  # fmt: skip
+            self.before_columns(into, step, whole)
             with into.loop("j", *strip_cols, "vector") as j:
                 element = self._column(at_plane, j, roots)
-                slot = into.let(at.subtract(j, cols[0]), "slot")
+                slot = into.let(at.add(base, at.subtract(j, cols[0])), "slot")
                 total = declare(into, element(into, step))
 
                 def join(when: Expr) -> None:
@@ -535,6 +560,7 @@ class Across(RowFold):
 
         with into.loop("step", *rows, step=height) as step:
             stop = into.let(at.minimum(at.add(step, height), rows[1]), "step_stop")
+            self.before_step(into, at_plane, step, stop)
             if self._is_unrolled():
                 full = at.equal(at.add(step, height), stop)
                 whole = into.let(at.both(at.negate(sequential), full), "whole")
@@ -553,15 +579,6 @@ class Across(RowFold):
                     first = at.equal(side, 0)
                     ends = (at.select(first, cols[0], right), at.select(first, left, cols[1]))
                     strip(step, stop, ends, self.elements)
-        empty = at.less_equal(rows[1], rows[0])
-        with into.loop("j", *cols, "vector") as j:
-            self.builder.stays_below(j, self.outer[-1])
-            slot = into.let(at.subtract(j, cols[0]), "slot")
-            total = declare(into, identities(self.combine) or zeros(self.combine))
-            with into.when(at.negate(empty)):
-                assign(into, total, [Load(b, slot) for b in totals])
-            slot = self._slot(plane, block, j)
-            self.finish_or_keep(into, (*at_plane, j), total, size.count, size.blocks, slot)
 
     def _is_sequential(self, into: Linearizer) -> Expr:
         """Whether elements are folded one by one instead of in steps: if the grouping can change

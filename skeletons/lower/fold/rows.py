@@ -35,9 +35,8 @@ from ...ir.linearize import Linearizer
 from .. import transform
 from ..build import Builder
 from ..combining import Values, apply_combine, assign, declare, put, store_group
+from .traversals import ACROSS_STEP
 
-#: Elements of a column that are folded between two accesses to its accumulator in memory.
-ACROSS_STEP = 8
 #: The operations of a fold in two programs: rows that are leaves, each as a block of the first
 #: kernel of a fold; and the combination of leaves, as by the second kernel.
 LEAVES, PARTIALS = "leaves", "combine leaves"
@@ -176,6 +175,8 @@ class RowFold:
     place: Place | None = None
     #: The partial results of rows of several parts.
     scratch: tuple[Buffer, ...] = ()
+    #: Whether what is stored is used again.
+    named = False
 
     def __init__(self, builder: Builder, node: Fold | FoldSeg, outer: tuple[Expr, ...]) -> None:
         self.builder, self.node = builder, node
@@ -185,8 +186,9 @@ class RowFold:
         self.extents = builder.shape(outer)
 
     def finish(self, into: Linearizer, coordinates: Sequence[Expr], total: Sequence[Expr],
-               count: Expr) -> None:  # fmt: skip
-        """`init` on the left of a row's `total` over `count` elements; epilogue; store."""
+               count: Expr) -> tuple[Expr, ...]:  # fmt: skip
+        """`init` on the left of a row's `total` over `count` elements; epilogue; store.  Returns
+        what is stored."""
         with into.when_always({Index(k): c for k, c in enumerate(coordinates)}):
             result = tuple(total)
             if self.node.init is not None:
@@ -201,12 +203,13 @@ class RowFold:
                         assign(into, chosen, made)
                     result = chosen
             into.bind(dict(zip(self.node.results, result, strict=True)))
-            stored = into.emit(self.epilogue)
+            stored = into.emit(self.epilogue, named=self.named)
             if self.place is None:
                 where = at.linear(coordinates, self.extents)
             else:
                 where = self.place(coordinates)
             put(into, self.outs, where, stored)
+        return stored
 
     def finish_or_keep(self, into: Linearizer, coordinates: Sequence[Expr], total: Sequence[Expr],
                        count: Expr, parts: Expr, where: Expr) -> None:  # fmt: skip

@@ -258,7 +258,7 @@ def test_every_node_has_a_derivative():
 
     #: Sources of values; and what only the passes make.
     without = {graph.Input, graph.Memory, graph.Recurrence, graph.Sequential, graph.Compact,
-               graph.StoringFold, graph.FoldingMatmul, graph.FoldedMatmul,
+               graph.StoringFold, graph.CrossedFolds, graph.FoldingMatmul, graph.FoldedMatmul,
                graph.StoringMatmul}  # fmt: skip
     assert {*NODES.values()} - without == set(reverse.RULES) >= set(forward.RULES)
 

@@ -121,6 +121,15 @@ def test_operations(case, golden):
     golden(f"{case}.txt", text_of(CASES[case](), threads=THREADS))
 
 
+def test_crossed_folds(golden):
+    f = td.jit(lambda a, x, y: a.T @ (a @ x - y), backend="native")
+    program = f.lower(np.zeros((5, 7)), ROW.astype("f8"), np.zeros(5))
+    lowered = lower(program.kernels[0], LoweringContext())
+    for kernel in lowered.kernels:
+        verify(kernel)
+    golden("crossed_folds.txt", anywhere("\n".join(str(k) for k in lowered.kernels)))
+
+
 @pytest.mark.parametrize("case", ["gather_guarded", "permute_histogram", "broadcast"])
 def test_checked_mode(case, golden):
     golden(f"{case}_checked.txt", text_of(CASES[case](), threads=THREADS, check=True))
