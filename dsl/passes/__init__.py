@@ -16,7 +16,7 @@ from ..operations.algebra.product_way import ProductWay
 from ..operations.common import label_of, require_order
 from ..process.configuration import Settings
 from ..target import target_of
-from .arguments import single_pass_arguments
+from .arguments import join_extremes, single_pass_arguments
 from .base import Context
 from .columns import unroll_columns
 from .compaction import recognise_compaction
@@ -92,6 +92,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fuse_in_place", fuse_in_place),  # results read at the same index
     ("fuse_horizontal", fuse_horizontal),  # independent kernels over the same extents
     ("fuse_epilogues", fuse_epilogues),  # consumers into the write-back
+    ("join_extremes", join_extremes),  # max and argmax of one array
     ("split_flattened", split_flattened),  # a[p // m, p % m] over p: a[i, j] over i, j
     ("recognise_neighbours", recognise_neighbours),  # u[(i − 1) mod n] is one; u[i] read once
     ("drop_unread", drop_unread),  # components read only in registers

@@ -3,6 +3,8 @@
     m = fold(max, x);  fold(min, where(x == m, i, ∞))   →   fold(best of (value, index), (x, i))
     m = fold(max, x);  fold(best of (value, index), (x, i))   →   the second, whose value m is
 
+The last also when producers and consumers have been fused, on a CPU (join_extremes).
+
 A GPU folds the pairs; a CPU makes two passes over each block while the block is in cache.
 """
 
@@ -11,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis.combines import argument_combine, argument_of, ways
-from ..analysis.regions import nests
-from ..expr import Apply, Read, walk
-from ..graph import Fold, Leaf, Node, result_variables, topological
+from ..analysis.regions import innermost, nests, regions
+from ..expr import Apply, Expr, Read, rewrite, substitute, walk
+from ..graph import Fold, Leaf, Node, indices, result_variables, topological
 from ..graphs.rebuild import Rebuilder, rewrite_graph
 from .base import Context
+from .stored_folds import as_one, is_convex
 
 #: Of booleans, the extremes are `all` and `any`.
 _BETTER = {"minimum": "less", "maximum": "greater", "logical_and": "less", "logical_or": "greater"}
@@ -55,6 +58,62 @@ def _with_indices(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     for node in topological(roots):
         builder.replace(node, builder.node(joined.get(node, node)))
     return [builder.leaf(r) for r in roots]
+
+
+def join_extremes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """On a CPU, an extreme, with what is computed of it, becomes a result of the fold that finds
+    its index."""
+    found = list(roots)
+    while context.target.cores and (pair := _extreme_and_index(found)) is not None:
+        extreme, index = pair
+        known = {
+            extreme: substitute(extreme.epilogue, {extreme.results[0]: index.results[0]}),
+            index: index.epilogue,
+        }
+
+        def result(e: Expr, known: dict[Node, tuple[Expr, ...]] = known) -> Expr:
+            return known[e.node][e.component] if isinstance(e, Read) and e.node in known else e
+
+        made = index.with_(
+            epilogue=rewrite((*known[index], *known[extreme]), result),
+            checks=tuple(dict.fromkeys((*index.checks, *extreme.checks))),
+            fused=(*index.fused, (extreme.label, extreme.where), *extreme.fused),
+        )
+        context.notes.append(f"{extreme.label}: the value and its index in one pass")
+        found = as_one(found, (index, extreme), made, (*index.leaves, *extreme.leaves), context)
+    return found
+
+
+def _extreme_and_index(roots: Sequence[Leaf]) -> tuple[Fold, Fold] | None:
+    """The first fold for an extreme, and one for its index, that can be one."""
+    folds = [n for n in topological(roots) if isinstance(n, Fold) and not n.label.ordered]
+    pairs = {}
+    for fold in folds:
+        better = argument_of(fold.combine)
+        if better is not None and fold.init is None:
+            pairs[fold.outer, fold.inner, fold.elements[0], better] = fold
+    if not pairs:
+        return None
+    changing, nest = innermost(roots, regions(roots)), nests(roots)
+    for fold in folds:
+        index = pairs.get((fold.outer, fold.inner, fold.elements[0], _better(fold)))
+        if index is None or fold.init is not None:
+            continue
+        same = (changing[fold], nest[fold]) == (changing[index], nest[index])
+        first, last = (fold, index) if is_convex((fold, index)) else (index, fold)
+        if same and is_convex((first, last)) and _reads_at_the_end(last, first):
+            return fold, index
+    return None
+
+
+def _reads_at_the_end(node: Fold, other: Node) -> bool:
+    """Whether a fold reads another node only where it stores a result, at its own index."""
+    reads = {e for e in walk(node.epilogue) if isinstance(e, Read) and e.node is other}
+    rest = (*node.elements, *(node.init or ()), *node.host_expressions())
+    own = indices(len(node.outer))
+    return all(e.args == own and e.boundary is None for e in reads) and not any(
+        isinstance(e, Read) and e.node is other for e in walk(rest)
+    )
 
 
 def _extreme(node: Fold, better: str | None) -> object:
