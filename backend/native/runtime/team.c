@@ -5,13 +5,13 @@
 // that has finished its own span takes ranges of the others'.
 //
 // A worker polls for the next job for a moment and then sleeps (a futex on `epoch`).  The caller never
-// waits for a worker that has not arrived: workers enter through `gate` while it is open, the caller
-// closes it when no range is left, and waits only for those inside.  So on a machine that is busy with
+// waits for a worker that has not arrived: a worker says in a cache line of its own that it is inside,
+// and works only if the job is still open then; the caller closes the job when no range is left, and
+// waits only for those inside.  What many threads write in turn is slow where there are many cores, so
+// nothing is, but by the last of them that the caller waits for.  On a machine that is busy with
 // something else, the caller does the work alone.  A worker that finds itself on the caller's core
 // sleeps at once.  A call that finds the team busy runs its tasks alone.
 //
-// Structures and calls that are not portable come from the headers of Linux; on other systems
-// `parallel` is the caller alone (threads.py has Python's threads there).
 #define _GNU_SOURCE // sched_getcpu
 #include "team.h"
 
@@ -76,13 +76,14 @@ static int64_t deadline;                    // when the caller pauses the job
 static OWN_LINE _Atomic int32_t paused;     // no more ranges are taken
 
 // How workers find the job.
-#define OPEN (UINT32_C(1) << 31)
-#define CALLER_SLEEPS (UINT32_C(1) << 30)
-#define INSIDE (CALLER_SLEEPS - 1)
-static OWN_LINE _Atomic uint32_t epoch;     // the number of the job
-static _Atomic int32_t sleepers;            // workers that must be woken
+struct presence {
+    OWN_LINE _Atomic uint32_t value;        // whether the worker is inside
+};
+static OWN_LINE _Atomic uint32_t epoch;     // counts where a job begins, and where it ends: odd if open
 static _Atomic int32_t caller_core = -1;
-static OWN_LINE _Atomic uint32_t gate;      // OPEN | CALLER_SLEEPS | number of workers inside
+static OWN_LINE _Atomic int32_t sleepers;   // workers that must be woken
+static OWN_LINE _Atomic uint32_t caller_sleeps; // whether the caller must be woken
+static struct presence inside[MOST_THREADS];
 static OWN_LINE int64_t started = 1;        // threads, the caller included
 
 // OpenMP's threads, if they are the team.  Their caller waits for all of them, also for one that does
@@ -127,8 +128,12 @@ static void work(uint64_t thread) {
         const int64_t first = (int64_t)(tasks * span / threads);
         const int64_t last = (int64_t)(tasks * (span + 1) / threads);
         for (;;) {
+            // Reading first: a line that all threads only read stays in the caches of all.
             if (atomic_load_explicit(&paused, memory_order_relaxed)) {
                 return;
+            }
+            if (first + atomic_load_explicit(&handed_out[span].value, memory_order_relaxed) >= last) {
+                break;
             }
             const int64_t begin =
                 first
@@ -147,47 +152,50 @@ static void work(uint64_t thread) {
 
 // --- workers -----------------------------------------------------------------------------------
 
+static bool is_open(uint32_t job) {
+    return job & 1;
+}
+
 static uint32_t next_job(uint32_t previous) {
     const int64_t since = now();
     for (;;) {
         const uint32_t job = atomic_load(&epoch);
-        if (job != previous) {
+        if (job != previous && is_open(job)) {
             return job;
         }
         cpu_pause();
         if (sched_getcpu() == atomic_load_explicit(&caller_core, memory_order_relaxed)
             || now() - since >= POLL_NS) {
             atomic_fetch_add(&sleepers, 1);
-            futex_wait(&epoch, previous);
+            futex_wait(&epoch, job);
             atomic_fetch_sub(&sleepers, 1);
         }
     }
 }
 
-static bool enter(void) {
-    uint32_t state = atomic_load(&gate);
-    while (state & OPEN) {
-        if (atomic_compare_exchange_strong(&gate, &state, state + 1)) {
-            return true;
-        }
-    }
-    return false;
+// Both sides write first and then read what the other writes, in one order for all (seq_cst): either
+// the worker finds the job closed, or the caller finds the worker inside.
+static bool enter(_Atomic uint32_t *own, uint32_t job) {
+    atomic_store(own, 1);
+    return atomic_load(&epoch) == job;
 }
 
-static void leave(void) {
-    if (atomic_fetch_sub(&gate, 1) == (CALLER_SLEEPS | 1)) {
-        futex_wake(&gate, 1);
+static void leave(_Atomic uint32_t *own) {
+    atomic_store(own, 0);
+    if (atomic_load(&caller_sleeps) && atomic_exchange(&caller_sleeps, 0)) {
+        futex_wake(&caller_sleeps, 1);
     }
 }
 
 static void *worker(void *thread) {
+    _Atomic uint32_t *const own = &inside[(uintptr_t)thread].value;
     uint32_t job = 0;
     for (;;) {
         job = next_job(job);
-        if (enter()) {
+        if (enter(own, job)) {
             work((uintptr_t)thread);
-            leave();
         }
+        leave(own);
     }
     return NULL;
 }
@@ -239,22 +247,29 @@ static void run_by_openmp(int64_t threads) {
     }
 }
 
-static void wait_for_workers(void) {
-    int polls = 0;
-    for (;;) {
-        uint32_t state = atomic_load(&gate);
-        if ((state & INSIDE) == 0) {
-            return;
+static bool is_inside(int64_t *first) {
+    for (; *first < started; ++*first) {
+        if (atomic_load(&inside[*first].value)) {
+            return true;
         }
+    }
+    return false;
+}
+
+static void wait_for_workers(void) {
+    int64_t first = 1; // all before are outside, and stay there
+    int polls = 0;
+    while (is_inside(&first)) {
         if (polls++ < CALLER_POLLS) {
             cpu_pause();
             continue;
         }
         polls = 0;
-        const uint32_t sleeping = state | CALLER_SLEEPS;
-        if (atomic_compare_exchange_strong(&gate, &state, sleeping)) {
-            futex_wait(&gate, sleeping);
+        atomic_store(&caller_sleeps, 1);
+        if (is_inside(&first)) {
+            futex_wait(&caller_sleeps, 1);
         }
+        atomic_store(&caller_sleeps, 0);
     }
 }
 
@@ -268,13 +283,12 @@ static void run_job(int64_t threads) {
     }
     start_workers(threads);
     atomic_store_explicit(&caller_core, sched_getcpu(), memory_order_relaxed);
-    atomic_store(&gate, OPEN);
     atomic_fetch_add(&epoch, 1);
     if (atomic_load(&sleepers)) {
         futex_wake(&epoch, threads - 1);
     }
     work(0);
-    atomic_fetch_and(&gate, ~OPEN);
+    atomic_fetch_add(&epoch, 1);
     wait_for_workers();
 }
 
@@ -349,7 +363,10 @@ void use_openmp(gomp_parallel_function parallel_region, int (*thread_number)(voi
 void forget_threads(void) {
     atomic_store_explicit(&epoch, 0, memory_order_relaxed);
     atomic_store_explicit(&sleepers, 0, memory_order_relaxed);
-    atomic_store_explicit(&gate, 0, memory_order_relaxed);
+    atomic_store_explicit(&caller_sleeps, 0, memory_order_relaxed);
+    for (int64_t k = 0; k < started; k++) {
+        atomic_store_explicit(&inside[k].value, 0, memory_order_relaxed);
+    }
     atomic_store_explicit(&busy, 0, memory_order_relaxed);
     started = 1;
     gomp_parallel = NULL;

@@ -1,8 +1,9 @@
 ; team.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target aarch64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis team.c
-; sha256 of team.c, team.h: fb8d4efff06f09e9ae6e14a2a05865578ae8ddd0fd3c674f04d91f564f9c747c
+; sha256 of team.c, team.h: 8b6463b1fd90486e11fe9ac3e57806055dd9f213a67a1a7a7b5dedb49ab26b40
 
+%struct.presence = type { i32, [60 x i8] }
 %struct.counter = type { i64, [56 x i8] }
 %union.pthread_attr_t = type { i64, [56 x i8] }
 %struct.__sigset_t = type { [16 x i64] }
@@ -14,10 +15,11 @@
 @omp_thread_number = internal global ptr null, align 8
 @gomp_parallel = internal global ptr null, align 8
 @epoch = internal global i32 0, align 64
-@sleepers = internal global i32 0, align 4
-@gate = internal global i32 0, align 64
-@busy = internal global i32 0, align 64
+@sleepers = internal global i32 0, align 64
+@caller_sleeps = internal global i32 0, align 64
 @started = internal global i64 1, align 64
+@inside = internal global [1024 x %struct.presence] zeroinitializer, align 64
+@busy = internal global i32 0, align 64
 @job_function = internal global ptr null, align 64
 @job_arguments = internal global ptr null, align 8
 @job_tasks = internal global i64 0, align 8
@@ -177,53 +179,85 @@ for.end.i:
 start_workers.exit:
   %call = call i32 @sched_getcpu() nounwind
   store atomic i32 %call, ptr @caller_core monotonic, align 4
-  store atomic i32 -2147483648, ptr @gate seq_cst, align 64
   %14 = atomicrmw add ptr @epoch, i32 1 seq_cst, align 64
-  %15 = load atomic i32, ptr @sleepers seq_cst, align 4
-  %tobool6.not = icmp eq i32 %15, 0
-  br i1 %tobool6.not, label %if.end8, label %if.then7
+  %15 = load atomic i32, ptr @sleepers seq_cst, align 64
+  %tobool5.not = icmp eq i32 %15, 0
+  br i1 %tobool5.not, label %if.end7, label %if.then6
 
-if.then7:
+if.then6:
   %16 = trunc i64 %threads to i32
-  %conv.i13 = add i32 %16, -1
-  %call.i14 = call i64 (i64, ...) @syscall(i64 98, ptr @epoch, i32 129, i32 %conv.i13, ptr null, ptr null, i32 0) nounwind
-  br label %if.end8
+  %conv.i12 = add i32 %16, -1
+  %call.i13 = call i64 (i64, ...) @syscall(i64 98, ptr @epoch, i32 129, i32 %conv.i12, ptr null, ptr null, i32 0) nounwind
+  br label %if.end7
 
-if.end8:
+if.end7:
   call fastcc void @work(i64 0) nounwind
-  %17 = atomicrmw and ptr @gate, i32 2147483647 seq_cst, align 64
-  %18 = load atomic i32, ptr @gate seq_cst, align 64
-  %and12.i = and i32 %18, 1073741823
-  %cmp13.i = icmp eq i32 %and12.i, 0
-  br i1 %cmp13.i, label %return, label %if.end.i15
+  %17 = atomicrmw add ptr @epoch, i32 1 seq_cst, align 64
+  %18 = load i64, ptr @started, align 64
+  %cmp3.i25.i = icmp sgt i64 %18, 1
+  br i1 %cmp3.i25.i, label %for.body.i.preheader.i, label %return
+
+for.body.i.preheader.i:
+  %polls.027.i = phi i32 [ %polls.0.be.i, %while.cond.backedge.i ], [ 0, %if.end7 ]
+  %first.026.i = phi i64 [ %first.0.be.i, %while.cond.backedge.i ], [ 1, %if.end7 ]
+  br label %for.body.i.i
+
+for.body.i.i:
+  %first.1.i = phi i64 [ %inc.i.i, %for.inc.i.i ], [ %first.026.i, %for.body.i.preheader.i ]
+  %arrayidx.i.i = getelementptr inbounds %struct.presence, ptr @inside, i64 %first.1.i
+  %19 = load atomic i32, ptr %arrayidx.i.i seq_cst, align 64
+  %tobool.not.not.i.i = icmp eq i32 %19, 0
+  br i1 %tobool.not.not.i.i, label %for.inc.i.i, label %while.body.i
+
+for.inc.i.i:
+  %inc.i.i = add nsw i64 %first.1.i, 1
+  %20 = load i64, ptr @started, align 64
+  %cmp.i.i = icmp slt i64 %inc.i.i, %20
+  br i1 %cmp.i.i, label %for.body.i.i, label %return
+
+while.body.i:
+  %cmp.i14 = icmp slt i32 %polls.027.i, 2000
+  br i1 %cmp.i14, label %if.then.i17, label %if.end.i15
+
+if.then.i17:
+  %inc.i18 = add nsw i32 %polls.027.i, 1
+  call void @llvm.aarch64.hint(i32 1)
+  br label %while.cond.backedge.i
+
+while.cond.backedge.i:
+  %first.0.be.i = phi i64 [ %first.1.i, %if.then.i17 ], [ %first.421.i, %if.end3.i ]
+  %polls.0.be.i = phi i32 [ %inc.i18, %if.then.i17 ], [ 0, %if.end3.i ]
+  %21 = load i64, ptr @started, align 64
+  %cmp3.i.i = icmp slt i64 %first.0.be.i, %21
+  br i1 %cmp3.i.i, label %for.body.i.preheader.i, label %return
 
 if.end.i15:
-  %19 = phi i32 [ %22, %cleanup.i ], [ %18, %if.end8 ]
-  %polls.014.i = phi i32 [ %polls.1.i, %cleanup.i ], [ 0, %if.end8 ]
-  %cmp1.i = icmp slt i32 %polls.014.i, 2000
-  br i1 %cmp1.i, label %if.then2.i, label %if.end3.i
+  store atomic i32 1, ptr @caller_sleeps seq_cst, align 64
+  %22 = load i64, ptr @started, align 64
+  %cmp3.i5.i = icmp slt i64 %first.1.i, %22
+  br i1 %cmp3.i5.i, label %for.body.i7.i, label %if.end3.i
+
+for.body.i7.i:
+  %first.3.i = phi i64 [ %inc.i11.i, %for.inc.i10.i ], [ %first.1.i, %if.end.i15 ]
+  %arrayidx.i8.i = getelementptr inbounds %struct.presence, ptr @inside, i64 %first.3.i
+  %23 = load atomic i32, ptr %arrayidx.i8.i seq_cst, align 64
+  %tobool.not.not.i9.i = icmp eq i32 %23, 0
+  br i1 %tobool.not.not.i9.i, label %for.inc.i10.i, label %if.then2.i
+
+for.inc.i10.i:
+  %inc.i11.i = add nsw i64 %first.3.i, 1
+  %24 = load i64, ptr @started, align 64
+  %cmp.i12.i = icmp slt i64 %inc.i11.i, %24
+  br i1 %cmp.i12.i, label %for.body.i7.i, label %if.end3.i
 
 if.then2.i:
-  %inc.i18 = add nsw i32 %polls.014.i, 1
-  call void @llvm.aarch64.hint(i32 1)
-  br label %cleanup.i
+  %call.i.i16 = call i64 (i64, ...) @syscall(i64 98, ptr @caller_sleeps, i32 128, i32 1, ptr null, ptr null, i32 0) nounwind
+  br label %if.end3.i
 
 if.end3.i:
-  %or.i = or i32 %19, 1073741824
-  %20 = cmpxchg ptr @gate, i32 %19, i32 %or.i seq_cst seq_cst, align 64
-  %21 = extractvalue { i32, i1 } %20, 1
-  br i1 %21, label %if.then4.i, label %cleanup.i
-
-if.then4.i:
-  %call.i.i17 = call i64 (i64, ...) @syscall(i64 98, ptr @gate, i32 128, i32 %or.i, ptr null, ptr null, i32 0) nounwind
-  br label %cleanup.i
-
-cleanup.i:
-  %polls.1.i = phi i32 [ 0, %if.end3.i ], [ %inc.i18, %if.then2.i ], [ 0, %if.then4.i ]
-  %22 = load atomic i32, ptr @gate seq_cst, align 64
-  %and.i = and i32 %22, 1073741823
-  %cmp.i16 = icmp eq i32 %and.i, 0
-  br i1 %cmp.i16, label %return, label %if.end.i15
+  %first.421.i = phi i64 [ %first.3.i, %if.then2.i ], [ %first.1.i, %if.end.i15 ], [ %inc.i11.i, %for.inc.i10.i ]
+  store atomic i32 0, ptr @caller_sleeps seq_cst, align 64
+  br label %while.cond.backedge.i
 
 return:
   ret void
@@ -296,12 +330,25 @@ entry:
 define void @forget_threads() nounwind {
 entry:
   store atomic i32 0, ptr @epoch monotonic, align 64
-  store atomic i32 0, ptr @sleepers monotonic, align 4
-  store atomic i32 0, ptr @gate monotonic, align 64
+  store atomic i32 0, ptr @sleepers monotonic, align 64
+  store atomic i32 0, ptr @caller_sleeps monotonic, align 64
+  %0 = load i64, ptr @started, align 64
+  %cmp7 = icmp sgt i64 %0, 0
+  br i1 %cmp7, label %for.body, label %for.cond.cleanup
+
+for.cond.cleanup:
   store atomic i32 0, ptr @busy monotonic, align 64
   store i64 1, ptr @started, align 64
   store ptr null, ptr @gomp_parallel, align 8
   ret void
+
+for.body:
+  %k.08 = phi i64 [ %inc, %for.body ], [ 0, %entry ]
+  %arrayidx = getelementptr inbounds nuw %struct.presence, ptr @inside, i64 %k.08
+  store atomic i32 0, ptr %arrayidx monotonic, align 64
+  %inc = add nuw nsw i64 %k.08, 1
+  %cmp = icmp slt i64 %inc, %0
+  br i1 %cmp, label %for.body, label %for.cond.cleanup
 }
 
 declare i32 @sched_getcpu() nounwind
@@ -314,17 +361,17 @@ entry:
   %2 = load i64, ptr @job_tasks, align 8
   %3 = load i64, ptr @job_threads, align 8
   %4 = load i64, ptr @job_range, align 8
-  %cmp62.not = icmp eq i64 %3, 0
-  br i1 %cmp62.not, label %cleanup25, label %for.body.lr.ph
+  %cmp72.not = icmp eq i64 %3, 0
+  br i1 %cmp72.not, label %cleanup32, label %for.body.lr.ph
 
 for.body.lr.ph:
-  %cmp13 = icmp eq i64 %thread, 0
+  %cmp20 = icmp eq i64 %thread, 0
   %tv_nsec.i = getelementptr inbounds nuw i8, ptr %time.i, i64 8
   br label %for.body
 
 for.body:
-  %k.063 = phi i64 [ 0, %for.body.lr.ph ], [ %inc, %for.inc ]
-  %add = add i64 %k.063, %thread
+  %k.073 = phi i64 [ 0, %for.body.lr.ph ], [ %inc, %for.inc ]
+  %add = add i64 %k.073, %thread
   %rem = urem i64 %add, %3
   %mul = mul i64 %rem, %2
   %div = udiv i64 %mul, %3
@@ -332,53 +379,59 @@ for.body:
   %mul2 = mul i64 %add1, %2
   %div3 = udiv i64 %mul2, %3
   %5 = load atomic i32, ptr @paused monotonic, align 64
-  %tobool.not61 = icmp eq i32 %5, 0
-  br i1 %tobool.not61, label %if.end.lr.ph, label %cleanup25
+  %tobool.not71 = icmp eq i32 %5, 0
+  br i1 %tobool.not71, label %if.end.lr.ph, label %cleanup32
 
 if.end.lr.ph:
   %arrayidx = getelementptr inbounds nuw %struct.counter, ptr @handed_out, i64 %rem
   br label %if.end
 
 if.end:
-  %6 = atomicrmw add ptr %arrayidx, i64 %4 monotonic, align 64
+  %6 = load atomic i64, ptr %arrayidx monotonic, align 64
   %add6 = add nsw i64 %6, %div
   %cmp7.not = icmp slt i64 %add6, %div3
   br i1 %cmp7.not, label %if.end9, label %for.inc
 
 if.end9:
-  %add10 = add nsw i64 %add6, %4
-  %cond = call i64 @llvm.smin.i64(i64 %add10, i64 %div3)
-  call void %0(ptr %1, i64 %add6, i64 %cond) nounwind
-  %7 = load i64, ptr @deadline, align 8
-  %cmp14 = icmp ne i64 %7, 9223372036854775807
-  %or.cond = select i1 %cmp13, i1 %cmp14, i1 false
-  br i1 %or.cond, label %land.lhs.true15, label %cleanup
+  %7 = atomicrmw add ptr %arrayidx, i64 %4 monotonic, align 64
+  %add13 = add nsw i64 %7, %div
+  %cmp14.not = icmp slt i64 %add13, %div3
+  br i1 %cmp14.not, label %if.end16, label %for.inc
 
-land.lhs.true15:
+if.end16:
+  %add17 = add nsw i64 %add13, %4
+  %cond = call i64 @llvm.smin.i64(i64 %add17, i64 %div3)
+  call void %0(ptr %1, i64 %add13, i64 %cond) nounwind
+  %8 = load i64, ptr @deadline, align 8
+  %cmp21 = icmp ne i64 %8, 9223372036854775807
+  %or.cond = select i1 %cmp20, i1 %cmp21, i1 false
+  br i1 %or.cond, label %land.lhs.true22, label %cleanup
+
+land.lhs.true22:
   %call.i = call i32 @clock_gettime(i32 1, ptr %time.i) nounwind
-  %8 = load i64, ptr %time.i, align 8
-  %mul.i = mul nsw i64 %8, 1000000000
-  %9 = load i64, ptr %tv_nsec.i, align 8
-  %add.i = add nsw i64 %mul.i, %9
-  %10 = load i64, ptr @deadline, align 8
-  %cmp16.not = icmp slt i64 %add.i, %10
-  br i1 %cmp16.not, label %cleanup, label %cleanup.thread
+  %9 = load i64, ptr %time.i, align 8
+  %mul.i = mul nsw i64 %9, 1000000000
+  %10 = load i64, ptr %tv_nsec.i, align 8
+  %add.i = add nsw i64 %mul.i, %10
+  %11 = load i64, ptr @deadline, align 8
+  %cmp23.not = icmp slt i64 %add.i, %11
+  br i1 %cmp23.not, label %cleanup, label %cleanup.thread
 
 cleanup.thread:
   store atomic i32 1, ptr @paused monotonic, align 64
-  br label %cleanup25
+  br label %cleanup32
 
 cleanup:
-  %11 = load atomic i32, ptr @paused monotonic, align 64
-  %tobool.not = icmp eq i32 %11, 0
-  br i1 %tobool.not, label %if.end, label %cleanup25
+  %12 = load atomic i32, ptr @paused monotonic, align 64
+  %tobool.not = icmp eq i32 %12, 0
+  br i1 %tobool.not, label %if.end, label %cleanup32
 
 for.inc:
-  %inc = add nuw i64 %k.063, 1
+  %inc = add nuw i64 %k.073, 1
   %exitcond.not = icmp eq i64 %inc, %3
-  br i1 %exitcond.not, label %cleanup25, label %for.body
+  br i1 %exitcond.not, label %cleanup32, label %for.body
 
-cleanup25:
+cleanup32:
   ret void
 }
 
@@ -420,11 +473,12 @@ declare i32 @pthread_create(ptr, ptr, ptr, ptr) nounwind
 
 define internal noalias ptr @worker(ptr %thread) nounwind {
 entry:
-  %time.i14.i = alloca %struct.timespec, align 8
+  %time.i16.i = alloca %struct.timespec, align 8
   %time.i.i = alloca %struct.timespec, align 8
-  %tv_nsec.i.i = getelementptr inbounds nuw i8, ptr %time.i.i, i64 8
-  %tv_nsec.i17.i = getelementptr inbounds nuw i8, ptr %time.i14.i, i64 8
   %0 = ptrtoint ptr %thread to i64
+  %arrayidx = getelementptr inbounds nuw %struct.presence, ptr @inside, i64 %0
+  %tv_nsec.i.i = getelementptr inbounds nuw i8, ptr %time.i.i, i64 8
+  %tv_nsec.i19.i = getelementptr inbounds nuw i8, ptr %time.i16.i, i64 8
   br label %for.cond
 
 for.cond:
@@ -433,67 +487,73 @@ for.cond:
   %1 = load i64, ptr %time.i.i, align 8
   %2 = load i64, ptr %tv_nsec.i.i, align 8
   %3 = load atomic i32, ptr @epoch seq_cst, align 64
-  %cmp.not22.i = icmp eq i32 %3, %job.0
-  br i1 %cmp.not22.i, label %if.end.i, label %next_job.exit
+  %cmp.not25.i = icmp ne i32 %3, %job.0
+  %and.i26.i = and i32 %3, 1
+  %tobool.i27.i = icmp ne i32 %and.i26.i, 0
+  %or.cond28.i = and i1 %cmp.not25.i, %tobool.i27.i
+  br i1 %or.cond28.i, label %next_job.exit, label %if.end.i
 
 if.end.i:
+  %4 = phi i32 [ %10, %cleanup.i ], [ %3, %for.cond ]
   call void @llvm.aarch64.hint(i32 1)
-  %call1.i = call i32 @sched_getcpu() nounwind
-  %4 = load atomic i32, ptr @caller_core monotonic, align 4
-  %cmp3.i = icmp eq i32 %call1.i, %4
-  br i1 %cmp3.i, label %if.then6.i, label %lor.lhs.false.i
+  %call2.i = call i32 @sched_getcpu() nounwind
+  %5 = load atomic i32, ptr @caller_core monotonic, align 4
+  %cmp4.i = icmp eq i32 %call2.i, %5
+  br i1 %cmp4.i, label %if.then7.i, label %lor.lhs.false.i
 
 lor.lhs.false.i:
-  %call.i15.i = call i32 @clock_gettime(i32 1, ptr %time.i14.i) nounwind
-  %5 = load i64, ptr %time.i14.i, align 8
-  %6 = load i64, ptr %tv_nsec.i17.i, align 8
-  %reass.add.i = sub i64 %5, %1
+  %call.i17.i = call i32 @clock_gettime(i32 1, ptr %time.i16.i) nounwind
+  %6 = load i64, ptr %time.i16.i, align 8
+  %7 = load i64, ptr %tv_nsec.i19.i, align 8
+  %reass.add.i = sub i64 %6, %1
   %reass.mul.i = mul i64 %reass.add.i, 1000000000
-  %add.i18.i = sub i64 %6, %2
-  %sub.i = add i64 %add.i18.i, %reass.mul.i
-  %cmp5.i = icmp sgt i64 %sub.i, 24999
-  br i1 %cmp5.i, label %if.then6.i, label %cleanup.i
+  %add.i20.i = sub i64 %7, %2
+  %sub.i = add i64 %add.i20.i, %reass.mul.i
+  %cmp6.i = icmp sgt i64 %sub.i, 24999
+  br i1 %cmp6.i, label %if.then7.i, label %cleanup.i
 
-if.then6.i:
-  %7 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 4
-  %call.i19.i = call i64 (i64, ...) @syscall(i64 98, ptr @epoch, i32 128, i32 %job.0, ptr null, ptr null, i32 0) nounwind
-  %8 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 4
+if.then7.i:
+  %8 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 64
+  %call.i21.i = call i64 (i64, ...) @syscall(i64 98, ptr @epoch, i32 128, i32 %4, ptr null, ptr null, i32 0) nounwind
+  %9 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 64
   br label %cleanup.i
 
 cleanup.i:
-  %9 = load atomic i32, ptr @epoch seq_cst, align 64
-  %cmp.not.i = icmp eq i32 %9, %job.0
-  br i1 %cmp.not.i, label %if.end.i, label %next_job.exit
+  %10 = load atomic i32, ptr @epoch seq_cst, align 64
+  %cmp.not.i = icmp ne i32 %10, %job.0
+  %and.i.i = and i32 %10, 1
+  %tobool.i.i = icmp ne i32 %and.i.i, 0
+  %or.cond.i = and i1 %cmp.not.i, %tobool.i.i
+  br i1 %or.cond.i, label %next_job.exit, label %if.end.i
 
 next_job.exit:
-  %.lcssa.i = phi i32 [ %3, %for.cond ], [ %9, %cleanup.i ]
-  %10 = load atomic i32, ptr @gate seq_cst, align 64
-  br label %while.cond.i
-
-while.cond.i:
-  %state.0.i = phi i32 [ %10, %next_job.exit ], [ %13, %while.body.i ]
-  %tobool.not.i = icmp slt i32 %state.0.i, 0
-  br i1 %tobool.not.i, label %while.body.i, label %for.cond.backedge
-
-while.body.i:
-  %add.i = add nsw i32 %state.0.i, 1
-  %11 = cmpxchg ptr @gate, i32 %state.0.i, i32 %add.i seq_cst seq_cst, align 64
-  %12 = extractvalue { i32, i1 } %11, 1
-  %13 = extractvalue { i32, i1 } %11, 0
-  br i1 %12, label %if.then, label %while.cond.i
+  %.lcssa.i = phi i32 [ %3, %for.cond ], [ %10, %cleanup.i ]
+  store atomic i32 1, ptr %arrayidx seq_cst, align 64
+  %11 = load atomic i32, ptr @epoch seq_cst, align 64
+  %cmp.i = icmp eq i32 %11, %.lcssa.i
+  br i1 %cmp.i, label %if.then, label %if.end
 
 if.then:
   call fastcc void @work(i64 %0) nounwind
-  %14 = atomicrmw sub ptr @gate, i32 1 seq_cst, align 64
-  %cmp.i = icmp eq i32 %14, 1073741825
-  br i1 %cmp.i, label %if.then.i, label %for.cond.backedge
+  br label %if.end
 
-if.then.i:
-  %call.i.i4 = call i64 (i64, ...) @syscall(i64 98, ptr @gate, i32 129, i32 1, ptr null, ptr null, i32 0) nounwind
-  br label %for.cond.backedge
+if.end:
+  store atomic i32 0, ptr %arrayidx seq_cst, align 64
+  %12 = load atomic i32, ptr @caller_sleeps seq_cst, align 64
+  %tobool.not.i = icmp eq i32 %12, 0
+  br i1 %tobool.not.i, label %for.cond.backedge, label %land.lhs.true.i
 
 for.cond.backedge:
   br label %for.cond
+
+land.lhs.true.i:
+  %13 = atomicrmw xchg ptr @caller_sleeps, i32 0 seq_cst, align 64
+  %tobool3.not.i = icmp eq i32 %13, 0
+  br i1 %tobool3.not.i, label %for.cond.backedge, label %if.then.i
+
+if.then.i:
+  %call.i.i5 = call i64 (i64, ...) @syscall(i64 98, ptr @caller_sleeps, i32 129, i32 1, ptr null, ptr null, i32 0) nounwind
+  br label %for.cond.backedge
 }
 
 declare i32 @pthread_attr_destroy(ptr) nounwind
