@@ -27,7 +27,7 @@ from treadle.dsl.graph import (
 from treadle.dsl.passes.rows import NARROW, most_narrow
 from treadle.dsl.passes.short_folds import Short, deep_folds, length, short_folds
 from treadle.skeletons.ir.specialise import MOST_ITERATIONS, computed, counting_extents, specialise
-from treadle.skeletons.products.small import is_tall, on_cpu, repeated
+from treadle.skeletons.products.small import is_tall, is_wide, on_cpu, repeated
 
 from ..runtime.run import HostValues, Run
 from ..runtime.steps import NOTHING, PLAIN, Form, Forms
@@ -79,6 +79,8 @@ class NativeForms(Forms):
                 named = {self.node.m: m, self.node.k: k, self.node.n: n}
             elif not batch and is_tall(t, m, n):
                 named = {self.node.m: m, self.node.n: n}
+            elif not batch and is_wide(t, m, k, n):
+                named = {self.node.m: m}
             if named:
                 constants = ((e, v) for e, v in named.items() if not isinstance(e, Const))
                 return Form(loops, tuple(constants))

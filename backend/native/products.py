@@ -27,7 +27,7 @@ from treadle.skeletons.products.error import error_in_words
 from treadle.skeletons.products.executions import Plan, plan
 from treadle.skeletons.products.model import predict_recursive
 from treadle.skeletons.products.scaling import scaled, undo
-from treadle.skeletons.products.small import is_tall, repeated
+from treadle.skeletons.products.small import is_tall, reads_once, repeated
 
 from ..runtime import operand
 from ..runtime.memory import POOL, matmul
@@ -77,7 +77,7 @@ class ProductStep:
         if self.small is not None:
             *batch, m, k, n = (int(v) for v in self.extents(run))
             if by_kernel(self.type, (m, k, n), math.prod(batch), self.looped) or (
-                self.in_rows and is_tall(self.type, m, n) and self.right.has_rows(run)
+                self.in_rows and reads_once(self.type, m, k, n) and self.right.has_rows(run)
             ):
                 self.small(run)
                 return
@@ -132,8 +132,8 @@ class ProductStep:
             return None
         size = a.shape[-2], a.shape[-1], b.shape[-1]
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        tall = self.in_rows and is_tall(t, size[0], size[2]) and self.right.has_rows(run)
-        if self.small is not None and (by_kernel(t, size, math.prod(batch)) or tall):
+        once = self.in_rows and reads_once(t, *size) and self.right.has_rows(run)
+        if self.small is not None and (by_kernel(t, size, math.prod(batch)) or once):
             return None
         how = chosen(t, size, options)
         if how is not None and how.levels:
@@ -408,11 +408,12 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, count: int = 1) ->
             "workspace": "0 bytes",
             "tiles": "consecutive products in a task, sums in registers",
         }
-    if small and size is not None and reads_rows(node) and is_tall(t, size[0], size[2]):
+    if small and size is not None and reads_rows(node) and reads_once(t, *size):
+        where = "registers" if is_tall(t, size[0], size[2]) else "the first cache"
         return {
             "algorithm": "standard, by kernels of treadle's where the rows of the right operand "
             f"are contiguous, else by {library}",
-            "tiles": "a block of the inner axis in a task, sums in registers",
+            "tiles": f"a block of the inner axis in a task, sums in {where}",
         }
     free = options.may_recurse(t) and not fused
     if size is None:

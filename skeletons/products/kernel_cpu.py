@@ -28,6 +28,7 @@ from ..lower.visits import Visits
 from .elements import CpuProduct, add_product
 from .small_cpu import small_kernel
 from .tall_cpu import tall_kernels
+from .wide_cpu import wide_kernels
 
 ROWS, COLUMNS, DEPTH, STRIP, TOGETHER = 64, 256, 256, 32, 8
 
@@ -38,8 +39,8 @@ def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
     small = small_kernel(builder, node)
     if small is not None:
         return builder.lowered(small)
-    tall = tall_kernels(builder, node)
-    return _Matmul(builder, node).lower() if tall is None else tall
+    few = tall_kernels(builder, node) or wide_kernels(builder, node)
+    return few or _Matmul(builder, node).lower()
 
 
 def accumulator_type(t: ScalarType) -> ScalarType:

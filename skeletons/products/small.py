@@ -184,3 +184,20 @@ CPU_TALL = 32
 def is_tall(t: ScalarType, m: int, n: int) -> bool:
     """Whether a CPU computes m × n products of floats by the kernels for a long inner axis."""
     return t.is_float and 0 < m <= CPU_TALL and 1 < n <= CPU_TALL
+
+
+#: The most rows of a product with a large right operand that a CPU computes itself, the least
+#: columns and elements of that operand.
+CPU_WIDE, LEAST_COLUMNS, LEAST_ELEMENTS = 8, 256, 1 << 16
+
+
+def is_wide(t: ScalarType, m: int, k: int, n: int) -> bool:
+    """Whether a CPU computes a product of few rows by the kernels that read the right operand once:
+    a library packs it first."""
+    large = n >= LEAST_COLUMNS and k * n >= LEAST_ELEMENTS
+    return t.is_float and 1 < m <= CPU_WIDE and large
+
+
+def reads_once(t: ScalarType, m: int, k: int, n: int) -> bool:
+    """Whether a CPU computes a product by kernels that read the rows of the right operand once."""
+    return is_tall(t, m, n) or is_wide(t, m, k, n)
