@@ -11,8 +11,9 @@ from math import isqrt, prod
 from treadle.dsl.analysis.combines import is_commutative
 from treadle.dsl.graph import Fold, Label, Scan
 from treadle.dsl.process.configuration import Settings
-from treadle.skeletons.lower.fold.cpu import ACROSS_ROWS, BLOCK as LEAF, LANE_BLOCK, leaves_of
+from treadle.skeletons.lower.fold.cpu import LANE_BLOCK, leaves_of
 from treadle.skeletons.lower.fold.rows import is_pinned, runs_across
+from treadle.skeletons.lower.fold.traversals import ACROSS_ROWS, BLOCK as LEAF
 from treadle.skeletons.lower.scan import cpu as scans
 
 from .domain import Chunks, edges

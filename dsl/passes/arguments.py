@@ -66,7 +66,7 @@ def join_extremes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     found = list(roots)
     while context.target.cores and (pair := _extreme_and_index(found)) is not None:
         extreme, index = pair
-        known = {
+        known: dict[Node, tuple[Expr, ...]] = {
             extreme: substitute(extreme.epilogue, {extreme.results[0]: index.results[0]}),
             index: index.epilogue,
         }
@@ -87,7 +87,7 @@ def join_extremes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 def _extreme_and_index(roots: Sequence[Leaf]) -> tuple[Fold, Fold] | None:
     """The first fold for an extreme, and one for its index, that can be one."""
     folds = [n for n in topological(roots) if isinstance(n, Fold) and not n.label.ordered]
-    pairs = {}
+    pairs: dict[object, Fold] = {}
     for fold in folds:
         better = argument_of(fold.combine)
         if better is not None and fold.init is None:
