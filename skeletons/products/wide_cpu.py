@@ -21,8 +21,7 @@ from ..ir.kernel import Assign, Kernel, Load, Lowered, Store
 from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder
-from .elements import CpuProduct
-from .scalars import sum_type
+from .elements import CpuProduct, sum_type
 from .small import CPU_WIDE
 
 #: Rows of the right operand that are multiplied between two accesses to the sums.
