@@ -56,6 +56,41 @@ class Expr:
     def __repr__(self) -> str:
         return later.show_expression(self)
 
+    # Of int64: indices, extents and positions (`simplify.add` and the next ones).
+
+    #: NumPy's numbers leave operators to expressions.
+    __array_ufunc__ = None
+
+    def __add__(self, other: Expr | int) -> Expr:
+        return later.add(self, other)
+
+    def __radd__(self, other: int) -> Expr:
+        return later.add(other, self)
+
+    def __sub__(self, other: Expr | int) -> Expr:
+        return later.subtract(self, other)
+
+    def __rsub__(self, other: int) -> Expr:
+        return later.subtract(other, self)
+
+    def __mul__(self, other: Expr | int) -> Expr:
+        return later.multiply(self, other)
+
+    def __rmul__(self, other: int) -> Expr:
+        return later.multiply(other, self)
+
+    def __floordiv__(self, other: Expr | int) -> Expr:
+        return later.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: int) -> Expr:
+        return later.floor_divide(other, self)
+
+    def __mod__(self, other: Expr | int) -> Expr:
+        return later.remainder(self, other)
+
+    def __rmod__(self, other: int) -> Expr:
+        return later.remainder(other, self)
+
 
 def new(
     cls: type[E], type_: Any, args: Any = (), scoped: Any = (), vars_: Any = (), weak: bool = False

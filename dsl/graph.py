@@ -44,9 +44,9 @@ from .types import ScalarType
 __all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Compact", "CrossedFolds",
            "Fold", "FoldSeg", "FoldedMatmul", "FoldingMatmul", "Generate", "Input", "Label", "Leaf",
            "Library", "Matmul", "Memory", "Node", "Output", "Permute", "Recurrence", "Scan",
-           "Scope", "Sequential", "Shape", "StoringFold", "StoringMatmul", "canonical_combine", "indices",
-           "inner_inputs", "is_identity_read", "known", "latest_held", "result_variables",
-           "topological"]  # fmt: skip
+           "Scope", "Sequential", "Shape", "StoringFold", "StoringMatmul", "canonical_combine",
+           "indices", "inner_inputs", "is_identity_read", "known", "latest_held",
+           "result_variables", "topological"]  # fmt: skip
 
 
 class Input(Node):

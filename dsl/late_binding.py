@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     computed, evaluate_extent, fft = evaluation, names.evaluate, fourier
     product_of = row_major.product
     show_expression, simplified_apply = printer.show, simplify.reapply
+    add, subtract, multiply = simplify.add, simplify.subtract, simplify.multiply
+    floor_divide, remainder = simplify.floor_divide, simplify.remainder
 
 
 def offer(**named: Any) -> None:

@@ -13,11 +13,25 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
 from . import late_binding as later
-from .expr import FALSE, TRUE, Apply, Cond, Const, Expr, Foreign, Proj, Read, evaluated
+from .expr import (
+    FALSE,
+    TRUE,
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Foreign,
+    Proj,
+    Read,
+    constant,
+    evaluated,
+    primitive,
+)
 from .primitives import TABLE, Primitive, convert, is_rounded, value_of
 from .types import ScalarType, bool_, int64
 
@@ -325,9 +339,6 @@ def select(predicate: Expr, a: Expr, b: Expr) -> Expr:
     return Apply(TABLE["select"], (predicate, a, b), a.type)
 
 
-later.offer(simplified_apply=reapply)
-
-
 def chosen(e: Expr) -> Expr:
     """The side of a `cond` whose predicate is known."""
     if not (isinstance(e, Proj) and isinstance(e.args[0], Cond)):
@@ -336,3 +347,74 @@ def chosen(e: Expr) -> Expr:
     if not isinstance(predicate, Const):
         return e
     return (e.args[0].then if predicate.value else e.args[0].other)[e.which]
+
+
+# --- integers: operators of expressions -------------------------------------------------------
+
+#: An int64, or a number that is one.
+Int: TypeAlias = Expr | int
+#: Numbers below this are added and multiplied at once.
+_SMALL = 1 << 31
+_constants: dict[int, Expr] = {}  # small ones
+
+
+def integer(value: Int) -> Expr:
+    """A number as an int64."""
+    if not isinstance(value, int):
+        return value
+    found = _constants.get(value)
+    if found is None:
+        found = constant(value)
+        if -64 <= value <= 1024:
+            _constants[value] = found
+    return found
+
+
+def of_integers(name: str, a: Int, b: Int) -> Expr:
+    """A primitive of two int64."""
+    args = integer(a), integer(b)
+    assert args[0].type is int64 is args[1].type, (name, *args)
+    return apply(primitive(name), args, int64)
+
+
+def _known(a: Int, b: Int) -> tuple[int, int] | None:
+    """Both values, if they are constants far from the limits of int64."""
+    found = []
+    for e in (a, b):
+        value = e if isinstance(e, int) else int(e.value) if isinstance(e, Const) else None
+        if value is None or not -_SMALL < value < _SMALL:
+            return None
+        found.append(value)
+    return found[0], found[1]
+
+
+def add(a: Int, b: Int) -> Expr:
+    """a + b"""
+    known = _known(a, b)
+    return integer(known[0] + known[1]) if known else of_integers("add", a, b)
+
+
+def subtract(a: Int, b: Int) -> Expr:
+    """a - b"""
+    known = _known(a, b)
+    return integer(known[0] - known[1]) if known else of_integers("subtract", a, b)
+
+
+def multiply(a: Int, b: Int) -> Expr:
+    """a * b"""
+    known = _known(a, b)
+    return integer(known[0] * known[1]) if known else of_integers("multiply", a, b)
+
+
+def floor_divide(a: Int, b: Int) -> Expr:
+    """a // b"""
+    return of_integers("floor_divide", a, b)
+
+
+def remainder(a: Int, b: Int) -> Expr:
+    """a % b"""
+    return of_integers("remainder", a, b)
+
+
+later.offer(simplified_apply=reapply, add=add, subtract=subtract, multiply=multiply,
+            floor_divide=floor_divide, remainder=remainder)  # fmt: skip

@@ -66,7 +66,7 @@ class Exchange:
             writer.reads(x, [along.low, *rest], [along.high, *shape[1:]]) for x in node.defaults
         ]
         first = writer.number("first", along.low * width)
-        own = at.subtract(target.at(Index(0)), first)
+        own = target.at(Index(0)) - first
         made = Permute(
             target.shape, TRUE, at.row_major(own, before[0].shape),
             tuple(v.at(Index(0)) for v in values), tuple(before), self._combine(writer),
@@ -98,7 +98,7 @@ class Exchange:
         before = [
             writer.reads(x, [along.low, *rest], [along.high, *shape[1:]]) for x in node.defaults
         ]
-        row = at.subtract(where[0], writer.number("first", along.low))
+        row = where[0] - writer.number("first", along.low)
         own = (row, *where[1:])
         made = Permute(
             given[0].shape, at.both(valid, *map(at.in_range, own, before[0].shape)), own,

@@ -140,15 +140,15 @@ class Folds(Scans, ABC):
         """Leaves that are parts of `size` elements of rows, by their number; how many."""
         *lead, run = extents
         last, (full, rest) = len(lead), divmod(run, size)
-        shape, here = fold.inner[:-1], at.multiply(Index(last), size)
-        moved: dict[Expr, Expr] = {Index(last): at.add(here, Index(last + 1))}
+        shape, here = fold.inner[:-1], Index(last) * size
+        moved: dict[Expr, Expr] = {Index(last): here + Index(last + 1)}
         whole = _leaves_of(fold, (*shape, constant(full)), size, moved)
         self._plain(whole, sizes)
         count = full + bool(rest)
         *row, part = delinear(Index(0), (*map(constant, lead), constant(count)))
         elements: tuple[Expr, ...] = tuple(leaf.at(*row, part) for leaf in whole.leaves)
         if rest:
-            ends = _leaves_of(fold, shape, rest, {Index(last): at.add(Index(last), full * size)})
+            ends = _leaves_of(fold, shape, rest, {Index(last): Index(last) + full * size})
             self._plain(ends)
             short = tuple(leaf.at(*row) for leaf in ends.leaves)
             elements = at.choose(at.less(part, full), elements, short)
@@ -178,12 +178,12 @@ class Folds(Scans, ABC):
             row = delinear(position, shape)
             return _in_order(fold, shape_, count, [leaf.at(*row) for leaf in rows.leaves])
 
-        position = at.add(at.multiply(Index(0), each), Index(1))
+        position = Index(0) * each + Index(1)
         whole = group((constant(full),), each, position)
         self._plain(whole, sizes)
         elements: tuple[Expr, ...] = tuple(leaf.at(Index(0)) for leaf in whole.leaves)
         if rest:
-            end = group((constant(1),), rest, at.add(position, full * each))
+            end = group((constant(1),), rest, position + full * each)
             self._plain(end)
             short = tuple(leaf.at(at.integer(0)) for leaf in end.leaves)
             elements = at.choose(at.less(Index(0), full), elements, short)
@@ -216,7 +216,7 @@ class Folds(Scans, ABC):
 
         shape = (*node.outer[:axis], constant(full), *node.outer[axis:])
         moved: dict[Expr, Expr] = {Index(k): Index(k + columns) for k in range(outer)}
-        moved[Index(outer)] = at.add(at.multiply(Index(axis), size), Index(outer + 1))
+        moved[Index(outer)] = Index(axis) * size + Index(outer + 1)
         whole = fold(shape, size, moved)
         sizes = {axis: whole_parts(ends, size)}
         within = range(outer - (columns and self.engine.single))
@@ -238,7 +238,7 @@ class Folds(Scans, ABC):
         read = (at_row[outer], *at_row[:outer]) if columns else at_row
         elements: tuple[Expr, ...] = tuple(leaf.at(*read) for leaf in whole.leaves)
         if rest:
-            last = fold(node.outer, rest, {Index(outer): at.add(Index(outer), full * size)})
+            last = fold(node.outer, rest, {Index(outer): Index(outer) + full * size})
             self._add(self._local(last, free=within).blocks(self.program.params), list(last.leaves))
             ends_ = tuple(leaf.at(*at_row[:outer]) for leaf in last.leaves)
             elements = at.choose(at.less(at_row[outer], full), elements, ends_)
@@ -318,8 +318,8 @@ class Segments:
         offsets = writer.reads(node.offsets, [along.low], [along.high + 1])
         count = writer.number("segments", along.high - along.low)
         # From the first element of the block on.
-        moved = at.subtract(offsets.at(Index(0)), offsets.at(at.integer(0)))
-        own = Generate((at.add(count, 1),), (moved,), label=Label("offsets"))
+        moved = offsets.at(Index(0)) - offsets.at(at.integer(0))
+        own = Generate((count + 1,), (moved,), label=Label("offsets"))
         inside = (*node.combine.results, *(node.init or ()))
         rewritten = writer.all_numbers(inside, self.known)
         combine = Combine(
@@ -351,8 +351,8 @@ class Segments:
         first = writer.all(self.constant(firsts), count + 1)
         ends = writer.all(self.constant(edges(sizes)), chunks + 1)
         block, chunk, side = (Index(k) for k in range(3))
-        edge = offsets.at(first.at(at.add(block, side)))
-        low, high = ends.at(chunk), ends.at(at.add(chunk, 1))
+        edge = offsets.at(first.at(block + side))
+        low, high = ends.at(chunk), ends.at(chunk + 1)
         inside = at.minimum(at.maximum(edge, low), high)
         shape = tuple(map(at.integer, (count, chunks, 2)))
         made = Generate(shape, (inside,), label=Label("windows"))
@@ -380,10 +380,10 @@ def parts(node: Matmul, size: int, count: int) -> Parts:
     full, left = divmod(count, size)
     batch = len(node.batch)
     before: dict[Expr, Expr] = {Index(k): Index(k) for k in range(batch)}
-    at_part = at.add(at.multiply(Index(batch), size), Index(batch + 2))
+    at_part = Index(batch) * size + Index(batch + 2)
     # The operands have indices (batch…, row, k) and (batch…, k, column).
     rows = {**before, Index(batch): Index(batch + 1), Index(batch + 1): at_part}
-    at_part = at.add(at.multiply(Index(batch), size), Index(batch + 1))
+    at_part = Index(batch) * size + Index(batch + 1)
     columns = {**before, Index(batch): at_part, Index(batch + 1): Index(batch + 2)}
     plain = node.with_(epilogue=(node.result,), checks=())
     whole = plain.with_(
@@ -395,7 +395,7 @@ def parts(node: Matmul, size: int, count: int) -> Parts:
     element: Expr = part.at(*at_all[:batch], at_all[-1], *at_all[batch:-1])
     rest = None
     if left:
-        ends = at.add(Index(batch + 1), full * size), at.add(Index(batch), full * size)
+        ends = Index(batch + 1) + full * size, Index(batch) + full * size
         rest = plain.with_(
             k=constant(left),
             left=substitute((node.left,), {Index(batch + 1): ends[0]})[0],

@@ -55,7 +55,7 @@ class Leaves:
     def _elements(self) -> tuple[Expr, ...]:
         """The elements by leaf, and by the position in the leaf."""
         self.numbers: list[Param] = []
-        position = at.add(at.multiply(Index(0), self.leaf), Index(1))
+        position = Index(0) * self.leaf + Index(1)
 
         def change(e: Expr, memo: dict[Expr, Expr]) -> Expr | None:
             if isinstance(e, Foreign) and self.engine.separate:
@@ -147,7 +147,7 @@ class Leaves:
         if rest is not None:
             last = tuple(leaf.at(at.integer(0)) for leaf in rest)
             elements = at.choose(at.less(Index(0), count), elements, last)
-            count = at.add(count, 1)
+            count = count + 1
         node = self.node
         return together(node, elements, count)
 

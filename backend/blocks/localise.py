@@ -697,7 +697,7 @@ class Localiser:
 
         def change(e: Expr, memo: dict[Expr, Expr]) -> Expr | None:
             if isinstance(e, ex.Index):
-                return at.add(e, self.origins[scope.axes[e.axis]])
+                return e + self.origins[scope.axes[e.axis]]
             if isinstance(e, ex.Extent):
                 return self._whole_extent(e)
             return self._read(scope, e, *reads[e], memo) if isinstance(e, ex.Read) else None
@@ -716,16 +716,16 @@ class Localiser:
         args: list[Expr] = []
         # What a boundary's function receives: buffers that begin elsewhere share its variables.
         moved: dict[Expr, Expr] = {
-            v: at.add(v, self.origins[way.axis])
+            v: v + self.origins[way.axis]
             for v, way in zip(read.vars, key[1], strict=False)
             if way.kind == "near"
         }
         for a, (e, way, offset) in enumerate(zip(read.args, key[1], offsets, strict=True)):
             if way.kind in ("near", "offset"):  # n - 1 - (n - 1 - i) is i, whatever n
                 first = 0 if way.kind == "near" else self._least(key, a)
-                args.append(at.add(ex.Index(scope.axes.index(way.axis)), offset - first))
+                args.append(ex.Index(scope.axes.index(way.axis)) + (offset - first))
             elif way.kind == "image":
-                args.append(at.subtract(memo[e], self.lows[key, a]))
+                args.append(memo[e] - self.lows[key, a])
             else:
                 args.append(memo[e])
         scoped = ex.substitute([memo[e] for e in read.scoped], moved)

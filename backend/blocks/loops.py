@@ -18,7 +18,6 @@ import numpy as np
 from treadle.dsl.expr import Expr, Extent, Foreign, Index, Param, Read, substitute, walk
 from treadle.dsl.graph import ArrayLoop, Generate, Input, Label, Leaf, Node
 from treadle.dsl.types import int64
-from treadle.skeletons.ir import arithmetic as at
 
 from .domain import Axis, Chunks, Known, edges, even, follows, reads_of
 from .engine import Engine
@@ -293,7 +292,7 @@ class LoopLocaliser:
 
         def change(e: Expr, memo: dict[Expr, Expr]) -> Expr | None:
             if isinstance(e, Index):
-                return at.add(e, origins[e.axis]) if cut[e.axis] else None
+                return e + origins[e.axis] if cut[e.axis] else None
             if isinstance(e, Extent):
                 extents.append(e)
                 numbers.append(Param("n", int64))
@@ -302,11 +301,11 @@ class LoopLocaliser:
                 return None
             if e.node is node.index:
                 assert index is not None
-                return at.add(Read(index, 0, ()), start)
+                return Read(index, 0, ()) + start
             leaf = Leaf(e.node, e.component)
             to, aligned = leaves[leaf], self.aligned[leaf]
             args = e.args if aligned else tuple(memo[a] for a in e.args)
-            moved: dict[Expr, Expr] = {v: at.add(v, origins[a]) for a, v in enumerate(e.vars)
+            moved: dict[Expr, Expr] = {v: v + origins[a] for a, v in enumerate(e.vars)
                                        if cut[a]}  # fmt: skip
             scoped = substitute([memo[x] for x in e.scoped], moved)
             return Read(to.node, to.component, args, e.boundary, scoped, e.vars)

@@ -100,14 +100,14 @@ class Scans(Rules):
         k, moved = index[node.axis], list(index)
         exclusive = node.form == "exclusive"
         if not node.reverse:
-            inside, moved[node.axis] = at.less(0, k), at.subtract(k, 1)
+            inside, moved[node.axis] = at.less(0, k), k - 1
         elif exclusive:
             inside = at.less(k, n)
         else:
-            inside, moved[node.axis] = at.less(at.add(k, 1), n), at.add(k, 1)
+            inside, moved[node.axis] = at.less(k + 1, n), k + 1
         self._ends(node, inside, tuple(leaf.at(*moved) for leaf in bare.leaves), node.init)
         if not exclusive:
-            last = at.integer(0) if node.reverse else at.subtract(n, 1)
+            last = at.integer(0) if node.reverse else n - 1
             before, after = indices(rank - 1)[: node.axis], indices(rank - 1)[node.axis :]
             self._total(node, tuple(leaf.at(*before, last, *after) for leaf in bare.leaves))
 
@@ -163,7 +163,7 @@ class Scans(Rules):
             self.plan.chunks[state] = (*(axes[k].sizes for k in others), (1,) * count)
         number = Param("block", int64)
         known, self.known = self.known, self.known.with_({number: axes[node.axis].numbers()})
-        before = at.add(number, 1 if node.reverse else -1)
+        before = number + (1 if node.reverse else -1)
         first = at.less(number, count - 1) if node.reverse else at.less(0, number)
         ended = [s.at(*indices(rank - 1), before) for s in states]
         made = node.with_(
@@ -201,10 +201,10 @@ class Scans(Rules):
             sizes = sizes[::-1]
         # Block b has the elements from b·BLOCK on, or, if it is scanned from the end, those before
         # the last b·BLOCK.
-        first = at.multiply(Index(rank - 1), BLOCK)
+        first = Index(rank - 1) * BLOCK
         if node.reverse:
-            first = at.subtract(n - BLOCK, first)
-        moved: dict[Expr, Expr] = {Index(rank - 1): at.add(first, Index(rank))}
+            first = n - BLOCK - first
+        moved: dict[Expr, Expr] = {Index(rank - 1): first + Index(rank)}
         parts = result_variables(node.elements)
         totals = Fold((*others, constant(full)), (constant(BLOCK),),
                       substitute(node.elements, moved), node.combine, None, parts, parts,
@@ -261,7 +261,7 @@ class Scans(Rules):
         inside: Expr = TRUE
         if node.form == "exclusive":
             inside = at.less(0, at_k) if node.reverse else at.less(at_k, n)
-            index[-1] = at.subtract(at_k, 1) if node.reverse else at_k
+            index[-1] = at_k - 1 if node.reverse else at_k
         self._ends(node, inside, tuple(leaf.at(*index) for leaf in found[:count]), total)
         if node.form == "total":
             self._total(node, total)
@@ -295,7 +295,7 @@ class Scans(Rules):
                       where=node.where)  # fmt: skip
         self._plain(totals)
         number = Param("block", int64)
-        index[node.axis] = at.add(number, 1 if node.reverse else -1)
+        index[node.axis] = number + (1 if node.reverse else -1)
         before = [Read(totals, k, tuple(index), "clamp") for k in range(len(own))]
         inside_block = [leaf.at(*indices(rank)) for leaf in own]
         first, second = (inside_block, before) if node.reverse else (before, inside_block)
@@ -325,7 +325,7 @@ class Scans(Rules):
                        label=Label("carries", node.label.name), where=node.where)  # fmt: skip
         self._plain(carries)
         number = Param("block", int64)
-        following = at.add(number, int(node.reverse))
+        following = number + int(node.reverse)
         self.known = self.known.with_({number: np.arange(len(sizes))})
         local = self._local(
             node.with_(init=tuple(c.at(following) for c in carries.leaves), checks=()),
@@ -364,7 +364,7 @@ def _as_recurrence(node: Scan) -> Recurrence:
     start = node.init or identities(node.combine)
     if start is None:  # the first element is the first state
         start = tuple(zero(e.type) for e in node.elements)
-        end = at.subtract(node.shape[axis], 1) if node.reverse else 0
+        end = node.shape[axis] - 1 if node.reverse else 0
         steps = at.choose(at.equal(Index(axis), end), node.elements, steps)
     stored = substitute(node.epilogue, dict(zip(node.results, steps, strict=True)))
     return Recurrence(node.shape, axis, node.reverse, tuple(start), state, steps, stored, (),
@@ -380,10 +380,10 @@ def _in_groups(node: Scan) -> Recurrence:
     before, own = state[:count], state[count:]
     p: Expr = Index(axis)
     if node.reverse:
-        p = at.subtract(at.subtract(n, 1), p)
-    step = at.remainder(p, GROUPED)
+        p = n - 1 - p
+    step = p % GROUPED
     # The last elements, fewer than a group, are combined one by one: a group each.
-    left_over = at.less_equal(at.multiply(at.floor_divide(n, GROUPED), GROUPED), p)
+    left_over = at.less_equal(n // GROUPED * GROUPED, p)
     begins = at.either(left_over, at.equal(step, 0))
     ends = at.either(left_over, at.equal(step, GROUPED - 1))
     group = at.choose(begins, node.elements, _combined(node, own, node.elements))

@@ -125,7 +125,7 @@ def sort(node: Library, sizes: Sequence[int], engine: Engine, add: Add, constant
     extent = writer.number("extent", axis.high - axis.low)
     of = parts[0]
     ordered = library(node.operation.name, (0,), [of], [(of.shape, node.outs[0].type)])
-    element = ordered.leaves[0].at(at.add(Index(0), skip))
+    element = ordered.leaves[0].at(Index(0) + skip)
     if len(parts) > 1:
         element = parts[1].at(element)
     last = Generate((extent,), (element,), label=node.label, where=node.where)
@@ -178,12 +178,12 @@ def _runs(node: Library, given: Leaf, axis: Axis, step: int, engine: Engine, add
     roots = [ordered.leaves[0]]
     if node.operation.name == "argsort":
         index = roots[0].at(Index(0))
-        elements = part.at(index), at.add(index, writer.number("origin", axis.low))
+        elements = part.at(index), index + writer.number("origin", axis.low)
         roots = list(Generate(part.shape, elements, label=Label("run")).leaves)
     counts = tuple(-(-n // step) for n in axis.sizes)
     few = Axis(sum(counts), counts, 0, rank=1)
     shape = (writer.number("samples", few.high - few.low),)
-    sample = roots[0].at(at.multiply(Index(0), writer.number("step", step)))
+    sample = roots[0].at(Index(0) * writer.number("step", step))
     roots += Generate(shape, (sample,), label=Label("samples")).leaves
     results = [Result((axis.extent,), (axis,), leaf.type) for leaf in roots[:-1]]
     results.append(Result((few.extent,), (few,), given.type))

@@ -506,7 +506,7 @@ def _advance() -> Code:
     """A kernel in which one thread computes `index[0] += 2`."""
     thread, task = Var("thread", int64), Var("task", int64)
     index = Buffer("index", int64, "update", constant(1))
-    store = Store(index, constant(0), at.add(Load(index, constant(0)), constant(2)))
+    store = Store(index, constant(0), Load(index, constant(0)) + constant(2))
     kernel = Kernel(
         name="next_iteration",
         buffers=(index,),

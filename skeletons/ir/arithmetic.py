@@ -10,72 +10,24 @@ from collections.abc import Iterable, Sequence
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import FALSE, TRUE, Cond, Const, Expr, Proj, constant, primitive
-from treadle.dsl.types import bool_, int64
-
-Int = Expr | int
-
-
-_constants: dict[int, Expr] = {}  # small ones
-
-
-def integer(value: Int) -> Expr:
-    if not isinstance(value, int):
-        return value
-    found = _constants.get(value)
-    if found is None:
-        found = constant(value)
-        if -64 <= value <= 1024:
-            _constants[value] = found
-    return found
-
-
-def _apply(name: str, a: Int, b: Int) -> Expr:
-    return simplify.apply(primitive(name), (integer(a), integer(b)), int64)
-
-
-def _known(a: Int, b: Int) -> tuple[int, int] | None:
-    """Both values, if they are constants far from the limits of int64."""
-    found = []
-    for e in (a, b):
-        value = e if isinstance(e, int) else int(e.value) if isinstance(e, Const) else None
-        if value is None or not -_SMALL < value < _SMALL:
-            return None
-        found.append(value)
-    return found[0], found[1]
-
-
-_SMALL = 1 << 31
-
-
-def add(a: Int, b: Int) -> Expr:
-    known = _known(a, b)
-    return integer(known[0] + known[1]) if known else _apply("add", a, b)
-
-
-def subtract(a: Int, b: Int) -> Expr:
-    known = _known(a, b)
-    return integer(known[0] - known[1]) if known else _apply("subtract", a, b)
-
-
-def multiply(a: Int, b: Int) -> Expr:
-    known = _known(a, b)
-    return integer(known[0] * known[1]) if known else _apply("multiply", a, b)
-
-
-def floor_divide(a: Int, b: Int) -> Expr:
-    return _apply("floor_divide", a, b)
-
-
-def remainder(a: Int, b: Int) -> Expr:
-    return _apply("remainder", a, b)
+from treadle.dsl.simplify import (
+    Int as Int,
+    add as add,
+    floor_divide as floor_divide,
+    integer as integer,
+    multiply as multiply,
+    remainder as remainder,
+    subtract as subtract,
+)
+from treadle.dsl.types import bool_
 
 
 def minimum(a: Int, b: Int) -> Expr:
-    return _apply("minimum", a, b)
+    return simplify.of_integers("minimum", a, b)
 
 
 def maximum(a: Int, b: Int) -> Expr:
-    return _apply("maximum", a, b)
+    return simplify.of_integers("maximum", a, b)
 
 
 def ceil_div(a: Int, b: Int) -> Expr:

@@ -163,7 +163,7 @@ class _Pass:
             if v not in self.touched:  # it has no use in 32 bits: data
                 self.wanted_wide.add(v)  # type: ignore[arg-type]
         for buffer, reach in self.reach.items():
-            self.highest[at.add(buffer.size, reach)] = None
+            self.highest[buffer.size + reach] = None
         if kernel.task in self.new:
             self.highest[kernel.tasks] = None
         for condition in self.ranges.conditions(self.fitting, self.highest):
@@ -451,7 +451,7 @@ class _Pass:
                 return self.wide(e)
         if isinstance(rest, Const):
             return self.wide(e)
-        made = at.add(_to64(self.low(rest)), self.wide(fixed))
+        made = _to64(self.low(rest)) + self.wide(fixed)
         if made is not e:
             self.changed = True
             self.reach[buffer] = max(self.reach.get(buffer, 0), reach)
@@ -531,7 +531,7 @@ class _Pass:
             if step > 1:  # the counter goes beyond the end
                 last = self.ranges.of(s.stop)
                 assert last is not None
-                self.highest[at.add(last[1], step - 1)] = None
+                self.highest[last[1] + (step - 1)] = None
         else:
             start, stop, var = self.other(s.start), self.other(s.stop), s.var
         if isinstance(s, ir.For) and s.kind == "unrolled":

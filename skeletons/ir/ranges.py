@@ -56,7 +56,7 @@ class Ranges:
         self._hosts = kernel.hosts
         self._numbers, self._small = _Numbers(self._hosts), Intervals()
         self._variables: dict[ex.Var, Span] = {v: (v, v) for v in kernel.scalars if v.type == int64}
-        self._variables[kernel.task] = (ex.constant(0), at.subtract(kernel.tasks, 1))
+        self._variables[kernel.task] = (ex.constant(0), kernel.tasks - 1)
         if kernel.thread is not None:
             self._variables[kernel.thread] = (ex.constant(0), ex.constant(kernel.threads - 1))
         self._memo: dict[Expr, Span] = {}
@@ -269,7 +269,7 @@ class Ranges:
         first, last = self.of(start), self.of(stop)
         if first is None or last is None:
             return None
-        return first[0], at.subtract(last[1], 1)
+        return first[0], last[1] - 1
 
     # --- expressions ----------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ class Ranges:
         if e.op.name == "cast":
             (source,) = e.args
             if isinstance(source, ir.Load) and source.buffer.below is not None:
-                return ex.constant(0), at.maximum(at.subtract(source.buffer.below, 1), 0)
+                return ex.constant(0), at.maximum(source.buffer.below - 1, 0)
             if source.type.is_inexact or source.type.bits >= 64:
                 return None
             low, high = self._small.range(source)
@@ -358,7 +358,7 @@ class Ranges:
             return None
         match name:
             case "absolute":
-                return ex.constant(0), at.maximum(at.subtract(0, a[0]), a[1])
+                return ex.constant(0), at.maximum(0 - a[0], a[1])
             case "sign":
                 return ex.constant(-1), ex.constant(1)
         return None
@@ -372,7 +372,7 @@ class Ranges:
             case "right_shift" if self.is_natural(a[0]):
                 if isinstance(b[0], ex.Const) and b[0] is b[1] and 0 <= int(b[0].value) < 32:
                     by = 1 << int(b[0].value)
-                    return at.floor_divide(a[0], by), at.floor_divide(a[1], by)
+                    return a[0] // by, a[1] // by
                 return ex.constant(0), a[1]
         if _is_data(a) or _is_data(b):
             return None
@@ -385,19 +385,19 @@ class Ranges:
                     return self._product(a, (factor, factor))
                 least, most = self._small.range(b[0])[0], self._small.range(b[1])[1]
                 if 0 <= least <= most < 32 and self.is_natural(a[0]):
-                    return at.multiply(a[0], 1 << least), at.multiply(a[1], 1 << most)
+                    return a[0] * (1 << least), a[1] * (1 << most)
             case "bitwise_and" if self.is_natural(a[0]) and self.is_natural(b[0]):
                 return ex.constant(0), at.minimum(a[1], b[1])
             case "bitwise_or" | "bitwise_xor" if self.is_natural(a[0]) and self.is_natural(b[0]):
-                return ex.constant(0), at.add(a[1], b[1])
+                return ex.constant(0), a[1] + b[1]
         return None
 
     def _product(self, a: Bounds, b: Bounds) -> Span:
         if a[0] is not a[1] and b[0] is not b[1]:
             return None  # both factors vary: not an index but data, which may be large
         if self.is_natural(a[0]) and self.is_natural(b[0]):
-            return at.multiply(a[0], b[0]), at.multiply(a[1], b[1])
-        corners = [at.multiply(x, y) for x in a for y in b]
+            return a[0] * b[0], a[1] * b[1]
+        corners = [x * y for x in a for y in b]
         low = high = corners[0]
         for c in corners[1:]:
             low, high = at.minimum(low, c), at.maximum(high, c)
@@ -412,9 +412,9 @@ class Ranges:
                 return None if _is_data(b) else (at.minimum(b[0], 0), at.maximum(b[1], 0))
             if a is None or _is_data(a) or not self.is_natural(a[0]):
                 return None
-            return at.subtract(0, a[1]), a[1]
+            return 0 - a[1], a[1]
         if name == "remainder":
-            high = at.maximum(at.subtract(b[1], 1), 0)
+            high = at.maximum(b[1] - 1, 0)
             if a is not None and self.is_natural(a[0]):
                 high = at.minimum(a[1], high)
             return ex.constant(0), high
@@ -422,7 +422,7 @@ class Ranges:
             return None
         least = at.maximum(b[0], 1)
         if self.is_natural(a[0]):
-            return ex.constant(0), at.floor_divide(a[1], least)
+            return ex.constant(0), a[1] // least
         return at.minimum(a[0], 0), at.maximum(a[1], 0)
 
 
@@ -498,7 +498,7 @@ def _guards(kernel: ir.Kernel) -> dict[Expr, Expr]:
             inside = Counter(chain(uses[id(s)], *(uses[id(t)] for t in ir.statements(s.then))))
             for v, bound in bounds:
                 if used[v] == inside[v]:
-                    found.setdefault(v, at.subtract(bound, 1))
+                    found.setdefault(v, bound - 1)
     return found
 
 

@@ -75,7 +75,7 @@ class Lanes(ABC):
         count = builder.scalar(at.product(self.batch), "matrices")
         first, last = tiling.block_range(into, "matrix", task, self.width, count)
         with into.loop("matrix", first, last, "vector") as matrix:
-            self.lane = into.let(at.subtract(matrix, first), "lane")
+            self.lane = into.let(matrix - first, "lane")
             self.compute(into, matrix)
         comments = (f"matrices of {self.rows} x {self.n}, one a lane",)
         return builder.kernel("", at.ceil_div(count, self.width), task, tuple(into.out),
@@ -88,8 +88,8 @@ class Lanes(ABC):
         return Local(self.builder.local(name, (type_ or self.type,), size)[0], rows, columns)
 
     def _at(self, of: Local, i: Expr | int, j: Expr | int) -> Expr:
-        place = at.add(at.multiply(i, of.pitch), j)
-        return at.add(at.multiply(place, self.width), self.lane)
+        place = at.multiply(i, of.pitch) + j
+        return place * self.width + self.lane
 
     def get(self, into: Linearizer, of: Local, i: Expr | int, j: Expr | int) -> Expr:
         return into.let(Load(of.buffer, self._at(of, i, j)), of.buffer.name)
@@ -117,10 +117,10 @@ class Lanes(ABC):
                 one = isinstance(e := builder.root(extent), Const) and int(e.value) == 1
                 own.append(at.integer(0) if one else indices[k])
             position = at.linear(own, builder.shape(lead))
-        start = into.let(at.multiply(position, target.rows * target.columns), "start")
+        start = into.let(position * (target.rows * target.columns), "start")
         buffer = builder.input(leaf)
         with into.loop("i", 0, target.rows) as i, into.loop("j", 0, target.columns) as j:
-            value = Load(buffer, at.add(start, at.add(at.multiply(i, target.columns), j)))
+            value = Load(buffer, start + (i * target.columns + j))
             self.put(into, target, i, j, value)
 
     def unit(self, into: Linearizer, target: Local) -> None:
@@ -132,7 +132,7 @@ class Lanes(ABC):
     def store(self, into: Linearizer, matrix: Expr, out: Buffer, rows: int, columns: int,
               value: Callable[[Expr, Expr], Expr]) -> None:  # fmt: skip
         """The elements of a result: `value(i, j)`."""
-        start = into.let(at.multiply(matrix, rows * columns), "start")
+        start = into.let(matrix * (rows * columns), "start")
         with into.loop("i", 0, rows) as i, into.loop("j", 0, columns) as j:
-            position = at.add(start, at.add(at.multiply(i, columns), j))
+            position = start + (i * columns + j)
             into.append(Store(out, position, value(i, j)))

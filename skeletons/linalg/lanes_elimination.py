@@ -33,7 +33,7 @@ class Elimination(Lanes):
     def compute(self, into: Linearizer, matrix: Expr) -> None:
         self.load(into, matrix, self.node.arguments[0], self.a)
         if self.what == "lu":
-            self._eliminate(into, at.multiply(matrix, self.n))
+            self._eliminate(into, matrix * self.n)
             self.store(into, matrix, self.out, self.n, self.n,
                        lambda i, j: self.get(into, self.a, i, j))  # fmt: skip
             return
@@ -60,23 +60,23 @@ class Elimination(Lanes):
             if x is not None:
                 self._exchange(into, x, k, pivot, 0)
             if pivots is not None:
-                into.append(Store(self.other, at.add(pivots, k), simplify.cast(pivot, int32)))
+                into.append(Store(self.other, pivots + k, simplify.cast(pivot, int32)))
             top = self.get(into, a, k, k)
             is_zero = apply_primitive("equal", [top, self.zero])
             divisor = into.let(simplify.select(is_zero, self.one, top), "divisor")
-            with into.loop("i", at.add(k, 1), n) as i:
+            with into.loop("i", k + 1, n) as i:
                 below = negative(self.get(into, a, i, k))
                 factor = into.let(apply_primitive("true_divide", [below, divisor]), "factor")
                 if pivots is not None:
                     self.put(into, a, i, k, negative(factor))
-                self._add_row(into, a, i, k, factor, at.add(k, 1))
+                self._add_row(into, a, i, k, factor, k + 1)
                 if x is not None:
                     self._add_row(into, x, i, k, factor, 0)
         return bad
 
     def _substitute(self, into: Linearizer, x: Local) -> None:
         with into.loop("step", 0, self.n) as step:
-            last = into.let(at.subtract(self.n - 1, step), "last")
+            last = into.let(self.n - 1 - step, "last")
             divisor = self.get(into, self.a, last, last)
             with into.loop("c", 0, x.columns) as c:
                 found = apply_primitive("true_divide", [self.get(into, x, last, c), divisor])
@@ -89,7 +89,7 @@ class Elimination(Lanes):
         """The row of the largest element of column k, and whether that is zero or NaN."""
         best = into.declare(size(self.get(into, self.a, k, k)), "best")
         pivot = into.declare(k, "pivot")
-        with into.loop("i", at.add(k, 1), self.n) as i:
+        with into.loop("i", k + 1, self.n) as i:
             other = into.let(size(self.get(into, self.a, i, k)), "size")
             larger = into.let(apply_primitive("greater", [other, best]), "larger")
             into.append(Assign(best, simplify.select(larger, other, best)))
@@ -123,7 +123,7 @@ class Triangular(Lanes):
         self.load(into, matrix, self.node.arguments[1], x)
 
         def row(step: Expr) -> Expr:
-            return step if lower == (trans == "N") else at.subtract(last, step)
+            return step if lower == (trans == "N") else last - step
 
         def element(i: Expr, k: Expr) -> Expr:
             found = self.get(into, self.a, *((i, k) if trans == "N" else (k, i)))
@@ -136,7 +136,7 @@ class Triangular(Lanes):
                 with into.loop("c", 0, columns) as c:
                     quotient = [self.get(into, x, k, c), divisor]
                     self.put(into, x, k, c, apply_primitive("true_divide", quotient))
-            with into.loop("next", at.add(step, 1), self.n) as following:
+            with into.loop("next", step + 1, self.n) as following:
                 i = into.let(row(following), "i")
                 factor = into.let(negative(element(i, k)), "factor")
                 with into.loop("c", 0, columns) as c:
@@ -168,7 +168,7 @@ class Cholesky(Lanes):
         root = into.let(apply_primitive("sqrt", [top]), "root")
         with into.loop("i", k, n) as i:
             self.put(into, a, i, k, over(self.get(into, a, i, k), root))
-        with into.loop("i", at.add(k, 1), n) as i:
+        with into.loop("i", k + 1, n) as i:
             factor = into.let(negative(self.get(into, a, i, k)), "factor")
-            with into.loop("j", at.add(k, 1), at.add(i, 1)) as j:
+            with into.loop("j", k + 1, i + 1) as j:
                 self.add_product(into, a, i, j, factor, conjugate(self.get(into, a, j, k)))

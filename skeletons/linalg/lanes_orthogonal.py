@@ -40,7 +40,7 @@ class QR(Lanes):
         q = self.local("q", m, height)
         self.unit(into, q)
         with into.loop("step", 0, count) as step:
-            last = into.let(at.subtract(count - 1, step), "last")
+            last = into.let(count - 1 - step, "last")
             tau = self.get(into, self.taus, 0, last)
             with into.loop("j", last, height) as j:
                 self._apply(into, last, tau, q, j)
@@ -51,33 +51,33 @@ class QR(Lanes):
         kind = small.real_type(self.type)
         alpha = self.get(into, a, k, k)
         rest = into.declare(small.constant_of(0, kind), "rest")
-        with into.loop("i", at.add(k, 1), m) as i:
+        with into.loop("i", k + 1, m) as i:
             into.append(Assign(rest, small.larger(rest, small.size(self.get(into, a, i, k)))))
         scale = Scale.of(into, small.larger(rest, small.size(alpha)))
         first = into.let(small.times(alpha, scale.inverse), "first")
         squares = into.declare(small.squared(first), "squares")
-        with into.loop("i", at.add(k, 1), m) as i:
+        with into.loop("i", k + 1, m) as i:
             scaled = into.let(small.times(self.get(into, a, i, k), scale.inverse), "scaled")
             into.append(Assign(squares, small.plus(squares, small.squared(scaled))))
             self.put(into, a, i, k, scaled)
         made = Reflection.of(into, alpha, rest, squares, scale)
-        with into.loop("i", at.add(k, 1), m) as i:
+        with into.loop("i", k + 1, m) as i:
             self.put(into, a, i, k, small.times(self.get(into, a, i, k), made.inverse))
         self.put(into, a, k, k, made.top)
         self.put(into, self.taus, 0, k, made.tau)
-        with into.loop("j", at.add(k, 1), n) as j:
+        with into.loop("j", k + 1, n) as j:
             self._apply(into, k, small.conjugate(made.tau), a, j)
 
     def _apply(self, into: Linearizer, k: Expr, tau: Expr, of: Local, j: Expr) -> None:
         """Reflection k to column j of a matrix."""
         m, a = self.rows, self.a
         dot = into.declare(self.get(into, of, k, j), "dot")
-        with into.loop("i", at.add(k, 1), m) as i:
+        with into.loop("i", k + 1, m) as i:
             v, x = small.conjugate(self.get(into, a, i, k)), self.get(into, of, i, j)
             into.append(Assign(dot, add_product(self.type, dot, v, x)))
         factor = into.let(small.negative(small.times(tau, dot)), "factor")
         self.put(into, of, k, j, small.plus(self.get(into, of, k, j), factor))
-        with into.loop("i", at.add(k, 1), m) as i:
+        with into.loop("i", k + 1, m) as i:
             self.add_product(into, of, i, j, factor, self.get(into, a, i, k))
 
 
@@ -96,8 +96,8 @@ class Eigh(Lanes):
         self._scale(into, scale.inverse)
         acts, sweep = into.declare(TRUE, "acts"), into.declare(Const(0, int64), "sweep")
         with into.body() as body:
-            into.append(Assign(acts, FALSE), Assign(sweep, at.add(sweep, 1)))
-            with into.loop("p", 0, n - 1) as p, into.loop("q", at.add(p, 1), n) as q:
+            into.append(Assign(acts, FALSE), Assign(sweep, sweep + 1))
+            with into.loop("p", 0, n - 1) as p, into.loop("q", p + 1, n) as q:
                 self._rotate(into, p, q, acts)
         going = at.both(acts, at.both(at.negate(bad), at.less(sweep, small.SWEEPS)))
         into.append(While((), going, tuple(body)))
@@ -107,26 +107,26 @@ class Eigh(Lanes):
             small.constant_of(float("nan"), kind),
             small.constant_of(float("nan"), self.type),
         )
-        line, square = at.multiply(matrix, n), at.multiply(matrix, n * n)
+        line, square = matrix * n, matrix * (n * n)
         with into.loop("j", 0, n) as j:
             own = self.get(into, self.d, 0, j)
             rank = self._rank(into, j, own, bad)
             value = simplify.select(bad, nan, small.times(own, scale.value))
-            into.append(Store(values, at.add(line, rank), value))
+            into.append(Store(values, line + rank, value))
             with into.loop("i", 0, n) as i:
                 x = simplify.select(bad, many, self.get(into, self.v, j, i))
-                position = at.add(at.add(square, at.multiply(i, n)), rank)
+                position = square + i * n + rank
                 into.append(Store(vectors, position, x))
 
     def _load(self, into: Linearizer, matrix: Expr, upper: bool) -> Expr:
         """The upper triangle of the matrix, its diagonal apart; the largest size of an element."""
         n, leaf = self.n, self.node.arguments[0]
         buffer, kind = self.builder.input(leaf), small.real_type(self.type)
-        start = into.let(at.multiply(matrix, n * n), "start")
+        start = into.let(matrix * (n * n), "start")
         most = into.declare(small.constant_of(0, kind), "most")
-        with into.loop("i", 0, n) as i, into.loop("j", 0, at.add(i, 1)) as j:
+        with into.loop("i", 0, n) as i, into.loop("j", 0, i + 1) as j:
             row, column = (j, i) if upper else (i, j)
-            x = Load(buffer, at.add(start, at.add(at.multiply(row, n), column)))
+            x = Load(buffer, start + (row * n + column))
             value = into.let(x if upper else small.conjugate(x), "value")
             self.put(into, self.a, j, i, value)
             own = simplify.select(at.equal(i, j), small.size(small.real(value)), small.size(value))
@@ -139,7 +139,7 @@ class Eigh(Lanes):
         n = self.n
         with into.loop("i", 0, n) as i:
             self.put(into, self.d, 0, i, small.times(self.get(into, self.d, 0, i), inverse))
-            with into.loop("j", at.add(i, 1), n) as j:
+            with into.loop("j", i + 1, n) as j:
                 self.put(into, self.a, i, j, small.times(self.get(into, self.a, i, j), inverse))
 
     def _rotate(self, into: Linearizer, p: Expr, q: Expr, acts: Var) -> None:
@@ -166,9 +166,9 @@ class Eigh(Lanes):
 
         with into.loop("k", 0, p) as k:
             pair((a, k, p), (a, k, q))
-        with into.loop("k", at.add(p, 1), q) as k:
+        with into.loop("k", p + 1, q) as k:
             pair((a, p, k), (a, k, q), (True, False))
-        with into.loop("k", at.add(q, 1), n) as k:
+        with into.loop("k", q + 1, n) as k:
             pair((a, p, k), (a, q, k), (True, True))
         with into.loop("k", 0, n) as k:
             pair((v, p, k), (v, q, k))
@@ -178,5 +178,5 @@ class Eigh(Lanes):
         rank = into.declare(Const(0, int64), "rank")
         with into.loop("i", 0, self.n) as i:
             before = comes_before(self.get(into, self.d, 0, i), i, own, j)
-            into.append(Assign(rank, at.add(rank, at.select(before, at.integer(1), at.integer(0)))))
+            into.append(Assign(rank, rank + at.select(before, at.integer(1), at.integer(0))))
         return into.let(at.select(bad, j, rank), "rank")

@@ -51,8 +51,8 @@ class Staged:
         line, pitch = self.columns, self.pitch
         if pitch is None:
             line, pitch = self.rows * self.columns, self.stride
-        start = at.multiply(at.floor_divide(inside, line), pitch)
-        return into.let(at.add(start, at.remainder(inside, line)), "held")
+        start = inside // line * pitch
+        return into.let(start + inside % line, "held")
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,14 @@ class Warps(ABC):
         self.wide, self.aligned = wide, []
         grid, into = Threads.of(self.threads), builder.emitter()
         count = builder.scalar(at.product(self.batch), "matrices")
-        self.own = into.let(at.remainder(grid.thread, self.lanes), "own")
+        self.own = into.let(grid.thread % self.lanes, "own")
         self.lane = into.let(grid.lane, "lane")
-        self.first = into.let(at.subtract(self.lane, self.own), "first_lane")
-        member = into.let(at.floor_divide(grid.thread, self.lanes), "member")
-        matrix = into.let(at.add(at.multiply(grid.task, self.each), member), "matrix")
+        self.first = into.let(self.lane - self.own, "first_lane")
+        member = into.let(grid.thread // self.lanes, "member")
+        matrix = into.let(grid.task * self.each + member, "matrix")
         self.exists = into.let(at.less(matrix, count), "exists")
         # All threads of a warp shuffle: those without a matrix compute the last one again.
-        self.matrix = into.let(at.minimum(matrix, at.subtract(count, 1)), "at")
+        self.matrix = into.let(at.minimum(matrix, count - 1), "at")
         self.compute(into, grid, count, member)
         each = f"{self.lanes} lanes" if self.lanes > 1 else "a thread"
         comments = (f"matrices of {self.m} x {self.n}, {each} each",)
@@ -137,9 +137,9 @@ class Warps(ABC):
         """Values to columns of a row of this lane's matrix in shared memory, if the row exists."""
         with into.when(exists):
             pitch = staged.columns if staged.pitch is None else staged.pitch
-            position = at.add(at.multiply(member, staged.stride), at.multiply(row, pitch))
+            position = member * staged.stride + row * pitch
             position = into.let(position, "position")
-            into.append(*(Store(staged.buffer, at.add(position, c), v)
+            into.append(*(Store(staged.buffer, position + c, v)
                           for c, v in zip(columns, values, strict=True)))  # fmt: skip
 
     def copy(self, into: Linearizer, grid: Threads, count: Expr, staged: Staged, buffer: Buffer,
@@ -151,13 +151,13 @@ class Warps(ABC):
         size, vector = staged.rows * staged.columns, staged.vector if self.wide else 1
         if vector > 1:
             self.aligned.append(buffer)
-        start = into.let(at.multiply(grid.task, self.each * size), "start")
-        stop = into.let(at.multiply(count, size), "stop")
+        start = into.let(grid.task * (self.each * size), "start")
+        stop = into.let(count * size, "stop")
         shares = -(-self.each * size // (self.threads * vector))
         with into.loop("u", 0, shares, "unrolled") as u:
-            number = at.add(at.multiply(u, self.threads), grid.thread)
-            inside = into.let(at.multiply(number, vector), "inside")
-            outside = into.let(at.add(start, inside), "p")
+            number = u * self.threads + grid.thread
+            inside = into.let(number * vector, "inside")
+            outside = into.let(start + inside, "p")
             held = staged.held(into, inside)
             with into.when(at.both(at.less(inside, self.each * size), at.less(outside, stop))):
                 source, target = (buffer, staged.buffer) if first else (staged.buffer, buffer)
@@ -173,7 +173,7 @@ class Warps(ABC):
 
     def from_lane(self, into: Linearizer, value: Expr, number: Expr | int) -> Expr:
         """The value of the lane of this number among those of the same matrix."""
-        return self.shuffled(into, value, into.let(at.add(self.first, number), "source"))
+        return self.shuffled(into, value, into.let(self.first + number, "source"))
 
     def shuffled(self, into: Linearizer, value: Expr, lane: Expr) -> Expr:
         """The value of a lane of the warp."""
@@ -216,7 +216,7 @@ class Warps(ABC):
                 values = list(held.values)
                 for u in range(each):
                     left = Left(long - (stop - each + u), long - (first + u))
-                    values = step(into.let(at.add(start, u), "k"), left, values)
+                    values = step(into.let(start + u, "k"), left, values)
                 held.assign(into, values)
             values = list(held.values)
         return values

@@ -67,8 +67,8 @@ class QR(Warps):
         one, zero = constant_of(1, self.type), constant_of(0, self.type)
         buffer = self.builder.input(self.node.arguments[0])
         column = at.minimum(self.own, n - 1)
-        start = into.let(at.add(at.multiply(self.matrix, m * n), column), "start")
-        state = [into.let(Load(buffer, at.add(start, i * n)), buffer.name) for i in range(m)]
+        start = into.let(self.matrix * (m * n) + column, "start")
+        state = [into.let(Load(buffer, start + i * n), buffer.name) for i in range(m)]
         if self.q is not None:
             state += [simplify.select(at.equal(self.own, i), one, zero) for i in range(m)]
 
@@ -80,11 +80,11 @@ class QR(Warps):
         turned = [[c[(i - steps) % m] for i in range(self.height)]
                   for c in (state[:m], state[m:]) if c]  # fmt: skip
         with into.when(at.both(self.exists, at.less(self.own, n))):
-            start = at.add(at.multiply(self.matrix, self.height * n), self.own)
+            start = self.matrix * (self.height * n) + self.own
             start = into.let(start, "start")
             for i, x in enumerate(turned[0]):
                 upper = simplify.select(at.less_equal(i, self.own), x, zero)
-                into.append(Store(self.r, at.add(start, i * n), upper))
+                into.append(Store(self.r, start + i * n, upper))
         if self.q is not None:
             row = [conjugate(x) for x in turned[1]]
             exists = at.less(self.own, m)
@@ -98,7 +98,7 @@ class QR(Warps):
         if not isinstance(k, Const):
             # Behind the column's end are rows of R, which a loop's last steps have to leave alone.
             below = [x if i < left.least else into.let(
-                         simplify.select(at.less(at.add(k, i), m), x, zero), "below")
+                         simplify.select(at.less(k + i, m), x, zero), "below")
                      for i, x in enumerate(below, 1)]  # fmt: skip
         rest: Expr = constant_of(0, kind)
         for x in below:
@@ -163,11 +163,11 @@ class Eigh(Warps):
         with into.loop("j", 0, n) as j:
             first = comes_before(self.from_lane(into, d, j), j, d, self.own)
             step = at.select(first, at.integer(1), at.integer(0))
-            into.append(Assign(before, at.add(before, step)))
+            into.append(Assign(before, before + step))
         rank = into.let(at.select(bad, self.own, before), "rank")
         nan, many = (constant_of(float("nan"), t) for t in (kind, self.type))
         with into.when(at.both(self.exists, exists)):
-            position = at.add(at.multiply(self.matrix, n), rank)
+            position = self.matrix * n + rank
             value = simplify.select(bad, nan, times(d, scale.value))
             into.append(Store(self.values, position, value))
         ranks = [self._number_of(into, rank, j) for j in range(n)]
@@ -180,18 +180,18 @@ class Eigh(Warps):
         n, zero = self.n, constant_of(0, self.type)
         (triangle,) = self.node.operation.parameters
         buffer = self.builder.input(self.node.arguments[0])
-        start = into.let(at.multiply(self.matrix, n * n), "start")
+        start = into.let(self.matrix * (n * n), "start")
         column = into.let(at.minimum(self.own, n - 1), "column")
         found: list[Expr] = []
         for i in range(n):
             below = into.let(at.less_equal(column, i), "below")
             as_stored = below if triangle == "L" else at.negate(below)
-            there, other = at.add(column, i * n), at.add(at.multiply(column, n), i)
-            x = into.let(Load(buffer, at.add(start, at.select(as_stored, there, other))), "x")
+            there, other = column + i * n, column * n + i
+            x = into.let(Load(buffer, start + at.select(as_stored, there, other)), "x")
             x = simplify.select(as_stored, x, conjugate(x))
             off = at.both(exists, at.negate(at.equal(column, i)))
             found.append(into.let(simplify.select(off, x, zero), "a"))
-        own = real(Load(buffer, at.add(start, at.multiply(column, n + 1))))
+        own = real(Load(buffer, start + column * (n + 1)))
         none = constant_of(0, real_type(self.type))
         diagonal = into.let(simplify.select(exists, own, none), "d")
         return found + [zero] * (self.even - n), diagonal
@@ -211,7 +211,7 @@ class Eigh(Warps):
         held = Registers(into, [*a, *v, d, self.own, self.own])
         source = into.let(self._before(self.own), "from")
         with into.body() as body:
-            into.append(Assign(acts, FALSE), Assign(sweep, at.add(sweep, 1)))
+            into.append(Assign(acts, FALSE), Assign(sweep, sweep + 1))
             with into.loop("step", 0, max(width - 1, 0)):
                 state: list[Expr] = list(held.values)
                 position, axis = state[2 * width + 1 :]
@@ -230,9 +230,9 @@ class Eigh(Warps):
               axis: Expr, acts: Var) -> list[Expr]:  # fmt: skip
         width, t = self.even, self.type
         zero = constant_of(0, t)
-        first = into.let(at.equal(at.remainder(position, 2), 0), "is_first")
-        pair = into.let(at.floor_divide(position, 2), "pair")
-        beside = at.select(first, at.add(position, 1), at.subtract(position, 1))
+        first = into.let(at.equal(position % 2, 0), "is_first")
+        pair = into.let(position // 2, "pair")
+        beside = at.select(first, position + 1, position - 1)
         partner = self._number_of(into, axis, beside)
         x: Expr = a[1]
         for i in range(1, width // 2):
@@ -246,7 +246,7 @@ class Eigh(Warps):
             other = self.from_lane(into, value, partner)
             return into.let(simplify.select(first, value, other), "own")
 
-        leader = self._number_of(into, axis, at.subtract(self.own, at.remainder(self.own, 2)))
+        leader = self._number_of(into, axis, self.own - self.own % 2)
 
         def of_position(value: Expr) -> Expr:
             return self.from_lane(into, value, leader)
@@ -325,6 +325,6 @@ class Eigh(Warps):
             if distance == 0:
                 continue
             inside = at.both(at.less_equal(members[0], p), at.less_equal(p, members[-1]))
-            here = at.both(inside, at.equal(at.remainder(p, 2), odd))
-            found = at.select(here, at.add(p, distance), found)
+            here = at.both(inside, at.equal(p % 2, odd))
+            found = at.select(here, p + distance, found)
         return found

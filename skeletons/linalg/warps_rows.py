@@ -73,7 +73,7 @@ class Rows(Warps):
             self.staged = self.stage("rows", self.n, self.n)
 
     def compute(self, into: Linearizer, grid: Threads, count: Expr, member: Expr) -> None:
-        numbers = [at.add(self.own, s * self.lanes) for s in range(self.per_lane)]
+        numbers = [self.own + s * self.lanes for s in range(self.per_lane)]
         self.real = [into.let(at.less(i, self.n), "is_row") for i in numbers]
         self.rows = [into.let(at.minimum(i, self.n - 1), "own_row") for i in numbers]
         members = Const((1 << self.lanes) - 1, uint32)
@@ -109,26 +109,26 @@ class Rows(Warps):
         position = at.linear((*own, *first), (*builder.shape(lead), rows, width))
         start = into.let(position, "start")
         if turned:
-            return [into.let(Load(buffer, at.add(start, j * width)), buffer.name)
+            return [into.let(Load(buffer, start + j * width), buffer.name)
                     for j in range(rows)]  # fmt: skip
         count = min(width & -width, max(WIDEST // buffer.type.bytes, 1)) if self.wide else 1
         if count == 1:
-            return [into.let(Load(buffer, at.add(start, j)), buffer.name) for j in range(width)]
+            return [into.let(Load(buffer, start + j), buffer.name) for j in range(width)]
         self.aligned.append(buffer)
         found: list[Expr] = []
         for j in range(0, width, count):
-            found += load_vector(into, buffer, at.add(start, j), count)
+            found += load_vector(into, buffer, start + j, count)
         return found
 
     def _own(self, into: Linearizer, member: Expr) -> list[Expr]:
         """The elements of the matrix of this lane."""
         staged = self.staged
         assert staged is not None
-        start = into.let(at.multiply(member, staged.stride), "start")
+        start = into.let(member * staged.stride, "start")
         vector = staged.vector if self.wide else 1
         found: list[Expr] = []
         for e in range(0, self.n**2, vector):
-            where = at.add(start, e)
+            where = start + e
             found += ([into.let(Load(staged.buffer, where), "a")] if vector == 1
                       else load_vector(into, staged.buffer, where, vector))  # fmt: skip
         return found
@@ -162,11 +162,11 @@ class Rows(Warps):
         if place is not None:
             group = self._first_of(into, group, could[0], place)
         lane = into.let(simplify.cast(apply_primitive("ctz", [group]), int64), "pivot")
-        number = at.subtract(lane, self.first)
+        number = lane - self.first
         if len(could) > 1:
             mine: Expr = self.own
             for s, one in enumerate(could[1:], 1):
-                mine = at.select(one, at.add(self.own, s * self.lanes), mine)
+                mine = at.select(one, self.own + s * self.lanes, mine)
             mine = into.let(simplify.cast(mine, uint32), "mine")
             number = simplify.cast(self.shuffled(into, mine, lane), int64)
         none = at.negate(apply_primitive("greater", [best, Const(0.0, best.type)]))
@@ -230,7 +230,7 @@ class Rows(Warps):
 
         def substitute(k: Expr, _: Left, state: list[Expr]) -> list[Expr]:
             a, b, x = state[:n], state[n : n + columns], state[n + columns :]
-            here = into.let(at.subtract(n - 1, k), "column")
+            here = into.let(n - 1 - k, "column")
             pivot = self.from_lane(into, mine, here)
             before = at.less(column, here)
             factor = into.let(simplify.select(before, negative(a[-1]), zero), "factor")
@@ -251,7 +251,7 @@ class Rows(Warps):
         n, columns, (lower, trans, unit) = self.n, self.columns, self.node.operation.parameters
         forward = lower == (trans == "N")
         if not forward:
-            self.rows = [into.let(at.subtract(n - 1, self.rows[0]), "own_row")]
+            self.rows = [into.let(n - 1 - self.rows[0], "own_row")]
         a = self._load(into, self.node.arguments[0], n, turned=trans != "N")
         a = [conjugate(x) for x in a] if trans == "C" else a
         a = a if forward else a[::-1]
@@ -280,9 +280,9 @@ class Rows(Warps):
     def _put_solution(self, into: Linearizer, x: Sequence[Expr]) -> None:
         """A row of X."""
         with into.when(at.both(self.exists, self.real[0])):
-            position = at.add(at.multiply(self.matrix, self.n), self.rows[0])
-            position = into.let(at.multiply(position, self.columns), "position")
-            into.append(*(Store(self.out, at.add(position, c), e) for c, e in enumerate(x)))
+            position = self.matrix * self.n + self.rows[0]
+            position = into.let(position * self.columns, "position")
+            into.append(*(Store(self.out, position + c, e) for c, e in enumerate(x)))
 
     def _lu(self, into: Linearizer, member: Expr) -> None:
         """Rows stay in their lanes, and know the places to which LAPACK's exchanges bring them."""
@@ -310,7 +310,7 @@ class Rows(Warps):
             if not isinstance(k, Const):
                 # Behind the row's end are columns of L, which a loop's last steps leave alone.
                 for j in range(left.least, left.most):
-                    inside = at.less(at.add(k, j), n)
+                    inside = at.less(k + j, n)
                     rest[j - 1] = into.let(simplify.select(inside, rest[j - 1], a[j]), "a")
             kept = into.let(simplify.select(used, a[0], multiple), "kept")
             return [*rest, *a[left.most :], kept, used, place, mine]
@@ -318,7 +318,7 @@ class Rows(Warps):
         start = [*a, FALSE, self.own, at.integer(0)]
         *a, _, place, mine = self.steps(into, start, eliminate, PHASES)
         with into.when(at.both(self.exists, self.real[0])):
-            position = at.add(at.multiply(self.matrix, n), self.own)
+            position = self.matrix * n + self.own
             into.append(Store(self.other, position, simplify.cast(mine, int32)))
         self._put_row(into, member, self.real[0], place, a, range(n))
 
@@ -436,7 +436,7 @@ class Rows(Warps):
             factor, other = into.let(negative(kept), "factor"), conjugate(kept)
             rest = list(a[1:])
             for j in range(1, left.most):
-                there = self.from_lane(into, other, at.remainder(at.add(k, j), self.lanes))
+                there = self.from_lane(into, other, (k + j) % self.lanes)
                 rest[j - 1] = self.minus(into, a[j], factor, there)
             return [*rest, first, bad]
 

@@ -64,14 +64,14 @@ def agents(
     assert thread is not None, "agents are blocks of a GPU"
     share, spare, scalars, values = _shares(kernel, queues)
     # One more than the position of the next task; 0 if there is none.
-    ticket = ir.Buffer("ticket", int32, "shared", constant(2), below=at.add(kernel.tasks, 1))
+    ticket = ir.Buffer("ticket", int32, "shared", constant(2), below=kernel.tasks + 1)
     fullest = ir.Buffer("fullest", int32, "shared", constant(1), below=constant((1 << 31) - 1))
 
     def begin(q: Expr) -> Expr:
-        return at.add(at.multiply(q, share), at.minimum(q, spare))
+        return q * share + at.minimum(q, spare)
 
     def size(q: Expr) -> Expr:
-        return at.add(share, at.select(at.less(q, spare), 1, 0))
+        return share + at.select(at.less(q, spare), 1, 0)
 
     def taken(word: Expr) -> tuple[Expr, Expr]:
         """The numbers of tasks taken by owners and by thieves."""
@@ -81,7 +81,7 @@ def agents(
     def remains(length: Expr, word: Expr) -> Expr:
         """The number of tasks left in a queue; once 0 or less, it stays so."""
         front, stolen = taken(word)
-        return at.subtract(at.maximum(at.subtract(length, front), 0), stolen)
+        return at.maximum(length - front, 0) - stolen
 
     sm, here = Var("multiprocessor", uint32), Var("here", int64)
     victim, more, slot = Var("victim", int64), Var("more", int64), Var("slot", int64)
@@ -94,9 +94,9 @@ def agents(
     leader = at.equal(thread, 0)
     front, stolen = taken(word)
     own = at.equal(victim, here)
-    position = at.add(first, at.select(own, at.add(front, 1), at.subtract(length, stolen)))
+    position = first + at.select(own, front + 1, length - stolen)
     request: ir.Body = (
-        ir.FetchUpdate(word, words, at.multiply(victim, STRIDE), at.select(own, 1, 1 << _HALF)),
+        ir.FetchUpdate(word, words, victim * STRIDE, at.select(own, 1, 1 << _HALF)),
         ir.Assign(rest, remains(length, word)),
         ir.Assign(following, at.select(at.less(0, rest), position, 0)),
     )
@@ -105,11 +105,11 @@ def agents(
     # near the end few tasks are left in many queues.
     bits = (queues - 1).bit_length()
     much = (1 << (31 - bits)) - 1
-    far = at.remainder(at.subtract(at.add(q, queues), here), queues)
-    near = at.subtract((1 << bits) - 1, far)
-    key = simplify.cast(at.add(at.multiply(at.minimum(left, much), 1 << bits), near), int32)
+    far = (q + queues - here) % queues
+    near = (1 << bits) - 1 - far
+    key = simplify.cast(at.minimum(left, much) * (1 << bits) + near, int32)
     look: ir.Body = (
-        ir.Fetch(state, words, at.multiply(q, STRIDE), ordered=False),
+        ir.Fetch(state, words, q * STRIDE, ordered=False),
         ir.Let(left, remains(size(q), state)),
         ir.If(
             at.less(0, left),
@@ -122,12 +122,12 @@ def agents(
         ir.If(at.less(thread, queues), (ir.Let(q, thread), *look)),
     )
     if kernel.threads < queues:
-        step = ir.Assign(candidate, at.add(candidate, kernel.threads))
+        step = ir.Assign(candidate, candidate + kernel.threads)
         looking = ir.While((), at.less(candidate, queues), (ir.Let(q, candidate), *look, step))
         all_queues = (ir.Declare(candidate, thread), looking)
     none = at.equal(top, 0)
-    distance = at.subtract((1 << bits) - 1, _bits("bitwise_and", top, (1 << bits) - 1))
-    fuller = at.remainder(at.add(here, distance), queues)
+    distance = (1 << bits) - 1 - _bits("bitwise_and", top, (1 << bits) - 1)
+    fuller = (here + distance) % queues
     search: ir.Body = (
         ir.If(leader, (ir.Store(fullest, constant(0), Const(0, int32)),)),
         ir.Barrier(),
@@ -156,14 +156,14 @@ def agents(
         ),
         ir.Barrier(),
         ir.Let(got, simplify.cast(ir.Load(ticket, slot), int64)),
-        ir.Assign(slot, at.subtract(1, slot)),
+        ir.Assign(slot, 1 - slot),
         ir.If(at.equal(got, 0), search),
         ir.If(
             at.both(leader, at.less(0, got), at.less(per_queue, rest)),
             (*request, ir.Assign(requested, constant(1))),
         ),
     )
-    number = at.maximum(at.subtract(got, 1), 0)
+    number = at.maximum(got - 1, 0)
     if table is not None:
         number = _looked_up(table, number)
     number_here = simplify.apply(primitive("remainder"), (sm, Const(queues, uint32)), uint32)
@@ -203,7 +203,7 @@ def _bits(name: str, e: Expr, by: int) -> Expr:
 
 def _shares(kernel: ir.Kernel, queues: int) -> tuple[Expr, Expr, tuple[Var, ...], tuple[Expr, ...]]:
     """Tasks per queue and the remainder: kernel scalars unless constant."""
-    share, spare = at.floor_divide(kernel.tasks, queues), at.remainder(kernel.tasks, queues)
+    share, spare = kernel.tasks // queues, kernel.tasks % queues
     if isinstance(kernel.tasks, Const):
         return share, spare, (), ()
     names = Var("share", int64), Var("spare", int64)
@@ -219,15 +219,9 @@ def redirected(kernel: ir.Kernel, neighbours: int, multiprocessors: int) -> ir.K
     """
     task, group = kernel.task, neighbours * multiprocessors
     mine = Var("mine", task.type)
-    rest = at.remainder(mine, group)
-    moved = at.add(
-        at.subtract(mine, rest),
-        at.add(
-            at.multiply(at.remainder(rest, multiprocessors), neighbours),
-            at.floor_divide(rest, multiprocessors),
-        ),
-    )
-    whole = at.subtract(kernel.tasks, at.remainder(kernel.tasks, group))
+    rest = mine % group
+    moved = mine - rest + (rest % multiprocessors * neighbours + rest // multiprocessors)
+    whole = kernel.tasks - kernel.tasks % group
     scalars: tuple[Var, ...] = ()
     values: tuple[Expr, ...] = ()
     if not isinstance(whole, Const):
@@ -263,4 +257,4 @@ def _looked_up(table: ir.Buffer, position: Expr) -> Expr:
 
 def _within(number: Expr, tasks: Expr) -> Expr:
     """The number of a task, with explicit bounds for the range analysis of later arithmetic."""
-    return at.maximum(at.minimum(number, at.subtract(tasks, 1)), 0)
+    return at.maximum(at.minimum(number, tasks - 1), 0)

@@ -260,7 +260,7 @@ class Builder:
             total: Expr = ex.constant(0)
             for axis, index in enumerate(indices):
                 step = known.get(axis) or self.scalar(Stride(leaf, axis), f"stride{axis}")
-                total = at.add(total, at.multiply(index, step))
+                total = total + index * step
             return total
         return at.linear(indices, self.shape(leaf.shape))
 
@@ -443,10 +443,10 @@ class Builder:
         row = self.shape(into.domain)
         for buffer, leaf in zip(self.outputs(), into.defaults, strict=True):
             number = at.linear(first.emit(into.target[:lead]), self.shape(leaf.shape[:lead]))
-            offsets[buffer] = first.let(at.multiply(number, at.product(row)), "row")
+            offsets[buffer] = first.let(number * at.product(row), "row")
         widths = {len(s.values) for s in ir.statements(body)
                   if isinstance(s, ir.StoreVector) and s.buffer in offsets}  # fmt: skip
-        conditions = [at.equal(at.remainder(at.product(row), n), 0) for n in sorted(widths)]
+        conditions = [at.equal(at.product(row) % n, 0) for n in sorted(widths)]
         body = _displaced(body, offsets)
         body = body if valid is ex.TRUE else (ir.If(valid, body),)
         return (*first.out, *body), conditions
@@ -551,7 +551,7 @@ def _displaced(body: ir.Body, offsets: Mapping[ir.Buffer, Expr]) -> ir.Body:
 
     def moved(s: ir.Statement) -> ir.Statement:
         if isinstance(s, ir.Store | ir.StoreVector) and s.buffer in offsets:
-            return replace(s, index=at.add(s.index, offsets[s.buffer]))
+            return replace(s, index=s.index + offsets[s.buffer])
         assert offsets.keys().isdisjoint(ir.written(s)), f"{s} stores in another way"
         return ir.mapped(s, body=lambda inner: _displaced(inner, offsets))
 

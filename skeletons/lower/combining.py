@@ -128,7 +128,7 @@ def fold_range(into: Linearizer, combine: Combine, start: Expr, stop: Expr, elem
     with into.when(at.less(start, stop)):
         first = element(into, start)
         assign(into, total, first)
-        reduce_range(into, combine, total, at.add(start, 1), stop, element, name, serial, long)
+        reduce_range(into, combine, total, start + 1, stop, element, name, serial, long)
     return total
 
 
@@ -168,7 +168,7 @@ def store_group(into: Linearizer, outs: Sequence[Buffer], index: Expr,
         width = max(WIDEST // buffer.type.bytes, 1)
         for k in range(0, len(values), width):
             group = tuple(v[c] for v in values[k : k + width])
-            where = at.add(index, k)
+            where = index + k
             alone = len(group) == 1
             into.append(
                 Store(buffer, where, group[0]) if alone else StoreVector(buffer, where, group)
@@ -195,7 +195,7 @@ def fold_serial(into: Linearizer, combine: Combine, start: Expr, stop: Expr, ele
                 name: str = "k") -> tuple[ex.Var, ...]:  # fmt: skip
     """Elements start … stop − 1 (at least one), one after the other."""
     total = declare(into, element(into, start))
-    with into.loop(name, at.add(start, 1), stop) as k:
+    with into.loop(name, start + 1, stop) as k:
         accumulate(into, combine, total, element(into, k))
     return total
 
@@ -205,7 +205,7 @@ def fold_tree(into: Linearizer, combine: Combine, count: Expr, partial: Elements
     """Partial results 0 … count − 1 (at least one), in order, in groups of GROUP."""
     total = declare(into, zeros(combine))
     with into.loop("group", 0, count, step=GROUP) as group:
-        stop = into.let(at.minimum(at.add(group, GROUP), count), "group_stop")
+        stop = into.let(at.minimum(group + GROUP, count), "group_stop")
         part = fold_serial(into, combine, group, stop, partial, "b")
         join(into, combine, total, part, first=at.equal(group, 0))
     return total

@@ -56,8 +56,8 @@ class Tiling:
 def block_range(into: Linearizer, name: str, block: Expr, size: Expr | int, extent: Expr) -> (
         tuple[Expr, Expr]):  # fmt: skip
     """The elements [block·size, min((block + 1)·size, extent))."""
-    start = into.let(at.multiply(block, size), f"{name}_start")
-    stop = into.let(at.minimum(at.add(start, size), extent), f"{name}_stop")
+    start = into.let(block * size, f"{name}_start")
+    stop = into.let(at.minimum(start + size, extent), f"{name}_stop")
     return start, stop
 
 
@@ -90,9 +90,7 @@ def default_tiling(builder: Builder, domain: Shape, elements: int, row_multiple:
         height = constant(rows)
         down = builder.scalar(at.ceil_div(rows_host, rows), "blocks_down")
     planes_host = at.product(domain[:-2])
-    group_host = at.maximum(
-        at.floor_divide(elements, at.maximum(at.multiply(rows_host, cols_host), 1)), 1
-    )
+    group_host = at.maximum(elements // at.maximum(rows_host * cols_host, 1), 1)
     single = rank == 2 or rows is not None
     groups = (
         builder.scalar(planes_host, "planes") if single
@@ -106,7 +104,7 @@ def default_tiling(builder: Builder, domain: Shape, elements: int, row_multiple:
         if rank == 2:
             inner(into, Tile((), tile_rows, tile_cols))
             return
-        start, stop = group, at.add(group, 1)
+        start, stop = group, group + 1
         if not single:
             size = builder.scalar(group_host, "group")
             planes = builder.scalar(planes_host, "planes")
@@ -119,8 +117,8 @@ def default_tiling(builder: Builder, domain: Shape, elements: int, row_multiple:
 
 def whole_rows(elements: int, columns: Expr | int, multiple: int) -> Expr:
     """Rows of a tile of about `elements` elements, a multiple of `multiple` (host)."""
-    rows = at.maximum(at.floor_divide(elements, at.maximum(columns, 1)), 1)
-    return at.multiply(at.ceil_div(rows, multiple), multiple)
+    rows = at.maximum(elements // at.maximum(columns, 1), 1)
+    return at.ceil_div(rows, multiple) * multiple
 
 
 def coordinates(builder: Builder, into: Linearizer, index: Expr, extents: Shape,
@@ -219,7 +217,7 @@ def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearize
         found = into.emit(positions)
     whole = plan.table or plan.order.dense
     exists = TRUE if whole else at.both(*(at.less(p, n) for p, n in zip(found, grid, strict=True)))
-    named = [into.let(at.multiply(p, unit), f"{name}{k}")
+    named = [into.let(p * unit, f"{name}{k}")
              for k, (p, unit) in enumerate(zip(found, plan.unit, strict=True))]  # fmt: skip
     for k, (e, unit) in enumerate(zip(named, plan.unit, strict=True)):
         if unit == 1 and whole:
@@ -239,7 +237,7 @@ def _divide_by_known(e: Expr) -> Expr:
         if _chooses(y):
             x, y = y, x
         if _chooses(x) and _is_host(y):
-            return at.select(x.args[0], *(at.multiply(a, y) for a in x.args[1:]))
+            return at.select(x.args[0], *(a * y for a in x.args[1:]))
     elif e.op.name in ("floor_divide", "remainder") and _chooses(y):
         divide = at.floor_divide if e.op.name == "floor_divide" else at.remainder
         return at.select(y.args[0], *(divide(x, a) for a in y.args[1:]))
@@ -295,33 +293,31 @@ def in_runs(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer,
     the coordinates of its two ends (`Order.run`), otherwise `one_by_one(begin, end)`."""
     run = min(plan.order.run or 1, LONGEST_RUN)
     with into.loop("run", *ids, step=run) as begin:
-        end = at.minimum(at.add(begin, run), ids[1])
-        last = into.let(at.subtract(end, 1), "last")
+        end = at.minimum(begin + run, ids[1])
+        last = into.let(end - 1, "last")
         _, first = unit_origin(plan, builder, domain, into, begin)
         _, final = unit_origin(plan, builder, domain, into, last)
         low = into.let(at.minimum(first[-1], final[-1]), "low")
-        high = into.let(at.add(at.maximum(first[-1], final[-1]), 1), "high")
+        high = into.let(at.maximum(first[-1], final[-1]) + 1, "high")
         one_row = at.both(
             *(at.equal(a, b) for a, b in zip(first[:-1], final[:-1], strict=True)),
-            at.equal(at.subtract(high, low), at.add(at.subtract(last, begin), 1)),
+            at.equal(high - low, last - begin + 1),
         )
         if plan.order.reverses:
-            after = at.minimum(at.add(begin, 1), last)
+            after = at.minimum(begin + 1, last)
             _, second = unit_origin(plan, builder, domain, into, into.let(after, "after"))
-            step = at.subtract(second[-1], first[-1])
+            step = second[-1] - first[-1]
             one_row = at.both(
                 one_row,
                 *(at.equal(a, b) for a, b in zip(first[:-1], second[:-1], strict=True)),
-                at.equal(
-                    at.multiply(step, at.subtract(last, begin)), at.subtract(final[-1], first[-1])
-                ),
+                at.equal(step * (last - begin), final[-1] - first[-1]),
             )
         together = into.let(one_row, "together")
         with into.when(together):
             row = first[-2] if len(first) > 1 else constant(0)
-            tile(into, Tile(tuple(first[:-2]), (row, at.add(row, 1)), (low, high)))
+            tile(into, Tile(tuple(first[:-2]), (row, row + 1), (low, high)))
         with into.otherwise(together):
-            one_by_one(begin, at.add(last, 1))
+            one_by_one(begin, last + 1)
 
 
 def ordered_tiling(plan: Resolved, builder: Builder, domain: Shape, elements: int) -> Tiling:
@@ -353,7 +349,7 @@ def _unit_of(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer, 
     exists, origin = unit_origin(plan, builder, domain, into, ident)
     with into.when(exists):
         ranges = [
-            (o, into.let(at.minimum(at.add(o, unit), n), f"stop{k}"))
+            (o, into.let(at.minimum(o + unit, n), f"stop{k}"))
             for k, (o, unit, n) in enumerate(
                 zip(origin, plan.unit, builder.shape(domain), strict=True)
             )

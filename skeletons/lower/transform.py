@@ -193,10 +193,10 @@ def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior
     for k, n in enumerate(domain):
         low: Expr = ex.constant(0)
         for base, least in lows[k].items():
-            low = at.maximum(low, at.subtract(-least, base))
+            low = at.maximum(low, -least - base)
         high = builder.root(n)
         for (extent, base), most in highs[k].items():
-            high = at.minimum(high, at.subtract(extent, at.add(base, most)))
+            high = at.minimum(high, extent - (base + most))
         low = at.minimum(low, n)
         found.low.append(builder.scalar(low, f"inside_from{k}"))
         found.high.append(builder.scalar(at.maximum(high, low), f"inside_to{k}"))
@@ -223,17 +223,17 @@ def _span(form: Polynomial[Expr], counts: dict[ex.Var, Expr]) -> _Span | None:
     base: Expr = ex.constant(0)
     for monomial, c in form.terms.items():
         if monomial and monomial[0] not in moving:
-            base = at.add(base, at.multiply(monomial[0], c))
+            base = base + monomial[0] * c
     low = high = base
     for v in others:
         count = counts.get(v) if isinstance(v, ex.Var) else None
         if count is None or not is_host(count):
             return None
-        last = at.multiply(at.subtract(count, 1), moving[v])
+        last = (count - 1) * moving[v]
         if moving[v] > 0:
-            high = at.add(high, last)
+            high = high + last
         else:
-            low = at.add(low, last)
+            low = low + last
     parts = [ex.split_constant(e) for e in (low, high)]
     (base_low, least), (base_high, most) = parts
     return _Span(axes[0].axis, base_low, least + form.constant, base_high, most + form.constant)
@@ -376,8 +376,8 @@ def _linear_load(read: ex.Read, count: int, builder: Builder, position: Expr) ->
     args, axes = _long_axes(read, builder)
     cut = len(args) - count
     extents = builder.shape(axes)
-    start = at.multiply(at.linear(args[:cut], extents[:cut]), at.product(extents[cut:]))
-    return Load(builder.input(Leaf(read.node, read.component)), at.add(start, position))
+    start = at.linear(args[:cut], extents[:cut]) * at.product(extents[cut:])
+    return Load(builder.input(Leaf(read.node, read.component)), start + position)
 
 
 def _long_axes(read: ex.Read, builder: Builder) -> tuple[tuple[Expr, ...], Shape]:

@@ -76,7 +76,7 @@ class Visits:
         sides = zip(plan.unit, plan.per_thread, strict=True)
         self.patch = tuple(own if unit % own == 0 else 1 for unit, own in sides)
         self.unit, self.own = math.prod(plan.unit), math.prod(self.patch)
-        self.total_host = at.multiply(host_ids(plan, self.grid), self.unit)
+        self.total_host = host_ids(plan, self.grid) * self.unit
         self.total = builder.scalar(self.total_host, "visits")
         self.per_task: int | None = None
         if plan.grain == "block":
@@ -112,19 +112,19 @@ class Visits:
         plan = self.plan
         if self.unit == 1:
             return unit_origin(plan, self.builder, self.grid, into, number)
-        ident = into.let(at.floor_divide(number, self.unit), "unit")
-        local = into.let(at.remainder(number, self.unit), "local")
+        ident = into.let(number // self.unit, "unit")
+        local = into.let(number % self.unit, "local")
         exists, corner = unit_origin(plan, self.builder, self.grid, into, ident)
         patches = [unit // own for unit, own in zip(plan.unit, self.patch, strict=True)]
         axes = [k for k in range(plan.ndim) if k != plan.lanes] + [plan.lanes]
-        found = at.row_major(at.floor_divide(local, self.own), tuple(at.integer(patches[k])
+        found = at.row_major(local // self.own, tuple(at.integer(patches[k])
                                                                      for k in axes))  # fmt: skip
         outer = [found[axes.index(k)] for k in range(plan.ndim)]
-        inner = at.row_major(at.remainder(local, self.own), tuple(map(at.integer, self.patch)))
+        inner = at.row_major(local % self.own, tuple(map(at.integer, self.patch)))
         indices = []
         for k, (c, x, y) in enumerate(zip(corner, outer, inner, strict=True)):
-            step = at.add(at.multiply(x, self.patch[k]), y)
-            indices.append(into.let(at.add(c, step), f"at{k}"))
+            step = x * self.patch[k] + y
+            indices.append(into.let(c + step, f"at{k}"))
         inside = [at.less(p, n) for p, n, unit in zip(indices, self.counts, plan.unit, strict=True)
                   if unit > 1]  # fmt: skip
         return at.both(exists, *inside), tuple(indices)

@@ -65,7 +65,7 @@ class _FoldedLines(RowFold):
             accumulate(into, self.combine, total, other)
         line = (*kernel.batch, place)
         where = at.linear(line, self.builder.shape(self.lines))
-        where = at.add(at.multiply(part, self.count), where)
+        where = part * self.count + where
         self.finish_or_keep(into, self._at(line), total, count, self.parts, where)
 
     def _at(self, line: Sequence[Expr]) -> list[Expr]:
@@ -80,7 +80,7 @@ class _FoldedLines(RowFold):
             line = tiling.coordinates(builder, into, place, self.lines, "i")
 
             def partial(inside: Linearizer, b: Expr) -> Values:
-                return get(inside, self.scratch, at.add(at.multiply(b, self.count), place))
+                return get(inside, self.scratch, b * self.count + place)
 
             total = fold_partials(into, self.combine, self.parts, partial, is_exact(self.combine))
             count = builder.extent(self.product.space[self.product.inner])
@@ -115,15 +115,15 @@ class FoldedRows(_FoldedLines):
         for u, total in enumerate(self.totals):
             reduce_warp(into, self.combine, total, place, lanes, most=lanes)
             with into.when(first):
-                line = at.multiply(at.add(lane, kernel.offset(0, u)), warps)
-                put(into, lines, at.add(line, kernel.warp_across), total)
+                line = (lane + kernel.offset(0, u)) * warps
+                put(into, lines, line + kernel.warp_across, total)
         into.append(Barrier())
         with into.loop("line", kernel.grid.thread, rows, step=tile.threads) as line:
-            i = into.let(at.add(kernel.row0, line), "i")
+            i = into.let(kernel.row0 + line, "i")
             with into.when(at.less(i, kernel.m)):
                 self.builder.stays_below(i, self.product.m)
-                start = into.let(at.multiply(line, warps), "start")
-                totals = (get(into, lines, at.add(start, w)) for w in range(warps))
+                start = into.let(line * warps, "start")
+                totals = (get(into, lines, start + w) for w in range(warps))
                 self.combine_line(into, kernel, kernel.col_tile, i, totals, kernel.n)
 
 
@@ -148,7 +148,7 @@ class StoredOperand(_FoldedLines):
         first, self.width = at.equal(tile, 0), fetch.count if fetch.operand.along_rows else 1
         own, self.places = list[Expr](), fetch.positions(kernel.grid.thread)
         for line, _ in self.places[: 1 if fetch.in_columns else None]:
-            inside = at.less(at.add(start, line), size)
+            inside = at.less(start + line, size)
             own.append(into.let(at.both(first, inside), "stores"))
         self.stores = own
         self.totals = [declare(into, self.neutral) for _ in range(len(own) * self.width)]
@@ -179,17 +179,17 @@ class StoredOperand(_FoldedLines):
         for share in range(len(self.stores)):
             line, number = self.places[share]
             if not fetch.operand.along_rows:
-                number = at.floor_divide(number, fetch.count)
+                number = number // fetch.count
             for v in range(self.width):
                 total = self.totals[share * self.width + v]
-                put(into, (buffer,), fetch.place(at.add(line, v), number), total)
+                put(into, (buffer,), fetch.place(line + v, number), total)
         into.append(Barrier())
         tile, start, size, host = (
             (kernel.row_tile, kernel.col0, kernel.n, node.n) if self.side
             else (kernel.col_tile, kernel.row0, kernel.m, node.m)
         )  # fmt: skip
         with into.loop("line", thread, span, step=kernel.tile.threads) as line:
-            place = into.let(at.add(start, line), "place")
+            place = into.let(start + line, "place")
             with into.when(at.both(at.equal(tile, 0), at.less(place, size))):
                 self.builder.stays_below(place, host)
                 totals = (get(into, (buffer,), fetch.place(line, constant(k)))

@@ -84,63 +84,63 @@ class _Matmul(CpuProduct):
         """One block of the product."""
         rows = tiling.block_range(into, "row", row_block, ROWS, self.m)
         cols = tiling.block_range(into, "col", col_block, COLUMNS, self.n)
-        height = at.multiply(at.ceil_div(at.subtract(rows[1], rows[0]), TOGETHER), TOGETHER)
+        height = at.ceil_div(rows[1] - rows[0], TOGETHER) * TOGETHER
         self.height = into.let(height, "height")
         self._clear(into)
         with into.loop("depth", 0, self.k, step=DEPTH) as depth:
-            depth_stop = into.let(at.minimum(at.add(depth, DEPTH), self.k), "depth_stop")
+            depth_stop = into.let(at.minimum(depth + DEPTH, self.k), "depth_stop")
             self._pack_left(into, rows, depth, depth_stop)
             with into.loop("strip", *cols, step=STRIP) as strip:
-                strip_stop = into.let(at.minimum(at.add(strip, STRIP), cols[1]), "strip_stop")
+                strip_stop = into.let(at.minimum(strip + STRIP, cols[1]), "strip_stop")
                 self._pack_right(into, depth, depth_stop, strip, strip_stop)
                 self._multiply(into, depth, depth_stop, strip, strip_stop, cols[0])
         self._finish(into, rows, cols)
 
     def _clear(self, into: Linearizer) -> None:
-        with into.loop("c", 0, at.multiply(self.height, COLUMNS), "vector") as c:
+        with into.loop("c", 0, self.height * COLUMNS, "vector") as c:
             into.append(Store(self.sums, c, zero(self.type)))
 
     def _pack_left(self, into: Linearizer, rows: tuple[Expr, Expr], depth: Expr, stop: Expr
                    ) -> None:  # fmt: skip
         """Rows beyond the last are zero, so that TOGETHER rows can be computed at a time."""
         with into.loop("r", 0, self.height) as r:
-            i = into.let(at.add(rows[0], r), "i")
-            base = into.let(at.multiply(r, DEPTH), "base")
+            i = into.let(rows[0] + r, "i")
+            base = into.let(r * DEPTH, "base")
             inside = at.less(i, rows[1])
             with into.when(inside), into.loop("k", depth, stop, "vector") as k:
                 self.builder.stays_below(i, self.node.m)
                 self.builder.stays_below(k, self.node.k)
                 value = self.element(into, self.left, i, k)
-                into.append(Store(self.lefts, at.add(base, at.subtract(k, depth)), value))
+                into.append(Store(self.lefts, base + (k - depth), value))
             with into.otherwise(inside), into.loop("k", depth, stop, "vector") as k:
-                where = at.add(base, at.subtract(k, depth))
+                where = base + (k - depth)
                 into.append(Store(self.lefts, where, zero(self.type)))
 
     def _pack_right(self, into: Linearizer, depth: Expr, stop: Expr, strip: Expr, strip_stop: Expr
                     ) -> None:  # fmt: skip
         with into.loop("k", depth, stop) as k:
-            base = into.let(at.multiply(at.subtract(k, depth), STRIP), "base")
+            base = into.let((k - depth) * STRIP, "base")
             with into.loop("j", strip, strip_stop, "vector") as j:
                 self.builder.stays_below(k, self.node.k)
                 self.builder.stays_below(j, self.node.n)
                 value = self.element(into, self.right, k, j)
-                into.append(Store(self.rights, at.add(base, at.subtract(j, strip)), value))
+                into.append(Store(self.rights, base + (j - strip), value))
 
     def _multiply(self, into: Linearizer, depth: Expr, stop: Expr, strip: Expr, strip_stop: Expr,
                   first: Expr) -> None:  # fmt: skip
-        width = at.subtract(strip_stop, strip)
-        offset = at.subtract(strip, first)
+        width = strip_stop - strip
+        offset = strip - first
         with (
             into.loop("r", 0, self.height, step=TOGETHER) as r,
             into.loop("j", 0, width, "vector") as j,
         ):
-            positions = [at.add(at.add(at.multiply(at.add(r, u), COLUMNS), offset), j)
+            positions = [(r + u) * COLUMNS + offset + j
                       for u in range(TOGETHER)]  # fmt: skip
             sums = [into.declare(Load(self.sums, p), "sum") for p in positions]
-            with into.loop("k", 0, at.subtract(stop, depth)) as k:
-                right = into.let(Load(self.rights, at.add(at.multiply(k, STRIP), j)), "r")
+            with into.loop("k", 0, stop - depth) as k:
+                right = into.let(Load(self.rights, k * STRIP + j), "r")
                 for u, total in enumerate(sums):
-                    left = Load(self.lefts, at.add(at.multiply(at.add(r, u), DEPTH), k))
+                    left = Load(self.lefts, (r + u) * DEPTH + k)
                     into.append(Assign(total, self._add_product(total, left, right)))
             into.append(*(Store(self.sums, p, s) for p, s in zip(positions, sums, strict=True)))
 
@@ -157,6 +157,6 @@ class _Matmul(CpuProduct):
         with into.loop("i", *rows) as i, into.loop("j", *cols, "vector") as j:
             self.builder.stays_below(i, self.node.m)
             self.builder.stays_below(j, self.node.n)
-            row = at.multiply(at.subtract(i, rows[0]), constant(COLUMNS))
-            total = Load(self.sums, at.add(row, at.subtract(j, cols[0])))
+            row = (i - rows[0]) * constant(COLUMNS)
+            total = Load(self.sums, row + (j - cols[0]))
             self.store(into, i, j, total)

@@ -106,10 +106,10 @@ def parts_along(batch: Sequence[Expr], size: Sequence[Expr]) -> tuple[Expr, Expr
     how many parts k is cut thereby; host expressions."""
     (m, k, n), deep = size, TENSOR[0].depth
     cut = at.product((*batch, at.ceil_div(m, CUT), at.ceil_div(n, CUT)))
-    wanted = at.minimum(at.floor_divide(constant(PARTS), at.maximum(cut, 1)),
-                        at.floor_divide(k, LONG))  # fmt: skip
-    steps = at.ceil_div(k, at.multiply(at.maximum(wanted, 1), deep))
-    length = at.multiply(at.maximum(steps, 1), deep)
+    wanted = at.minimum(constant(PARTS) // at.maximum(cut, 1),
+                        k // LONG)  # fmt: skip
+    steps = at.ceil_div(k, at.maximum(wanted, 1) * deep)
+    length = at.maximum(steps, 1) * deep
     return length, at.maximum(at.ceil_div(k, length), 1)
 
 
@@ -203,21 +203,20 @@ class Fetch:
     def place(self, row: Expr, k: Expr) -> Expr:
         """Where an element is in shared memory."""
         line, inside = (row, k) if self.by_row else (k, row)
-        return at.add(at.multiply(line, self.pitch), inside)
+        return line * self.pitch + inside
 
     def positions(self, thread: Expr) -> list[tuple[Expr, Expr]]:
         """(row, k) in the block of the first element of each of a thread's shares."""
         found = []
         for q in range(self.shares):
             if self.threads % self.per_line == 0:  # constant distances from the first
-                line = at.add(at.floor_divide(thread, self.per_line),
-                              q * (self.threads // self.per_line))  # fmt: skip
-                first = at.remainder(thread, self.per_line)
+                line = thread // self.per_line + q * (self.threads // self.per_line)  # fmt: skip
+                first = thread % self.per_line
             else:
-                number = at.add(thread, q * self.threads)
-                line = at.floor_divide(number, self.per_line)
-                first = at.remainder(number, self.per_line)
-            start = at.multiply(first, self.count)
+                number = thread + q * self.threads
+                line = number // self.per_line
+                first = number % self.per_line
+            start = first * self.count
             found.append((start, line) if self.operand.along_rows else (line, start))
         return found
 
@@ -285,7 +284,7 @@ class Product:
         leaf = (1, *(1 for _ in node.batch), rows, cols)
         visits = Visits.of(builder, (self.host_parts, *node.batch, down_host, across_host), leaf)
         if visits is None:
-            which, number = at.row_major(grid.task, (tasks, at.multiply(down, across)))
+            which, number = at.row_major(grid.task, (tasks, down * across))
             self.part, which = at.row_major(which, (self.parts, batches))
             self.batch = tiling.coordinates(builder, into, which, node.batch, "batch")
             row_tile, col_tile = self._tile_of(into, number, down, across)
@@ -309,12 +308,12 @@ class Product:
                     requires += fetch.operand.group.requires
                     extent = (self.m if fetch.operand is self.left else self.n
                               ) if fetch.operand.along_rows else self.k  # fmt: skip
-                    requires.append(at.equal(at.remainder(extent, fetch.count), 0))
+                    requires.append(at.equal(extent % fetch.count, 0))
                     aligned += fetch.operand.group.aligned
                     if self.stored is not None and fetch is self.fetches[self.stored.side]:
                         aligned.append(self.stored.array)
             if vector:
-                requires.append(at.equal(at.remainder(self.n, self.widths[1]), 0))
+                requires.append(at.equal(self.n % self.widths[1], 0))
                 aligned += self.outs
         if fallback is not None:  # enough blocks for the GPU, none mostly outside the matrix
             tasks_host = at.product((self.host_parts, *node.batch, down_host, across_host))
@@ -333,8 +332,8 @@ class Product:
                  wide: bool) -> None:  # fmt: skip
         """One tile of the product."""
         self.row_tile, self.col_tile = row_tile, col_tile
-        self.row0 = into.let(at.multiply(row_tile, rows), "row")
-        self.col0 = into.let(at.multiply(col_tile, cols), "col")
+        self.row0 = into.let(row_tile * rows, "row")
+        self.col0 = into.let(col_tile * cols, "col")
         self._steps(into)
         into.append(ir.Comment("epilogue"))
         self._finish(into, self._by_vectors(wide))
@@ -347,12 +346,12 @@ class Product:
                  ) -> tuple[Expr, Expr]:  # fmt: skip
         """Bands of TOGETHER rows of tiles, each visited column by column."""
         number = into.let(number, "tile")
-        per = into.let(at.multiply(across, TOGETHER), "band_tiles")
-        band = into.let(at.floor_divide(number, per), "band")
-        first = into.let(at.multiply(band, TOGETHER), "band_start")
-        height = into.let(at.minimum(at.subtract(down, first), TOGETHER), "band_rows")
-        inside = into.let(at.subtract(number, at.multiply(band, per)), "inside")
-        return at.add(first, at.remainder(inside, height)), at.floor_divide(inside, height)
+        per = into.let(across * TOGETHER, "band_tiles")
+        band = into.let(number // per, "band")
+        first = into.let(band * TOGETHER, "band_start")
+        height = into.let(at.minimum(down - first, TOGETHER), "band_rows")
+        inside = into.let(number - band * per, "inside")
+        return first + inside % height, inside // height
 
     # --- along k ---
 
@@ -377,9 +376,9 @@ class Product:
             self.stored.begin(into, self)
         begin, count = self._inner(into)
         steps = into.let(at.ceil_div(count, depth), "steps")
-        whole = into.let(at.floor_divide(count, depth), "whole_steps")
-        with into.loop("s", 0, at.add(steps, 1)) as s:
-            first = into.let(at.add(begin, at.multiply(s, depth)), "k0")
+        whole = into.let(count // depth, "whole_steps")
+        with into.loop("s", 0, steps + 1) as s:
+            first = into.let(begin + s * depth, "k0")
             inside = at.less(s, whole)
             with into.when(inside):
                 self._fetch(into, rows, positions, fetched, first, False)
@@ -388,9 +387,9 @@ class Product:
                 with into.when(left_over):
                     self._fetch(into, rows, positions, fetched, first, True)
             with into.when(at.less(0, s)):
-                self._multiply(into, at.remainder(at.add(s, 1), 2))
+                self._multiply(into, (s + 1) % 2)
             with into.when(at.less(s, steps)):
-                self._store(into, positions, fetched, at.remainder(s, 2))
+                self._store(into, positions, fetched, s % 2)
                 if self.stored is not None:
                     side = self.stored.side
                     self._keep_operand(into, rows[side], positions[side], fetched[side], first)
@@ -408,10 +407,10 @@ class Product:
                  start: Expr, extent: Expr) -> list[Expr]:  # fmt: skip
         """The rows (or columns) of a thread's shares, clamped to the matrix."""
         size = self.builder.extent(extent)
-        last = at.subtract(size, fetch.count if fetch.operand.along_rows else 1)
+        last = size - (fetch.count if fetch.operand.along_rows else 1)
         found = []
         for row, _ in positions:
-            r = into.let(at.minimum(at.add(start, row), last), "r")
+            r = into.let(at.minimum(start + row, last), "r")
             self.builder.stays_below(r, extent)
             found.append(r)
         return found
@@ -423,7 +422,7 @@ class Product:
         for f, rs, ps, hs in zip(self.fetches, rows, positions, fetched, strict=True):
             for q, (r, (_, k), h) in enumerate(zip(rs, ps, hs, strict=True)):
                 with into.when_always({}):
-                    k = into.let(at.add(first, k), "k")
+                    k = into.let(first + k, "k")
                     self._guarded(into, f, q, r, k, h, last)
 
     def _guarded(self, into: Linearizer, fetch: Fetch, share: int, r: Expr, k: Expr,
@@ -431,7 +430,7 @@ class Product:
         """Fetches one share; zeros beyond the end of k, nothing for threads without this share."""
         mine: Expr = at.less(k, self.k) if last else at.less(0, 1)
         if fetch.total % fetch.threads and share == fetch.shares - 1:
-            number = at.add(self.grid.thread, share * fetch.threads)
+            number = self.grid.thread + share * fetch.threads
             mine = at.both(mine, at.less(number, fetch.total))
         with into.when(mine):
             self._elements(into, fetch, r, k, fetched)
@@ -450,7 +449,7 @@ class Product:
         with into.when_always(bindings):
             loaded = operand.group.load(into, start) if fetch.count > 1 else [{}] * fetch.count
             for v, (reads, h) in enumerate(zip(loaded, fetched, strict=True)):
-                with into.when_always({moving: at.add(start, v), **reads}):
+                with into.when_always({moving: start + v, **reads}):
                     into.append(ir.Assign(h, simplify.cast(into.value(operand.root), self.type)))
 
     def _keep_operand(self, into: Linearizer, rows: Sequence[Expr],
@@ -463,9 +462,9 @@ class Product:
         leading = fetch.operand.along_rows != bool(side)
         for q, (r, (_, k), h) in enumerate(zip(rows, positions, fetched, strict=True)):
             with into.when_always({}):
-                k = into.let(at.add(first, k), "k")
+                k = into.let(first + k, "k")
                 pair = (k, r) if side else (r, k)
-                indices = [(*self.batch, *(at.add(x, v * (leading == (a == 0)))
+                indices = [(*self.batch, *(x + v * (leading == (a == 0))
                                            for a, x in enumerate(pair)))
                            for v in range(fetch.count)]  # fmt: skip
                 with into.when(at.less(k, self.k)):
@@ -474,19 +473,19 @@ class Product:
     def _store(self, into: Linearizer, positions: Sequence[Sequence[tuple[Expr, Expr]]],
                fetched: Sequence[Sequence[Sequence[Var]]], half: Expr) -> None:  # fmt: skip
         for f, ps, hs, buffer in zip(self.fetches, positions, fetched, self.halves, strict=True):
-            base = at.multiply(half, f.size)
+            base = half * f.size
             for q, ((row, k), h) in enumerate(zip(ps, hs, strict=True)):
-                where, near = at.add(base, f.place(row, k)), f.by_row or f.operand.along_rows
+                where, near = base + f.place(row, k), f.by_row or f.operand.along_rows
                 mine: Expr = at.less(0, 1)
                 if f.total % f.threads and q == f.shares - 1:
-                    mine = at.less(at.add(self.grid.thread, q * f.threads), f.total)
+                    mine = at.less(self.grid.thread + q * f.threads, f.total)
                 with into.when(mine):
                     if near and f.count * self.type.bytes <= common.WIDEST:
                         into.append(ir.StoreVector(buffer, where, tuple(h)) if f.count > 1
                                     else ir.Store(buffer, where, h[0]))  # fmt: skip
                         continue
                     step = 1 if near else f.pitch
-                    into.append(*(ir.Store(buffer, at.add(where, v * step), x)
+                    into.append(*(ir.Store(buffer, where + v * step, x)
                                   for v, x in enumerate(h)))  # fmt: skip
 
     # --- the products of one thread ---
@@ -496,15 +495,15 @@ class Product:
         lane, warp = into.let(self.grid.lane, "lane"), into.let(self.grid.warp, "warp")
         warp_at = at.row_major(warp, tuple(map(constant, self.tile.warps)))
         self.warp_across = warp_at[1]
-        self.within = at.floor_divide(lane, LANES[1]), at.remainder(lane, LANES[1])
-        self.starts = [at.multiply(w, g * n * width) for w, g, n, width in
+        self.within = lane // LANES[1], lane % LANES[1]
+        self.starts = [w * (g * n * width) for w, g, n, width in
                        zip(warp_at, self.tile.groups, LANES, self.widths, strict=True)]  # fmt: skip
-        row, col = (at.add(start, at.multiply(x, width)) for start, x, width in
+        row, col = (start + x * width for start, x, width in
                     zip(self.starts, self.within, self.widths, strict=True))  # fmt: skip
         self.position = (into.let(row, "own_row"), into.let(col, "own_col"))
 
     def _multiply(self, into: Linearizer, half: Expr) -> None:
-        bases = [into.let(at.add(at.multiply(half, f.size), p), "base")
+        bases = [into.let(half * f.size + p, "base")
                  for f, p in zip(self.fetches, self.position, strict=True)]  # fmt: skip
         with into.loop("k", 0, self.tile.depth, "unrolled") as k:
             parts = []
@@ -513,8 +512,7 @@ class Product:
             ):
                 own: list[Var] = []
                 for g in range(self.tile.groups[side]):
-                    where = at.add(at.add(base, at.multiply(k, f.pitch)),
-                                   g * LANES[side] * self.widths[side])  # fmt: skip
+                    where = base + k * f.pitch + g * LANES[side] * self.widths[side]  # fmt: skip
                     names = tuple(Var("ab"[side], self.type) for _ in range(self.widths[side]))
                     into.append(ir.LoadVector(names, buffer, where))
                     own += names
@@ -528,8 +526,8 @@ class Product:
     # --- epilogue ---
 
     def _finish(self, into: Linearizer, vector: bool) -> None:
-        row = into.let(at.add(self.row0, self.position[0]), "first_row")
-        col = into.let(at.add(self.col0, self.position[1]), "first_col")
+        row = into.let(self.row0 + self.position[0], "first_row")
+        col = into.let(self.col0 + self.position[1], "first_col")
         folded, cost = self.folded, element_cost(self.epilogue)
         if folded is None and (cost > CHEAP_EPILOGUE or common.has_loops(self.epilogue)):
             self._one_by_one(into, row, col)
@@ -537,12 +535,12 @@ class Product:
         if folded is not None:
             folded.begin(into, self._down())
         for u in range(self._down()):
-            i = into.let(at.add(row, self.offset(0, u)), "i")
+            i = into.let(row + self.offset(0, u), "i")
             with into.when(at.less(i, self.m)):
                 self.builder.stays_below(i, self.node.m)
                 for g in range(self.tile.groups[1]):
                     sums = self.sums[u][g * self.widths[1] : (g + 1) * self.widths[1]]
-                    first = into.let(at.add(col, g * LANES[1] * self.widths[1]), "j")
+                    first = into.let(col + g * LANES[1] * self.widths[1], "j")
                     self._write(into, u, i, first, sums, vector)
         if folded is not None:
             folded.end(into, self)
@@ -557,12 +555,12 @@ class Product:
         """Neighbouring elements of a thread's row `u`."""
         if vector:
             with into.when(at.less(first, self.n)):
-                made = [self._element(into, i, at.add(first, v), s, u) for v, s in enumerate(sums)]
+                made = [self._element(into, i, first + v, s, u) for v, s in enumerate(sums)]
                 where = into.let(at.linear((*self.batch, i, first), self._shape()), "at")
                 store_group(into, self.outs, where, made)
             return
         for v, total in enumerate(sums):
-            j = into.let(at.add(first, v), "j")
+            j = into.let(first + v, "j")
             with into.when(at.less(j, self.n)):
                 self._store_element(into, i, j, total, u)
 
@@ -598,16 +596,16 @@ class Product:
 
         def offset(side: int, number: Expr) -> Expr:
             width = self.widths[side]
-            group = at.multiply(at.floor_divide(number, width), LANES[side] * width)
-            return at.add(group, at.remainder(number, width))
+            group = number // width * (LANES[side] * width)
+            return group + number % width
 
         with into.loop("u", 0, down) as du, into.loop("v", 0, across) as dv:
-            i = into.let(at.add(row, offset(0, du)), "i")
-            j = into.let(at.add(col, offset(1, dv)), "j")
+            i = into.let(row + offset(0, du), "i")
+            j = into.let(col + offset(1, dv), "j")
             with into.when(at.both(at.less(i, self.m), at.less(j, self.n))):
                 self.builder.stays_below(i, self.node.m)
                 self.builder.stays_below(j, self.node.n)
-                total = ir.Load(kept, at.add(at.multiply(du, across), dv))
+                total = ir.Load(kept, du * across + dv)
                 self._store_element(into, i, j, total)
 
 
@@ -637,22 +635,22 @@ class _TensorMatmul(Product):
     def _inner(self, into: Linearizer) -> tuple[Expr, Expr]:
         if self.folded is not None:
             return super()._inner(into)
-        begin = into.let(at.multiply(self.part, self.length), "begin")
-        return begin, at.minimum(self.length, at.subtract(self.k, begin))
+        begin = into.let(self.part * self.length, "begin")
+        return begin, at.minimum(self.length, self.k - begin)
 
     def _multiply(self, into: Linearizer, half: Expr) -> None:
         row, q = self.within
         bases = [
-            into.let(at.add(at.multiply(half, f.size), f.place(at.add(start, row), q)), "base")
+            into.let(half * f.size + f.place(start + row, q), "base")
             for f, start in zip(self.fetches, self.starts, strict=True)
         ]  # fmt: skip
 
         def element(side: int, offset: int, k: Expr) -> Expr:
-            where = at.add(bases[side], self.fetches[side].place(constant(offset), k))
+            where = bases[side] + self.fetches[side].place(constant(offset), k)
             return into.let(ir.Load(self.halves[side], where), "ab"[side])
 
         with into.loop("k", 0, self.tile.depth, "unrolled", step=DEEP) as k:
-            ks = k, at.add(k, DEEP // 2)
+            ks = k, k + DEEP // 2
             columns = [tuple(element(1, 8 * c, x) for x in ks) for c in range(self._across() // 2)]
             for r in range(0, self._down(), 2):
                 rows = tuple(element(0, 8 * u, x) for x in ks for u in (r, r + 1))
@@ -674,14 +672,14 @@ class _TensorMatmul(Product):
 
     def _keep(self, into: Linearizer, vector: bool) -> None:
         """Store the sums of a part."""
-        row = into.let(at.add(self.row0, self.position[0]), "first_row")
-        col = into.let(at.add(self.col0, self.position[1]), "first_col")
+        row = into.let(self.row0 + self.position[0], "first_row")
+        col = into.let(self.col0 + self.position[1], "first_col")
         extents, kept = (self.parts, *self._shape()), self.partials
         for u, sums in enumerate(self.sums):
-            i = into.let(at.add(row, self.offset(0, u)), "i")
+            i = into.let(row + self.offset(0, u), "i")
             with into.when(at.less(i, self.m)):
                 for v in range(0, len(sums), 2):
-                    j = into.let(at.add(col, self.offset(1, v)), "j")
+                    j = into.let(col + self.offset(1, v), "j")
                     where = at.linear((self.part, *self.batch, i, j), extents)
                     pair = tuple(sums[v : v + 2])
                     if vector:
@@ -689,8 +687,8 @@ class _TensorMatmul(Product):
                             into.append(ir.StoreVector(kept, where, pair))
                         continue
                     for w, value in enumerate(pair):
-                        with into.when(at.less(at.add(j, w), self.n)):
-                            into.append(ir.Store(kept, at.add(where, w), value))
+                        with into.when(at.less(j + w, self.n)):
+                            into.append(ir.Store(kept, where + w, value))
 
     def after(self) -> Sequence[ir.Kernel]:
         """Adds the parts of each element, in order."""
@@ -708,7 +706,7 @@ class _TensorMatmul(Product):
             self.batch = tuple(batch)
             total = into.declare(zero(self.type), "total")
             with into.loop("part", 0, self.parts) as part:
-                where = at.add(at.multiply(part, count), place)
+                where = part * count + place
                 added = into.let(ir.Load(self.partials, where), "part_of")
                 summed = Apply(primitive("add"), (total, added), self.type)
                 into.append(ir.Assign(total, summed))

@@ -71,7 +71,7 @@ class Side:
         with into.when(inside), into.when_always(bindings):
             loaded = group.load(into, first) if group.count > 1 else [{}]
             for v, reads in enumerate(loaded):
-                with into.when_always({self.moving: at.add(first, v), **reads}):
+                with into.when_always({self.moving: first + v, **reads}):
                     value = simplify.cast(into.value(self.root), kind)
                     if declared:
                         into.append(Assign(declared[v], value))
@@ -105,7 +105,7 @@ class Results:
             loaded = self.group.load(into, first) if self.group.streams else [{} for _ in sums]
             for v, (total, reads) in enumerate(zip(sums, loaded, strict=True)):
                 result = into.let(simplify.cast(total, node.result.type), "result")
-                j = into.let(at.add(first, v), "j")
+                j = into.let(first + v, "j")
                 self.builder.stays_below(j, node.n)
                 with into.when_always({Index(self.rank + 1): j, node.result: result, **reads}):
                     values.append(into.emit(self.epilogue, named=True))
@@ -156,28 +156,28 @@ class SmallProducts(GpuProduct):
         batches = builder.scalar(at.product(node.batch), "products")
         into = builder.emitter()
         ident = into.let(grid.ident, "ident")
-        product = into.let(at.floor_divide(ident, lanes), "product")
-        lane = into.let(at.remainder(ident, lanes), "lane")
+        product = into.let(ident // lanes, "product")
+        lane = into.let(ident % lanes, "lane")
         with into.when(at.less(product, batches)):
             self.batch = tiling.coordinates(builder, into, product, node.batch, "batch")
             across = self.n // tile.columns
-            self.row = into.let(at.floor_divide(lane, across), "row")
-            self.col = into.let(at.multiply(at.remainder(lane, across), tile.right), "col")
+            self.row = into.let(lane // across, "row")
+            self.col = into.let(lane % across * tile.right, "col")
             self._product(into)
-        tasks = at.ceil_div(at.multiply(batches, lanes), THREADS)
+        tasks = at.ceil_div(batches * lanes, THREADS)
         comment = f"{tile.rows} x {tile.columns} of a product a thread"
         return self.made(into, grid, tasks, comment, self.groups, fallback)
 
     def _product(self, into: Linearizer) -> None:
         tile = self.tile
         distance = self.m // tile.rows
-        rows = [into.let(at.add(self.row, r * distance), "i") for r in range(tile.rows)]
+        rows = [into.let(self.row + r * distance, "i") for r in range(tile.rows)]
         for i in rows:
             self.builder.stays_below(i, self.node.m)
         sums = [[into.declare(zero(self.type), "sum") for _ in range(tile.columns)] for _ in rows]
         with self._chunks(into) as first:
             left = [self._along_k(into, i, first) for i in rows]
-            right = [self._row_of_right(into, at.add(first, k)) for k in range(tile.chunk)]
+            right = [self._row_of_right(into, first + k) for k in range(tile.chunk)]
             for k in range(tile.chunk):
                 for r in range(tile.rows):
                     for c in range(tile.columns):
@@ -192,7 +192,7 @@ class SmallProducts(GpuProduct):
         """The column of a thread's sum `c`."""
         vector, inside = divmod(c, self.tile.right)
         distance = self.n // self.tile.columns * self.tile.right
-        return at.add(self.col, vector * distance + inside)
+        return self.col + (vector * distance + inside)
 
     @contextmanager
     def _chunks(self, into: Linearizer) -> Iterator[Expr]:
@@ -207,7 +207,7 @@ class SmallProducts(GpuProduct):
     def _along_k(self, into: Linearizer, i: Expr, first: Expr) -> list[Expr]:
         group, found = self.groups[0], list[Expr]()
         for k in range(0, self.tile.chunk, group.count):
-            start = into.let(at.add(first, k), "k")
+            start = into.let(first + k, "k")
             self.builder.stays_below(start, self.node.k)
             found += self.left.elements(into, group, self.batch, i, start, self.type)
         return found

@@ -120,14 +120,14 @@ class Staging(GpuProduct):
         """Which product these threads compute, and that they store it; the number of blocks."""
         builder, node = self.builder, self.node
         batches = builder.scalar(at.product(node.batch), "products")
-        slot = into.let(at.floor_divide(grid.thread, self.lanes), "slot")
-        self.lane = into.let(at.remainder(grid.thread, self.lanes), "lane")
-        number = into.let(at.add(at.multiply(grid.task, self.together), slot), "number")
+        slot = into.let(grid.thread // self.lanes, "slot")
+        self.lane = into.let(grid.thread % self.lanes, "lane")
+        number = into.let(grid.task * self.together + slot, "number")
         # All threads meet at the barrier: those beyond the last product repeat it.
-        product = into.let(at.minimum(number, at.subtract(batches, 1)), "product")
+        product = into.let(at.minimum(number, batches - 1), "product")
         self.own = into.let(at.less(number, batches), "own")
         self.batch = tiling.coordinates(builder, into, product, node.batch, "batch")
-        self.bases = [into.let(at.multiply(slot, s.size), "base") for s in self.stages]
+        self.bases = [into.let(slot * s.size, "base") for s in self.stages]
         return at.ceil_div(batches, self.together)
 
     def fill(self, into: Linearizer) -> None:
@@ -175,23 +175,23 @@ class Staging(GpuProduct):
         whole = (share + 1) * lanes <= s.vectors
         # Lanes beyond the last vector load one again.
         if lanes % per == 0:  # constant distances from the first
-            group = at.add(at.floor_divide(self.lane, per), share * (lanes // per))
+            group = self.lane // per + share * (lanes // per)
             mine = at.both(TRUE if lanes == self.lanes else at.less(self.lane, lanes),
                            TRUE if whole else at.less(group, s.groups))  # fmt: skip
             if share * lanes + self.lanes > s.vectors:
                 group = at.minimum(group, s.groups - 1)
-            start = at.multiply(at.remainder(self.lane, per), count)
+            start = self.lane % per * count
         else:
-            number = into.let(at.add(self.lane, share * self.lanes), "vector")
+            number = into.let(self.lane + share * self.lanes, "vector")
             mine = TRUE if whole else at.less(number, s.vectors)
             number = number if whole else into.let(at.minimum(number, s.vectors - 1), "vector")
-            group = at.floor_divide(number, per)
-            start = at.multiply(at.remainder(number, per), count)
+            group = number // per
+            start = number % per * count
         group, start = into.let(group, "line"), into.let(start, "start")
         self.builder.stays_below(start, s.ends[1])
         lines = []
         for e in range(s.deep):
-            line = group if s.deep == 1 else into.let(at.add(at.multiply(group, s.deep), e), "line")
+            line = group if s.deep == 1 else into.let(group * s.deep + e, "line")
             inside = TRUE if s.lines % s.deep == 0 else at.less(line, s.lines)
             self.builder.stays_below(line, s.ends[0])
             lines.append(s.side.elements(into, s.group, self.batch, line, start, s.buffer.type,
@@ -209,10 +209,10 @@ class Staging(GpuProduct):
             count = width(first, width(length, width(pitch, most))) if length else 1
             per = length // count
             for share in range(-(-lines * per // self.lanes)):
-                number = into.let(at.add(self.lane, share * self.lanes), "zero")
-                line, column = at.floor_divide(number, per), at.remainder(number, per)
-                where = at.add(at.multiply(line, pitch), at.add(at.multiply(column, count), first))
-                where = at.add(self.bases[x], where)
+                number = into.let(self.lane + share * self.lanes, "zero")
+                line, column = number // per, number % per
+                where = line * pitch + (column * count + first)
+                where = self.bases[x] + where
                 nothing = (zero(s.buffer.type),) * count
                 with into.when(at.less(number, lines * per)):
                     into.append(Store(s.buffer, where, nothing[0]) if count == 1
@@ -222,20 +222,20 @@ class Staging(GpuProduct):
              ) -> None:  # fmt: skip
         s = self.stages[x]
         count = width(s.pitch, min(len(values), common.WIDEST // s.buffer.type.bytes))
-        first = at.multiply(start, s.deep)
-        offset = at.add(self.bases[x], at.multiply(group, s.pitch))
+        first = start * s.deep
+        offset = self.bases[x] + group * s.pitch
         turned = self.turned if x == 1 else 0
         inside = first
         if turned:
-            piece = into.let(at.floor_divide(first, BANKS), "piece")
-            turn = at.multiply(at.select(at.less(piece, turned), piece, 0), ACCESS)
-            inside = into.let(at.add(at.remainder(first, BANKS), turn), "turned")
-            first = at.multiply(piece, BANKS)
-        where = into.let(at.add(offset, first), "to")
+            piece = into.let(first // BANKS, "piece")
+            turn = at.select(at.less(piece, turned), piece, 0) * ACCESS
+            inside = into.let(first % BANKS + turn, "turned")
+            first = piece * BANKS
+        where = into.let(offset + first, "to")
         for v in range(0, len(values), count):
-            there, some = at.add(where, v), tuple(values[v : v + count])
+            there, some = where + v, tuple(values[v : v + count])
             if turned:
-                there = at.add(where, at.remainder(at.add(inside, v), BANKS))
+                there = where + (inside + v) % BANKS
             into.append(Store(s.buffer, there, some[0]) if count == 1
                         else StoreVector(s.buffer, there, some))  # fmt: skip
 
@@ -285,33 +285,33 @@ class StagedTensorProducts(Staging, TensorProducts):
         into = self.builder.emitter()
         tasks = self.begin(into, grid)
         self.fill(into)
-        thread = into.let(at.remainder(self.lane, common.WARP), "thread")
-        self.g = into.let(at.floor_divide(thread, 4), "g")
-        self.q = into.let(at.remainder(thread, 4), "q")
-        warp = at.floor_divide(self.lane, common.WARP)
-        self._tiles(into, [into.let(at.multiply(warp, ROWS), "row")])
+        thread = into.let(self.lane % common.WARP, "thread")
+        self.g = into.let(thread // 4, "g")
+        self.q = into.let(thread % 4, "q")
+        warp = self.lane // common.WARP
+        self._tiles(into, [into.let(warp * ROWS, "row")])
         comment = "16 rows of a product a warp, on tensor cores, from shared memory"
         return self.made(into, grid, tasks, comment, groups, fallback, resident)
 
     def _along_k(self, into: Linearizer, row: Expr | int, half: int, step: int) -> list[Expr]:
-        i = at.add(at.add(self.g, row), half)
+        i = self.g + row + half
         if not self._within(row, half):
             i = at.minimum(i, self.m - 1)
-        line = at.multiply(i, self.stages[0].pitch)
-        where = at.add(line, at.add(at.multiply(self.q, 4), step))
-        return self.take(into, 0, into.let(at.add(self.bases[0], where), "at"), 4)
+        line = i * self.stages[0].pitch
+        where = line + (self.q * 4 + step)
+        return self.take(into, 0, into.let(self.bases[0] + where, "at"), 4)
 
     def _rows(self, into: Linearizer, step: int, column: int) -> list[list[Expr]]:
-        j = at.add(at.multiply(self.g, self.vector), column)
+        j = self.g * self.vector + column
         if column + COLUMNS * self.vector > self.n:
             j = at.minimum(j, self.n - self.vector)
-        group = at.multiply(at.add(self.q, step // TOGETHER), self.stages[1].pitch)
-        within = at.multiply(j, TOGETHER)
+        group = (self.q + step // TOGETHER) * self.stages[1].pitch
+        within = j * TOGETHER
         piece = column * TOGETHER // BANKS
         if piece < self.turned:
-            within = at.multiply(at.add(self.g, piece), ACCESS)
-            within = at.add(at.remainder(within, BANKS), piece * BANKS)
-        where = into.let(at.add(self.bases[1], at.add(group, within)), "at")
+            within = (self.g + piece) * ACCESS
+            within = within % BANKS + piece * BANKS
+        where = into.let(self.bases[1] + (group + within), "at")
         found = self.take(into, 1, where, TOGETHER * self.vector)
         return [found[e::TOGETHER] for e in range(TOGETHER)]
 
@@ -323,16 +323,16 @@ class StagedTensorProducts(Staging, TensorProducts):
         straddles = len(values) > 1 and count == 2 * self.vector and self.n % (4 * count) > 0
         if not (self.strided and straddles):
             return super()._store_row(into, row, half, values)
-        i = at.add(at.add(self.g, row), half)
+        i = self.g + row + half
         inside = TRUE if self._within(row, half) else at.less(i, self.m)
         i = into.let(i, "i")
         shape = self.builder.shape((*self.node.batch, self.node.m, self.node.n))
-        start = at.floor_divide(at.linear((*self.batch, i, at.integer(0)), shape), count)
-        late = into.let(at.less_equal(4, at.add(self.q, at.remainder(start, 4))), "late")
-        column = at.subtract(at.multiply(self.q, count), at.select(late, span, 0))
+        start = at.linear((*self.batch, i, at.integer(0)), shape) // count
+        late = into.let(at.less_equal(4, self.q + start % 4), "late")
+        column = self.q * count - at.select(late, span, 0)
         column = into.let(column, "column")
         for c in range(len(values) + 1):
-            first = into.let(at.add(column, c * span), "j")
+            first = into.let(column + c * span, "j")
             some: list[Expr]
             if c == 0:
                 there, some = at.negate(late), [*values[0]]
@@ -382,29 +382,30 @@ class StagedProducts(Staging):
         share, m, n = self.share, self.m, self.n
         down, across = share.grid(m, n)
         row, column = self._place(into, down, across)
-        col = into.let(at.multiply(column, share.vector), "col")
-        cols = [into.let(at.add(col, c * across * share.vector), "j")
+        col = into.let(column * share.vector, "col")
+        cols = [into.let(col + c * across * share.vector, "j")
                 for c in range(share.columns // share.vector)]  # fmt: skip
         if self.lanes > down * across:  # the others of the last warp repeat a row
             self.own = into.let(at.both(self.own, at.less(row, down)), "own")
             row = into.let(at.minimum(row, down - 1), "row")
-        rows = [into.let(at.add(row, r * down), "i") for r in range(share.rows)]
+        rows = [into.let(row + r * down, "i") for r in range(share.rows)]
         outside = [(r + 1) * down > m for r in range(share.rows)]
         beyond = [(c + 1) * across * share.vector > n for c in range(len(cols))]
         lines = [
-            into.let(at.add(self.bases[0], at.multiply(at.minimum(i, m - 1) if out else i,
-                                                       self.stages[0].pitch)), "from")
+            into.let(
+                self.bases[0] + (at.minimum(i, m - 1) if out else i) * self.stages[0].pitch, "from"
+            )
             for i, out in zip(rows, outside, strict=True)
-        ]  # fmt: skip
-        firsts = [into.let(at.add(self.bases[1], at.minimum(j, n - share.vector) if out else j),
+        ]
+        firsts = [into.let(self.bases[1] + (at.minimum(j, n - share.vector) if out else j),
                            "from") for j, out in zip(cols, beyond, strict=True)]  # fmt: skip
         sums = [[into.declare(zero(self.type), "sum") for _ in range(share.columns)] for _ in rows]
         with into.loop("k", 0, self.k, step=share.deep) as k:
-            left = [self.take(into, 0, into.let(at.add(x, k), "at"), share.deep) for x in lines]
+            left = [self.take(into, 0, into.let(x + k, "at"), share.deep) for x in lines]
             for e in range(share.deep):
-                line = into.let(at.multiply(at.add(k, e), self.n), "line")
+                line = into.let((k + e) * self.n, "line")
                 right = [v for f in firsts
-                         for v in self.take(into, 1, into.let(at.add(f, line), "at"),
+                         for v in self.take(into, 1, into.let(f + line, "at"),
                                             share.vector)]  # fmt: skip
                 for r, mine in enumerate(sums):
                     for total, v in zip(mine, right, strict=True):
@@ -418,13 +419,13 @@ class StagedProducts(Staging):
         pairs of lanes that read the same vector of 16 bytes take fewer cycles."""
         widest = max(self.share.vector, self.share.deep) * self.type.bytes
         if down % 2 or across % 2 or widest < common.WIDEST:
-            row = into.let(at.floor_divide(self.lane, across), "row")
-            return row, at.remainder(self.lane, across)
-        square = into.let(at.floor_divide(self.lane, 4), "square")
-        low = at.remainder(at.floor_divide(self.lane, 2), 2)
-        row = at.add(at.multiply(at.floor_divide(square, across // 2), 2), low)
-        column = at.multiply(at.remainder(square, across // 2), 2)
-        return into.let(row, "row"), at.add(column, at.remainder(self.lane, 2))
+            row = into.let(self.lane // across, "row")
+            return row, self.lane % across
+        square = into.let(self.lane // 4, "square")
+        low = self.lane // 2 % 2
+        row = square // (across // 2) * 2 + low
+        column = square % (across // 2) * 2
+        return into.let(row, "row"), column + self.lane % 2
 
     def _store(self, into: Linearizer, i: Expr, outside: bool, cols: Sequence[Expr],
                beyond: Sequence[bool], sums: Sequence[Var]) -> None:  # fmt: skip
@@ -434,7 +435,7 @@ class StagedProducts(Staging):
             there = at.both(self.own, at.less(i, self.m) if outside else TRUE,
                             at.less(j, self.n) if over else TRUE)  # fmt: skip
             for v in range(0, vector, count):
-                first = into.let(at.add(j, v), "first")
+                first = into.let(j + v, "first")
                 with into.when(there):
                     self.builder.stays_below(i, self.node.m)
                     mine = sums[c * vector + v : c * vector + v + count]

@@ -57,16 +57,16 @@ class TensorProducts(GpuProduct):
         grid = common.Threads.of()
         batches = builder.scalar(at.product(node.batch), "products")
         into = builder.emitter()
-        number = into.let(at.floor_divide(grid.ident, common.WARP), "number")
+        number = into.let(grid.ident // common.WARP, "number")
         # All threads of a warp multiply: those beyond the last product repeat it.
-        product = into.let(at.minimum(number, at.subtract(batches, 1)), "product")
+        product = into.let(at.minimum(number, batches - 1), "product")
         self.own = into.let(at.less(number, batches), "own")
         lane = into.let(grid.lane, "lane")
-        self.g = into.let(at.floor_divide(lane, 4), "g")
-        self.q = into.let(at.remainder(lane, 4), "q")
+        self.g = into.let(lane // 4, "g")
+        self.q = into.let(lane % 4, "q")
         self.batch = tiling.coordinates(builder, into, product, node.batch, "batch")
         self._product(into)
-        tasks = at.ceil_div(at.multiply(batches, common.WARP), grid.count)
+        tasks = at.ceil_div(batches * common.WARP, grid.count)
         comment = "a product a warp, on tensor cores"
         return self.made(into, grid, tasks, comment, self.groups, fallback)
 
@@ -127,10 +127,10 @@ class TensorProducts(GpuProduct):
     def _along_k(self, into: Linearizer, row: Expr | int, half: int, step: int) -> list[Expr]:
         """Four elements of a row of the left operand."""
         group, found = self.groups[0], list[Expr]()
-        i = at.add(at.add(self.g, row), half)
+        i = self.g + row + half
         inside = TRUE if self._within(row, half) else at.less(i, self.m)
         for e in range(0, 4, group.count):
-            k = at.add(at.multiply(self.q, 4), step + e)
+            k = self.q * 4 + (step + e)
             there = TRUE if step + DEPTH <= self.k else at.less(k, self.k)
             found += self._elements(into, self.left, group, i, self.node.m, k, self.node.k,
                                     at.both(inside, there))  # fmt: skip
@@ -138,7 +138,7 @@ class TensorProducts(GpuProduct):
 
     def _rows(self, into: Linearizer, step: int, column: int) -> list[list[Expr]]:
         """A thread's columns of four rows of the right operand."""
-        return [self._row(into, at.add(at.multiply(self.q, 4), step + e), step + e, column)
+        return [self._row(into, self.q * 4 + (step + e), step + e, column)
                 for e in range(4)]  # fmt: skip
 
     def _row(self, into: Linearizer, k: Expr, first: int, column: int) -> list[Expr]:
@@ -147,7 +147,7 @@ class TensorProducts(GpuProduct):
         last = first // DEPTH * DEPTH + DEPTH
         inside = TRUE if last <= self.k else at.less(k, self.k)
         for v in range(0, self.vector, group.count):
-            j = at.add(at.multiply(self.g, self.vector), column + v)
+            j = self.g * self.vector + (column + v)
             there = TRUE if column + COLUMNS * self.vector <= self.n else at.less(j, self.n)
             found += self._elements(into, self.right, group, k, self.node.k, j, self.node.n,
                                     at.both(inside, there))  # fmt: skip
@@ -164,11 +164,11 @@ class TensorProducts(GpuProduct):
     def _store(self, into: Linearizer, row: Expr | int, half: int, column: int,
                sums: Sequence[Var]) -> None:  # fmt: skip
         """A thread's consecutive elements of a row of the result."""
-        i = into.let(at.add(at.add(self.g, row), half), "i")
+        i = into.let(self.g + row + half, "i")
         inside = TRUE if self._within(row, half) else at.less(i, self.m)
         complete = column + COLUMNS * self.vector <= self.n
         for v in range(0, len(sums), self.results.count):
-            first = at.add(at.multiply(self.q, len(sums)), column + v)
+            first = self.q * len(sums) + (column + v)
             first = into.let(first, "j")
             there = TRUE if complete else at.less(first, self.n)
             with into.when(at.both(self.own, inside, there)):

@@ -57,11 +57,11 @@ def sums_kernel(table: SumTable) -> Kernel:
         if not contiguous:
             across.append(Var(f"across{k}", int64))
             step = across[-1]
-        size = at.multiply(rows, down[-1])
+        size = rows * down[-1]
         buffers.append(Buffer(f"x{k}", table.type, role, size, dense=False))
         start = Var(f"start{k}", int64)
-        starts.append(Let(start, at.multiply(row, down[-1])))
-        positions.append(at.add(start, at.multiply(column, step)))
+        starts.append(Let(start, row * down[-1]))
+        positions.append(start + column * step)
         if k in read:
             value = values[k] = Var(f"value{k}", table.type)
             body.append(Let(value, Load(buffers[-1], positions[-1])))
@@ -76,8 +76,8 @@ def sums_kernel(table: SumTable) -> Kernel:
         results.append(_sum([*addends[:first], *shared, *addends[first:]]))
     body += [Store(buffers[target], positions[target], value)
              for (target, _), value in zip(table.made, results, strict=True)]  # fmt: skip
-    top = at.multiply(task, each)
-    last = at.minimum(at.add(top, each), rows)
+    top = task * each
+    last = at.minimum(top + each, rows)
     loop = For(column, constant(0), columns, tuple(body), "vector")
     scalars = (rows, columns, each, *down, *across, *factors)
     words = Comment(f"{len(table.made)} sums of {len(read)} blocks")

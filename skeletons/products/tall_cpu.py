@@ -51,7 +51,7 @@ class _Tall(CpuProduct):
         self.height = 1 << (height.bit_length() - 1)
         self.blocks = at.ceil_div(node.k, self.height)
         (self.partial,) = builder.scratch(
-            "partial", [self.type], builder.scalar(at.multiply(self.blocks, m * n), "partials")
+            "partial", [self.type], builder.scalar(self.blocks * (m * n), "partials")
         )
 
     def lower(self) -> Lowered:
@@ -78,7 +78,7 @@ class _Tall(CpuProduct):
     def _rows(
         self, into: Linearizer, task: Expr, block: tuple[Expr, Expr], first: Expr, count: int
     ) -> None:
-        rows = [into.let(at.add(first, u), "row") for u in range(count)]
+        rows = [into.let(first + u, "row") for u in range(count)]
         for row in rows:
             self.builder.stays_below(row, self.node.m)
         with into.loop("j", 0, self.n, "vector") as j:

@@ -67,8 +67,8 @@ class _Wide(CpuProduct):
         start, stop = tiling.block_range(into, "k", block, HEIGHT, self.k)
         cols = tiling.block_range(into, "col", strip, self.width, self.n)
         with into.loop("step", start, stop, step=STEP) as step:
-            end = into.let(at.minimum(at.add(step, STEP), stop), "step_stop")
-            whole = into.let(at.equal(at.add(step, STEP), end), "whole")
+            end = into.let(at.minimum(step + STEP, stop), "step_stop")
+            whole = into.let(at.equal(step + STEP, end), "whole")
             for full, when in ((True, into.when), (False, into.otherwise)):
                 with when(whole), into.loop("j", *cols, "vector") as j:
                     self._add(into, at.equal(step, start), step, None if full else end, cols[0], j)
@@ -79,12 +79,12 @@ class _Wide(CpuProduct):
                     Store(self.partial, where, Load(self.sums, self._slot(row, j, cols[0])))
                 )
         return self.builder.kernel(
-            "blocks", at.multiply(self.blocks, self.strips), task, tuple(into.out),
+            "blocks", self.blocks * self.strips, task, tuple(into.out),
             comments=(f"blocks of {HEIGHT} elements of the inner axis, {self.width} columns",),
         )  # fmt: skip
 
     def _slot(self, row: Expr, j: Expr, first: Expr) -> Expr:
-        return at.add(at.multiply(row, self.width), at.subtract(j, first))
+        return row * self.width + (j - first)
 
     def _add(self, into: Linearizer, first: Expr, step: Expr, end: Expr | None, column: Expr,
              j: Expr) -> None:  # fmt: skip
@@ -96,7 +96,7 @@ class _Wide(CpuProduct):
             into.append(*(Assign(s, Load(self.sums, p)) for s, p in zip(sums, slots, strict=True)))
         if end is None:
             for u in range(STEP):
-                self.terms(into, sums, self.rows, at.add(step, u), j)
+                self.terms(into, sums, self.rows, step + u, j)
         else:
             with into.loop("k", step, end) as k:
                 self.builder.stays_below(k, self.node.k)
@@ -118,6 +118,6 @@ class _Wide(CpuProduct):
                 into.append(Assign(total, Apply(primitive("add"), (total, part), self.type)))
             self.store(into, row, j, total)
         return self.builder.kernel(
-            "sums", at.multiply(len(self.rows), self.strips), task, tuple(into.out),
+            "sums", len(self.rows) * self.strips, task, tuple(into.out),
             comments=("sums of blocks",), light=True,
         )  # fmt: skip

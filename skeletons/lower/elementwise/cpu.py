@@ -273,8 +273,8 @@ def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], axes:
                     builder.stays_below(index, extent)
                 with inner.when_always({Index(k): i for k, i in enumerate(indices)}):
                     values = inner.emit(roots)
-                    row = at.multiply(at.linear(indices, extents[:axes]), width)
-                    inner.append(*(Store(outs[k % count], at.add(row, k // count), v)
+                    row = at.linear(indices, extents[:axes]) * width
+                    inner.append(*(Store(outs[k % count], row + k // count, v)
                                    for k, v in enumerate(values)))  # fmt: skip
 
         in_parts(inner, builder, roots, dict(enumerate(before)), len(lead) - 1, tile.cols, part)
@@ -347,9 +347,8 @@ class _Rows:
         """Compute `unroll` rows at a time; returns the first remaining row."""
         if self.unroll == 1:
             return rows[0]
-        count = at.multiply(at.floor_divide(at.subtract(rows[1], rows[0]), self.unroll),
-                            self.unroll)  # fmt: skip
-        stop = into.let(at.add(rows[0], count), "rows_left")
+        count = (rows[1] - rows[0]) // self.unroll * self.unroll  # fmt: skip
+        stop = into.let(rows[0] + count, "rows_left")
         with into.loop("i", rows[0], stop, step=self.unroll) as i:
 
             def part(cols: tuple[Expr, Expr], roots: Sequence[Expr], single: bool) -> None:
@@ -357,7 +356,7 @@ class _Rows:
                     into.loop("j", *cols, "serial" if single else "vector") as j,
                     into.loop("u", 0, self.unroll, "unrolled") as u,
                 ):
-                    self._element(into, tile, at.add(i, u), j, roots)
+                    self._element(into, tile, i + u, j, roots)
 
             self._in_parts(into, tile.leading, self.inside, cols, part)
         return stop
@@ -414,7 +413,7 @@ class _Rows:
             return into.when_always({Index(k): x for k, x in enumerate((*tile.leading, *indices))})
 
         columns = [at.integer(c) for c in range(over.left)]
-        columns += [at.subtract(self.extents[-1], 1 + c) for c in range(over.right)]
+        columns += [self.extents[-1] - (1 + c) for c in range(over.right)]
         with into.loop("i", *rows) as i:
             ends = [into.let(column, "end") for column in columns]
             here = [Var("here", bool_) for _ in columns]
@@ -447,7 +446,7 @@ class _Rows:
         """Narrow columns: the cache lines read for one row are reused for the next."""
         c0, c1 = tile.cols
         with into.loop("column", c0, c1, step=TRANSPOSE_COLUMNS) as column:
-            stop = into.let(at.minimum(at.add(column, TRANSPOSE_COLUMNS), c1), "column_stop")
+            stop = into.let(at.minimum(column + TRANSPOSE_COLUMNS, c1), "column_stop")
             with into.loop("i", *tile.rows) as i:
                 self._row(into, tile, i, (column, stop), self.inside, self.gathering)
 
@@ -464,9 +463,7 @@ class _Merged(_Rows):
         self.channels = builder.extent(node.shape[-1])
         self.domain = (*node.shape[:-2], at.product(node.shape[-2:]))
         self.rank, self.extents = rank - 1, builder.shape(self.domain)
-        low, high = (
-            [*bounds[:-2], at.multiply(bounds[-2], self.channels)] for bounds in (box.low, box.high)
-        )
+        low, high = ([*bounds[:-2], bounds[-2] * self.channels] for bounds in (box.low, box.high))
         self.box = replace(box, low=low, high=high)
         self.inside, self.between = tuple(inside), tuple(between)
         self.position = position
@@ -509,8 +506,8 @@ class _Merged(_Rows):
         indices = (*tile.leading, col) if row is None else (*tile.leading, row, col)
         named: dict[Expr, Expr] = {Index(k): x for k, x in enumerate(indices[:-1])}
         named[self.position] = col
-        named[Index(self.rank - 1)] = at.floor_divide(col, self.channels)
-        named[Index(self.rank)] = at.remainder(col, self.channels)
+        named[Index(self.rank - 1)] = col // self.channels
+        named[Index(self.rank)] = col % self.channels
         with into.when_always(named):
             put(into, self.outs, at.linear(indices, self.extents), into.emit(roots))
 
@@ -592,7 +589,7 @@ def _along_lanes(plan: Resolved, builder: Builder, node: Generate, outs: Sequenc
     with into.when(exists), ExitStack() as around:
         indices: dict[int, Expr] = {}
         for k in axes:
-            stop = into.let(at.minimum(at.add(origin[k], plan.unit[k]), extents[k]), f"stop{k}")
+            stop = into.let(at.minimum(origin[k] + plan.unit[k], extents[k]), f"stop{k}")
             kind = "vector" if k == plan.lanes else "serial"
             indices[k] = around.enter_context(into.loop(f"i{k}", origin[k], stop, kind))
             builder.stays_below(indices[k], node.shape[k])
@@ -612,6 +609,6 @@ def _unit(builder: Builder, into: Linearizer, outs: Sequence[Buffer], extents: S
         _unit(builder, into, outs, extents, unit, origin, [*done, origin[k]], roots)
         return
     with into.loop(f"u{k}", 0, unit[k], "unrolled") as u:
-        index = at.add(origin[k], u)
+        index = origin[k] + u
         with into.when(at.less(index, extents[k])):
             _unit(builder, into, outs, extents, unit, origin, [*done, index], roots)

@@ -208,20 +208,17 @@ def _row_kernel(builder: Builder, node: Generate, elements: Elements, count: int
         with into.when(at.less(ident, size)):
             compute(ident, 1)
     else:
-        start = into.let(at.multiply(grid.task, per_block), "start")
-        whole = FALSE if few else at.less_equal(at.add(start, per_block), size)
+        start = into.let(grid.task * per_block, "start")
+        whole = FALSE if few else at.less_equal(start + per_block, size)
         with into.when(whole):
             into.note("All elements of this block exist.")
-            first = into.let(at.add(start, at.multiply(grid.thread, count)), "first")
+            first = into.let(start + grid.thread * count, "first")
             if items == 1:
                 compute(first, count)
             else:
                 with into.loop("u", 0, items, "unrolled") as u:
-                    compute(into.let(at.add(first, at.multiply(u, grid.count * count)), "p"), count)
-        with (
-            into.otherwise(whole),
-            into.loop("p", at.add(start, grid.thread), size, step=grid.count) as p,
-        ):
+                    compute(into.let(first + u * (grid.count * count), "p"), count)
+        with into.otherwise(whole), into.loop("p", start + grid.thread, size, step=grid.count) as p:
             compute(p, 1)
     comments = [f"{merged} contiguous axes as one"] if merged > 1 else []
     if count * items > 1:

@@ -91,7 +91,7 @@ class Elements:
         group, wide = self.group(count), self.wide_reads(count)
         requires = (*group.requires, *wide.requires, *requires)
         if len(self.domain) > 1:  # rows must consist of complete vectors
-            requires = (*requires, at.equal(at.remainder(self.extents[-1], count), 0))
+            requires = (*requires, at.equal(self.extents[-1] % count, 0))
         return requires, (*group.aligned, *wide.aligned, *aligned, *self.outs)
 
     def resident(self, unit: Sequence[int], threads: int) -> int:
@@ -128,8 +128,8 @@ class Elements:
                 self._store(into, indices, position, self.anywhere)
             else:
                 with into.loop("k", 0, count) as k:
-                    here = (*indices[:-1], at.add(indices[-1], k))
-                    self._store(into, here, at.add(position, k), self.anywhere)
+                    here = (*indices[:-1], indices[-1] + k)
+                    self._store(into, here, position + k, self.anywhere)
 
     def unit(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int], count: int
              ) -> None:  # fmt: skip
@@ -153,7 +153,7 @@ class Elements:
     def _jammed(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int], count: int
                 ) -> None:  # fmt: skip
         offsets = itertools.product(*(range(n) for n in unit))
-        members = [[at.add(i, d) for i, d in zip(first, offset, strict=True)] for offset in offsets]
+        members = [[i + d for i, d in zip(first, offset, strict=True)] for offset in offsets]
         bindings = [self._bindings(indices) for indices in members]
         roots = [e for element in jam(self.inside, bindings) for e in element]
         self._before(into, roots)
@@ -166,7 +166,7 @@ class Elements:
                 begin = into.let(begin, "position")
             for k in range(0, unit[-1], count):
                 neighbours = elements[n + k : n + k + count]
-                store_group(into, self.outs, at.add(begin, k), neighbours)
+                store_group(into, self.outs, begin + k, neighbours)
 
     def guarded_unit(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int]) -> None:
         """The same, for those elements that are inside the domain."""
@@ -187,7 +187,7 @@ class Elements:
             return None
         low, high = self.box.low, self.box.high
         return at.both(*(
-            at.both(at.less_equal(low[k], i), at.less(at.add(i, own - 1), high[k]))
+            at.both(at.less_equal(low[k], i), at.less(i + (own - 1), high[k]))
             for k, (i, own) in enumerate(zip(indices, unit, strict=True))
         ))  # fmt: skip
 
@@ -229,7 +229,7 @@ class Elements:
                                     len(windows) * count)  # fmt: skip
             begin = group.start(stream, into, first)
             for n, window in enumerate(windows):
-                got = load_vector(into, stream.buffer, at.add(begin, window * count), count)
+                got = load_vector(into, stream.buffer, begin + window * count, count)
                 into.append(*(Store(local, constant(n * count + k), v) for k, v in enumerate(got)))
             for e, offset in stream.reads.items():
                 least = min(offset, offset + stream.sign * (count - 1)) // count
@@ -238,9 +238,9 @@ class Elements:
         group.share(into)
         results = [builder.local(f"{b.name}_group", (b.type,), count)[0] for b in self.outs]
         with into.loop("k", 0, count, "unrolled") as k:
-            bindings: dict[Expr, Expr] = {self.axes[-1]: at.add(first, k)}
+            bindings: dict[Expr, Expr] = {self.axes[-1]: first + k}
             for e, local, shift, sign in read:
-                here = Load(local, at.add(k if sign > 0 else at.subtract(0, k), shift))
+                here = Load(local, (k if sign > 0 else 0 - k) + shift)
                 bindings[e] = into.let(here, local.name.replace("_group", "_k"))
             with into.when_always(bindings):
                 values = into.emit(self.inside)
@@ -262,7 +262,7 @@ def _nest(into: Linearizer, first: Sequence[Expr], unit: Sequence[int], done: li
         _nest(into, first, unit, [*done, first[k]], step, inner, kind)
         return
     with into.loop(f"u{k}", 0, unit[k], kind, stride) as u:
-        index = into.let(at.add(first[k], u), f"i{k}")
+        index = into.let(first[k] + u, f"i{k}")
         _nest(into, first, unit, [*done, index], step, inner, kind)
 
 

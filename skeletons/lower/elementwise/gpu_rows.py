@@ -188,16 +188,16 @@ class _RowKernel:
         """The rows of a block, from or to shared memory; `count` consecutive elements a thread."""
         staged, size = rows.staged, rows.size
         assert staged is not None
-        start = into.let(at.multiply(grid.task, THREADS * size), "start")
-        stop = into.let(at.multiply(total, size), "stop")
+        start = into.let(grid.task * (THREADS * size), "start")
+        stop = into.let(total * size, "stop")
         with into.loop("u", 0, size // count, "unrolled") as u:
-            access = at.add(at.multiply(u, THREADS), grid.thread)
-            inside = into.let(at.multiply(access, count), "inside")
-            outside = into.let(at.add(start, inside), "p")
+            access = u * THREADS + grid.thread
+            inside = into.let(access * count, "inside")
+            outside = into.let(start + inside, "p")
             where = inside
             if rows.pitch != size:
-                row = at.multiply(at.floor_divide(inside, size), rows.pitch)
-                where = into.let(at.add(row, at.remainder(inside, size)), "where")
+                row = inside // size * rows.pitch
+                where = into.let(row + inside % size, "where")
             with into.when(at.less(outside, stop)):
                 from_, to = (rows.buffer, staged) if inward else (staged, rows.buffer)
                 read, written = (outside, where) if inward else (where, outside)
@@ -226,10 +226,10 @@ class _RowKernel:
         buffer, first = self._where(into, grid, rows, ident)
         count = rows.access(wide)
         if count == 1:
-            return {k: into.let(Load(buffer, at.add(first, k)), rows.buffer.name) for k in needed}
+            return {k: into.let(Load(buffer, first + k), rows.buffer.name) for k in needed}
         found: dict[int, Expr] = {}
         for begin in sorted({k // count * count for k in needed}):
-            got: Sequence[Var] = load_vector(into, buffer, at.add(first, begin), count)
+            got: Sequence[Var] = load_vector(into, buffer, first + begin, count)
             found.update((begin + k, v) for k, v in enumerate(got))
         return found
 
@@ -237,7 +237,7 @@ class _RowKernel:
                values: Sequence[Expr], wide: bool) -> None:  # fmt: skip
         (buffer, first), count = self._where(into, grid, out, ident), out.access(wide)
         for begin in range(0, out.size, count):
-            some, where = tuple(values[begin : begin + count]), at.add(first, begin)
+            some, where = tuple(values[begin : begin + count]), first + begin
             into.append(Store(buffer, where, some[0]) if count == 1
                         else StoreVector(buffer, where, some))  # fmt: skip
 
@@ -245,5 +245,5 @@ class _RowKernel:
                ) -> tuple[Buffer, Expr]:  # fmt: skip
         """Where a thread's row is, and where it begins there."""
         if rows.staged is None:
-            return rows.buffer, into.let(at.multiply(ident, rows.size), "first")
-        return rows.staged, into.let(at.multiply(grid.thread, rows.pitch), "first")
+            return rows.buffer, into.let(ident * rows.size, "first")
+        return rows.staged, into.let(grid.thread * rows.pitch, "first")

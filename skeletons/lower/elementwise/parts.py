@@ -54,8 +54,8 @@ class Border:
             return self.written
         total: Expr = at.integer(0)
         for term, c in sorted(self.terms, key=lambda t: t[1], reverse=True):
-            total = at.add(total, term) if c == 1 else at.add(total, at.multiply(term, c))
-        return at.add(total, self.constant)
+            total = total + term if c == 1 else total + term * c
+        return total + self.constant
 
     def implies(self, other: Border, below: bool) -> bool | None:
         """Whether `other` holds where this one does (`below`) or does not; None: undecided."""

@@ -118,12 +118,12 @@ class Along(RowFold):
         inner = (at.product(self.inner),) if self.linear is not None else self.inner
         run = inner[-1] if inner else ex.constant(1)
         lead = at.product(inner[:-1])
-        count, rows = at.multiply(lead, run), at.product(self.outer)
-        group = at.maximum(at.floor_divide(block, at.maximum(run, 1)), 1)
+        count, rows = lead * run, at.product(self.outer)
+        group = at.maximum(block // at.maximum(run, 1), 1)
         if len(inner) <= 1:
             group = ex.constant(1)
         parts = at.maximum(at.ceil_div(run, block), 1)
-        blocks = at.multiply(at.maximum(at.ceil_div(lead, group), 1), parts)
+        blocks = at.maximum(at.ceil_div(lead, group), 1) * parts
         if len(inner) <= 1:
             blocks = parts
         self.block = block
@@ -137,9 +137,7 @@ class Along(RowFold):
     def lower(self) -> Lowered:
         scalar = self.builder.scalar
         self.several = not at.is_constant(self.host_blocks, 1)
-        self.scratch = self.partials(
-            scalar(at.multiply(self.host_rows, self.host_blocks), "partials")
-        )
+        self.scratch = self.partials(scalar(self.host_rows * self.host_blocks, "partials"))
         self.decided: Buffer | None = None
         if self.several and not (self.lanes or self.builder.context.check) and self.decisive():
             rows = at.select(at.equal(self.host_blocks, 1), 0, self.host_rows)
@@ -156,7 +154,7 @@ class Along(RowFold):
     def _visited(self, visits: Visits) -> Kernel:
         """A task: some of the blocks of all rows, in the order of the schedule."""
         length = at.minimum(at.maximum(self.host_count, 1), self.block)
-        least = at.maximum(at.floor_divide(self.block, length), 1)
+        least = at.maximum(self.block // length, 1)
         tasks, per_task = visits.tasks(at.maximum(least, LANE_UNITS) if self.lanes else least)
         into, task = self.builder.emitter(), ex.Var("task", int64)
         start, stop = tiling.block_range(into, "visit", task, per_task, visits.total)
@@ -187,23 +185,17 @@ class Along(RowFold):
         """A task: one block of one row, or all of several rows."""
         per_task_host = at.select(
             at.equal(self.host_blocks, 1),
-            at.maximum(at.floor_divide(self.block, at.maximum(self.host_count, 1)), 1), 1,
+            at.maximum(self.block // at.maximum(self.host_count, 1), 1), 1,
         )  # fmt: skip
         per_task = self.builder.scalar(per_task_host, "rows_per_task")
         groups = self.builder.scalar(at.ceil_div(self.host_rows, per_task_host), "row_groups")
         into, task = self.builder.emitter(), ex.Var("task", int64)
-        block = into.let(at.remainder(task, self.blocks), "block")
-        start, stop = tiling.block_range(
-            into, "row", at.floor_divide(task, self.blocks), per_task, self.rows
-        )
+        block = into.let(task % self.blocks, "block")
+        start, stop = tiling.block_range(into, "row", task // self.blocks, per_task, self.rows)
         with self._short_rows(into, start, stop), into.loop("row", start, stop) as row:
             self._one(into, row, block)
         return self.kernel(
-            "blocks",
-            at.multiply(groups, self.blocks),
-            task,
-            into,
-            f"blocks of {self.block} elements",
+            "blocks", groups * self.blocks, task, into, f"blocks of {self.block} elements"
         )
 
     @contextmanager
@@ -238,16 +230,16 @@ class Along(RowFold):
 
     def _lanes(self) -> Kernel:
         """A task: a vector of (row, block) pairs, each folded by one lane."""
-        units_host = at.multiply(self.host_rows, self.host_blocks)
+        units_host = self.host_rows * self.host_blocks
         length = at.minimum(at.maximum(self.host_count, 1), self.block)
-        per_task_host = at.maximum(at.floor_divide(LANE_UNITS * 256, length), LANE_UNITS)
+        per_task_host = at.maximum(LANE_UNITS * 256 // length, LANE_UNITS)
         units = self.builder.scalar(units_host, "units")
         per_task = self.builder.scalar(per_task_host, "units_per_task")
         tasks = self.builder.scalar(at.ceil_div(units_host, per_task_host), "unit_groups")
         into, task = self.builder.emitter(), ex.Var("task", int64)
         start, stop = tiling.block_range(into, "unit", task, per_task, units)
         with into.loop("unit", start, stop, "vector") as unit:
-            row, block = at.floor_divide(unit, self.blocks), at.remainder(unit, self.blocks)
+            row, block = unit // self.blocks, unit % self.blocks
             if at.is_constant(self.host_rows, 1):
                 row, block = ex.constant(0), unit
             self._one(into, into.let(row, "row"), into.let(block, "block"))
@@ -267,7 +259,7 @@ class Along(RowFold):
         total = self.unless_decided(
             into, row, block, lambda: self.fold_block(into, at_row, block, self.combine)
         )
-        slot = at.add(at.multiply(row, self.blocks), block)
+        slot = row * self.blocks + block
         self.finish_or_keep(into, at_row, total, self.count, self.blocks, slot)
 
     def decisive(self) -> ex.Const | None:
@@ -286,7 +278,7 @@ class Along(RowFold):
             return compute()
         total = into.declare(ex.FALSE if value is ex.TRUE else ex.TRUE, "result")
         several, before = at.less(1, self.blocks), ex.Var("before", int64)
-        found, rest = into.declare(ex.constant(0), "found"), at.subtract(self.blocks, block)
+        found, rest = into.declare(ex.constant(0), "found"), self.blocks - block
         with into.when(several):
             into.append(Fetch(before, self.decided, row, ordered=False), Assign(found, before))
         with into.when(at.less_equal(found, rest)):
@@ -336,12 +328,8 @@ class Along(RowFold):
             start, stop = tiling.block_range(into, "block", block, self.block, self.run)
             long = long or not self.outer
             return fold_range(into, combine, start, stop, element({}), serial=self.lanes, long=long)
-        first, end = tiling.block_range(
-            into, "lead", at.floor_divide(block, self.parts), self.group, self.lead
-        )
-        start, stop = tiling.block_range(
-            into, "run", at.remainder(block, self.parts), self.block, self.run
-        )
+        first, end = tiling.block_range(into, "lead", block // self.parts, self.group, self.lead)
+        start, stop = tiling.block_range(into, "run", block % self.parts, self.block, self.run)
 
         def one_run(inner: Linearizer, lead: Expr) -> tuple[Expr, ...]:
             coordinates = tiling.coordinates(self.builder, inner, lead, self.inner[:-1], "k")
@@ -366,7 +354,7 @@ class Along(RowFold):
 
     def _combine(self) -> Kernel:
         """Partial results in order, for a group of rows per task."""
-        per_task_host = at.maximum(at.floor_divide(4096, self.host_blocks), 1)
+        per_task_host = at.maximum(4096 // self.host_blocks, 1)
         tasks_host = at.select(at.less(1, self.host_blocks),
                                at.ceil_div(self.host_rows, per_task_host), 0)  # fmt: skip
         per_task = self.builder.scalar(per_task_host, "rows_per_combine")
@@ -374,10 +362,10 @@ class Along(RowFold):
         start, stop = tiling.block_range(into, "row", task, per_task, self.rows)
         with into.loop("row", start, stop) as row:
             at_row = tiling.coordinates(self.builder, into, row, self.outer)
-            base = into.let(at.multiply(row, self.blocks), "base")
+            base = into.let(row * self.blocks, "base")
 
             def partial(_: Linearizer, b: Expr) -> tuple[Expr, ...]:
-                return tuple(Load(s, at.add(base, b)) for s in self.scratch)
+                return tuple(Load(s, base + b) for s in self.scratch)
 
             self.finish(into, at_row, self.whole(into, at_row, partial), self.count)
         return self.kernel("combine", self.builder.scalar(tasks_host, "combines"), task, into,
@@ -457,7 +445,7 @@ class Across(RowFold):
         tasks = ACROSS_TASKS * threads
         columns = at.product((self.host_planes, self.host_blocks, self.host_columns))
         share = at.maximum(at.ceil_div(columns, tasks * LEAST_COLUMNS), 1)
-        return at.minimum(at.multiply(share, LEAST_COLUMNS), self.width)
+        return at.minimum(share * LEAST_COLUMNS, self.width)
 
     def lower(self) -> Lowered:
         return self.builder.lowered(self._blocks(), self._combine())
@@ -504,7 +492,7 @@ class Across(RowFold):
         empty = at.less_equal(rows[1], rows[0])
         with into.loop("j", *cols, "vector") as j:
             self.builder.stays_below(j, self.outer[-1])
-            slot = into.let(at.subtract(j, cols[0]), "slot")
+            slot = into.let(j - cols[0], "slot")
             total = declare(into, identities(self.combine) or zeros(self.combine))
             with into.when(at.negate(empty)):
                 assign(into, total, [Load(b, slot) for b in totals])
@@ -535,7 +523,7 @@ class Across(RowFold):
             self.before_columns(into, step, whole)
             with into.loop("j", *strip_cols, "vector") as j:
                 element = self._column(at_plane, j, roots)
-                slot = into.let(at.add(base, at.subtract(j, cols[0])), "slot")
+                slot = into.let(base + (j - cols[0]), "slot")
                 total = declare(into, element(into, step))
 
                 def join(when: Expr) -> None:
@@ -550,19 +538,19 @@ class Across(RowFold):
                     join(sequential)  # with the first row, else with all of the step
                 if whole:
                     for k in range(1, height):
-                        accumulate(into, self.combine, total, element(into, at.add(step, k)))
+                        accumulate(into, self.combine, total, element(into, step + k))
                 else:
-                    with into.loop("k", at.add(step, 1), stop) as row:
+                    with into.loop("k", step + 1, stop) as row:
                         accumulate(into, self.combine, total, element(into, row))
                 if whole or sequential is not ex.TRUE:
                     join(ex.TRUE if whole else at.negate(sequential))
                 put(into, totals, slot, total)
 
         with into.loop("step", *rows, step=height) as step:
-            stop = into.let(at.minimum(at.add(step, height), rows[1]), "step_stop")
+            stop = into.let(at.minimum(step + height, rows[1]), "step_stop")
             self.before_step(into, at_plane, step, stop)
             if self._is_unrolled():
-                full = at.equal(at.add(step, height), stop)
+                full = at.equal(step + height, stop)
                 whole = into.let(at.both(at.negate(sequential), full), "whole")
                 with into.when(whole):
                     strip(step, stop, cols, self.elements, True)
@@ -611,8 +599,8 @@ class Across(RowFold):
 
     def _slot(self, plane: Expr, block: Expr, j: Expr) -> Expr:
         size = self.size
-        row = at.add(at.multiply(plane, size.blocks), block)
-        return at.add(at.multiply(row, size.columns), j)
+        row = plane * size.blocks + block
+        return row * size.columns + j
 
     def _column(self, at_plane: Sequence[Expr], j: Expr, roots: Sequence[Expr]) -> Elements:
         """The elements of column `j`, by their position along the inner axes."""
@@ -633,9 +621,9 @@ class Across(RowFold):
     def _combine(self) -> Kernel:
         size = self.size
         into, task = self.builder.emitter(), ex.Var("task", int64)
-        plane = into.let(at.floor_divide(task, size.across), "plane")
+        plane = into.let(task // size.across, "plane")
         at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
-        cols = tiling.block_range(into, "col", at.remainder(task, size.across), size.width,
+        cols = tiling.block_range(into, "col", task % size.across, size.width,
                                   size.columns)  # fmt: skip
         with into.loop("j", *cols, "vector") as j:
             self.builder.stays_below(j, self.outer[-1])
@@ -646,9 +634,7 @@ class Across(RowFold):
 
             total = fold_tree(into, self.combine, size.blocks, partial)
             self.finish(into, (*at_plane, j), total, size.count)
-        tasks = at.select(
-            at.less(1, self.host_blocks), at.multiply(self.host_planes, self.host_across), 0
-        )
+        tasks = at.select(at.less(1, self.host_blocks), self.host_planes * self.host_across, 0)
         return self.kernel("combine", self.builder.scalar(tasks, "combines"), task, into,
                            "partial results from top to bottom")  # fmt: skip
 
@@ -709,7 +695,7 @@ class ArgumentFold(Along):
                   when: Expr = ex.TRUE) -> ex.Var:  # fmt: skip
         """The extreme of a block, stored as a partial result."""
         (best,) = self.unless_decided(into, row, block, lambda: (self._best(into, at_row, block),))
-        where = at.add(at.multiply(row, self.blocks), block)
+        where = row * self.blocks + block
         with into.when(when):
             into.append(Store(self.scratch[0], where, best))
         return best

@@ -55,7 +55,7 @@ class Crossed(Across):
             self.builder.stays_below(row, self.along.outer[-1])
             at_row = (*at_plane, row)
             stored = self.along.finish(into, at_row, self._row(into, at_row), self.along.count)
-            put(into, self.held, at.subtract(row, step), stored[: len(self.held)])
+            put(into, self.held, row - step, stored[: len(self.held)])
 
     def _row(self, into: Linearizer, at_row: Sequence[Expr]) -> tuple[ex.Var, ...]:
         """The result along a row, from those of its blocks."""
@@ -77,7 +77,7 @@ class Crossed(Across):
         self.known = {}
         for k in range(ACROSS_STEP if whole else 0):
             values = [into.let(Load(h, ex.constant(k)), h.name) for h in self.held]
-            self.known[at.add(step, k)] = values
+            self.known[step + k] = values
 
     def _column(self, at_plane: Sequence[Expr], j: Expr, roots: Sequence[Expr]) -> Elements:
         element = super()._column(at_plane, j, roots)
@@ -85,7 +85,7 @@ class Crossed(Across):
         def with_row(into: Linearizer, row: Expr) -> tuple[Expr, ...]:
             values = self.known.get(row)
             if values is None:
-                place = at.subtract(row, self.step)
+                place = row - self.step
                 values = [into.let(Load(h, place), h.name) for h in self.held]
             with into.when_always(dict(zip(self.names, values, strict=True))):
                 return element(into, row)
@@ -108,9 +108,9 @@ class Crossed(Across):
             self.builder.stays_below(j, self.outer[-1])
             total = declare(into, identities(self.combine) or zeros(self.combine))
             with into.when(at.less(0, size.count)):
-                assign(into, total, [Load(s, at.add(base, j)) for s in self.scratch])
+                assign(into, total, [Load(s, base + j) for s in self.scratch])
             self.finish(into, (*at_plane, j), total, size.count)
-        tasks = at.multiply(size.planes, size.blocks)
+        tasks = size.planes * size.blocks
         return self.kernel("blocks", tasks, task, into, f"blocks of {self.block_rows} rows, "
                            f"{ACROSS_STEP} of them folded, then added to the columns")  # fmt: skip
 

@@ -72,5 +72,5 @@ def groups(node: Fold, extents: Shape) -> tuple[Expr, ...]:
         )
         return (part_of(at.product(outer), count, THREADS * each),)
     width, across = sides_across(outer[-1], vector_of(node), constant(WIDTH))
-    height = at.floor_divide(THREADS, width)
+    height = THREADS // width
     return width, *parts_of(at.product(outer[:-1]), across, height, count)

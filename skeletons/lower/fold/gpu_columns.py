@@ -50,12 +50,9 @@ def sides_across(columns: Expr, vector: int, widest: Expr) -> tuple[Expr, Expr]:
 def parts_of(planes: Expr, across: Expr, height: Expr, count: Expr, short: Expr = FALSE
              ) -> tuple[Expr, Expr]:  # fmt: skip
     """The parts that columns of `count` rows are split into, and the rows of a part."""
-    most = at.minimum(
-        at.floor_divide(BLOCKS, at.maximum(at.multiply(planes, across), 1)),
-        at.floor_divide(count, at.multiply(height, LEAST)),
-    )
+    most = at.minimum(BLOCKS // at.maximum(planes * across, 1), count // (height * LEAST))
     share = at.ceil_div(count, at.maximum(at.select(short, 1, most), 1))
-    span = at.maximum(at.multiply(at.ceil_div(share, height), height), height)
+    span = at.maximum(at.ceil_div(share, height) * height, height)
     return at.maximum(at.ceil_div(count, span), 1), span
 
 
@@ -96,7 +93,7 @@ class _Sides:
         all_of = outer if whole is None else whole
         width, blocks_across = sides_across(all_of[-1], vector, at.select(short, threads, widest))
         across = at.ceil_div(at.ceil_div(columns, vector), width)
-        height = at.select(short, 1, at.floor_divide(threads, width))
+        height = at.select(short, 1, threads // width)
         parts: Expr = constant(1)
         span = at.maximum(count, 1)
         if cut:
@@ -168,7 +165,7 @@ class ColumnFold(RowFold):
         builder, vector = self.builder, group.count
         planes, columns = at.product(self.outer[:-1]), self.outer[-1]
         groups = at.ceil_div(columns, vector)
-        units = at.multiply(planes, groups)
+        units = planes * groups
         tasks = at.select(self.short, at.ceil_div(units, THREADS), 0)
         one = constant(1)
         hosts = (planes, columns, at.product(self.inner), groups, units, tasks)
@@ -179,8 +176,8 @@ class ColumnFold(RowFold):
         into, grid = builder.emitter(), Threads.of(THREADS)
         unit = into.let(grid.ident, "unit")
         with into.when(at.less(unit, n_units)):
-            plane = into.let(at.floor_divide(unit, n_groups), "plane")
-            x = into.let(at.remainder(unit, n_groups), "x")
+            plane = into.let(unit // n_groups, "plane")
+            x = into.let(unit % n_groups, "x")
             at_plane = tiling.coordinates(builder, into, plane, self.outer[:-1])
 
             def end(at_row: Sequence[Expr], _: Expr, __: Expr, total: tuple[Var, ...]) -> None:
@@ -208,8 +205,8 @@ class ColumnFold(RowFold):
         into, grid = self.builder.emitter(), Threads.of(THREADS)
 
         def end(at_row: Sequence[Expr], plane: Expr, part: Expr, total: tuple[Var, ...]) -> None:
-            above = at.add(at.multiply(plane, sides.parts), part)
-            where = at.add(at.multiply(above, sides.columns), at_row[-1])
+            above = plane * sides.parts + part
+            where = above * sides.columns + at_row[-1]
             self.finish_or_keep(into, at_row, total, sides.count, sides.parts, where)
 
         visits, tasks = self.visits, sides.tasks
@@ -233,9 +230,9 @@ class ColumnFold(RowFold):
     def _combine_parts(self, first: _Sides) -> Kernel:
         """Partial results of each column that the kernel before has stored."""
         parts, plane, k = first.host_parts, Var("plane", int64), Var("k", int64)
-        above = at.add(at.multiply(plane, self.builder.scalar(parts, "count")), k)
+        above = plane * self.builder.scalar(parts, "count") + k
         columns = self.builder.scalar(self.outer[-1], "columns")
-        roots = [Load(s, at.add(at.multiply(above, columns), self.column)) for s in self.scratch]
+        roots = [Load(s, above * columns + self.column) for s in self.scratch]
         group = Group(self.builder, roots, self.column, 1)
         return self._combine(parts, group, lambda inside, p: {k: p}, first, plane)
 
@@ -246,7 +243,7 @@ class ColumnFold(RowFold):
         `first`, or, without it, of another program."""
         builder = self.builder
         below = at.maximum(at.ceil_div(parts, UNROLL), 1)
-        width = at.maximum(at.floor_divide(COMBINE_THREADS, below), COMBINE_WIDTH)
+        width = at.maximum(COMBINE_THREADS // below, COMBINE_WIDTH)
         sides = _Sides.of(builder, self.outer, parts, 1, COMBINE_THREADS, width, False,
                           when=TRUE if first is None else at.less(1, parts))  # fmt: skip
         into, grid = builder.emitter(), Threads.of(COMBINE_THREADS)
@@ -275,8 +272,8 @@ class ColumnFold(RowFold):
         self, into: Linearizer, grid: Threads, sides: _Sides
     ) -> tuple[Expr, Expr]:
         """The coordinates of a thread in its block."""
-        return (into.let(at.remainder(grid.thread, sides.width), "x"),
-                into.let(at.floor_divide(grid.thread, sides.width), "y"))  # fmt: skip
+        return (into.let(grid.thread % sides.width, "x"),
+                into.let(grid.thread // sides.width, "y"))  # fmt: skip
 
     def _part(self, into: Linearizer, grid: Threads, sides: _Sides, group: Group, vector: int,
               inner: Callable[[Linearizer, Expr], dict[Expr, Expr]], end: Callable[..., None],
@@ -315,17 +312,17 @@ class ColumnFold(RowFold):
         Adjacent if they are read together; otherwise strided, so that a warp reads consecutive
         columns.
         """
-        last = at.subtract(sides.columns, 1)
+        last = sides.columns - 1
         own, known = [], []
         if group.count > 1:
-            mine = into.let(at.add(at.multiply(block, sides.width), x), "mine")
-            mine = into.let(at.multiply(mine, vector), "first")
-            first = into.let(at.minimum(mine, at.subtract(sides.columns, vector)), "column")
+            mine = into.let(block * sides.width + x, "mine")
+            mine = into.let(mine * vector, "first")
+            first = into.let(at.minimum(mine, sides.columns - vector), "column")
             inside = into.let(at.less(mine, sides.columns), "inside")
-            return [at.add(first, k) for k in range(vector)], [inside] * vector
-        begin = into.let(at.multiply(at.multiply(block, sides.width), vector), "begin")
+            return [first + k for k in range(vector)], [inside] * vector
+        begin = into.let(block * sides.width * vector, "begin")
         for k in range(vector):
-            mine = into.let(at.add(begin, at.add(at.multiply(sides.width, k), x)), "mine")
+            mine = into.let(begin + (sides.width * k + x), "mine")
             column = into.let(at.minimum(mine, last), "column")
             self.builder.stays_below(column, self.outer[-1])
             own.append(column)
@@ -367,19 +364,19 @@ class ColumnFold(RowFold):
         alone = at.is_constant(sides.height, 1)
         unroll = unrolling(cost * vector / 4, 2 * most if alone and vector == 1 else most)
         totals = [declare(into, neutral) for _ in range(vector)]
-        length = at.maximum(at.subtract(stop, start), 0)
-        all_have = into.let(at.floor_divide(length, sides.height), "all_have")
-        left = at.subtract(length, at.multiply(all_have, sides.height))
+        length = at.maximum(stop - start, 0)
+        all_have = into.let(length // sides.height, "all_have")
+        left = length - all_have * sides.height
         mine = all_have
         if not alone:
-            mine = at.add(all_have, at.select(at.less(y, left), 1, 0))
+            mine = all_have + at.select(at.less(y, left), 1, 0)
             mine = into.let(at.select(at.less(y, sides.height), mine, 0), "mine")
         own = at.select(at.less(y, sides.height), all_have, 0)
-        rounds = into.let(at.floor_divide(own, unroll), "rounds")
-        first = into.let(at.add(start, y), "first")
+        rounds = into.let(own // unroll, "rounds")
+        first = into.let(start + y, "first")
 
         def position(k: Expr) -> Expr:
-            return at.add(first, at.multiply(k, sides.height))
+            return first + k * sides.height
 
         def add(combine: Combine, row: Sequence[Values]) -> None:
             for total, value in zip(totals, row, strict=True):
@@ -393,16 +390,16 @@ class ColumnFold(RowFold):
                 for total, value in zip(totals, row, strict=True):
                     assign(into, total, value)
         with into.loop("iteration", 0, rounds) as iteration:
-            base = at.multiply(iteration, unroll)
-            for row in rows(into, [position(at.add(base, u)) for u in range(unroll)]):
+            base = iteration * unroll
+            for row in rows(into, [position(base + u) for u in range(unroll)]):
                 add(ahead or self.combine, row)
-        base = into.let(at.multiply(rounds, unroll), "base")
+        base = into.let(rounds * unroll, "base")
         with into.when(at.less(base, mine)):
             into.note("What is no whole round: neutral elements stand for what does not exist.")
             loaded = []
             for u in range(unroll):
                 values = [declare(into, neutral, "x") for _ in range(vector)]
-                k = at.add(base, u)
+                k = base + u
                 with into.when(at.less(k, mine)):
                     (found,) = rows(into, [position(k)])
                     for variables, value in zip(values, found, strict=True):
@@ -415,16 +412,16 @@ class ColumnFold(RowFold):
     def _ordered(self, into: Linearizer, sides: _Sides, y: Expr, start: Expr, stop: Expr,
                  rows: Columns, vector: int) -> tuple[list[tuple[Var, ...]], Expr]:  # fmt: skip
         """Fold consecutive rows; also the number of threads along the height that have any."""
-        length = at.subtract(stop, start)
+        length = stop - start
         share = into.let(at.maximum(at.ceil_div(length, sides.height), 1), "share")
-        begin = into.let(at.minimum(at.add(start, at.multiply(y, share)), stop), "begin")
-        end = into.let(at.minimum(at.add(begin, share), stop), "end")
+        begin = into.let(at.minimum(start + y * share, stop), "begin")
+        end = into.let(at.minimum(begin + share, stop), "end")
         totals = [declare(into, zeros(self.combine)) for _ in range(vector)]
         with into.when(at.less(begin, end)):
             (row,) = rows(into, [begin])
             for total, value in zip(totals, row, strict=True):
                 assign(into, total, value)
-            with into.loop("k", at.add(begin, 1), end) as k:
+            with into.loop("k", begin + 1, end) as k:
                 (row,) = rows(into, [k])
                 for total, value in zip(totals, row, strict=True):
                     accumulate(into, self.combine, total, value)
@@ -441,14 +438,14 @@ class ColumnFold(RowFold):
         into.note("Rows of threads, by halves: one half hands its totals to the other.")
         for step in [s for s in steps if s < grid.count]:
             with into.when(at.less(step, sides.height)):
-                role = into.let(at.remainder(y, 2 * step), "role")
+                role = into.let(y % (2 * step), "role")
                 with into.when(at.equal(role, step)):
                     for k, total in enumerate(totals):
-                        put(into, partials, at.add(grid.thread, k * grid.count), total)
+                        put(into, partials, grid.thread + k * grid.count, total)
                 into.append(Barrier())
-                below = at.less(at.add(y, step), valid)
+                below = at.less(y + step, valid)
                 with into.when(at.both(at.equal(role, 0), below)):
-                    other = at.add(grid.thread, at.multiply(sides.width, step))
+                    other = grid.thread + sides.width * step
                     for k, total in enumerate(totals):
-                        value = get(into, partials, at.add(other, k * grid.count))
+                        value = get(into, partials, other + k * grid.count)
                         accumulate(into, self.combine, total, value)

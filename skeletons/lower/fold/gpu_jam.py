@@ -125,7 +125,7 @@ def tiled(node: Fold) -> Expr:
         least = max(least, ROUNDED_LANES[-1] // 2 * vector + 1)
     return at.both(
         at.less_equal(LEAST_ROWS, rows), at.less_equal(least, count),
-        at.less_equal(LEAST_ELEMENTS, at.multiply(rows, count)), at.less(count, 1 << 31),
+        at.less_equal(LEAST_ELEMENTS, rows * count), at.less(count, 1 << 31),
     )  # fmt: skip
 
 
@@ -236,13 +236,13 @@ class JammedFold:
     def span(self) -> Expr:
         """Columns of a part."""
         across = self._chosen([t.across for t in self.tiles])
-        tiles = at.multiply(self.planes, at.ceil_div(
-            self.rows, self._chosen([t.down for t in self.tiles])))  # fmt: skip
+        tiles = self.planes * at.ceil_div(
+            self.rows, self._chosen([t.down for t in self.tiles]))  # fmt: skip
         blocks = self.builder.context.processors * RESIDENT * WAVES
-        most = at.minimum(at.floor_divide(blocks, at.maximum(tiles, 1)),
-                          at.floor_divide(self.count, at.multiply(across, LEAST)))  # fmt: skip
+        most = at.minimum(blocks // at.maximum(tiles, 1),
+                          self.count // (across * LEAST))  # fmt: skip
         share = at.ceil_div(self.count, at.maximum(most, 1))
-        return at.maximum(at.multiply(at.ceil_div(share, across), across), 1)
+        return at.maximum(at.ceil_div(share, across) * across, 1)
 
     # --- the kernel ---
 
@@ -278,9 +278,9 @@ class JammedFold:
         names = ("plane", "part", "tile")
         plane, part, number = (into.let(c, name) for c, name in zip(
             at.row_major(grid.task, which), names, strict=True))  # fmt: skip
-        self.lane = into.let(at.remainder(grid.thread, tile.lanes), "lane")
-        self.row0 = into.let(at.multiply(number, tile.down), "row0")
-        self.group = into.let(at.multiply(at.floor_divide(grid.thread, tile.lanes), tile.rows),
+        self.lane = into.let(grid.thread % tile.lanes, "lane")
+        self.row0 = into.let(number * tile.down, "row0")
+        self.group = into.let(grid.thread // tile.lanes * tile.rows,
                               "own_row")  # fmt: skip
         at_plane = tiling.coordinates(builder, into, plane, self.node.outer[:-1])
         self.start, self.stop = tiling.block_range(
@@ -321,8 +321,8 @@ class JammedFold:
     def _offset(self, v: Expr) -> Expr:
         """The distance from a thread's first column to its column `v` (lanes interleave)."""
         width = self.width
-        group = at.multiply(at.floor_divide(v, width), width * self.tile.lanes)
-        return at.add(group, at.remainder(v, width))
+        group = v // width * (width * self.tile.lanes)
+        return group + v % width
 
     def _fold(self, into: Linearizer) -> None:
         """All columns of the part, into `best` (and `number`, the best's distance from the first
@@ -352,12 +352,12 @@ class JammedFold:
         each and the number of tiles before it."""
         builder, tile = self.builder, self.tile
         self.width = next(o.width for o in self.operands if not o.of_rows)
-        self.first = into.let(at.add(self.start, at.multiply(self.lane, self.width)), "first")
+        self.first = into.let(self.start + self.lane * self.width, "first")
         names = [v.name for v in self.loop.vars[1:]]
         self.state = [builder.local(name, [v.type], tile.rows * tile.cols)[0]
                       for name, v in zip(names, self.loop.vars[1:], strict=True)]  # fmt: skip
         with into.loop("from", self.start, self.stop, step=tile.across) as begin:
-            passed = into.let(at.subtract(begin, self.start), "passed")
+            passed = into.let(begin - self.start, "passed")
             with self._each(into) as (u, v), self._at(into, passed, u, v, {}):
                 put(into, self.state, self._slot(u, v), into.emit(self.loop.args[1:]))
             self._iterations(into, begin, passed)
@@ -379,19 +379,19 @@ class JammedFold:
             with self._each(into) as (u, v), self._at(into, passed, u, v, {}):
                 put(into, values, self._slot(u, v), self._element(into, passed, u, v, neutral))
             with into.loop("u", 0, tile.rows, "unrolled") as u:
-                line = at.multiply(at.add(self.group, u), pitch)
-                line = into.let(at.add(line, at.multiply(self.lane, width)), "line")
+                line = (self.group + u) * pitch
+                line = into.let(line + self.lane * width, "line")
                 for n in range(0, tile.cols, width):
                     slots = [self._slot(u, at.integer(n + k)) for k in range(width)]
-                    where = at.add(line, self._offset(at.integer(n)))
+                    where = line + self._offset(at.integer(n))
                     store_group(into, lines, where, [get(into, values, slot) for slot in slots])
             into.append(Barrier())
-            here = at.minimum(at.subtract(self.stop, begin), tile.across)
+            here = at.minimum(self.stop - begin, tile.across)
             with into.when(mine):
-                start, vectors = at.multiply(thread, pitch), at.ceil_div(here, width)
+                start, vectors = thread * pitch, at.ceil_div(here, width)
                 fold_line(into, self.combine, total, lines, start, vectors, width)
             into.append(Barrier())
-        row = into.let(at.add(self.row0, thread), "row")
+        row = into.let(self.row0 + thread, "row")
         with into.when(at.both(mine, at.less(row, self.n_rows))):
             self.fold.finish(into, (*at_plane, row), total, self.n_count)
 
@@ -402,7 +402,7 @@ class JammedFold:
         values = into.emit(self.roots, named=True)
         if self._idempotent():
             return values
-        column = at.add(at.add(self.first, passed), self._offset(v))
+        column = self.first + passed + self._offset(v)
         inside = into.let(at.less(column, self.stop), "inside")
         return tuple(simplify.select(inside, x, n) for x, n in zip(values, neutral, strict=True))
 
@@ -416,14 +416,14 @@ class JammedFold:
         return _Each(into, self.tile)
 
     def _slot(self, u: Expr, v: Expr) -> Expr:
-        return at.add(at.multiply(u, self.tile.cols), v)
+        return u * self.tile.cols + v
 
     def _at(self, into: Linearizer, passed: Expr, u: Expr, v: Expr,
             known: Mapping[Expr, Expr]) -> AbstractContextManager[None]:  # fmt: skip
         """A scope in which the indices are those of element (u, v) of the thread."""
-        row = at.minimum(at.add(at.add(self.row0, self.group), u), at.subtract(self.n_rows, 1))
-        column = at.add(at.add(self.first, passed), self._offset(v))
-        column = at.minimum(column, at.subtract(self.stop, 1))
+        row = at.minimum(self.row0 + self.group + u, self.n_rows - 1)
+        column = self.first + passed + self._offset(v)
+        column = at.minimum(column, self.stop - 1)
         return into.when_always({self.row: row, self.column: column, **known})
 
     def _iterations(self, into: Linearizer, begin: Expr, passed: Expr) -> None:
@@ -435,12 +435,12 @@ class JammedFold:
             into.append(Barrier())
             again = at.either(at.equal(passed, 0), at.less(tile.depth, count))
             with into.when(again):
-                self._stage(into, True, self.row0, at.subtract(self.n_rows, 1), k0, count)
-            self._stage(into, False, begin, at.subtract(self.stop, 1), k0, count)
+                self._stage(into, True, self.row0, self.n_rows - 1, k0, count)
+            self._stage(into, False, begin, self.stop - 1, k0, count)
             into.append(Barrier())
-            here = into.let(at.minimum(at.subtract(count, k0), tile.depth), "here")
+            here = into.let(at.minimum(count - k0, tile.depth), "here")
             with into.loop("k", 0, here) as k:
-                known: dict[Expr, Expr] = {index: simplify.cast(at.add(k0, k), index.type)}
+                known: dict[Expr, Expr] = {index: simplify.cast(k0 + k, index.type)}
                 for o in self.operands:
                     self._take(into, o, k)
                 with self._each(into) as (u, v):
@@ -470,30 +470,30 @@ class JammedFold:
                 several if shares > SHARES else nullcontext(at.integer(0)) as share,
                 into.loop("q", 0, min(SHARES, shares), "unrolled") as q,
             ):
-                number = at.add(thread, at.multiply(at.add(share, q), THREADS))
+                number = thread + (share + q) * THREADS
                 number = into.let(number, "number")
                 by = span if by_lines else tile.depth
-                line, iteration = at.floor_divide(number, by), at.remainder(number, by)
+                line, iteration = number // by, number % by
                 line, iteration = (iteration, line) if by_lines else (line, iteration)
                 line, iteration = into.let(line, "line"), into.let(iteration, "iteration")
                 whole = span * tile.depth % (THREADS * min(SHARES, shares)) == 0
                 with into.when(ex.TRUE if whole else at.less(number, span * tile.depth)):
-                    here = into.let(at.minimum(at.add(k0, iteration), at.subtract(count, 1)), "k")
-                    position = into.let(at.minimum(at.add(first, line), last), "position")
+                    here = into.let(at.minimum(k0 + iteration, count - 1), "k")
+                    position = into.let(at.minimum(first + line, last), "position")
                     with into.when_always({index: simplify.cast(here, index.type), side: position}):
-                        where = at.add(at.multiply(iteration, o.pitch(tile)), line)
+                        where = iteration * o.pitch(tile) + line
                         into.append(Store(o.buffer, where, into.value(o.read)))
 
     def _take(self, into: Linearizer, o: _Operand, k: Expr) -> None:
         """Load the values that iteration `k` of a thread reads from shared memory to registers."""
         tile = self.tile
         own = tile.rows if o.of_rows else tile.cols
-        base = self.group if o.of_rows else at.multiply(self.lane, o.width)
-        base = at.add(at.multiply(k, o.pitch(tile)), base)
+        base = self.group if o.of_rows else self.lane * o.width
+        base = k * o.pitch(tile) + base
         distance = o.width if o.of_rows else o.width * tile.lanes
         for n in range(own // o.width):
             names = tuple(ex.Var("x" if o.of_rows else "y", o.read.type) for _ in range(o.width))
-            into.append(LoadVector(names, o.buffer, at.add(base, n * distance)))
+            into.append(LoadVector(names, o.buffer, base + n * distance))
             into.append(*(Store(o.registers, at.integer(n * o.width + m), x)
                           for m, x in enumerate(names)))  # fmt: skip
 
@@ -505,7 +505,7 @@ class JammedFold:
             value = into.value(self.roots[0], "value")
             (old,) = get(into, self.best, u)
             passes = into.let(argument_passes(self.better, old, value), "passes")
-            position = simplify.cast(at.add(passed, self._offset(v)), int32)
+            position = simplify.cast(passed + self._offset(v), int32)
             into.append(Store(self.best[0], u, simplify.select(passes, value, old)))
             into.append(Store(self.number, u,
                               simplify.select(passes, position, Load(self.number, u))))  # fmt: skip
@@ -529,14 +529,14 @@ class JammedFold:
         warps = -(-tile.lanes // WARP)
         totals = self.builder.shared("warp_total", [r.type for r in self.combine.results],
                                    tile.rows * THREADS // WARP)  # fmt: skip
-        lane = self.lane if warps == 1 else into.let(at.remainder(self.lane, WARP), "in_warp")
-        warp = at.floor_divide(self.grid.thread, WARP)
+        lane = self.lane if warps == 1 else into.let(self.lane % WARP, "in_warp")
+        warp = self.grid.thread // WARP
 
         def store(u: Expr, total: Sequence[ex.Var]) -> None:
-            row = into.let(at.add(at.add(self.row0, self.group), u), "row")
+            row = into.let(self.row0 + self.group + u, "row")
             with into.when(at.both(at.equal(self.lane, 0), at.less(row, self.n_rows))):
-                line = at.add(at.multiply(plane, self.n_rows), row)
-                where = at.add(at.multiply(line, self.parts), part)
+                line = plane * self.n_rows + row
+                where = line * self.parts + part
                 self.fold.finish_or_keep(
                     into, (*at_plane, row), total, self.n_count, self.parts, where
                 )
@@ -548,13 +548,13 @@ class JammedFold:
                 store(u, total)
             else:
                 with into.when(at.equal(lane, 0)):
-                    put(into, totals, at.add(at.multiply(u, THREADS // WARP), warp), total)
+                    put(into, totals, u * (THREADS // WARP) + warp, total)
         if warps == 1:
             return
         into.append(Barrier())
         with into.when(at.less(self.lane, WARP)), into.loop("u", 0, tile.rows, "unrolled") as u:
-            slot = at.add(warp, at.minimum(lane, warps - 1))
-            slot = at.add(at.multiply(u, THREADS // WARP), slot)
+            slot = warp + at.minimum(lane, warps - 1)
+            slot = u * (THREADS // WARP) + slot
             total = declare(into, get(into, totals, slot))
             reduce_warp(into, self.combine, total, lane, warps)
             store(u, total)
@@ -567,8 +567,8 @@ class JammedFold:
             return tree(into, self.combine, own)
         found = list(get(into, self.best, u))
         if self.better is not None:
-            column = at.add(self.first, simplify.cast(Load(self.number, u), int64))
-            column = at.minimum(column, at.subtract(self.stop, 1))
+            column = self.first + simplify.cast(Load(self.number, u), int64)
+            column = at.minimum(column, self.stop - 1)
             with into.when_always({self.column: into.let(column, "column")}):
                 found.append(into.value(self.roots[1]))
         return declare(into, found)

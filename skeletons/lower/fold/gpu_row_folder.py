@@ -129,7 +129,7 @@ class RowElements:
     def vectors(self, into: Linearizer, starts: Sequence[Expr]) -> list[list[Values]]:
         """`count` elements from each of `positions` (multiples of `count`) on, all loads first."""
         if not self.wide:
-            return [[self.one(into, at.add(p, k)) for k in range(self.count)] for p in starts]
+            return [[self.one(into, p + k) for k in range(self.count)] for p in starts]
         loaded = []
         for p in starts:
             bindings, k = self._coordinates(into, into.let(p, "p"))
@@ -140,7 +140,7 @@ class RowElements:
             with into.when_always(bindings):
                 one = []
                 for n, values in enumerate(reads):
-                    with into.when_always({self.variable: at.add(k, n), **values}):
+                    with into.when_always({self.variable: k + n, **values}):
                         one.append(into.emit(self.roots, named=True))
                 with into.when_always({self.variable: k}):
                     found.append(self._folded(into, one))
@@ -216,28 +216,28 @@ class RowFolder:
         totals = [declare(into, neutral) for _ in range(positions)]
         with into.when(at.less(start, stop)):
             self.elements.share(into)
-            whole = into.let(at.floor_divide(at.subtract(stop, start), v), "whole")
-            all_have = at.floor_divide(at.maximum(whole, 0), self.lanes)
+            whole = into.let((stop - start) // v, "whole")
+            all_have = at.maximum(whole, 0) // self.lanes
             if self.shift is not None:
                 all_have = apply(primitive("right_shift"), (whole, self.shift), int64)
             all_have = into.let(all_have, "all_have")
-            left = at.subtract(whole, at.multiply(all_have, self.lanes))
-            mine = at.add(all_have, at.select(at.less(lane, left), 1, 0))
+            left = whole - all_have * self.lanes
+            mine = all_have + at.select(at.less(lane, left), 1, 0)
             mine = into.let(mine, "mine")
             better = argument_of(self.combine)
             # One element at a time: iterations that only some threads execute need no special code.
             alone = self.unroll == 1 and better is None
-            rounds = mine if alone else into.let(at.floor_divide(all_have, self.unroll), "rounds")
-            first = into.let(at.add(start, at.multiply(lane, v)), "first")
-            step = into.let(at.multiply(self.lanes, v), "step")
+            rounds = mine if alone else into.let(all_have // self.unroll, "rounds")
+            first = into.let(start + lane * v, "first")
+            step = into.let(self.lanes * v, "step")
 
             def position(k: Expr) -> Expr:
-                return into.let(at.add(first, at.multiply(k, step)), "p")
+                return into.let(first + k * step, "p")
 
             if better is not None:
                 self._arguments(into, better, totals, first, rounds, position)
             elif alone and v > 1 and heavy_loops(self.elements.roots):
-                self._round_robin(into, neutral, totals, at.add(mine, 1), stop, position)
+                self._round_robin(into, neutral, totals, mine + 1, stop, position)
                 return collectives.tree(into, self.combine, totals)
             else:
                 with into.loop("iteration", 0, rounds) as iteration:
@@ -253,7 +253,7 @@ class RowFolder:
                 into.note("Elements that are no whole vector.")
                 last = position(mine)
                 for k in range(v - 1):
-                    p = into.let(at.add(last, k), "p")
+                    p = into.let(last + k, "p")
                     with into.when(at.less(p, stop)):
                         value = self.elements.one(into, p)
                         accumulate(into, self.combine, totals[k % positions], value)
@@ -269,7 +269,7 @@ class RowFolder:
             into.note("Elements and totals alternate round-robin.")
             with into.loop("own", 0, self.vector) as own:
                 value = declare(into, neutral, "x")
-                p = into.let(at.add(first, own), "p")
+                p = into.let(first + own, "p")
                 with into.when(at.less(p, stop)):
                     assign(into, value, self.elements.one(into, p))
                 accumulate(into, self.combine, totals[0], value)
@@ -280,8 +280,8 @@ class RowFolder:
 
     def _round(self, iteration: Expr, position: Callable[[Expr], Expr]) -> list[Expr]:
         """The positions of the vectors of a round."""
-        base = at.multiply(iteration, self.unroll)
-        return [position(at.add(base, u)) for u in range(self.unroll)]
+        base = iteration * self.unroll
+        return [position(base + u) for u in range(self.unroll)]
 
     def _arguments(
         self, into: Linearizer, better: str, totals: Sequence[tuple[Var, ...]], first: Expr,
@@ -300,9 +300,7 @@ class RowFolder:
             numbers = [into.declare(Const(0, int32), "number") for _ in best]
             each = self.vector // positions
             with into.loop("iteration", 0, rounds) as iteration:
-                base = into.let(
-                    simplify.cast(at.multiply(iteration, self.unroll * each), int32), "base"
-                )
+                base = into.let(simplify.cast(iteration * (self.unroll * each), int32), "base")
                 for u, group in enumerate(values.vectors(into, self._round(iteration, position))):
                     for k, (value,) in enumerate(group):
                         later = Const(u * each + k // positions, int32)
@@ -313,26 +311,26 @@ class RowFolder:
                         into.append(Assign(last, simplify.select(passes, number, last)))
             for k, (total, last) in enumerate(zip(totals, numbers, strict=True)):
                 number = simplify.cast(last, int64)
-                vector = position(at.floor_divide(number, each))
-                within = at.add(at.multiply(at.remainder(number, each), positions), k)
-                assign(into, total, self.elements.one(into, at.add(vector, within)))
+                vector = position(number // each)
+                within = number % each * positions + k
+                assign(into, total, self.elements.one(into, vector + within))
 
     def short(self, into: Linearizer, first: Expr, count: Expr, buffers: Sequence[Buffer],
               slot: Expr) -> None:  # fmt: skip
         """The vector at `first` of a row of `count` elements, neutral beyond it, into `held`."""
         neutral = self.neutral or ()
         for k in range(self.vector):
-            put(into, buffers, at.add(slot, k), neutral)
+            put(into, buffers, slot + k, neutral)
         if self.elements.wide:
             with into.when(at.less(first, count)):
                 (found,) = self.elements.vectors(into, [first])
                 for k, value in enumerate(found):
-                    put(into, buffers, at.add(slot, k), value)
+                    put(into, buffers, slot + k, value)
             return
         for k in range(self.vector):
-            p = into.let(at.add(first, k), "p")
+            p = into.let(first + k, "p")
             with into.when(at.less(p, count)):
-                put(into, buffers, at.add(slot, k), self.elements.one(into, p))
+                put(into, buffers, slot + k, self.elements.one(into, p))
 
     def _add(self, into: Linearizer, totals: Sequence[Sequence[Var]],
              group: Sequence[Values]) -> None:  # fmt: skip
@@ -342,14 +340,14 @@ class RowFolder:
     def _rest(self, into: Linearizer, neutral: Sequence[Expr], totals: Sequence[Sequence[Var]],
               rounds: Expr, mine: Expr, position: Callable[[Expr], Expr]) -> None:  # fmt: skip
         """The vectors of the incomplete last round: all loads first, neutral beyond the end."""
-        base = into.let(at.multiply(rounds, self.unroll), "base")
+        base = into.let(rounds * self.unroll, "base")
         with into.when(at.less(base, mine)):
             into.note("What is no whole round: neutral elements stand for what does not exist.")
             groups: list[Sequence[Values]] = []
             groups += self.elements.vectors(into, [position(base)])
             for u in range(1, self.unroll):
                 values = [declare(into, neutral, "x") for _ in range(self.vector)]
-                k = at.add(base, u)
+                k = base + u
                 with into.when(at.less(k, mine)):
                     (found,) = self.elements.vectors(into, [position(k)])
                     for variables, value in zip(values, found, strict=True):
@@ -365,21 +363,21 @@ class RowFolder:
         """Each warp of the part takes consecutive tiles; its first thread accumulates them."""
         run = self.vector * self.run
         width = into.let(at.minimum(self.lanes, WARP), "width")
-        warps = into.let(at.maximum(at.floor_divide(self.lanes, WARP), 1), "warps")
-        tile = into.let(at.multiply(width, run), "tile")
+        warps = into.let(at.maximum(self.lanes // WARP, 1), "warps")
+        tile = into.let(width * run, "tile")
         # (What is known not to be negative is divided by multiplication.)
-        length = into.let(at.maximum(at.subtract(stop, start), 0), "length")
+        length = into.let(at.maximum(stop - start, 0), "length")
         tiles = into.let(at.ceil_div(at.ceil_div(length, tile), warps), "tiles")
-        share = into.let(at.multiply(tiles, tile), "share")
-        warp, inside = at.floor_divide(lane, WARP), into.let(at.remainder(lane, width), "inside")
-        begin = into.let(at.add(start, at.multiply(warp, share)), "begin")
-        end = into.let(at.minimum(at.add(begin, share), stop), "end")
+        share = into.let(tiles * tile, "share")
+        warp, inside = lane // WARP, into.let(lane % width, "inside")
+        begin = into.let(start + warp * share, "begin")
+        end = into.let(at.minimum(begin + share, stop), "end")
         total = declare(into, zeros(self.combine))
         with into.loop("iteration", 0, tiles) as iteration:
-            origin = into.let(at.add(begin, at.multiply(iteration, tile)), "origin")
-            first = into.let(at.add(origin, at.multiply(inside, run)), "first")
-            part = self._run(into, first, at.add(first, run), end)
-            left = at.minimum(at.ceil_div(at.subtract(end, origin), run), width)
+            origin = into.let(begin + iteration * tile, "origin")
+            first = into.let(origin + inside * run, "first")
+            part = self._run(into, first, first + run, end)
+            left = at.minimum(at.ceil_div(end - origin, run), width)
             collectives.reduce_warp(into, self.combine, part, inside, width, into.let(left, "left"))
             with into.when(at.less(origin, end)):
                 join(into, self.combine, total, part, first=at.equal(iteration, 0))
@@ -392,7 +390,7 @@ class RowFolder:
         whole = at.less_equal(stop, end) if cheap and self.elements.wide else at.less(end, end)
         if cheap and self.elements.wide:
             with into.when(whole):
-                starts = [at.add(first, k * self.vector) for k in range(self.run)]
+                starts = [first + k * self.vector for k in range(self.run)]
                 values = [x for v in self.elements.vectors(into, starts) for x in v]
                 assign(into, part, values[0])
                 for value in values[1:]:

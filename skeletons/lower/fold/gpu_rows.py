@@ -44,10 +44,10 @@ ROWS_PER_THREAD = 4
 
 def part_of(rows: Expr, count: Expr, step: int) -> Expr:
     """Elements per part of a row, if rows may be split; a block takes `step` at a time."""
-    most = at.minimum(at.floor_divide(BLOCKS, at.maximum(rows, 1)),
-                      at.floor_divide(count, step * LEAST))  # fmt: skip
+    most = at.minimum(BLOCKS // at.maximum(rows, 1),
+                      count // (step * LEAST))  # fmt: skip
     share = at.ceil_div(count, at.maximum(most, 1))
-    return at.maximum(at.multiply(at.ceil_div(share, step), step), step)
+    return at.maximum(at.ceil_div(share, step) * step, step)
 
 
 def parts_of(count: Expr, span: Expr) -> Expr:
@@ -96,8 +96,8 @@ class _RowSplit:
         if cut is not None:
             span = cut
             parts = parts_of(count, span)
-        per_block = at.floor_divide(threads, lanes)
-        units = at.multiply(rows, parts)
+        per_block = threads // lanes
+        units = rows * parts
         tasks = at.select(when, at.ceil_div(units, per_block), 0)
         names = ("rows", "count", "lanes", "parts", "span", "per_block", "units", "blocks")
         hosts = (rows, count, lanes, parts, span, per_block, units, tasks)
@@ -158,10 +158,10 @@ class RowsFold(RowFold):
 
     def blocks(self) -> Expr:
         """The number of thread blocks that fold the elements of rows that are not short (host)."""
-        per_block = at.floor_divide(THREADS, self.split.host_lanes)
+        per_block = THREADS // self.split.host_lanes
         if self.visits is not None:
             return BlockVisits(self.visits, per_block).tasks
-        return at.ceil_div(at.multiply(self.rows, self.split.host_parts), per_block)
+        return at.ceil_div(self.rows * self.split.host_parts, per_block)
 
     def lower(self) -> Lowered:
         if self.node.label.operation == LEAVES:
@@ -170,7 +170,7 @@ class RowsFold(RowFold):
             return self.builder.lowered(self._combine(None, self.count, self.elements))
         builder, split, jammed, few, each = (
             self.builder, self.split, self.jammed, self.few, self.each)  # fmt: skip
-        partials = at.multiply(self.rows, split.host_parts)
+        partials = self.rows * split.host_parts
         self.scratch = self.partials(builder.scalar(partials, "partials"))
         kernels = []
         if few is not FALSE:
@@ -185,7 +185,7 @@ class RowsFold(RowFold):
         if jammed is not None:
             first = jammed.kernels(self, split, first)
         base, k = Var("base", int64), Var("k", int64)
-        loads = [Load(s, at.add(base, k)) for s in self.scratch]
+        loads = [Load(s, base + k) for s in self.scratch]
         results = RowElements(builder, loads, k, 1)
         return builder.lowered(
             *kernels, first, self._combine(split, split.host_parts, results, base)
@@ -208,7 +208,7 @@ class RowsFold(RowFold):
         folder = RowFolder(self.combine, elements, split.lanes)
 
         def end(at_row: Sequence[Expr], row: Expr, part: Expr, total: tuple[Var, ...]) -> None:
-            where = at.add(at.multiply(row, split.parts), part)
+            where = row * split.parts + part
             self.finish_or_keep(into, at_row, total, split.count, split.parts, where)
 
         tasks = split.tasks
@@ -222,9 +222,9 @@ class RowsFold(RowFold):
     def _emit_visits(self, visits: Visits, into: Linearizer, grid: Threads, split: _RowSplit,
                      folder: RowFolder, end: Callable[..., None]) -> Expr:  # fmt: skip
         """Emit the code of a thread under a schedule; returns the number of thread blocks."""
-        iterations = BlockVisits(visits, at.floor_divide(THREADS, split.host_lanes))
-        lane = into.let(at.remainder(grid.thread, split.lanes), "lane")
-        group = into.let(at.floor_divide(grid.thread, split.lanes), "group")
+        iterations = BlockVisits(visits, THREADS // split.host_lanes)
+        lane = into.let(grid.thread % split.lanes, "lane")
+        group = into.let(grid.thread // split.lanes, "group")
         with iterations.leaves(into, grid.task, group) as (owner, (part, *at_row)):
             row = into.let(at.linear(at_row, self.extents), "row")
             self._part(into, grid, split, folder, end, (lane, owner, row, part), at_row)
@@ -256,27 +256,27 @@ class RowsFold(RowFold):
         """Rows of one vector per lane, ROWS_PER_THREAD rows per thread: all loads first."""
         builder, into, grid = self.builder, self.builder.emitter(), Threads.of(THREADS)
         folder = RowFolder(self.combine, elements, split.lanes)
-        side_host = at.floor_divide(THREADS, split.host_lanes)
+        side_host = THREADS // split.host_lanes
         visits = self.visits
         numbers = self.rows if visits is None else visits.total_host
-        blocks = at.ceil_div(numbers, at.multiply(side_host, ROWS_PER_THREAD))
+        blocks = at.ceil_div(numbers, side_host * ROWS_PER_THREAD)
         tasks = builder.scalar(at.select(when, blocks, 0), "short_blocks")
         side = builder.scalar(side_host, "side")
-        lane = into.let(at.remainder(grid.thread, split.lanes), "lane")
-        first = into.let(at.multiply(lane, folder.vector), "first")
-        begin = at.multiply(at.multiply(grid.task, side), ROWS_PER_THREAD)
-        begin = into.let(at.add(begin, at.floor_divide(grid.thread, split.lanes)), "begin")
+        lane = into.let(grid.thread % split.lanes, "lane")
+        first = into.let(lane * folder.vector, "first")
+        begin = grid.task * side * ROWS_PER_THREAD
+        begin = into.let(begin + grid.thread // split.lanes, "begin")
         types = [r.type for r in self.combine.results]
         elements_ = builder.local("row", types, ROWS_PER_THREAD * folder.vector)
-        last = at.subtract(split.rows, 1)
+        last = split.rows - 1
         with into.loop("iteration", 0, ROWS_PER_THREAD, "unrolled") as iteration:
-            number = at.add(begin, at.multiply(side, iteration))
+            number = begin + side * iteration
             if visits is None:
                 row = into.let(at.minimum(number, last), "row")
                 at_row = tiling.coordinates(builder, into, row, self.outer)
             else:
                 at_row = leaf(visits, into, into.let(number, "number"))[1][1:]
-            slot = into.let(at.multiply(iteration, folder.vector), "slot")
+            slot = into.let(iteration * folder.vector, "slot")
             with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
                 folder.short(into, first, split.count, elements_, slot)
         mine: Expr = at.equal(lane, 0)
@@ -284,17 +284,17 @@ class RowsFold(RowFold):
             vectors = at.maximum(at.ceil_div(self.count, folder.vector), 1)
             with_any = builder.scalar(vectors, "vectors")
             totals = self._from_the_left(into, elements_, folder.vector, with_any)
-            mine = at.equal(lane, at.subtract(with_any, 1))
+            mine = at.equal(lane, with_any - 1)
         with into.loop("iteration", 0, ROWS_PER_THREAD, "unrolled") as iteration:
             if self.sequential is not FALSE:
                 total = declare(into, get(into, totals, iteration))
             else:
-                slot = into.let(at.multiply(iteration, folder.vector), "slot")
-                slots = [at.add(slot, k) for k in range(folder.vector)]
+                slot = into.let(iteration * folder.vector, "slot")
+                slots = [slot + k for k in range(folder.vector)]
                 own = [declare(into, get(into, elements_, p)) for p in slots]
                 total = tree(into, self.combine, own)
                 reduce_warp(into, self.combine, total, lane, split.lanes, most=FEW_LANES)
-            number = at.add(begin, at.multiply(side, iteration))
+            number = begin + side * iteration
             if visits is None:
                 row = into.let(number, "row")
                 with into.when(at.both(mine, at.less(row, split.rows))):
@@ -317,13 +317,13 @@ class RowsFold(RowFold):
         totals = self.builder.local("total", [b.type for b in elements_], ROWS_PER_THREAD)
 
         def go_on(iteration: Expr, total: tuple[Var, ...], first: int) -> None:
-            slot = into.let(at.multiply(iteration, vector), "slot")
+            slot = into.let(iteration * vector, "slot")
             for k in range(first, vector):
-                accumulate(into, self.combine, total, get(into, elements_, at.add(slot, k)))
+                accumulate(into, self.combine, total, get(into, elements_, slot + k))
             put(into, totals, iteration, total)
 
         with into.loop("iteration", 0, ROWS_PER_THREAD, "unrolled") as iteration:
-            own = get(into, elements_, at.multiply(iteration, vector))
+            own = get(into, elements_, iteration * vector)
             go_on(iteration, declare(into, own), 1)
         for step in range(1, FEW_LANES):  # a loop would use more registers
             with (
@@ -337,12 +337,11 @@ class RowsFold(RowFold):
     def _emit(self, into: Linearizer, grid: Threads, split: _RowSplit, folder: RowFolder,
               end: Callable[..., None], base: Var | None = None) -> None:  # fmt: skip
         """Emit the code of a thread; `base` is bound to the first partial result of a row."""
-        lane = into.let(at.remainder(grid.thread, split.lanes), "lane")
-        own = into.let(at.add(at.multiply(grid.task, split.per_block),
-                              at.floor_divide(grid.thread, split.lanes)), "own")  # fmt: skip
-        unit = into.let(at.minimum(own, at.subtract(split.units, 1)), "unit")
-        row = into.let(at.floor_divide(unit, split.parts), "row")
-        part = into.let(at.remainder(unit, split.parts), "part")
+        lane = into.let(grid.thread % split.lanes, "lane")
+        own = into.let(grid.task * split.per_block + grid.thread // split.lanes, "own")  # fmt: skip
+        unit = into.let(at.minimum(own, split.units - 1), "unit")
+        row = into.let(unit // split.parts, "row")
+        part = into.let(unit % split.parts, "part")
         at_row = tiling.coordinates(self.builder, into, row, self.outer)
         which = (lane, at.less(own, split.units), row, part)
         self._part(into, grid, split, folder, end, which, at_row, base)
@@ -355,7 +354,7 @@ class RowsFold(RowFold):
         start, stop = tiling.block_range(into, "part", part, split.span, split.count)
         bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
         if base is not None:
-            bindings = {base: into.let(at.multiply(row, split.count), "base")}
+            bindings = {base: into.let(row * split.count, "base")}
         with into.when_always(bindings):
             total = folder.fold(into, grid, lane, start, stop, self.warp_totals)
         with into.when(at.both(at.equal(lane, 0), owner)):

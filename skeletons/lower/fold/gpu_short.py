@@ -53,7 +53,7 @@ def fold_line(into: Linearizer, combine: Combine, total: Sequence[Var], lines: S
         loaded = []
         for buffer in lines:
             names = tuple(Var("x", buffer.type) for _ in range(width))
-            into.append(LoadVector(names, buffer, at.add(start, at.multiply(q, width))))
+            into.append(LoadVector(names, buffer, start + q * width))
             loaded.append(names)
         for values in zip(*loaded, strict=True):
             accumulate(into, combine, total, values)
@@ -81,12 +81,12 @@ class ShortRows:
         while width > 1:
             width //= 2
             lanes = at.select(at.less_equal(fold.count, width * vector), width, lanes)
-        side = at.floor_divide(threads, lanes)
-        each = at.multiply(side, self.per_thread)
+        side = threads // lanes
+        each = side * self.per_thread
         numbers = fold.rows if fold.visits is None else fold.visits.total_host
         # An odd number of vectors per line: threads that read the same column avoid bank conflicts.
         vectors = at.minimum(at.ceil_div(fold.count, vector), SHORT_ROW)
-        pitch = at.multiply(at.add(vectors, at.subtract(1, at.remainder(vectors, 2))), vector)
+        pitch = (vectors + (1 - vectors % 2)) * vector
         names = ("lanes", "side", "each", "vectors", "pitch", "count", "rows", "short_blocks")
         hosts = (lanes, side, each, vectors, pitch, fold.count, fold.rows,
                  at.select(when, at.ceil_div(numbers, each), 0))  # fmt: skip
@@ -98,9 +98,9 @@ class ShortRows:
     def kernel(self, elements: RowElements, fallback: Kernel | None) -> Kernel:
         builder, grid = self.builder, Threads.of(self.threads)
         into = builder.emitter()
-        lane = into.let(at.remainder(grid.thread, self.lanes), "lane")
-        group = into.let(at.floor_divide(grid.thread, self.lanes), "group")
-        base = into.let(at.multiply(grid.task, self.each), "base")
+        lane = into.let(grid.thread % self.lanes, "lane")
+        group = into.let(grid.thread // self.lanes, "group")
+        base = into.let(grid.task * self.each, "base")
         row = builder.local("row", self.types, self.per_thread * self.vector)
         self._load(into, elements, base, group, lane, row)
         self._stage(into, elements, group, lane, row)
@@ -118,29 +118,29 @@ class ShortRows:
     def _first(self, elements: RowElements, lane: Expr, m: Expr | int) -> Expr:
         """Element `m` of a thread: neighbours of a vector, else of the next lanes."""
         if elements.wide:
-            return at.add(at.multiply(lane, self.vector), m)
-        return at.add(lane, at.multiply(self.lanes, m))
+            return lane * self.vector + m
+        return lane + self.lanes * m
 
     def _load(self, into: Linearizer, elements: RowElements, base: Expr, group: Expr, lane: Expr,
               row: Sequence[Buffer]) -> None:  # fmt: skip
         """Load the elements of a thread, row by row; neutral beyond a row."""
         v = self.vector
         with self._unrolled(into, "iteration", self.per_thread) as iteration:
-            number = at.add(base, at.add(group, at.multiply(self.side, iteration)))
+            number = base + (group + self.side * iteration)
             at_row, _ = self._row_at(into, number)
-            slot = into.let(at.multiply(iteration, v), "slot")
+            slot = into.let(iteration * v, "slot")
             with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
                 if elements.wide:
                     for m in range(v):
-                        put(into, row, at.add(slot, m), self.neutral)
+                        put(into, row, slot + m, self.neutral)
                     first = into.let(self._first(elements, lane, 0), "first")
                     with into.when(at.less(first, self.count)):
                         (found,) = elements.vectors(into, [first])
                         for m, value in enumerate(found):
-                            put(into, row, at.add(slot, m), value)
+                            put(into, row, slot + m, value)
                 else:
                     with self._unrolled(into, "m", v) as other:
-                        target = into.let(at.add(slot, other), "position")
+                        target = into.let(slot + other, "position")
                         put(into, row, target, self.neutral)
                         k = into.let(self._first(elements, lane, other), "k")
                         with into.when(at.less(k, self.count)):
@@ -152,25 +152,25 @@ class ShortRows:
         vector."""
         v = self.vector
         with into.loop("iteration", 0, self.per_thread, "unrolled") as iteration:
-            line = at.multiply(at.add(group, at.multiply(self.side, iteration)), self.pitch)
+            line = (group + self.side * iteration) * self.pitch
             line = into.let(line, "line")
-            slot = into.let(at.multiply(iteration, v), "slot")
+            slot = into.let(iteration * v, "slot")
             if elements.wide:
                 first = into.let(self._first(elements, lane, 0), "first")
                 with into.when(at.less(first, self.count)):
-                    values = [get(into, row, at.add(slot, m)) for m in range(v)]
-                    store_group(into, self.lines, at.add(line, first), values)
+                    values = [get(into, row, slot + m) for m in range(v)]
+                    store_group(into, self.lines, line + first, values)
             else:
                 with into.loop("m", 0, v, "unrolled") as other:
                     k = into.let(self._first(elements, lane, other), "k")
-                    with into.when(at.less(k, at.multiply(self.vectors, v))):
-                        put(into, self.lines, at.add(line, k), get(into, row, at.add(slot, other)))
+                    with into.when(at.less(k, self.vectors * v)):
+                        put(into, self.lines, line + k, get(into, row, slot + other))
 
     def _row(self, into: Linearizer, base: Expr, line: Expr) -> None:
         """One row of the block, from its line."""
-        at_row, own = self._row_at(into, at.add(base, line))
+        at_row, own = self._row_at(into, base + line)
         with into.when(own):
-            start = into.let(at.multiply(line, self.pitch), "start")
+            start = into.let(line * self.pitch, "start")
             total = declare(into, self.neutral)
             fold_line(into, self.fold.combine, total, self.lines, start, self.vectors, self.vector)
             self.fold.finish(into, at_row, total, self.count)
@@ -182,6 +182,6 @@ class ShortRows:
         if visits is not None:
             own, position = leaf(visits, into, number)
             return position[1:], own
-        row = into.let(at.minimum(number, at.subtract(self.rows, 1)), "row")
+        row = into.let(at.minimum(number, self.rows - 1), "row")
         at_row = tiling.coordinates(self.builder, into, row, self.fold.outer)
         return at_row, at.less(number, self.rows)

@@ -95,7 +95,7 @@ def reduce_warp(into: Linearizer, combine: Combine, values: Sequence[Var], lane:
     for step in [s for s in STEPS if s < most]:
         with into.when(at.less(step, width)):
             other = shuffled(into, "shuffle_down", values, step)
-            with _if(into, valid, at.add(lane, step)):
+            with _if(into, valid, lane + step):
                 accumulate(into, combine, values, other)
 
 
@@ -143,16 +143,16 @@ def reduce_block(into: Linearizer, combine: Combine, values: Sequence[Var], thre
     """
     most = int(partials[0].size.value)  # type: ignore[attr-defined]
     valid = None if valid is None else into.let(valid, "valid")
-    own = at.remainder(thread, threads)
-    lane = into.let(at.remainder(thread, WARP), "lane")
+    own = thread % threads
+    lane = into.let(thread % WARP, "lane")
     with into.when(at.less(WARP, threads)):
         into.note("Each warp leaves its total; the first warp combines them.")
         with into.when(at.equal(lane, 0)):
-            put(into, partials, at.floor_divide(thread, WARP), values)
+            put(into, partials, thread // WARP, values)
         into.append(Barrier())
         warps = into.let(at.floor_divide(threads, WARP), "warps")
         with into.when(at.less(own, WARP)):
-            first = at.floor_divide(thread, WARP)
-            position = at.add(first, at.minimum(lane, at.subtract(warps, 1)))
+            first = thread // WARP
+            position = first + at.minimum(lane, warps - 1)
             assign(into, values, get(into, partials, position))
             reduce_warp(into, combine, values, lane, warps, valid, most)

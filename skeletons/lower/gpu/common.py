@@ -49,21 +49,21 @@ class Threads:
     @property
     def lane(self) -> Expr:
         """0 … 31: the index of a thread in its warp."""
-        return at.remainder(self.thread, WARP)
+        return self.thread % WARP
 
     @property
     def warp(self) -> Expr:
         """The number of a thread's warp in its block."""
-        return at.floor_divide(self.thread, WARP)
+        return self.thread // WARP
 
     @property
     def ident(self) -> Expr:
         """The number of a thread among the threads of all blocks."""
-        return at.add(at.multiply(self.task, self.count), self.thread)
+        return self.task * self.count + self.thread
 
     def position(self, into: Linearizer, items: int = 1, name: str = "first") -> Expr:
         """The first of a thread's `items` consecutive elements; threads follow each other."""
-        return into.let(at.multiply(self.ident, items), name)
+        return into.let(self.ident * items, name)
 
     def launch(self, requires: Sequence[Expr] = (), aligned: Iterable[Buffer] = (),
                fallback: Kernel | None = None, resident: int = 0) -> dict[str, Any]:  # fmt: skip
@@ -195,7 +195,7 @@ def multiples(e: Expr, count: int, builder: Builder) -> list[Expr] | None:
     if isinstance(e, ex.Const):
         return [] if int(e.value) % count == 0 else None
     if _is_uniform(e, builder):
-        return [at.equal(at.remainder(in_scalars(builder, e), count), 0)]
+        return [at.equal(in_scalars(builder, e) % count, 0)]
     if isinstance(e, ex.Apply) and e.op.name in ("add", "subtract"):
         both = [multiples(a, count, builder) for a in e.args]
         return None if both[0] is None or both[1] is None else both[0] + both[1]
@@ -329,7 +329,7 @@ class Group:
             for k in range(len(leaf.shape)):
                 step = self.builder.scalar(Stride(leaf, k), f"stride{k}")
                 found.append(at.equal(step, 1) if k == axis
-                             else at.equal(at.remainder(step, self.count), 0))  # fmt: skip
+                             else at.equal(step % self.count, 0))  # fmt: skip
             return found
         if axis != len(leaf.shape) - 1:
             return None
@@ -356,9 +356,9 @@ class Group:
 
     def start(self, stream: _Stream, into: Linearizer, first: Expr) -> Expr:
         """The position in its buffer of a read of offset 0 at variable = `first`."""
-        signed = first if stream.sign > 0 else at.subtract(0, first)
+        signed = first if stream.sign > 0 else 0 - first
         args = list(stream.args)
-        args[stream.axis] = at.add(args[stream.axis], signed)
+        args[stream.axis] = args[stream.axis] + signed
         indices = into.emit(args)
         if stream.leaf is None:
             return into.let(indices[0], "at")
@@ -375,7 +375,7 @@ class Group:
             begin = self.start(stream, into, first)
             loaded: list[Expr] = []
             for window in stream.windows(self.count):
-                loaded += load_vector(into, stream.buffer, at.add(begin, window * self.count),
+                loaded += load_vector(into, stream.buffer, begin + window * self.count,
                                     self.count, self.streaming)  # fmt: skip
             found.append(loaded)
         return found
@@ -398,7 +398,7 @@ class Group:
         self.share(into)
         found = []
         for k, reads in enumerate(loaded):
-            with into.when_always({self.variable: at.add(first, k), **reads}):
+            with into.when_always({self.variable: first + k, **reads}):
                 found.append(into.emit(self.roots, named=True))
         return found
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from treadle.dsl.expr import Expr, Loop, Proj, Read, Var, rewrite, substitute, walk
 from treadle.dsl.graph import Leaf
 
-from ...ir import arithmetic as at
 from ...ir.kernel import Buffer
 from ...ir.linearize import Leaves, Linearizer
 from ..build import Builder
@@ -151,7 +150,7 @@ class _Neighbours:
             return self.around.read(read, indices, into)
         fused, k = found
         leaf = Leaf(read.node, read.component)
-        begin = at.subtract(self.builder.position(leaf, indices), k)
+        begin = self.builder.position(leaf, indices) - k
         got = load_vector(into, self.builder.input(leaf), begin, len(fused))
         into.bind(dict(zip(fused, got, strict=True)))
         return got[k]

@@ -127,7 +127,7 @@ def by_blocks(builder: Builder, node: Generate, elements: Elements, plan: Resolv
 
     def work(local: Expr) -> None:
         indices = [
-            into.let(at.add(o, at.multiply(x, own)), f"i{k}")
+            into.let(o + x * own, f"i{k}")
             for k, (o, x, own) in enumerate(
                 zip(corner, _local(local, per_axis, plan.lanes), plan.per_thread, strict=True)
             )
@@ -172,7 +172,7 @@ def _unit(into: Linearizer, elements: Elements, first: Sequence[Expr], unit: Seq
         elements.one(into, first)
         return
     whole = at.both(*(
-        at.less_equal(at.add(i, own), n)
+        at.less_equal(i + own, n)
         for i, own, n in zip(first, unit, elements.extents, strict=True) if own > 1
     ))  # fmt: skip
     whole = into.let(whole, "whole")
@@ -205,7 +205,7 @@ class BlockVisits:
         together = at.multiply(groups, visits.own)
         span = at.integer(visits.per_task) if visits.per_task else together
         self.tasks = at.ceil_div(visits.total_host, span)
-        iterations = at.multiply(at.ceil_div(span, together), visits.own)
+        iterations = at.ceil_div(span, together) * visits.own
         self.groups = builder.scalar(at.integer(groups), "groups")
         self.span, self.iterations = (
             builder.scalar(span, "span"),
@@ -222,25 +222,23 @@ class BlockVisits:
             return
         with into.loop("iteration", 0, self.iterations) as iteration:
             own = self.visits.own
-            patch = at.multiply(at.floor_divide(iteration, own), self.groups)
-            local = at.multiply(at.add(patch, group), own)
-            yield self._leaf(
-                into, task, into.let(at.add(local, at.remainder(iteration, own)), "local")
-            )
+            patch = iteration // own * self.groups
+            local = (patch + group) * own
+            yield self._leaf(into, task, into.let(local + iteration % own, "local"))
             into.append(Barrier())
 
     def _leaf(self, into: Linearizer, task: Expr, local: Expr) -> tuple[Expr, tuple[Expr, ...]]:
-        number = into.let(at.add(at.multiply(task, self.span), local), "number")
+        number = into.let(task * self.span + local, "number")
         exists, indices = leaf(self.visits, into, number)
         return into.let(at.both(at.less(local, self.span), exists), "owner"), indices
 
 
 def leaf(visits: Visits, into: Linearizer, number: Expr) -> tuple[Expr, tuple[Expr, ...]]:
     """Whether a leaf has this number, and its position in the grid (if none, a valid position)."""
-    last = at.subtract(visits.total, 1)
+    last = visits.total - 1
     exists, indices = visits.at(into, into.let(at.minimum(number, last), "visit"))
     inside = [
-        into.let(at.minimum(p, at.subtract(n, 1)), f"leaf{k}")
+        into.let(at.minimum(p, n - 1), f"leaf{k}")
         for k, (p, n) in enumerate(zip(indices, visits.counts, strict=True))
     ]
     for p, n in zip(inside, visits.grid, strict=True):

@@ -87,7 +87,7 @@ class Staging:
             self._fill(into, grid, corner, window, buffer, sides)
             for read, offsets in window.reads.items():
                 indices = [
-                    at.add(at.subtract(Index(k), corner[k]), offset - low)
+                    Index(k) - corner[k] + (offset - low)
                     for k, (offset, low) in enumerate(zip(offsets, window.low, strict=True))
                 ]
                 memo[read] = Load(buffer, at.linear(indices, sides))
@@ -99,7 +99,7 @@ class Staging:
               buffer: Buffer, sides: tuple[Expr, ...]) -> None:  # fmt: skip
         domain = self.node.shape
         first = next(iter(window.reads))
-        args = tuple(at.add(Index(k), low) for k, low in enumerate(window.low))
+        args = tuple(Index(k) + low for k, low in enumerate(window.low))
         read = Read(first.node, first.component, args, first.boundary, first.scoped, first.vars)
         # Data beyond the domain is loaded too, except along axes without offsets.
         shape = self.builder.node_shape(read)
@@ -115,8 +115,8 @@ class Staging:
                 zip(at.row_major(t, sides), self.builder.shape(domain), strict=True)
             ):
                 # No element beyond the domain needs more data than the last element does.
-                last = at.add(n, window.high[k] - window.low[k] - 1)
-                bindings[Index(k)] = into.let(at.minimum(at.add(corner[k], c), last), f"from{k}")
+                last = n + (window.high[k] - window.low[k] - 1)
+                bindings[Index(k)] = into.let(at.minimum(corner[k] + c, last), f"from{k}")
             with into.when_always(bindings):
                 into.append(Store(buffer, t, into.value(value)))
 

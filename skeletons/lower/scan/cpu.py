@@ -88,14 +88,14 @@ class AxisScan:
 
     def source(self, p: Expr) -> Expr:
         """The element that step `p` combines."""
-        return at.subtract(at.subtract(self.n, 1), p) if self.node.reverse else p
+        return self.n - 1 - p if self.node.reverse else p
 
     def target(self, p: Expr) -> Expr:
         """Store the result of step `p`: for an exclusive scan the value before the step."""
         if not self.node.reverse:
             return p
-        last = self.n if self.node.form == "exclusive" else at.subtract(self.n, 1)
-        return at.subtract(last, p)
+        last = self.n if self.node.form == "exclusive" else self.n - 1
+        return last - p
 
     def element(self, into: Linearizer, others: Sequence[Expr], p: Expr) -> combining.Values:
         """The components of the element of step `p`."""
@@ -189,7 +189,7 @@ class _Along(AxisScan):
         self.once = few and not node.reverse and self.visits is None
         if self.once:
             return
-        size = scalar(at.multiply(rows, self.host_blocks), "partials")
+        size = scalar(rows * self.host_blocks, "partials")
         self.sums = builder.scratch("sum", types, size)
         self.carries = builder.scratch("carry", types, size)
 
@@ -206,13 +206,13 @@ class _Along(AxisScan):
         """All blocks, in the order of the schedule: their sums (except the last of a row), or the
         scan of each from its carry."""
         into, task = self.builder.emitter(), Var("task", int64)
-        rows = at.maximum(at.floor_divide(BLOCK, at.maximum(self.host_n, 1)), 1)
+        rows = at.maximum(BLOCK // at.maximum(self.host_n, 1), 1)
         tasks, per_task = visits.tasks(rows)
         numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
         with into.loop("number", *numbers) as number:
             exists, (*others, block) = visits.at(into, number)
             if suffix == "sums":
-                exists = at.both(exists, at.less(block, at.subtract(self.blocks, 1)))
+                exists = at.both(exists, at.less(block, self.blocks - 1))
             with into.when(exists):
                 row = into.let(at.linear(others, self.builder.shape(self.others)), "row")
                 one = self._sum if suffix == "sums" else self._scan_block
@@ -225,14 +225,13 @@ class _Along(AxisScan):
 
     def _sums(self) -> Kernel:
         into, task = self.builder.emitter(), Var("task", int64)
-        last = at.subtract(self.blocks, 1)
-        row, block = at.floor_divide(task, last), at.remainder(task, last)
+        last = self.blocks - 1
+        row, block = task // last, task % last
         if at.is_constant(self.host_rows, 1):
             row, block = constant(0), task
         row, block = into.let(row, "row"), into.let(block, "block")
         self._sum(into, tiling.coordinates(self.builder, into, row, self.others), row, block)
-        tasks = at.select(at.less(1, self.host_blocks), at.multiply(
-            self.host_rows, at.subtract(self.host_blocks, 1)), 0)  # fmt: skip
+        tasks = at.select(at.less(1, self.host_blocks), self.host_rows * (self.host_blocks - 1), 0)
         return self.kernel("sums", self.builder.scalar(tasks, "sum_tasks"), task, into,
                            f"the combination of each block of {BLOCK}")  # fmt: skip
 
@@ -240,7 +239,7 @@ class _Along(AxisScan):
         """The combination of one block."""
         start, stop = tiling.block_range(into, "block", block, self.length, self.n)
         if self.node.reverse:
-            start, stop = at.subtract(self.n, stop), at.subtract(self.n, start)
+            start, stop = self.n - stop, self.n - start
 
         def element(inner: Linearizer, k: Expr) -> combining.Values:
             self.builder.stays_below(k, self.node.shape[-1])
@@ -248,19 +247,19 @@ class _Along(AxisScan):
                 return inner.emit(self.elements)
 
         total = combining.fold_range(into, self.combine, start, stop, element)
-        where = at.add(at.multiply(row, self.blocks), block)
+        where = row * self.blocks + block
         combining.put(into, self.sums, where, total)
 
     def _carries(self) -> Kernel:
         into, task = self.builder.emitter(), Var("task", int64)
-        base = into.let(at.multiply(task, self.blocks), "base")
-        last = at.subtract(self.blocks, 1)
+        base = into.let(task * self.blocks, "base")
+        last = self.blocks - 1
 
         def sum_of(b: Expr) -> combining.Values:
-            return tuple(Load(s, at.add(base, b)) for s in self.sums)
+            return tuple(Load(s, base + b) for s in self.sums)
 
         def carry(inner: Linearizer, b: Expr, total: Sequence[Expr]) -> None:
-            position = at.add(base, b)
+            position = base + b
             combining.put(inner, self.carries, position, total)
 
         if self.node.init is not None:
@@ -273,7 +272,7 @@ class _Along(AxisScan):
             first = 1
         with into.loop("b", first, last) as b:
             self.advance(into, total, sum_of(b))
-            carry(into, at.add(b, 1), total)
+            carry(into, b + 1, total)
         tasks = at.select(at.less(1, self.host_blocks), self.host_rows, 0)
         return self.kernel("carries", self.builder.scalar(tasks, "carry_tasks"), task, into,
                            "what comes before each block")  # fmt: skip
@@ -281,7 +280,7 @@ class _Along(AxisScan):
     def _scan(self) -> Kernel:
         per_task_host = at.select(
             at.equal(self.host_blocks, 1),
-            at.maximum(at.floor_divide(BLOCK, at.maximum(self.host_n, 1)), 1), 1,
+            at.maximum(BLOCK // at.maximum(self.host_n, 1), 1), 1,
         )  # fmt: skip
         per_task = self.builder.scalar(per_task_host, "rows_per_task")
         groups = self.builder.scalar(at.ceil_div(self.host_rows, per_task_host), "row_groups")
@@ -291,15 +290,13 @@ class _Along(AxisScan):
             with into.loop("row", *rows) as row:
                 self._row(into, tiling.coordinates(self.builder, into, row, self.others))
             return self.kernel("scan", groups, task, into, "step by step, the blocks in order")
-        block = into.let(at.remainder(task, self.blocks), "block")
-        first, end = tiling.block_range(
-            into, "row", at.floor_divide(task, self.blocks), per_task, self.rows
-        )
+        block = into.let(task % self.blocks, "block")
+        first, end = tiling.block_range(into, "row", task // self.blocks, per_task, self.rows)
         with into.loop("row", first, end) as row:
             others = tiling.coordinates(self.builder, into, row, self.others)
             self._scan_block(into, others, row, block)
         how = f"{GROUPED} steps together" if self.grouped else "step by step"
-        return self.kernel("scan", at.multiply(groups, self.blocks), task, into, how)
+        return self.kernel("scan", groups * self.blocks, task, into, how)
 
     def _row(self, into: Linearizer, others: Sequence[Expr]) -> None:
         """All blocks of a row, in order; each is also combined by itself, for the carry."""
@@ -318,17 +315,17 @@ class _Along(AxisScan):
                 self.join(into, carried, own, at.equal(block, 0))
             else:
                 self.advance(into, carried, own)
-            with into.when(at.equal(block, at.subtract(self.blocks, 1))):
+            with into.when(at.equal(block, self.blocks - 1)):
                 self.end(into, others, total)
 
     def _scan_block(self, into: Linearizer, others: Sequence[Expr], row: Expr, block: Expr) -> None:
         """One block, from its carry."""
         start, stop = tiling.block_range(into, "step", block, self.length, self.n)
-        position = at.add(at.multiply(row, self.blocks), block)
+        position = row * self.blocks + block
         carried = [Load(c, position) for c in self.carries]
         total, begin = self._begin(into, others, carried, block, start, stop)
         self._block(into, others, total, begin, stop)
-        with into.when(at.equal(block, at.subtract(self.blocks, 1))):
+        with into.when(at.equal(block, self.blocks - 1)):
             self.end(into, others, total)
 
     def _begin(self, into: Linearizer, others: Sequence[Expr], carried: Sequence[Expr],
@@ -348,7 +345,7 @@ class _Along(AxisScan):
         with into.when(at.both(at.equal(block, 0), at.less(start, stop))):
             combining.assign(into, total, self.element(into, others, start))
             self.store(into, others, start, total)
-            into.append(Assign(begin, at.add(start, 1)))
+            into.append(Assign(begin, start + 1))
         return total, begin
 
     def _block(self, into: Linearizer, others: Sequence[Expr], total: tuple[Var, ...], start: Expr,
@@ -358,15 +355,15 @@ class _Along(AxisScan):
             self._steps(into, others, total, start, stop, start, own)
             return
         with into.loop("part", start, stop, step=STAGE) as part:
-            part_stop = into.let(at.minimum(at.add(part, STAGE), stop), "part_stop")
+            part_stop = into.let(at.minimum(part + STAGE, stop), "part_stop")
             if self.stage_in:
                 with into.loop("p", part, part_stop, "vector") as p:
                     values = self.element(into, others, p)
-                    combining.put(into, self.stage, at.subtract(p, part), values)
+                    combining.put(into, self.stage, p - part, values)
             self._steps(into, others, total, part, part_stop, part, own)
             if self.stage_out:
                 with into.loop("p", part, part_stop, "vector") as p:
-                    slot = into.let(at.subtract(p, part), "slot")
+                    slot = into.let(p - part, "slot")
                     self.store(into, others, p, [Load(b, slot) for b in self.stage])
 
     def _steps(self, into: Linearizer, others: Sequence[Expr], total: tuple[Var, ...], start: Expr,
@@ -375,26 +372,26 @@ class _Along(AxisScan):
 
         def value(inner: Linearizer, p: Expr) -> combining.Values:
             if self.stage_in:
-                found: combining.Values = tuple(Load(b, at.subtract(p, origin)) for b in self.stage)
+                found: combining.Values = tuple(Load(b, p - origin) for b in self.stage)
             else:
                 found = self.element(inner, others, p)
             return tuple(inner.let(v, "x") for v in found)
 
         def result(inner: Linearizer, p: Expr, values: Sequence[Expr]) -> None:
             if self.stage_out:
-                combining.put(inner, self.stage, at.subtract(p, origin), values)
+                combining.put(inner, self.stage, p - origin, values)
             else:
                 self.store(inner, others, p, values)
 
         inclusive = self.node.form == "inclusive"
         left_over = start
         if self.grouped:
-            count = at.multiply(at.floor_divide(at.subtract(stop, start), GROUPED), GROUPED)
-            left_over = into.let(at.add(start, count), "left_over")
+            count = (stop - start) // GROUPED * GROUPED
+            left_over = into.let(start + count, "left_over")
             with into.loop("p", start, left_over, step=GROUPED) as p:
                 prefix: list[combining.Values] = []
                 for g in range(GROUPED):
-                    x = value(into, at.add(p, g))
+                    x = value(into, p + g)
                     new = self.step(into, prefix[-1], x) if prefix else x
                     prefix.append(tuple(into.let(v, "prefix") for v in new))
                 results = [tuple(into.let(v, "r") for v in self.step(into, total, x))
@@ -403,7 +400,7 @@ class _Along(AxisScan):
                     before = tuple(combining.copied(into, t) for t in total)
                     results = [before, *results]
                 for g in range(GROUPED):
-                    result(into, at.add(p, g), results[g])
+                    result(into, p + g, results[g])
                 combining.assign(into, total, results[-1])
 
         def one(p: Expr, combined: Callable[[combining.Values], None]) -> None:
@@ -424,7 +421,7 @@ class _Along(AxisScan):
         left_over = into.declare(start, "left_over")
         with into.when(at.both(at.equal(start, first), at.less(start, stop))):
             one(start, lambda x: combining.assign(into, alone, x))
-            into.append(Assign(left_over, at.add(start, 1)))
+            into.append(Assign(left_over, start + 1))
         with into.loop("p", left_over, stop) as p:
             one(p, lambda x: self.advance(into, alone, x))
 
@@ -446,12 +443,12 @@ class _Across(AxisScan):
             across = builder.scalar(at.ceil_div(self.others[-1], ACROSS_COLUMNS), "across")
             planes = builder.scalar(at.product(self.others[:-1]), "planes")
             accumulators = builder.local("column", types, ACROSS_COLUMNS)
-            plane = at.floor_divide(task, across)
+            plane = task // across
             at_plane = tiling.coordinates(builder, into, plane, self.others[:-1])
-            cols = tiling.block_range(into, "col", at.remainder(task, across), ACROSS_COLUMNS,
+            cols = tiling.block_range(into, "col", task % across, ACROSS_COLUMNS,
                                       columns)  # fmt: skip
             self._columns(into, at_plane, cols, accumulators)
-            tasks, how = at.multiply(planes, across), "columns side by side"
+            tasks, how = planes * across, "columns side by side"
         else:
             accumulators = builder.local("column", types, strip)
             tasks, per_task = visits.tasks(1)
@@ -469,12 +466,12 @@ class _Across(AxisScan):
         if self.node.init is not None:
             start = self.init(into)
             with into.loop("j", *cols, "vector") as j:
-                combining.put(into, accumulators, at.subtract(j, cols[0]), start)
+                combining.put(into, accumulators, j - cols[0], start)
         with into.loop("step", 0, self.n, step=ACROSS_STEP) as step:
-            stop = into.let(at.minimum(at.add(step, ACROSS_STEP), self.n), "step_stop")
+            stop = into.let(at.minimum(step + ACROSS_STEP, self.n), "step_stop")
             with into.loop("j", *cols, "vector") as j:
                 builder.stays_below(j, self.others[-1])
-                slot = into.let(at.subtract(j, cols[0]), "slot")
+                slot = into.let(j - cols[0], "slot")
                 total = combining.declare(into, self.neutral or combining.zeros(self.combine))
                 known = TRUE if self.node.init is not None else at.less(0, step)
                 with into.when(known):
@@ -484,7 +481,7 @@ class _Across(AxisScan):
                 combining.put(into, accumulators, slot, total)
         if self.node.form != "inclusive":
             with into.loop("j", *cols, "vector") as j:
-                slot = into.let(at.subtract(j, cols[0]), "slot")
+                slot = into.let(j - cols[0], "slot")
                 last = tuple(into.let(Load(b, slot), "last") for b in accumulators)
                 self.end(into, (*at_plane, j), last)
 

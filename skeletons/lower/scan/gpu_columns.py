@@ -41,7 +41,7 @@ _EXPENSIVE = 12.0
 def parts_of(n: Expr, columns: Expr) -> tuple[Expr, Expr]:
     """The parts that columns of `n` steps are split into, and the steps of a part."""
     wanted = at.minimum(at.ceil_div(ENOUGH, at.maximum(columns, 1)), PARTS)
-    most = at.maximum(at.minimum(wanted, at.floor_divide(n, LEAST)), 1)
+    most = at.maximum(at.minimum(wanted, n // LEAST), 1)
     span = at.maximum(at.ceil_div(n, most), 1)
     return at.maximum(at.ceil_div(n, span), 1), span
 
@@ -64,7 +64,7 @@ class ColumnScan(AxisScan):
         # Columns of a plane lie side by side; `width` of them before the next part begins.
         self.width = scalar(self.others[-1], "width")
         self.columns = scalar(columns, "columns")
-        size = scalar(at.multiply(columns, parts), "partials")
+        size = scalar(columns * parts, "partials")
         self.sums = builder.scratch("sum", self.types, size)
         self.carries = builder.scratch("carry", self.types, size)
         axis = node.axis
@@ -105,32 +105,32 @@ class ColumnScan(AxisScan):
         return (*lead, column), plane, part, TRUE
 
     def _slot(self, into: Linearizer, plane: Expr, part: Expr, column: Expr) -> Expr:
-        row = at.add(at.multiply(plane, self.parts), part)
-        return into.let(at.add(at.multiply(row, self.width), column), "slot")
+        row = plane * self.parts + part
+        return into.let(row * self.width + column, "slot")
 
     def _several(self, into: Linearizer, others: Sequence[Expr], start: Expr, stop: Expr,
                  one: Callable[[Expr, Sequence[Expr]], None]) -> None:  # fmt: skip
         """`one(p, element)` for steps start … stop − 1, with several elements on their way."""
         ahead = self.builder.local("ahead", self.types, self.ahead)
-        count = at.floor_divide(at.maximum(at.subtract(stop, start), 0), self.ahead)
+        count = at.maximum(stop - start, 0) // self.ahead
         rounds = into.let(count, "rounds")
         with into.loop("iteration", 0, rounds) as iteration:
-            base = into.let(at.add(start, at.multiply(iteration, self.ahead)), "base")
+            base = into.let(start + iteration * self.ahead, "base")
             with into.loop("u", 0, self.ahead, "unrolled") as u:
-                put(into, ahead, u, self.element(into, others, into.let(at.add(base, u), "p")))
+                put(into, ahead, u, self.element(into, others, into.let(base + u, "p")))
             with into.loop("u", 0, self.ahead, "unrolled") as u:
-                one(into.let(at.add(base, u), "p"), get(into, ahead, u))
-        with into.loop("p", at.add(start, at.multiply(rounds, self.ahead)), stop) as p:
+                one(into.let(base + u, "p"), get(into, ahead, u))
+        with into.loop("p", start + rounds * self.ahead, stop) as p:
             one(p, [into.let(v, "x") for v in self.element(into, others, p)])
 
     def _sums(self) -> Kernel:
         into, grid = self.builder.emitter(), Threads.of(THREADS)
-        host = at.multiply(self.host_columns, at.subtract(self.host_parts, 1))
+        host = self.host_columns * (self.host_parts - 1)
         if self.visits is not None:
             host = at.select(at.less(1, self.host_parts), self.visits.total_host, 0)
         units = self.builder.scalar(host, "sums")
         unit = into.let(grid.ident, "unit")
-        but_last = at.subtract(self.parts, 1)
+        but_last = self.parts - 1
         with into.when(at.less(unit, units)), self._part(into, unit, but_last) as which:
             others, plane, part = which
             start, stop = tiling.block_range(into, "part", part, self.span, self.n)
@@ -140,7 +140,7 @@ class ColumnScan(AxisScan):
             def one(p: Expr, value: Sequence[Expr]) -> None:
                 accumulate(into, self.order, total, value)
 
-            self._several(into, others, at.add(start, 1), stop, one)
+            self._several(into, others, start + 1, stop, one)
             put(into, self.sums, self._slot(into, plane, part, others[-1]), total)
         tasks = self.builder.scalar(at.ceil_div(host, THREADS), "sum_blocks")
         return self.kernel("sums", tasks, grid.task, into, "a thread a part", **grid.launch())
@@ -149,12 +149,12 @@ class ColumnScan(AxisScan):
         """A block per column: each thread some consecutive parts, then prefixes over the block."""
         into, grid = self.builder.emitter(), Threads.of(THREADS)
         lane, warp = into.let(grid.lane, "lane"), into.let(grid.warp, "warp")
-        plane = into.let(at.floor_divide(grid.task, self.width), "plane")
-        column = into.let(at.remainder(grid.task, self.width), "column")
-        last = at.subtract(self.parts, 1)
+        plane = into.let(grid.task // self.width, "plane")
+        column = into.let(grid.task % self.width, "column")
+        last = self.parts - 1
         share = into.let(at.ceil_div(last, THREADS), "share")
-        begin = into.let(at.minimum(at.multiply(grid.thread, share), last), "begin")
-        end = into.let(at.minimum(at.add(begin, share), last), "end")
+        begin = into.let(at.minimum(grid.thread * share, last), "begin")
+        end = into.let(at.minimum(begin + share, last), "end")
 
         def sum_of(k: Expr) -> Sequence[Expr]:
             slot = self._slot(into, plane, k, column)
@@ -163,7 +163,7 @@ class ColumnScan(AxisScan):
         total = declare(into, self.neutral or zeros(self.combine))
         with into.when(at.less(begin, end)):
             assign(into, total, sum_of(begin))
-            with into.loop("k", at.add(begin, 1), end) as k:
+            with into.loop("k", begin + 1, end) as k:
                 accumulate(into, self.order, total, sum_of(k))
         scan_warp(into, self.order, [total], lane)
         warp_totals = self.builder.shared("warp_total", self.types, THREADS // WARP)
@@ -190,7 +190,7 @@ class ColumnScan(AxisScan):
                 join(left)
             with into.loop("k", begin, end) as k:
                 join(sum_of(k))
-                put(into, self.carries, self._slot(into, plane, at.add(k, 1), column), state)
+                put(into, self.carries, self._slot(into, plane, k + 1, column), state)
         tasks = at.select(at.less(1, self.host_parts), self.host_columns, 0)
         return self.kernel("carries", self.builder.scalar(tasks, "carry_blocks"), grid.task, into,
                            "what comes before each part", **grid.launch())  # fmt: skip
@@ -203,7 +203,7 @@ class ColumnScan(AxisScan):
 
     def _scan(self) -> Kernel:
         into, grid = self.builder.emitter(), Threads.of(THREADS)
-        host = at.multiply(self.host_columns, self.host_parts)
+        host = self.host_columns * self.host_parts
         if self.visits is not None:
             host = self.visits.total_host
         units = self.builder.scalar(host, "units")
@@ -223,7 +223,7 @@ class ColumnScan(AxisScan):
                     with into.when(at.less(start, stop)):
                         assign(into, total, self.element(into, others, start))
                         self.store(into, others, start, total)
-                        assign(into, [begin], [at.add(start, 1)])
+                        assign(into, [begin], [start + 1])
             with into.otherwise(first_part):
                 assign(into, total, [Load(c, slot) for c in self.carries])
 
@@ -236,7 +236,7 @@ class ColumnScan(AxisScan):
 
             self._several(into, others, begin, stop, one)
             if not inclusive:
-                with into.when(at.equal(part, at.subtract(self.parts, 1))):
+                with into.when(at.equal(part, self.parts - 1)):
                     self.end(into, others, total)
         tasks = self.builder.scalar(at.ceil_div(host, THREADS), "blocks")
         return self.kernel("columns", tasks, grid.task, into, "a thread a column", **grid.launch())

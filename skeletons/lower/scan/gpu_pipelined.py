@@ -125,7 +125,7 @@ class PipelinedScan(TileScan):
               newest: tuple[Var, ...]) -> None:  # fmt: skip
         """The code between two barriers, and the second barrier."""
         into, side, stage = iteration.into, iteration.side, iteration.stage
-        other = into.let(at.subtract(1, side), "other")
+        other = into.let(1 - side, "other")
         self.filled, self.shown = stage, stage  # a tile lies there until it is stored
         helps = into.let(at.equal(iteration.warp, self.warps), "helps")
         with into.when(helps):
@@ -146,7 +146,7 @@ class PipelinedScan(TileScan):
         assign(into, numbers[:-1], numbers[1:])
         assign(into, numbers[-1:], [self._number_at(into, side)])
         assign(into, [side], [other])
-        assign(into, [stage], [at.remainder(at.add(stage, 1), STAGES)])
+        assign(into, [stage], [(stage + 1) % STAGES])
 
     def _data_threads(self, iteration: _Iteration, numbers: Sequence[Var]) -> None:
         """By the threads that hold data: results of one tile, prefixes of another."""
@@ -181,23 +181,21 @@ class PipelinedScan(TileScan):
             self._prefetch(into, prefetched.first, step)
 
     def _of(self, stage: Expr, warp: Expr) -> Expr:
-        return at.add(at.multiply(stage, self.warps), warp)
+        return stage * self.warps + warp
 
     def _tile_at(self, iteration: _Iteration, number: Var) -> _Tile:
         """Where the tile of a number is."""
         into = iteration.into
-        known = into.let(at.minimum(number, at.subtract(self.tickets, 1)), "number")
+        known = into.let(at.minimum(number, self.tickets - 1), "number")
         real, row, others, tile = self._find(into, known)
         exists = at.both(at.less(number, self.tickets), real)
         start, stop = tiling.block_range(into, "tile", tile, self.tile, self.n)
         share = WARP * self.vector * self.vectors
-        inside = at.add(
-            at.multiply(iteration.warp, share), at.multiply(iteration.lane, self.vector)
-        )
+        inside = iteration.warp * share + iteration.lane * self.vector
         return _Tile(
             into.let(exists, "exists"), row, others, tile,
-            into.let(at.add(start, inside), "first"),
-            into.let(at.equal(at.subtract(stop, start), self.tile), "whole"),
+            into.let(start + inside, "first"),
+            into.let(at.equal(stop - start, self.tile), "whole"),
         )  # fmt: skip
 
     # --- tickets ---
@@ -211,11 +209,11 @@ class PipelinedScan(TileScan):
     def _prefetch(self, into: Linearizer, first: Expr, step: Expr) -> None:
         """Issue the loads of a complete tile."""
         with self._each(into) as j:
-            p = into.let(at.add(first, at.multiply(j, step)), "p")
+            p = into.let(first + j * step, "p")
             fetched = self.group.fetch(into, p)
             for buffer, values in zip(self.coming, fetched, strict=True):
-                slot = at.multiply(j, len(values))
-                into.append(*(Store(buffer, at.add(slot, k), v) for k, v in enumerate(values)))
+                slot = j * len(values)
+                into.append(*(Store(buffer, slot + k, v) for k, v in enumerate(values)))
 
     def loaded(self, into: Linearizer, j: Expr, p: Expr, reach: Reach) -> list[dict[Expr, Expr]]:
         if not self.prefetched or reach is not Reach.WHOLE:
@@ -223,8 +221,8 @@ class PipelinedScan(TileScan):
         fetched: list[list[Expr]] = []
         for stream, buffer in zip(self.group.streams, self.coming, strict=True):
             count = len(stream.windows(self.vector)) * self.vector
-            slot = at.multiply(j, count)
-            fetched.append([into.let(Load(buffer, at.add(slot, k)), "x") for k in range(count)])
+            slot = j * count
+            fetched.append([into.let(Load(buffer, slot + k), "x") for k in range(count)])
         return self.group.reads(fetched)
 
     # --- what comes before a tile ---
@@ -239,13 +237,13 @@ class PipelinedScan(TileScan):
         prefix = declare(into, found, "prefix")
         scan_warp(into, self.order, [prefix], lane, self.warps)
         # This tile lies in the stage before the one that is stored now.
-        stage = at.select(at.equal(iteration.stage, 0), STAGES - 1, at.subtract(iteration.stage, 1))
+        stage = at.select(at.equal(iteration.stage, 0), STAGES - 1, iteration.stage - 1)
         with into.when(at.less(lane, self.warps)):
             put(into, self.warp_prefixes, self._of(stage, lane), prefix)
         assign(into, newest, shuffled(into, "shuffle", prefix, self.warps - 1))
-        more = at.less(at.add(tile.tile, 1), self.tiles)
+        more = at.less(tile.tile + 1, self.tiles)
         with into.when(at.both(at.equal(lane, 0), more)):
-            slot = at.add(at.multiply(tile.row, self.tiles), tile.tile)
+            slot = tile.row * self.tiles + tile.tile
             self.tile_slots.publish(into, slot, newest)
 
     def _find_base(self, iteration: _Iteration, tile: _Tile, totals: tuple[Var, ...], other: Expr
@@ -253,20 +251,20 @@ class PipelinedScan(TileScan):
         """By the last warp: what comes before a tile, for the other warps; what comes before the
         next group, published."""
         into, lane = iteration.into, iteration.lane
-        group = into.let(at.floor_divide(tile.tile, WARP), "group")
-        index = into.let(at.remainder(tile.tile, WARP), "index")
+        group = into.let(tile.tile // WARP, "group")
+        index = into.let(tile.tile % WARP, "index")
         near, slot, heads = self.ask(into, lane, tile.row, group)
         several = []
         for k in range(self.back + 1):
             known = at.less(lane, index) if k == 0 else at.less_equal(k, group)
             several.append(self.tile_slots.declare(into, into.let(known, "wanted")))
-        first = at.add(at.multiply(tile.row, self.tiles), at.multiply(group, WARP))
-        own_slot = into.let(at.add(first, lane), "tile_slot")
+        first = tile.row * self.tiles + group * WARP
+        own_slot = into.let(first + lane, "tile_slot")
         away = into.declare(at.integer(0), "away")
         with into.body() as again:
             self.group_slots.fetch(into, slot, heads)
             for k, words in enumerate(several):
-                self.tile_slots.fetch(into, at.subtract(own_slot, k * WARP), words)
+                self.tile_slots.fetch(into, own_slot - k * WARP, words)
             missing = [at.both(at.less_equal(k, away), at.negate(self.tile_slots.here(words)))
                        for k, words in enumerate(several)]  # fmt: skip
             waiting = self.lacks(into, near, heads, away, lambda none: at.either(none, *missing))
@@ -294,7 +292,7 @@ class PipelinedScan(TileScan):
                 reduce_warp(into, order, own, lane)
                 state.append(own)
         own = declare(into, found[0], "sum")
-        more = at.less(at.add(tile.tile, 1), self.tiles)
+        more = at.less(tile.tile + 1, self.tiles)
         with into.when(at.both(at.equal(index, WARP - 1), more)):
             whole = declare(into, own, "whole")
             with into.when(at.equal(lane, WARP - 1)):
@@ -314,7 +312,7 @@ class PipelinedScan(TileScan):
         before = declare(into, get(into, self.bases, iteration.side), "base")
         state = PartialPrefix(into, self.order, before, TRUE if known else at.less(0, tile.tile))
         with into.when(at.less(0, iteration.warp)):
-            last = self._of(iteration.stage, at.subtract(iteration.warp, 1))
+            last = self._of(iteration.stage, iteration.warp - 1)
             state.append(get(into, self.warp_prefixes, last))
         return Prefix(state.known, before)
 

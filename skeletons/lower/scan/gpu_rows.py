@@ -70,10 +70,10 @@ class Rows(AxisScan):
         self.vectors, self.threads = vectors, threads
         self.p = Var("p", int64)
         axis, n = Index(node.axis), node.shape[-1]
-        last = at.subtract(n, 1)
-        source = at.subtract(last, self.p) if node.reverse else self.p
+        last = n - 1
+        source = last - self.p if node.reverse else self.p
         end = n if node.form == "exclusive" else last
-        target = at.subtract(end, self.p) if node.reverse else self.p
+        target = end - self.p if node.reverse else self.p
         self.roots = substitute(self.elements, {axis: source})
         self.results = substitute(self.epilogue, {axis: target})
         self.group = Group(builder, self.roots, self.p, self.vector)
@@ -128,9 +128,9 @@ class Rows(AxisScan):
     def _slot(self, into: Linearizer, thread: Expr, j: Expr, stage: Expr) -> Expr:
         """Where the prefixes inside vector `j` are kept."""
         if self.stage == "shared":
-            j = at.add(at.multiply(stage, self.vectors), j)
-            j = at.add(at.multiply(j, self.threads), thread)
-        return into.let(at.multiply(j, self.vector), "slot")
+            j = stage * self.vectors + j
+            j = j * self.threads + thread
+        return into.let(j * self.vector, "slot")
 
     def _keep(self, into: Linearizer, thread: Expr, j: Expr, prefixes: Sequence[Values]) -> None:
         slot = self._slot(into, thread, j, self.filled)
@@ -139,7 +139,7 @@ class Rows(AxisScan):
             if self.stage == "shared" and self.vector > 1:
                 into.append(StoreVector(buffer, slot, column))
             else:
-                into.append(*(Store(buffer, at.add(slot, k), v) for k, v in enumerate(column)))
+                into.append(*(Store(buffer, slot + k, v) for k, v in enumerate(column)))
 
     def _kept(self, into: Linearizer, thread: Expr, j: Expr) -> list[Values]:
         """The prefixes inside vector `j`."""
@@ -147,12 +147,12 @@ class Rows(AxisScan):
         if self.stage == "shared" and self.vector > 1:
             columns = [load_vector(into, b, slot, self.vector) for b in self.inside]
             return list(zip(*columns, strict=True))
-        return [get(into, self.inside, at.add(slot, k)) for k in range(self.vector)]
+        return [get(into, self.inside, slot + k) for k in range(self.vector)]
 
     def read(self, into: Linearizer, thread: Expr, first: Expr, step: Expr, reach: Reach) -> None:
         """Vectors at first, first + step, …, of the row in scope, and the prefixes inside them."""
         with self._vectors(into, reach, reads=True) as (j, at_j):
-            p = into.let(at.add(first, at.multiply(j, step)), "p")
+            p = into.let(first + j * step, "p")
             prefixes: list[Values] = []
             for value in self._vector(into, j, p, reach):
                 prefixes.append(
@@ -184,25 +184,25 @@ class Rows(AxisScan):
             if reads:
                 self._move_on(into, self.before, few)
             with into.loop("u", 0, few, "unrolled") as u:
-                number = into.let(at.add(at.multiply(turn, few), u), "j")
-                yield number, at.add(u, kept) if reads else u
+                number = into.let(turn * few + u, "j")
+                yield number, u + kept if reads else u
             if not reads:
                 self._move_on(into, self.behind, few)
 
     def _move_on(self, into: Linearizer, buffers: Sequence[Buffer], by: int) -> None:
         with into.loop("k", 0, self.vectors - by, "unrolled") as k:
-            put(into, buffers, k, get(into, buffers, at.add(k, by)))
+            put(into, buffers, k, get(into, buffers, k + by))
 
     def _vector(self, into: Linearizer, j: Expr, p: Expr, reach: Reach) -> list[Values]:
         found = []
         wide = reach is not Reach.BEYOND
         if reach is Reach.VECTORS:
-            p = into.let(at.minimum(p, at.subtract(self.n, self.vector)), "p")
+            p = into.let(at.minimum(p, self.n - self.vector), "p")
         reads = self.loaded(into, j, p, reach) if wide else [{} for _ in range(self.vector)]
         for k, loaded in enumerate(reads):
-            at_k = at.add(p, k)
+            at_k = p + k
             if not wide:
-                at_k = into.let(at.minimum(at_k, at.subtract(self.n, 1)), "p")
+                at_k = into.let(at.minimum(at_k, self.n - 1), "p")
                 if not self.node.reverse:
                     self.builder.stays_below(at_k, self.node.shape[-1])
             with into.when_always({self.p: at_k, **loaded}):
@@ -215,7 +215,7 @@ class Rows(AxisScan):
 
     def by_vectors(self, into: Linearizer) -> Expr:
         """Whether no vector reaches beyond the end of its row."""
-        return into.let(at.equal(at.remainder(self.n, self.vector), 0), "by_vectors")
+        return into.let(at.equal(self.n % self.vector, 0), "by_vectors")
 
     # --- spread ---
 
@@ -268,7 +268,7 @@ class Rows(AxisScan):
         if not inclusive and reach is not Reach.WHOLE:
             ends = into.declare(FALSE, "ends")
         with self._vectors(into, reach) as (j, at_j):
-            p = into.let(at.add(first, at.multiply(j, step)), "p")
+            p = into.let(first + j * step, "p")
             start, known = self._start(into, base, j, at_j, lane)
             prefixes: list[Values] = [tuple(start)]
             for inside in self._kept(into, thread, j):
@@ -286,18 +286,18 @@ class Rows(AxisScan):
                         self._store_vector(into, others, p, shown)
                 else:
                     for k, values in enumerate(shown):
-                        with into.when(at.less(at.add(p, k), self.n)):
-                            self.store(into, others, into.let(at.add(p, k), "p"), values)
+                        with into.when(at.less(p + k, self.n)):
+                            self.store(into, others, into.let(p + k, "p"), values)
             if isinstance(ends, Var):
                 for k in range(self.vector):
-                    with into.when(at.equal(at.add(p, k + 1), self.n)):
+                    with into.when(at.equal(p + (k + 1), self.n)):
                         assign(into, [*final, ends], [*prefixes[k + 1], TRUE])
             elif not inclusive:
                 assign(into, final, prefixes[-1])
         if inclusive:
             return
         if reach is Reach.WHOLE:  # the last step can only be the last one here
-            after = at.add(at.add(first, at.multiply(step, self.vectors - 1)), self.vector)
+            after = first + step * (self.vectors - 1) + self.vector
             ends = at.equal(after, self.n)
         with into.when(at.both(owner, ends)):
             self.end(into, others, final)
@@ -322,26 +322,26 @@ class Rows(AxisScan):
         """The results of steps p, p + 1, …, all in the row."""
         if not self.wide_store:
             for k, values in enumerate(shown):
-                self.store(into, others, into.let(at.add(p, k), "p"), values)
+                self.store(into, others, into.let(p + k, "p"), values)
             return
         stored = []
         with into.when_always(self.bindings(others)):
             reads = self.after.load(into, p)
             for k, values in enumerate(shown):
-                with into.when_always({self.p: at.add(p, k), **reads[k]}):
+                with into.when_always({self.p: p + k, **reads[k]}):
                     into.bind(dict(zip(self.node.results, values, strict=True)))
                     stored.append(into.emit(self.results, named=True))
         first = self.target(p)
         if self.node.reverse:
             stored.reverse()
-            first = at.subtract(first, self.vector - 1)
+            first = first - (self.vector - 1)
         where = into.let(at.linear((*others, first), self.out_shape), "at")
         for c, buffer in enumerate(self.outs):
             several = min(self.vector, WIDEST // buffer.type.bytes)
             for k in range(0, self.vector, several):
                 chunk = tuple(s[c] for s in stored[k : k + several])
-                into.append(StoreVector(buffer, at.add(where, k), chunk, True) if several > 1
-                            else Store(buffer, at.add(where, k), chunk[0]))  # fmt: skip
+                into.append(StoreVector(buffer, where + k, chunk, True) if several > 1
+                            else Store(buffer, where + k, chunk[0]))  # fmt: skip
 
     def nothing(self) -> Prefix:
         """Before the first step of a scan without an initial value."""
@@ -371,7 +371,7 @@ class RowScan(Rows):
             fits = at.less_equal(n, w * self.vector * (VECTORS if w >= FEW_LANES else 1))
             width, count = at.select(fits, w, width), at.select(fits, e, count)
         rows = at.product(self.others)
-        per_block = at.floor_divide(THREADS, width)
+        per_block = THREADS // width
         tasks = at.select(when, at.ceil_div(rows, per_block), 0)
         self.rows = builder.scalar(rows, "rows")
         self.width = builder.scalar(width, "width")
@@ -389,16 +389,15 @@ class RowScan(Rows):
     def _kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
         into, grid = self.builder.emitter(), Threads.of(THREADS)
         thread = grid.thread
-        lane = into.let(at.remainder(thread, self.width), "lane")
+        lane = into.let(thread % self.width, "lane")
         if self.iterations is not None:
-            group = into.let(at.floor_divide(thread, self.width), "group")
+            group = into.let(thread // self.width, "group")
             with self.iterations.leaves(into, grid.task, group) as (owner, (*row_at, _)):
                 self._row(into, thread, lane, row_at, owner, wide)
             return self.kernel("rows", self.tasks, grid.task, into, "rows, as the schedule says",
                                **self.gpu(grid, wide, fallback))  # fmt: skip
-        own = into.let(at.add(at.multiply(grid.task, self.per_block),
-                              at.floor_divide(thread, self.width)), "own")  # fmt: skip
-        row = into.let(at.minimum(own, at.subtract(self.rows, 1)), "row")
+        own = into.let(grid.task * self.per_block + thread // self.width, "own")  # fmt: skip
+        row = into.let(at.minimum(own, self.rows - 1), "row")
         owner = into.let(at.less(own, self.rows), "owner")
         others = tiling.coordinates(self.builder, into, row, self.others)
         self._row(into, thread, lane, others, owner, wide)
@@ -408,19 +407,19 @@ class RowScan(Rows):
     def _row(self, into: Linearizer, thread: Expr, lane: Expr, others: Sequence[Expr],
              owner: Expr, wide: bool) -> None:  # fmt: skip
         """A row by the threads of `width` lanes, stored if `owner`."""
-        last = at.subtract(self.width, 1)
-        end = into.let(at.add(at.subtract(at.remainder(thread, WARP), lane), last), "end")
+        last = self.width - 1
+        end = into.let(thread % WARP - lane + last, "end")
         start = self.nothing()
         if self.node.init is not None:
             with into.when_always(self.bindings(others)):
                 start = Prefix(TRUE, self.init(into))
         carry = declare(into, start.values, "carry")
-        step = into.let(at.multiply(self.width, self.vector), "step")
-        chunk = into.let(at.multiply(step, self.vectors), "chunk")
+        step = into.let(self.width * self.vector, "step")
+        chunk = into.let(step * self.vectors, "chunk")
         with into.loop("iteration", 0, at.ceil_div(self.n, chunk)) as iteration:
             into.note("inside: the prefixes inside each vector; before: their totals.")
-            origin = into.let(at.multiply(iteration, chunk), "origin")
-            first = into.let(at.add(origin, at.multiply(lane, self.vector)), "first")
+            origin = into.let(iteration * chunk, "origin")
+            first = into.let(origin + lane * self.vector, "first")
             known = start.known if start.known is TRUE else at.less(0, iteration)
             base = Prefix(known, [into.let(c, "base") for c in copies(into, carry)])
 

@@ -83,9 +83,9 @@ class TileScan(Rows):
         """The kernel; it has no tasks unless `when` (a host condition)."""
         builder = self.builder
         tiles = at.ceil_div(self.node.shape[-1], self.tile)
-        groups = at.add(at.ceil_div(tiles, WARP), 1)
+        groups = at.ceil_div(tiles, WARP) + 1
         rows = at.product(self.others)
-        tasks = at.select(when, at.multiply(rows, tiles), 0)
+        tasks = at.select(when, rows * tiles, 0)
         self.tiles = builder.scalar(tiles, "tiles")
         self.groups = builder.scalar(groups, "groups")
         self.tasks = self.tickets = builder.scalar(tasks, "all_tiles")
@@ -94,11 +94,11 @@ class TileScan(Rows):
             self.tickets_host = at.select(when, self.visits.total_host, 0)
             self.tickets = builder.scalar(self.tickets_host, "tickets")
         words = Slots(self.ticket, 1, self.types).words
-        size = at.multiply(at.multiply(rows, at.add(tiles, groups)), words)
-        size = at.select(when, at.add(size, 1), 0)
+        size = rows * (tiles + groups) * words
+        size = at.select(when, size + 1, 0)
         (self.state,) = builder.scratch("zero_state", [uint64], builder.scalar(size, "state_words"))
         self.tile_slots = Slots(self.state, 1, self.types)
-        self.group_slots = Slots(self.state, at.add(at.multiply(self.tasks, words), 1), self.types)
+        self.group_slots = Slots(self.state, self.tasks * words + 1, self.types)
         plain = self._kernel(False, None)
         return self._kernel(True, plain) if self.wide else plain
 
@@ -140,8 +140,8 @@ class TileScan(Rows):
             return exists, row, others, tile
         row, tile = at.integer(0), number
         if self.others:
-            row = into.let(at.floor_divide(number, self.tiles), "row")
-            tile = into.let(at.remainder(number, self.tiles), "tile")
+            row = into.let(number // self.tiles, "row")
+            tile = into.let(number % self.tiles, "tile")
         return TRUE, row, list(tiling.coordinates(self.builder, into, row, self.others)), tile
 
     def _tile(self, into: Linearizer, grid: Threads, lane: Expr, warp: Expr,
@@ -150,10 +150,10 @@ class TileScan(Rows):
         thread = grid.thread
         start, stop = tiling.block_range(into, "tile", tile, self.tile, self.n)
         share = WARP * self.vector * self.vectors
-        inside = at.add(at.multiply(warp, share), at.multiply(lane, self.vector))
-        first = into.let(at.add(start, inside), "first")
+        inside = warp * share + lane * self.vector
+        first = into.let(start + inside, "first")
         step = at.integer(WARP * self.vector)
-        whole = into.let(at.equal(at.subtract(stop, start), self.tile), "whole")
+        whole = into.let(at.equal(stop - start, self.tile), "whole")
         vectors = self.by_vectors(into)
         # Values of several words are shuffled word by word: much code for each distance.
         several = sum(t.bytes for t in self.types) > 4
@@ -187,7 +187,7 @@ class TileScan(Rows):
             self.take(into, self.ticket, at.integer(0), "taken")
         into.append(ir.Barrier())
         (number,) = get(into, (self.ticket,), at.integer(0))
-        most = at.subtract(self.tickets, 1)  # for what is known of its range
+        most = self.tickets - 1  # for what is known of its range
         number = at.minimum(at.maximum(cast(number, int64), 0), most)
         return into.let(number, "number")
 
@@ -217,9 +217,9 @@ class TileScan(Rows):
         with into.when(at.less(lane, self.warps)):
             put(into, self.prefixes_of_warps, lane, totals)
         last = at.equal(lane, self.warps - 1)
-        more = at.less(at.add(tile, 1), self.tiles)
+        more = at.less(tile + 1, self.tiles)
         with into.when(at.both(last, more)):
-            slot = at.add(at.multiply(row, self.tiles), tile)
+            slot = row * self.tiles + tile
             self.tile_slots.publish(into, slot, totals)
 
     def _look_back(self, into: Linearizer, lane: Expr, warp: Expr, row: Expr, tile: Expr) -> None:
@@ -230,12 +230,12 @@ class TileScan(Rows):
             f"of it in its group of {WARP} and finds a group whose start is known; warp w adds up\n"
             "the group that is w before."
         )
-        group = into.let(at.floor_divide(tile, WARP), "group")
-        index = into.let(at.remainder(tile, WARP), "index")
-        own = into.let(at.subtract(group, warp), "own")
+        group = into.let(tile // WARP, "group")
+        index = into.let(tile % WARP, "index")
+        own = into.let(group - warp, "own")
         inside = at.either(at.less(0, warp), at.less(lane, index))
         known = at.both(at.less_equal(warp, self.back), at.less_equal(0, own))
-        tile_slot = at.add(at.add(at.multiply(row, self.tiles), at.multiply(own, WARP)), lane)
+        tile_slot = row * self.tiles + own * WARP + lane
         tile_slot = into.let(tile_slot, "tile_slot")
         words = self.tile_slots.declare(into, into.let(at.both(known, inside), "wanted"))
         first = into.let(at.equal(warp, 0), "first_warp")
@@ -281,10 +281,10 @@ class TileScan(Rows):
             ) -> tuple[Expr, Expr, list[Var]]:  # fmt: skip
         """Thread i asks for what comes before group − i, unless that is far or nothing: whether it
         is near, its slot, and its words."""
-        mine = into.let(at.subtract(group, lane), "mine")
+        mine = into.let(group - lane, "mine")
         near = into.let(at.less_equal(lane, self.back), "near")
         requested = into.let(at.both(near, at.less(0, mine)), "asked")
-        slot = into.let(at.add(at.multiply(row, self.groups), mine), "slot")
+        slot = into.let(row * self.groups + mine, "slot")
         return near, slot, self.group_slots.declare(into, requested)
 
     def lacks(self, into: Linearizer, near: Expr, heads: Sequence[Var], away: Var,
@@ -313,7 +313,7 @@ class TileScan(Rows):
         """What comes before the group after this one, whose own total is `whole`."""
         with into.when(state.known):
             assign(into, whole, apply_combine(into, self.order, state.values, whole))
-        slot = at.add(at.add(at.multiply(row, self.groups), group), 1)
+        slot = row * self.groups + group + 1
         self.group_slots.publish(into, slot, whole)
 
     def _add_up(self, into: Linearizer, lane: Expr, warp: Expr, index: Expr,
@@ -338,28 +338,28 @@ class TileScan(Rows):
                 initial: Prefix) -> Prefix:  # fmt: skip
         """What comes before the elements of a warp: everything combined in the one order there
         is, from the nearest start of a group that any warp knows."""
-        group = into.let(at.floor_divide(tile, WARP), "group")
-        index = into.let(at.remainder(tile, WARP), "index")
+        group = into.let(tile // WARP, "group")
+        index = into.let(tile % WARP, "index")
         into.note("What comes before this warp, combined from left to right.")
         (away,) = get(into, (self.nearest,), at.integer(0))
         state = self.begin(into, away, group, initial, lambda: get(into, self.head, at.integer(0)))
         if self.spreading == "rolled":
             between = into.let(at.minimum(at.maximum(away, 0), self.back), "between")
             with into.loop("w", 0, between, "rolled") as w:
-                state.append(get(into, self.sums, at.subtract(between, w)))
+                state.append(get(into, self.sums, between - w))
         else:
             for back in range(self.back, 0, -1):
                 with into.when(at.less_equal(back, away)):
                     state.append(get(into, self.sums, at.integer(back)))
         last = at.both(at.equal(thread, 0), at.equal(index, WARP - 1))
-        more = at.less(at.add(tile, 1), self.tiles)
+        more = at.less(tile + 1, self.tiles)
         with into.when(at.both(last, more)):
             whole = declare(into, get(into, self.sums, at.integer(self.back + 1)), "whole")
             self.publish_start(into, row, group, state, whole)
         with into.when(at.less(0, index)):
             state.append(get(into, self.sums, at.integer(0)))
         with into.when(at.less(0, warp)):
-            state.append(get(into, self.prefixes_of_warps, at.subtract(warp, 1)))
+            state.append(get(into, self.prefixes_of_warps, warp - 1))
         return Prefix(state.known, state.values)
 
 
@@ -453,7 +453,7 @@ class Slots:
         self.words = sum(self.counts)
 
     def _first(self, into: Linearizer, slot: Expr) -> Expr:
-        return into.let(at.add(self.origin, at.multiply(slot, self.words)), "word")
+        return into.let(self.origin + slot * self.words, "word")
 
     def publish(self, into: Linearizer, slot: Expr, values: Sequence[Expr]) -> None:
         """Write a tuple to an empty slot."""
@@ -461,7 +461,7 @@ class Slots:
         found = [p for v in values for p in pieces(into.let(v, "v"))]
         for k, piece in enumerate(found):
             word = _apply("bitwise_or", uint64, simplify.cast(piece, uint64), HERE)
-            into.append(ir.Publish(self.buffer, at.add(first, k), word, ordered=False))
+            into.append(ir.Publish(self.buffer, first + k, word, ordered=False))
 
     def declare(self, into: Linearizer, wanted: Expr) -> list[Var]:
         """Variables for the words of a tuple: empty if it is `wanted`, otherwise present."""
@@ -474,7 +474,7 @@ class Slots:
             first = self._first(into, slot)
             for k, word in enumerate(words):
                 got = Var("got", uint64)
-                into.append(ir.Fetch(got, self.buffer, at.add(first, k), ordered=False))
+                into.append(ir.Fetch(got, self.buffer, first + k, ordered=False))
                 into.append(ir.Assign(word, got))
 
     def here(self, words: Sequence[Expr]) -> Expr:

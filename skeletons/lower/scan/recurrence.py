@@ -75,30 +75,30 @@ class _Walks:
         width = others[-1]
         strips = builder.scalar(at.ceil_div(width, STRIP), "strips")
         planes = builder.scalar(at.product(others[:-1]), "planes")
-        plane = at.floor_divide(task, strips)
+        plane = task // strips
         lead = tiling.coordinates(builder, into, plane, others[:-1])
-        columns = tiling.block_range(into, "column", at.remainder(task, strips), STRIP,
+        columns = tiling.block_range(into, "column", task % strips, STRIP,
                                      self.others[-1])  # fmt: skip
         strip = builder.local("held", [v.type for v in self.node.state], STRIP)
 
         with into.loop("j", *columns, "vector") as j:
             builder.stays_below(j, width)
-            put(into, strip, at.subtract(j, columns[0]), self._first(into, (*lead, j)))
+            put(into, strip, j - columns[0], self._first(into, (*lead, j)))
         with into.loop("step", 0, self.n, step=STEPS) as step:
-            stop = into.let(at.minimum(at.add(step, STEPS), self.n), "step_stop")
+            stop = into.let(at.minimum(step + STEPS, self.n), "step_stop")
             with into.loop("j", *columns, "vector") as j:
                 builder.stays_below(j, width)
-                slot = into.let(at.subtract(j, columns[0]), "slot")
+                slot = into.let(j - columns[0], "slot")
                 state = declare(into, [Load(b, slot) for b in strip], "state")
                 self._walk(into, (*lead, j), state, step, stop)
                 put(into, strip, slot, state)
         if self.last:
             with into.loop("j", *columns, "vector") as j:
-                slot = into.let(at.subtract(j, columns[0]), "slot")
+                slot = into.let(j - columns[0], "slot")
                 self._end(into, (*lead, j), [into.let(Load(b, slot), "last") for b in strip])
         how = f"strips of {STRIP} walks, {STEPS} steps of one after the other"
         return builder.lowered(
-            builder.kernel("", at.multiply(planes, strips), task, tuple(into.out), comments=(how,))
+            builder.kernel("", planes * strips, task, tuple(into.out), comments=(how,))
         )
 
     def _goes_along_rows(self) -> bool:
@@ -122,19 +122,19 @@ class _Walks:
         builder, others = self.builder, self.node.others
         into, task = builder.emitter(), Var("task", int64)
         total = at.product(others)
-        steps = at.maximum(at.multiply(self.node.shape[-1], TOGETHER), 1)
-        groups = at.maximum(at.floor_divide(TASK_STEPS, steps), 1)
-        per_task_host = at.multiply(groups, TOGETHER)
+        steps = at.maximum(self.node.shape[-1] * TOGETHER, 1)
+        groups = at.maximum(TASK_STEPS // steps, 1)
+        per_task_host = groups * TOGETHER
         per_task = builder.scalar(per_task_host, "walks_per_task")
         first, end = tiling.block_range(into, "walk", task, per_task,
                                         builder.scalar(total, "walks"))  # fmt: skip
-        whole = at.floor_divide(at.subtract(end, first), TOGETHER)
-        left = into.let(at.add(first, at.multiply(whole, TOGETHER)), "left_over")
+        whole = (end - first) // TOGETHER
+        left = into.let(first + whole * TOGETHER, "left_over")
 
         def group(walk_: Expr, count: int) -> None:
             where, states = [], []
             for u in range(count):
-                where.append(tiling.coordinates(builder, into, at.add(walk_, u), others))
+                where.append(tiling.coordinates(builder, into, walk_ + u, others))
                 states.append(declare(into, self._first(into, where[-1]), "state"))
             with into.loop("p", 0, self.n) as p:
                 for here, state in zip(where, states, strict=True):
@@ -182,7 +182,7 @@ class _Walks:
         """Step `p` of a walk; `state` is updated."""
         node, axis = self.node, self.node.axis
         self.builder.stays_below(p, node.shape[axis])
-        k: Expr = at.subtract(at.subtract(self.n, 1), p) if node.reverse else p
+        k: Expr = self.n - 1 - p if node.reverse else p
         if node.reverse:
             k = into.let(k, "k")
             self.builder.stays_below(k, node.shape[axis])

@@ -183,7 +183,7 @@ class _Permute:
         #: The updates of all sources, where those of a source are of columns of a row.
         self.updates_host = self.count_host
         if stacked and _are_columns(self.parts):
-            self.updates_host = at.multiply(self.count_host, len(self.parts))
+            self.updates_host = self.count_host * len(self.parts)
         self.counted = self.combine is not None and all(
             is_count(self.combine, k, v) for k, v in enumerate(node.values)
         )
@@ -207,7 +207,7 @@ class _Permute:
         def emit(into: Linearizer, position: ex.Var, inner: Inner) -> None:
             # Explicit bounds for the range analysis of later arithmetic.
             found = at.maximum(simplify.cast(Load(order, position), int64), 0)
-            block = into.let(at.minimum(found, at.subtract(blocks.tasks, 1)), "block")
+            block = into.let(at.minimum(found, blocks.tasks - 1), "block")
             assert isinstance(block, ex.Var)
             blocks.emit(into, block, inner)
 
@@ -281,14 +281,14 @@ class _Permute:
         if neutral is None:
             return builder.lowered(*self._directly(ex.constant(0), ex.FALSE))
         sub_host = at.select(at.less_equal(self.size_host, COPIED_TARGET), COPIES, 1)
-        per_target = at.multiply(sub_host, 4 if self.bytes else 8)
-        least = at.maximum(at.multiply(self.size_host, per_target), CHUNK_ELEMENTS)
-        chunks_host = at.minimum(at.maximum(at.floor_divide(self.updates_host, least), 1), CHUNKS)
+        per_target = sub_host * (4 if self.bytes else 8)
+        least = at.maximum(self.size_host * per_target, CHUNK_ELEMENTS)
+        chunks_host = at.minimum(at.maximum(self.updates_host // least, 1), CHUNKS)
         if not rounds(self.node):
             chunks_host = self._for_all_threads(chunks_host)
         worth = at.both(
             at.less_equal(self.size_host, PRIVATE_TARGET),
-            at.less_equal(at.multiply(self.size_host, 2), at.add(self.count_host, 4096)),
+            at.less_equal(self.size_host * 2, self.count_host + 4096),
         )
         if self.counted:
             worth = at.both(worth, at.less_equal(self.count_host, COUNTED))
@@ -310,9 +310,9 @@ class _Permute:
         """As many chunks for each thread, as far as the copies cost less than their updates; for
         results that do not depend on the chunks."""
         threads = max(self.builder.context.threads, 1)
-        least = at.maximum(at.multiply(self.size_host, SHARED_TARGET), CHUNK_ELEMENTS)
-        most = at.minimum(at.floor_divide(self.count_host, least), CHUNKS)
-        even = at.multiply(at.ceil_div(chunks, threads), threads)
+        least = at.maximum(self.size_host * SHARED_TARGET, CHUNK_ELEMENTS)
+        most = at.minimum(self.count_host // least, CHUNKS)
+        even = at.ceil_div(chunks, threads) * threads
         return at.minimum(even, at.maximum(chunks, most))
 
     def _directly(self, chunks_host: Expr, in_order: Expr) -> list[Kernel]:
@@ -323,7 +323,7 @@ class _Permute:
             in_order = ex.TRUE
         elif limit:
             size = sum(b.type.bytes for b in self.outs)
-            small = at.less_equal(at.multiply(self.size_host, size), limit)
+            small = at.less_equal(self.size_host * size, limit)
             in_order = at.either(in_order, small)
         direct = at.equal(chunks_host, 0)
         made = []
@@ -422,10 +422,10 @@ class _Permute:
         into, task = self.builder.emitter(), ex.Var("task", int64)
         size = self.size
         base = into.let(at.product((task, self.sub, size)), "base")
-        with into.loop("t", base, at.add(base, at.multiply(self.sub, size)), "vector") as t:
+        with into.loop("t", base, base + self.sub * size, "vector") as t:
             combining.put(into, copies, t, neutral)
         step = at.select(at.equal(self.sub, 1), 0, size)
-        bases = [into.let(at.add(base, at.multiply(step, u)), "copy") for u in range(COPIES)]
+        bases = [into.let(base + step * u, "copy") for u in range(COPIES)]
         per_chunk = into.let(at.ceil_div(self.tiling.tasks, chunks), "tiles_per_chunk")
         first, end = tiling.block_range(into, "tile", task, per_chunk, self.tiling.tasks)
         body = _Staged(self, copies, bases, self.counted)
@@ -438,7 +438,7 @@ class _Permute:
         assert self.combine is not None
         into, task = self.builder.emitter(), ex.Var("task", int64)
         start, stop = tiling.block_range(into, "target", task, GATHER, self.size)
-        count = at.multiply(chunks, self.sub)
+        count = chunks * self.sub
         wide = [uint64 if self.counted else b.type for b in copies]
         combine = _sums(len(copies)) if self.counted else self.combine
 
@@ -448,7 +448,7 @@ class _Permute:
         with into.loop("t", start, stop, "vector") as t:
             total: combining.Values = combining.declare(into, copy_at(t))
             with into.loop("c", 1, count) as c:
-                where = at.add(at.multiply(c, self.size), t)
+                where = c * self.size + t
                 combining.accumulate(into, combine, total, copy_at(where))  # type: ignore[arg-type]
             if self.counted:
                 each = zip(total, self.node.values, strict=True)
@@ -524,26 +524,24 @@ class _Staged:
                 )
                 return
             with into.loop("part", *tile.cols, step=self.stage) as part:
-                stop = into.let(at.minimum(at.add(part, self.stage), tile.cols[1]), "part_stop")
+                stop = into.let(at.minimum(part + self.stage, tile.cols[1]), "part_stop")
                 with into.loop("j", part, stop, "vector") as j:
-                    self._ahead(into, tile, row, j, at.subtract(j, part))
-                self._round_robin(
-                    into, ex.constant(0), at.subtract(stop, part), self._update_staged
-                )
+                    self._ahead(into, tile, row, j, j - part)
+                self._round_robin(into, ex.constant(0), stop - part, self._update_staged)
 
     def _round_robin(self, into: Linearizer, start: Expr, stop: Expr,
                  one: Callable[[Linearizer, Expr, int], None]) -> None:  # fmt: skip
         """Elements in sequence, the copies round-robin."""
-        iterations = at.multiply(at.floor_divide(at.subtract(stop, start), COPIES), COPIES)
-        left = into.let(at.add(start, iterations), "left_over")
+        iterations = (stop - start) // COPIES * COPIES
+        left = into.let(start + iterations, "left_over")
         with into.loop("q", start, left, step=COPIES) as q:
             for u in range(COPIES):
-                one(into, at.add(q, u), u)
+                one(into, q + u, u)
         with into.loop("q", left, stop) as q:
             one(into, q, 0)
 
     def _update(self, into: Linearizer, where: Expr, values: Sequence[Expr], copy: int) -> None:
-        target = at.add(self.bases[copy], where)
+        target = self.bases[copy] + where
         if not self.counted:
             update(into, self.copies, target, values, self.permute.combine)
             return
@@ -747,26 +745,26 @@ def lower_compact(node: Compact, context: LoweringContext) -> Lowered:
     with into.loop("i", start, stop, "vector") as i:
         builder.stays_below(i, n)
         with into.when_always({Index(0): i}):
-            into.append(Store(marks, at.subtract(i, start), into.value(valid)))
+            into.append(Store(marks, i - start, into.value(valid)))
     count = into.declare(constant(0), "count")
-    length = into.let(at.subtract(stop, start), "length")
+    length = into.let(stop - start, "length")
 
     def mark(_: Linearizer, k: Expr) -> tuple[Expr, ...]:
         return (Load(marks, k),)
 
     with into.loop("group", 0, length, step=TESTED) as group:
-        end = into.let(at.minimum(at.add(group, TESTED), length), "group_end")
+        end = into.let(at.minimum(group + TESTED, length), "group_end")
         some = into.declare(FALSE, "some")
         reduce_range(into, simple_combine("logical_or", bool_), (some,), group, end, mark)
         with into.when(some), into.loop("k", group, end) as k:
             one = simplify.cast(Load(marks, k), int64)
-            into.append(Store(chosen, count, k), Assign(count, at.add(count, one)))
+            into.append(Store(chosen, count, k), Assign(count, count + one))
     with into.when_always({Index(0): start}):
         first = into.let(into.value(target), "first")
     with into.loop("k", 0, count, "vector") as k:
-        source = into.let(at.add(start, Load(chosen, k)), "chosen")
+        source = into.let(start + Load(chosen, k), "chosen")
         builder.stays_below(source, n)
-        compute(into, outs, (source,), (), values, at.add(first, k))
+        compute(into, outs, (source,), (), values, first + k)
     tasks = builder.scalar(at.ceil_div(n, Compact.BLOCK), "blocks")
     builder.notes.append(f"blocks of {Compact.BLOCK} elements, of which those that fit are stored")
     return builder.lowered(builder.kernel("", tasks, task, tuple(into.out)))

@@ -152,7 +152,7 @@ class _Permute:
 
     def _blocks(self, resident: int, least: Expr | int) -> Expr:
         """As many blocks as the GPU holds, or fewer that have `least` elements each."""
-        wanted = at.floor_divide(self.sources.count_host, at.maximum(least, 1))
+        wanted = self.sources.count_host // at.maximum(least, 1)
         return at.minimum(at.maximum(wanted, 1), self.processors * resident)
 
     # --- private bins ---
@@ -169,38 +169,38 @@ class _Permute:
         ranges = RANGES if large and sources.cost <= RANGE_COST and isinstance(bins, Bins) else 1
         parts_host = at.maximum(at.ceil_div(size, capacity), 1) if ranges > 1 else constant(1)
         parts = builder.scalar(parts_host, "ranges")
-        least = at.maximum(LEAST, at.multiply(at.minimum(size, capacity), LEAST_PER_BIN))
-        groups_host = at.floor_divide(self._blocks(resident, least), parts_host)
+        least = at.maximum(LEAST, at.minimum(size, capacity) * LEAST_PER_BIN)
+        groups_host = self._blocks(resident, least) // parts_host
         groups = builder.scalar(at.maximum(groups_host, 1), "groups")
-        part = into.let(at.remainder(grid.task, parts), "part") if ranges > 1 else constant(0)
-        first = into.let(at.multiply(part, capacity), "first_bin")
+        part = into.let(grid.task % parts, "part") if ranges > 1 else constant(0)
+        first = into.let(part * capacity, "first_bin")
         count = self.size
         if ranges > 1:
-            count = into.let(at.minimum(at.subtract(self.size, first), capacity), "bins")
+            count = into.let(at.minimum(self.size - first, capacity), "bins")
         into.note("The bins of this block: copies of one lie side by side, so that threads which\n"
                   "meet in it seldom wait for each other.")  # fmt: skip
-        bins.clear(into, grid.thread, at.multiply(count, copies), threads)
+        bins.clear(into, grid.thread, count * copies, threads)
         into.append(ir.Barrier())
-        mine = into.let(at.remainder(grid.thread, copies), "copy")
+        mine = into.let(grid.thread % copies, "copy")
 
         def act(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
-            own = inner.let(at.subtract(target, first), "own")
+            own = inner.let(target - first, "own")
             inside = at.in_range(own, count) if ranges > 1 else TRUE
             with inner.when(inside):
-                bins.add(inner, at.add(at.multiply(own, copies), mine), values)
+                bins.add(inner, own * copies + mine, values)
 
-        group = into.let(at.floor_divide(grid.task, parts), "group") if ranges > 1 else grid.task
+        group = into.let(grid.task // parts, "group") if ranges > 1 else grid.task
         sources.walk(into, grid, groups, act, wide, group)
         into.append(ir.Barrier())
         into.note("The copies together, into the target.")
         with into.loop("b", grid.thread, count, step=threads) as b:
-            target = at.add(first, b)
+            target = first + b
             bins.flush(into, b, target, copies, grid.thread, self.outs, self.combine, *self.locks)
-        enough = at.less_equal(at.multiply(self.size, LEAST_PER_BIN), sources.count)
+        enough = at.less_equal(self.size * LEAST_PER_BIN, sources.count)
         requires = (at.less_equal(self.size, capacity * ranges), enough,
                     at.less_equal(sources.count, MOST))  # fmt: skip
         comment = f"{capacity} bins in shared memory" + (", or ranges of them" * (ranges > 1))
-        return self._kernel(suffix, at.multiply(groups, parts), grid, into, wide, comment,
+        return self._kernel(suffix, groups * parts, grid, into, wide, comment,
                             requires, fallback, resident)  # fmt: skip
 
     def _copies(self, capacity: int) -> Expr:
@@ -208,7 +208,7 @@ class _Permute:
         copies: Expr = constant(1)
         for count in (2, 4, 8, 16, 32):
             if count <= COPIES:
-                fits = at.less_equal(at.multiply(self.sources.size_host, count), capacity)
+                fits = at.less_equal(self.sources.size_host * count, capacity)
                 copies = at.select(fits, count, copies)
         return self.builder.scalar(copies, "copies")
 
@@ -291,9 +291,9 @@ class _Permute:
         assert visits is not None
         grid, into = common.Threads.of(common.threads_for(visits.unit)), self.builder.emitter()
         blocks = self.builder.scalar(host_ids(visits.plan, visits.grid), "blocks")
-        first = into.let(at.multiply(grid.task, visits.unit), "first")
+        first = into.let(grid.task * visits.unit, "first")
         with into.loop("local", grid.thread, visits.unit, step=grid.count) as local:
-            self.sources.element(into, at.add(first, local), self._action(way))
+            self.sources.element(into, first + local, self._action(way))
         return self._kernel(way, blocks, grid, into, False, f"{way} updates, block by block", (),
                             None, 0)  # fmt: skip
 
@@ -321,11 +321,11 @@ class _Permute:
         (last,) = builder.scratch("zero_last", [int64], self.size)
 
         def claim(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
-            number = at.add(position, 1)
+            number = position + 1
             inner.append(ir.FetchUpdate(Var("before", int64), last, target, number, "maximum"))
 
         def store(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
-            with inner.when(at.equal(ir.Load(last, target), at.add(position, 1))):
+            with inner.when(at.equal(ir.Load(last, target), position + 1)):
                 inner.append(
                     *(ir.Store(b, target, v) for b, v in zip(self.outs, values, strict=True))
                 )
@@ -352,8 +352,8 @@ class _Permute:
         warps = THREADS // common.WARP
         wanted = at.minimum(at.ceil_div(sources.size_host, warps), self.processors * 2)
         tasks = builder.scalar(wanted, "blocks")
-        owners = into.let(at.multiply(tasks, warps), "owners")
-        own = into.let(at.add(at.multiply(grid.task, warps), grid.warp), "own")
+        owners = into.let(tasks * warps, "owners")
+        own = into.let(grid.task * warps + grid.warp, "own")
         lane = into.let(grid.lane, "lane")
         bit = simplify.apply(
             primitive("left_shift"), (Const(1, uint32), simplify.cast(lane, uint32)), uint32
@@ -365,11 +365,11 @@ class _Permute:
 
             def act(inner: Linearizer, position: Expr, where: Expr, values: Values) -> None:
                 where = inner.let(where, "target")
-                with inner.when(at.equal(at.remainder(where, owners), own)):
+                with inner.when(at.equal(where % owners, own)):
                     inner.append(ir.Assign(target, where))
                     inner.append(*(ir.Assign(h, v) for h, v in zip(kept, values, strict=True)))
 
-            position = into.let(at.add(base, lane), "p")
+            position = into.let(base + lane, "p")
             with into.when(at.less(position, sources.count)):
                 sources.element(into, position, act)
             self._one_by_one(into, target, kept, lane, bit, owners)
@@ -392,7 +392,7 @@ class _Permute:
             given = [Var(v.name, v.type) for v in (target, *kept)]
             for var, own in zip(given, (target, *kept), strict=True):
                 into.append(ir.Collective(var, "shuffle", (own, source)))
-            mine = at.remainder(at.floor_divide(given[0], owners), common.WARP)
+            mine = given[0] // owners % common.WARP
             with into.when(at.equal(mine, lane)):
                 update(into, self.outs, given[0], given[1:], self.combine)
             with into.when(simplify.apply(primitive("equal"), (lowest, bit), bool_)):
@@ -477,7 +477,7 @@ class WarpAggregation:
         same = into.declare(half, "same")
         with into.when(at.less(1 << 31, self.size)):  # the high halves of the indices
             high = Var("high", uint32)
-            upper = simplify.cast(at.floor_divide(target, 1 << 32), int32)
+            upper = simplify.cast(target // (1 << 32), int32)
             into.append(ir.Collective(high, "match", (upper,)))
             into.append(ir.Assign(same, _bits("bitwise_and", same, high)))
         return same

@@ -186,12 +186,12 @@ class Bins:
               ) -> None:  # fmt: skip
         """Add the copies of one bin, beginning with number `start`, to an element of the target."""
         del locks
-        base = into.let(at.multiply(bin_, copies), "base")
-        last = into.let(at.subtract(copies, 1), "last")
+        base = into.let(bin_ * copies, "base")
+        last = into.let(copies - 1, "last")
         totals = [declare(into, (a.total,))[0] for a in self.made]
         with into.loop("c", 0, copies) as c:
-            copy = simplify.apply(primitive("bitwise_and"), (at.add(c, start), last), c.type)
-            where = into.let(at.add(base, copy), "slot")
+            copy = simplify.apply(primitive("bitwise_and"), (c + start, last), c.type)
+            where = into.let(base + copy, "slot")
             for a, buffers, total in zip(self.made, self.buffers, totals, strict=True):
                 into.append(Assign(total, a.joined(into, total, buffers, where)))
         for k, (a, total) in enumerate(zip(self.made, totals, strict=True)):
@@ -249,13 +249,13 @@ class Filled:
               outs: Sequence[Buffer], combine: Combine, locks: Buffer | None = None
               ) -> None:  # fmt: skip
         """Add the copies of one bin, beginning with number `start`, to an element of the target."""
-        base = into.let(at.multiply(bin_, copies), "base")
-        last = into.let(at.subtract(copies, 1), "last")
+        base = into.let(bin_ * copies, "base")
+        last = into.let(copies - 1, "last")
         some = into.declare(FALSE, "some")
         totals = declare(into, [zero(v.type) for v in self.values])
         with into.loop("c", 0, copies) as c:
-            copy = simplify.apply(primitive("bitwise_and"), (at.add(c, start), last), c.type)
-            where = into.let(at.add(base, copy), "slot")
+            copy = simplify.apply(primitive("bitwise_and"), (c + start, last), c.type)
+            where = into.let(base + copy, "slot")
             with into.when(at.negate(_equal(Load(self.filled, where), Const(0, int32)))):
                 loaded = [Load(v, where) for v in self.values]
                 join(into, combine, totals, loaded, known=some)

@@ -196,9 +196,9 @@ class Sources:
         """`act` on the elements of this block's first tile, if it has one (see `walk`)."""
         vector, iterations = self._shape(False)
         tile = grid.count * vector * iterations
-        tiles = self.builder.scalar(at.floor_divide(self.numbers_host, tile), "tiles")
+        tiles = self.builder.scalar(self.numbers_host // tile, "tiles")
         with into.when(at.both(into.value(self.launched), at.less(grid.task, tiles))):
-            first = into.let(at.add(at.multiply(grid.task, tile), grid.thread), "first")
+            first = into.let(grid.task * tile + grid.thread, "first")
             self._tile(into, first, grid.count, iterations, False, act, None)
 
     def _shape(self, wide: bool) -> tuple[int, int]:
@@ -223,33 +223,31 @@ class Sources:
         done: Expr = constant(0)
         if vector * iterations > 1:
             tile = grid.count * vector * iterations
-            tiles = self.builder.scalar(at.floor_divide(self.numbers_host, tile), "tiles")
-            rounds = at.ceil_div(at.subtract(tiles, task), tasks)
+            tiles = self.builder.scalar(self.numbers_host // tile, "tiles")
+            rounds = at.ceil_div(tiles - task, tasks)
             with into.loop("iteration", 0, into.let(rounds, "rounds")) as iteration:
-                number = at.add(task, at.multiply(iteration, tasks))
-                first = into.let(
-                    at.add(at.multiply(number, tile), at.multiply(grid.thread, vector)), "first"
-                )
+                number = task + iteration * tasks
+                first = into.let(number * tile + grid.thread * vector, "first")
                 self._tile(into, first, grid.count * vector, iterations, wide, act, all_act)
-            done = at.multiply(tiles, tile)
-        ident = at.add(at.multiply(task, grid.count), grid.thread)
-        start = into.let(at.add(done, ident), "left")
-        stride = into.let(at.multiply(tasks, grid.count), "stride")
+            done = tiles * tile
+        ident = task * grid.count + grid.thread
+        start = into.let(done + ident, "left")
+        stride = into.let(tasks * grid.count, "stride")
         numbers = self.builder.scalar(self.numbers_host, "count")
-        rounds = at.ceil_div(at.maximum(at.subtract(numbers, start), 0), stride)
+        rounds = at.ceil_div(at.maximum(numbers - start, 0), stride)
         with into.loop("iteration", 0, into.let(rounds, "rounds")) as iteration:
-            self._element(into, at.add(start, at.multiply(iteration, stride)), act)
+            self._element(into, start + iteration * stride, act)
 
     def _tile(self, into: Linearizer, first: Expr, step: int, iterations: int, wide: bool,
               act: Action, all_act: Action | None) -> None:  # fmt: skip
-        starts = [into.let(at.add(first, u * step), "first") for u in range(iterations)]
+        starts = [into.let(first + u * step, "first") for u in range(iterations)]
         loads: list[list[dict[Expr, Expr]]] = [
             self.group.load(into, s) if wide else [{}] for s in starts
         ]
         found = []
         for start, reads in zip(starts, loads, strict=True):
             for v, loaded in enumerate(reads):
-                with into.when_always({**self._bindings(into, at.add(start, v)), **loaded}):
+                with into.when_always({**self._bindings(into, start + v), **loaded}):
                     found.append(self._locate(into, True))
         for element in found:
             if all_act is None:

@@ -116,7 +116,7 @@ class _Sequential:
             goes_on = at.less(j, tile.cols[1])
             with into.when_always({ex.Index(0): j}):
                 whole = _Loop(self.before, where_both(goes_on, self.test), self.parts)
-                self._repeat(into, whole, [Assign(j, at.add(j, 1))])
+                self._repeat(into, whole, [Assign(j, j + 1)])
             return
         with into.loop("i", *tile.rows) as i:
             first = (*tile.leading, i, tile.cols[0])[-len(domain) :]
@@ -131,9 +131,9 @@ class _Sequential:
             if border:
                 self._columns(into, row, (start, at.minimum(border, stop)), self.parts, carried)
                 start = at.maximum(start, border)
-            count = at.maximum(at.subtract(stop, start), 0)
-            whole = into.let(at.subtract(count, at.remainder(count, _COPIES)), "whole")
-            start, first = at.add(start, whole), start
+            count = at.maximum(stop - start, 0)
+            whole = into.let(count - count % _COPIES, "whole")
+            start, first = start + whole, start
             self._columns(into, row, (first, start), beyond, carried, _COPIES)
         self._columns(into, row, (start, stop), self.parts, carried)
 
@@ -150,7 +150,7 @@ class _Sequential:
                     for read, var in zip(self.previous, carried, strict=True)
                     if read is not None and var is not None
                 }
-                known |= {ex.Index(axis): k for axis, k in enumerate((*row, at.add(j, copy)))}
+                known |= {ex.Index(axis): k for axis, k in enumerate((*row, j + copy))}
                 with into.when_always(known):
                     self._parts(into, parts, carried, {})
 
@@ -173,7 +173,7 @@ class _Sequential:
                 and e.args[1] is ex.constant(0)
             ):
                 offset = e.args[0].args[-1] if e.args[0].args else None
-                if isinstance(offset, ex.Const) and e.args[0] is at.add(column, int(offset.value)):
+                if isinstance(offset, ex.Const) and e.args[0] is column + int(offset.value):
                     tests[e] = -int(offset.value)
         if len(every) > _SHORT:
             return None
@@ -274,7 +274,7 @@ class _Sequential:
         if valid is not ex.TRUE or self.node.written.count(component) > 1 or not self.target[write]:
             return None
         leaf, last = self.node.defaults[component], ex.Index(len(self.node.domain) - 1)
-        back: dict[Expr, Expr] = {last: at.subtract(last, 1)}
+        back: dict[Expr, Expr] = {last: last - 1}
         wanted = [polynomial(e) for e in ex.substitute(self.target[write], back)]
         stack, seen = [self.values[write]], set[Expr]()
         while stack:

@@ -32,7 +32,7 @@ def _fold_segment(into: Linearizer, combine: Combine, start: Expr, stop: Expr,
     if neutral is None:
         return fold_range(into, combine, start, stop, element)
     total = declare(into, neutral)
-    short = into.let(at.less(at.subtract(stop, start), SHORT_ROW), "short")
+    short = into.let(at.less(stop - start, SHORT_ROW), "short")
     with into.when(short), into.loop("k", start, stop) as k:
         accumulate(into, combine, total, element(into, k))
     with into.otherwise(short):
@@ -63,9 +63,9 @@ def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
         return element
 
     def fold_one(at_row: Sequence[Expr], segment: Expr, element: Elements) -> None:
-        start, stop = begin(segment, "start"), begin(at.add(segment, 1), "stop")
+        start, stop = begin(segment, "start"), begin(segment + 1, "stop")
         total = _fold_segment(into, node.combine, start, stop, element)
-        fold.finish(into, (*at_row, segment), total, at.subtract(stop, start))
+        fold.finish(into, (*at_row, segment), total, stop - start)
 
     def fold_all(at_row: Sequence[Expr], first: Expr, end: Expr, element: Elements) -> None:
         with into.loop("segment", first, end) as segment:
@@ -80,8 +80,8 @@ def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
         return builder.lowered(fold.kernel("", tasks, task, into, "segments, as the schedule says"))
     groups = builder.scalar(at.ceil_div(node.segments, SEGMENTS), "groups")
     rows = builder.scalar(at.product(node.outer), "rows")
-    at_outer = tiling.coordinates(builder, into, at.floor_divide(task, groups), node.outer)
-    first, end = tiling.block_range(into, "segment", at.remainder(task, groups), SEGMENTS, segments)
+    at_outer = tiling.coordinates(builder, into, task // groups, node.outer)
+    first, end = tiling.block_range(into, "segment", task % groups, SEGMENTS, segments)
     how = f"{SEGMENTS} segments a task"
     if not takes_vectors(elements):
         fold_all(at_outer, first, end, computed(at_outer))
@@ -89,18 +89,18 @@ def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
         how += f"; elements in vectors, up to {HELD} at a time"
         held = builder.local("held", [e.type for e in elements], HELD)
         base, last = begin(first, "base"), begin(end, "last")
-        few = into.let(at.less_equal(at.subtract(last, base), HELD), "few")
+        few = into.let(at.less_equal(last - base, HELD), "few")
         with into.when(few):
             with into.loop("k", base, last, "vector") as k:
                 values = computed(at_outer)(into, k)
-                slot = at.subtract(k, base)
+                slot = k - base
                 put(into, held, slot, values)
 
             def loaded(_: Linearizer, k: Expr) -> tuple[Expr, ...]:
-                return tuple(Load(b, at.subtract(k, base)) for b in held)
+                return tuple(Load(b, k - base) for b in held)
 
             fold_all(at_outer, first, end, loaded)
         with into.otherwise(few):
             fold_all(at_outer, first, end, computed(at_outer))
-    kernel = fold.kernel("", at.multiply(rows, groups), task, into, how)
+    kernel = fold.kernel("", rows * groups, task, into, how)
     return builder.lowered(kernel)

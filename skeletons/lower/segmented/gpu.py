@@ -65,11 +65,11 @@ class _Segments(RowFold):
     def lower(self) -> Kernel:
         builder, node = self.builder, self.segments
         rows, segments = at.product(node.outer), node.segments
-        all_segments = at.multiply(rows, segments)
+        all_segments = rows * segments
         each = at.maximum(at.minimum(at.ceil_div(all_segments, BLOCKS), SEGMENTS), 1)
         groups = at.ceil_div(segments, each)
         visits = Visits.of(builder, (*node.outer, groups), (*(1 for _ in node.outer), SEGMENTS))
-        tasks = builder.scalar(at.multiply(rows, groups), "blocks")
+        tasks = builder.scalar(rows * groups, "blocks")
         each, groups = builder.scalar(each, "each"), builder.scalar(groups, "groups")
         count = builder.scalar(segments, "segments")
         assigned = (visits, tasks, groups, each, count)
@@ -91,9 +91,9 @@ class _Segments(RowFold):
                 self._group(into, grid, at_row, group, each, count, own)
             tasks = builder.scalar(iterations.tasks, "visit_blocks")
         else:
-            row = at.floor_divide(grid.task, groups)
+            row = grid.task // groups
             at_row = list(tiling.coordinates(builder, into, row, node.outer))
-            self._group(into, grid, at_row, at.remainder(grid.task, groups), each, count, TRUE)
+            self._group(into, grid, at_row, grid.task % groups, each, count, TRUE)
         launch = grid.launch(resident=resident)
         if wide:
             vectors = self.vectors
@@ -106,7 +106,7 @@ class _Segments(RowFold):
         """Some consecutive segments, stored if `owner`."""
         first, end = tiling.block_range(into, "segment", group, each, count)
         # It is within these bounds; said again, as that proves 32 bits to be enough.
-        own = into.let(at.maximum(at.minimum(at.subtract(end, first), SEGMENTS), 1), "own")
+        own = into.let(at.maximum(at.minimum(end - first, SEGMENTS), 1), "own")
         self.owner = owner
         self._fetch_ends(into, grid, first, own)
         lanes, shift = self._lanes(into, own)
@@ -118,17 +118,17 @@ class _Segments(RowFold):
     def _fetch_ends(self, into: Linearizer, grid: Threads, first: Expr, own: Expr) -> None:
         """Where the segments of the block begin and end, to shared memory."""
         into.note("Where the segments of this block begin and end.")
-        with into.loop("iteration", 0, at.ceil_div(at.add(own, 1), THREADS)) as iteration:
-            k = into.let(at.add(at.multiply(iteration, THREADS), grid.thread), "k")
+        with into.loop("iteration", 0, at.ceil_div(own + 1, THREADS)) as iteration:
+            k = into.let(iteration * THREADS + grid.thread, "k")
             with into.when(at.less_equal(k, own)):
-                position = self.builder.position(self.segments.offsets, [at.add(first, k)])
+                position = self.builder.position(self.segments.offsets, [first + k])
                 put(into, self.ends, k, [Load(self.offsets, position)])
         into.append(Barrier())
 
     def _ends(self, into: Linearizer, segment: Expr) -> tuple[Expr, Expr]:
         """They lie within the row; said again, as that proves 32 bits to be enough."""
         (start,) = get(into, self.ends, segment)
-        (stop,) = get(into, self.ends, at.add(segment, 1))
+        (stop,) = get(into, self.ends, segment + 1)
         return self._within(into, start), self._within(into, stop)
 
     def _within(self, into: Linearizer, end: Expr) -> Expr:
@@ -142,8 +142,8 @@ class _Segments(RowFold):
         (begin,) = get(into, self.ends, constant(0))
         (end,) = get(into, self.ends, own)
         begin, end = self._within(into, begin), self._within(into, end)
-        length = at.maximum(at.subtract(end, begin), 0)
-        mean = into.let(at.floor_divide(length, at.maximum(own, 1)), "mean")
+        length = at.maximum(end - begin, 0)
+        mean = into.let(length // at.maximum(own, 1), "mean")
         lanes: Expr = constant(WARP)
         shift: Expr = constant(5)
         for k in (4, 3, 2, 1, 0) if self.neutral is not None else (0,):
@@ -155,25 +155,25 @@ class _Segments(RowFold):
                       own: Expr, lanes: Expr, shift: Expr) -> None:  # fmt: skip
         """Segments that are not long, several at once."""
         into.note("Segments that are not long: `lanes` threads each, side by side.")
-        lane = into.let(at.remainder(grid.thread, lanes), "lane")
-        together = into.let(at.floor_divide(THREADS, lanes), "together")
-        mine = into.let(at.floor_divide(grid.thread, lanes), "mine")
+        lane = into.let(grid.thread % lanes, "lane")
+        together = into.let(THREADS // lanes, "together")
+        mine = into.let(grid.thread // lanes, "mine")
         with into.loop("iteration", 0, at.ceil_div(own, together)) as iteration:
-            number = into.let(at.add(at.multiply(iteration, together), mine), "number")
-            segment = into.let(at.minimum(number, at.subtract(own, 1)), "segment")
+            number = into.let(iteration * together + mine, "number")
+            segment = into.let(at.minimum(number, own - 1), "segment")
             start, stop = self._ends(into, segment)
-            short = at.less_equal(at.subtract(stop, start), at.multiply(lanes, MANY))
+            short = at.less_equal(stop - start, lanes * MANY)
             short = into.let(at.both(at.less(number, own), short), "short")
-            length = at.select(short, at.subtract(stop, start), 0)
+            length = at.select(short, stop - start, 0)
             length = into.let(at.maximum(length, 0), "length")
             if self.neutral is not None and self.vectors.count > 1:
-                end = into.let(at.add(start, length), "stop")
+                end = into.let(start + length, "stop")
                 total = self._by_vectors(into, self.neutral, lane, start, end, lanes)
             else:
                 folder = RowFolder(self.combine, self.elements, lanes, shift=shift)
-                total, _ = folder.fold_warps(into, lane, start, at.add(start, length))
+                total, _ = folder.fold_warps(into, lane, start, start + length)
             with into.when(at.both(at.equal(lane, 0), short, self.owner)):
-                self._finish(into, at_row, at.add(first, segment), total, start, stop)
+                self._finish(into, at_row, first + segment, total, start, stop)
 
     def _by_vectors(self, into: Linearizer, neutral: Values, lane: Expr, start: Expr, stop: Expr,
                     lanes: Expr) -> tuple[Var, ...]:  # fmt: skip
@@ -182,12 +182,12 @@ class _Segments(RowFold):
         v, extent = self.vectors.count, self.segments.extent
         totals = [declare(into, neutral) for _ in range(v)]
         # No index exceeds this; repeated here, as it proves that 32 bits suffice.
-        beyond = self.builder.scalar(at.multiply(at.ceil_div(extent, v), v), "beyond")
-        begin = at.multiply(at.floor_divide(start, v), v)
-        p = into.declare(at.minimum(at.add(begin, at.multiply(lane, v)), beyond), "p")
+        beyond = self.builder.scalar(at.ceil_div(extent, v) * v, "beyond")
+        begin = start // v * v
+        p = into.declare(at.minimum(begin + lane * v, beyond), "p")
         with into.body() as body:
             values = [declare(into, neutral, "x") for _ in range(v)]
-            whole = at.less_equal(at.add(p, v), self.extent) if self.wide else FALSE
+            whole = at.less_equal(p + v, self.extent) if self.wide else FALSE
             whole = into.let(whole, "whole")
             with into.when(whole):
                 self._read(into, values, p, start, stop, self.vectors.group.load(into, p))
@@ -195,7 +195,7 @@ class _Segments(RowFold):
                 self._read(into, values, p, start, stop, [{} for _ in range(v)])
             for total, value in zip(totals, values, strict=True):
                 accumulate(into, self.combine, total, value)
-            after = at.add(p, at.multiply(lanes, v))
+            after = p + lanes * v
             assign(into, [p], [at.minimum(at.maximum(after, 0), beyond)])
         into.append(While((), at.less(p, stop), tuple(body)))
         total = tree(into, self.combine, totals)
@@ -206,7 +206,7 @@ class _Segments(RowFold):
               stop: Expr, loaded: Sequence[dict[Expr, Expr]]) -> None:  # fmt: skip
         """The elements from `p` on that are of the segment, into `values`; all loads in front."""
         for k, (variables, reads) in enumerate(zip(values, loaded, strict=True)):
-            q = into.let(at.add(p, k), "q")
+            q = into.let(p + k, "q")
             own = at.both(at.less_equal(start, q), at.less(q, stop))
             with into.when(own), into.when_always({self.vectors.variable: q, **reads}):
                 assign(into, variables, into.emit(self.vectors.roots))
@@ -214,9 +214,9 @@ class _Segments(RowFold):
     def _find_long(self, into: Linearizer, grid: Threads, own: Expr, lanes: Expr) -> None:
         """Which segments are long: a bit of each, for few of them are."""
         into.note("A bit for each segment that is long.")
-        segment = into.let(at.minimum(grid.thread, at.subtract(own, 1)), "segment")
+        segment = into.let(at.minimum(grid.thread, own - 1), "segment")
         start, stop = self._ends(into, segment)
-        long = at.less(at.multiply(lanes, MANY), at.subtract(stop, start))
+        long = at.less(lanes * MANY, stop - start)
         bits = Var("bits", uint32)
         into.append(Collective(bits, "ballot", (at.both(at.less(grid.thread, own), long),)))
         with into.when(at.equal(grid.lane, 0)):
@@ -232,12 +232,12 @@ class _Segments(RowFold):
             left = into.declare(get(into, self.long, word)[0], "left")
             with into.body() as body:
                 bit = simplify.cast(simplify.apply(primitive("ctz"), (left,), int32), int64)
-                segment = into.let(at.add(at.multiply(word, WARP), bit), "segment")
+                segment = into.let(word * WARP + bit, "segment")
                 start, stop = self._ends(into, segment)
                 folder = RowFolder(self.combine, self.elements, at.integer(THREADS))
                 total = folder.fold(into, grid, grid.thread, start, stop, self.warp_totals)
                 with into.when(at.both(at.equal(grid.thread, 0), self.owner)):
-                    self._finish(into, at_row, at.add(first, segment), total, start, stop)
+                    self._finish(into, at_row, first + segment, total, start, stop)
                 into.append(Barrier())
                 less = simplify.apply(primitive("subtract"), (left, one), uint32)
                 rest = simplify.apply(primitive("bitwise_and"), (left, less), uint32)
@@ -249,4 +249,4 @@ class _Segments(RowFold):
                 total: Sequence[Expr], start: Expr, stop: Expr) -> None:  # fmt: skip
         segment = into.let(segment, "s")
         self.builder.stays_below(segment, self.segments.segments)
-        self.finish(into, (*at_row, segment), total, at.subtract(stop, start))
+        self.finish(into, (*at_row, segment), total, stop - start)

@@ -52,9 +52,9 @@ def merge(roots: Sequence[Expr], domain: Shape, builder: Builder, position: ex.V
         if along is None or along.nonconstant != Polynomial.atom(column):
             return None
         extents = builder.shape(shape)
-        rows = at.multiply(at.linear(e.args[:-2], extents[:-2]), at.product(extents[-2:]))
-        offset = at.multiply(extents[-1], along.constant)
-        found[e] = Load(builder.input(leaf), at.add(at.add(rows, position), offset))
+        rows = at.linear(e.args[:-2], extents[:-2]) * at.product(extents[-2:])
+        offset = extents[-1] * along.constant
+        found[e] = Load(builder.input(leaf), rows + position + offset)
     made = ex.rewrite(roots, lambda e: e, found)
     return None if any(e in (column, channel) for e in ex.walk(made)) else made
 
@@ -137,7 +137,7 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
     if not 0 < left + right <= MOST_ENDS:
         return None
     height, width = builder.shape(domain[-2:])
-    high = at.minimum(box.high[-2], at.subtract(height, last))
+    high = at.minimum(box.high[-2], height - last)
     wide = at.less_equal(left + right, width)
     found = tuple(reads.items())
     return Overrun(at.maximum(box.low[-2], first), at.select(wide, high, 0), left, right, found)

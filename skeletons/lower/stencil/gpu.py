@@ -208,7 +208,7 @@ def _span_of(elements: Sequence[Expr], node: Generate, builder: Builder) -> Span
         assert span is not None
         if span[1] > span[0] and axis >= rank - 3:
             newest = ex.Var("y", int64)
-            moved = ex.substitute(elements, {ex.Index(axis): at.subtract(newest, span[1])})
+            moved = ex.substitute(elements, {ex.Index(axis): newest - span[1]})
             try:
                 stream(moved, newest, 1)
             except NotAStream:

@@ -120,7 +120,7 @@ class StencilKernel:
         mapping: dict[Expr, Expr] = {Index(k): v for k, v in enumerate(self.base)}
         bindings = [
             {**mapping, Index(self.shape.axis): self.row(r),
-             Index(self.rank - 1): at.add(self.base[-1], k)}
+             Index(self.rank - 1): self.base[-1] + k}
             for r in range(self.part.rows)
             for k in range(self.part.columns)
         ]  # fmt: skip
@@ -159,7 +159,7 @@ class StencilKernel:
 
     def row(self, r: int) -> Expr:
         """The r-th row of outputs of a step, as expressions have it."""
-        return at.subtract(self.newest, self.shape.high + self.part.rows - 1 - r)
+        return self.newest - (self.shape.high + self.part.rows - 1 - r)
 
     def kernel(self, fallback: Kernel | None, full: bool = False) -> Kernel:
         """The kernel; `full`: for so many threads that each multiprocessor has a block of its own,
@@ -175,12 +175,12 @@ class StencilKernel:
         deal = self._in_line if part.walks and axis == self.rank - 2 else self._in_tiles
         tasks, found, active = deal(into, grid, units)
         active = into.let(active, "active")
-        self.indices = [into.let(at.multiply(p, part.columns if k == self.rank - 1 else 1), f"i{k}")
+        self.indices = [into.let(p * (part.columns if k == self.rank - 1 else 1), f"i{k}")
                       for k, p in enumerate(found)]  # fmt: skip
         into.bind(dict(zip(self.base, self.indices, strict=True)))
         height = builder.scalar(rows, "strip")
-        first = into.let(at.multiply(self.indices[axis], height), "first")
-        last = into.let(at.minimum(at.add(first, height), self.extents[axis]), "last")
+        first = into.let(self.indices[axis] * height, "first")
+        last = into.let(at.minimum(first + height, self.extents[axis]), "last")
         plain = Var("plain", bool_)
         inside = self._inside(first, last)
         into.append(
@@ -201,7 +201,7 @@ class StencilKernel:
             self.aligned.update(dict.fromkeys(self.outs))
         if full:
             least = at.integer(builder.context.processors * grid.count)
-            threads = at.multiply(others, at.ceil_div(domain[axis], SHORTEST))
+            threads = others * at.ceil_div(domain[axis], SHORTEST)
             self.requires.append(builder.scalar(at.less_equal(least, threads), "full"))
         if part.walks:
             comment = (f"{part.columns} columns a thread, walking along axis {axis}, "
@@ -227,16 +227,16 @@ class StencilKernel:
         builder = self.builder
         across_host = at.ceil_div(units[-1], WARP)
         width_host = at.maximum(at.ceil_div(units[-1], at.maximum(across_host, 1)), 1)
-        height_host = at.floor_divide(grid.count, width_host)
+        height_host = grid.count // width_host
         down_host = at.ceil_div(units[-2], height_host)
         tiles = (*units[:-2], down_host, across_host)
         names = [*(f"units{k}" for k in range(self.rank - 2)), "blocks_down", "blocks_across"]
         *lead, down, across = at.row_major(grid.task, builder.shape(tiles, names))
         width = builder.scalar(width_host, "block_width")
         height = builder.scalar(height_host, "block_height")
-        own = into.let(at.floor_divide(grid.thread, width), "own")
-        row = into.let(at.add(at.multiply(down, height), own), "row")
-        column = at.add(at.multiply(across, width), at.remainder(grid.thread, width))
+        own = into.let(grid.thread // width, "own")
+        row = into.let(down * height + own, "row")
+        column = across * width + grid.thread % width
         column = into.let(column, "column")
         active = at.both(
             at.less(own, height),
@@ -282,8 +282,8 @@ class StencilKernel:
             return constant(self.part.strip)
         length = self.domain[self.shape.axis]
         threads = self.builder.context.processors * self.resident
-        waves = at.ceil_div(at.multiply(others, at.ceil_div(length, LONGEST)), threads)
-        strips = at.floor_divide(at.multiply(waves, threads), at.maximum(others, 1))
+        waves = at.ceil_div(others * at.ceil_div(length, LONGEST), threads)
+        strips = waves * threads // at.maximum(others, 1)
         return at.maximum(at.ceil_div(length, at.maximum(strips, 1)), SHORTEST)
 
     def _inside(self, first: Expr, last: Expr) -> Expr:
@@ -293,7 +293,7 @@ class StencilKernel:
         for k, indices in enumerate(self.indices):
             begin = first if k == axis else indices
             own = part.rows if k == axis else part.columns if k == self.rank - 1 else 1
-            end = last if k == axis and part.walks else at.add(begin, own)
+            end = last if k == axis and part.walks else begin + own
             least: Expr = constant(0)
             most = self.extents[k]
             if k == axis and not self.loops:
@@ -315,7 +315,7 @@ class StencilKernel:
                 for k, index in enumerate(e.args):
                     if any(x is Index(axis) for x in walk((index,))):
                         extent = e.node.outputs[e.component].shape[k]
-                        high = at.minimum(high, at.subtract(extent, max(beyond, 0)))
+                        high = at.minimum(high, extent - max(beyond, 0))
         return constant(max(-self.shape.low, 0)), self.builder.scalar(high, "rows_inside")
 
     # --- one strip ---
@@ -326,7 +326,7 @@ class StencilKernel:
         if not self.part.walks:
             steps.step(into, first)
             return
-        start = at.subtract(first, self.shape.height - 1)
+        start = first - (self.shape.height - 1)
         steps.declare(into, start)
         stride = self.part.rows * max(self.part.ahead, 1)
         with into.loop("row", start, last, step=stride) as row:
@@ -396,7 +396,7 @@ class StencilKernel:
             wide = max(WIDEST // out.type.bytes, 1)
             for k in range(0, len(mine), wide):
                 part = tuple(mine[k : k + wide])
-                where = at.add(position, k)
+                where = position + k
                 made.append(Store(out, where, part[0]) if self.part.columns == 1
                             else StoreVector(out, where, part))  # fmt: skip
         return tuple(made)

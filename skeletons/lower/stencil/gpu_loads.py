@@ -56,11 +56,11 @@ class Loads:
         stencil = self.stencil
         if not self.inside and self.columns > 1:
             column = stencil.indices[-1]
-            last = at.subtract(stencil.extents[-1], self.columns)
+            last = stencil.extents[-1] - self.columns
             self.leftmost = into.let(at.equal(column, 0), "leftmost")
             self.rightmost = into.let(at.equal(column, last), "rightmost")
-            self.before = into.let(at.maximum(at.subtract(column, self.columns), 0), "before")
-            self.after = into.let(at.minimum(at.add(column, self.columns), last), "after")
+            self.before = into.let(at.maximum(column - self.columns, 0), "before")
+            self.after = into.let(at.minimum(column + self.columns, last), "after")
 
     def takes(self, e: Expr) -> bool:
         """Whether `load` finds a value for this read of the border as it is written."""
@@ -173,11 +173,11 @@ class Loads:
     def _start(self, into: Linearizer, group: int, boundary: str | None) -> Expr:
         """The first column of a group."""
         column = self.stencil.indices[-1]
-        moved = at.add(column, group * self.columns)
+        moved = column + group * self.columns
         if self.inside or group == 0:
             return moved
         if boundary == "wrap":
-            return into.let(at.remainder(moved, self.stencil.extents[-1]), "column")
+            return into.let(moved % self.stencil.extents[-1], "column")
         return self.before if group < 0 else self.after
 
     def _bind(self, into: Linearizer, row: _Row, reads: dict[int, Expr],

@@ -90,7 +90,7 @@ class Steps:
         """Before the first step of a walk, whose first row of outputs is `start`."""
         self.state = [into.declare(zero(v.type), "s") for v in self.values]
         for k in range(self.stencil.part.ahead):
-            with into.when_always(self._newest(at.add(start, k * self.stream.rows))):
+            with into.when_always(self._newest(start + k * self.stream.rows)):
                 fetched = self.loads.fetch(into, self._wanted(), self.before)
                 self.coming.append([into.declare(e, "x") for e in fetched])
 
@@ -101,15 +101,15 @@ class Steps:
             self.step(into, row)
         for k in range(ahead):
             with into.when_always({}):
-                self.step(into, at.add(row, k * rows), self.coming[k])
-            with into.when_always(self._newest(at.add(row, (k + ahead) * rows))):
+                self.step(into, row + k * rows, self.coming[k])
+            with into.when_always(self._newest(row + (k + ahead) * rows)):
                 fetched = self.loads.fetch(into, self._wanted(), self.before)
                 pairs = zip(self.coming[k], fetched, strict=True)
                 into.append(*(Assign(v, e) for v, e in pairs))
 
     def _newest(self, oldest: Expr) -> dict[Expr, Expr]:
         """The newest row of the step whose first row of outputs is `oldest`."""
-        return {self.stream.newest: at.add(oldest, self.stencil.shape.high + self.stream.rows - 1)}
+        return {self.stream.newest: oldest + (self.stencil.shape.high + self.stream.rows - 1)}
 
     def _wanted(self) -> list[Expr]:
         return [*self.roots, *self.values]
@@ -150,7 +150,7 @@ class Steps:
         size = len(self.roots) // rows
         groups = []
         for r in range(rows):
-            row = at.add(oldest, r)
+            row = oldest + r
             conditions = [at.less_equal(self.first, row)] if stencil.part.walks else []
             conditions += [at.less(row, self.last)] if r > 0 or stencil.part.ahead > 1 else []
             groups.append(_Group(
@@ -174,10 +174,10 @@ class Steps:
             depth = min(self.carried[k].depth for k in mine)
             conditions = []
             if split and needs >= max(END_GROUP, rows):
-                begin = at.add(self.first, needs - (height - 1) - (rows - 1))
+                begin = self.first + (needs - (height - 1) - (rows - 1))
                 conditions.append(at.less_equal(begin, oldest))
             if split and depth * rows >= END_GROUP:
-                conditions.append(at.less(oldest, at.subtract(self.last, depth * rows)))
+                conditions.append(at.less(oldest, self.last - depth * rows))
             roots = [self.values[k] for k in mine]
             finish = functools.partial(_assigned, [self.state[k] for k in mine])
             made.append(_Group(at.both(*conditions), roots, finish))

@@ -26,8 +26,6 @@ from treadle.dsl.analysis.polynomial import Polynomial, affine
 from treadle.dsl.expr import Expr
 from treadle.dsl.types import int64
 
-from ...ir import arithmetic as at
-
 
 @dataclass(frozen=True)
 class Carried:
@@ -121,8 +119,8 @@ def stream(roots: Sequence[Expr], newest: ex.Var, rows: int, whole_taps: bool = 
     `whole_taps` carries what was read instead of what was made of it.
     """
     needs = _Rows(newest)
-    ahead: dict[Expr, Expr] = {newest: at.add(newest, rows)}
-    back: dict[Expr, Expr] = {newest: at.subtract(newest, rows)}
+    ahead: dict[Expr, Expr] = {newest: newest + rows}
+    back: dict[Expr, Expr] = {newest: newest - rows}
     depths: dict[Expr, int] = {}
     waiting = deque((r, 0) for r in dict.fromkeys(roots))
     while waiting:

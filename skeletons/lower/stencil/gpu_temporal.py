@@ -218,8 +218,8 @@ class _Pass:
             row_offset = -shape.high - (rows - 1 - r)
             for k in range(shape.columns):
                 mapping: dict[Expr, Expr] = {
-                    ex.Index(0): at.add(self.newest, row_offset),
-                    ex.Index(1): at.add(self.column, k),
+                    ex.Index(0): self.newest + row_offset,
+                    ex.Index(1): self.column + k,
                 }
                 self.points.append(ex.substitute(self.node.elements, mapping))
                 self.at_row.append(row_offset)
@@ -285,19 +285,19 @@ class _Pass:
         strips_host = at.ceil_div(host0, rows_host)
         across = builder.scalar(across_host, "across")
         height = builder.scalar(rows_host, "strip")
-        warps = builder.scalar(at.multiply(across_host, strips_host), "warps")
-        number = into.let(at.floor_divide(grid.ident, WARP), "number")
+        warps = builder.scalar(across_host * strips_host, "warps")
+        number = into.let(grid.ident // WARP, "number")
         lane = into.let(grid.lane, "lane")
         strip, tile = at.row_major(number, (builder.scalar(strips_host, "strips"), across))
-        first = into.let(at.multiply(strip, height), "first")
-        last = into.let(at.minimum(at.add(first, height), n0), "last")
-        left = at.subtract(at.multiply(tile, width), self.halo * shape.columns)
+        first = into.let(strip * height, "first")
+        last = into.let(at.minimum(first + height, n0), "last")
+        left = tile * width - self.halo * shape.columns
         left = into.let(left, "left")
-        j = into.let(at.add(left, at.multiply(lane, shape.columns)), "j")
-        reach = at.add(last, iterations * shape.high + 2 * shape.rows - 1)
+        j = into.let(left + lane * shape.columns, "j")
+        reach = last + (iterations * shape.high + 2 * shape.rows - 1)
         inside = at.both(
             at.less_equal(shape.columns, left),
-            at.less_equal(at.add(left, (WARP + 1) * shape.columns), n1),
+            at.less_equal(left + (WARP + 1) * shape.columns, n1),
             at.less_equal(-iterations * shape.low, first),
             at.less_equal(reach, n0),
         )
@@ -313,7 +313,7 @@ class _Pass:
                 _Walk(self, into, False, j, first, last, stores).emit()
         buffers = [builder.input(s) for s in self.states] + list(builder.outputs())
         comment = f"{iterations} iterations in a pass, {self.carried} values carried"
-        blocks = at.ceil_div(at.multiply(across_host, strips_host), THREADS // WARP)
+        blocks = at.ceil_div(across_host * strips_host, THREADS // WARP)
         return make_kernel(
             builder, self.node, builder.scalar(blocks, "blocks"), grid, into, [comment],
             **grid.launch(self.requires, buffers, None, RESIDENT // THREADS),
@@ -324,9 +324,9 @@ class _Pass:
         begin and end together; of fewer rows, if all are resident then."""
         warps = self.builder.context.processors * RESIDENT // WARP
         n = self.node.shape[0]
-        rounds = at.floor_divide(at.ceil_div(at.multiply(n, across), warps), LONG)
-        resident = at.multiply(at.maximum(rounds, 1), warps)
-        strips = at.maximum(at.floor_divide(resident, across), 1)
+        rounds = at.ceil_div(n * across, warps) // LONG
+        resident = at.maximum(rounds, 1) * warps
+        strips = at.maximum(resident // across, 1)
         return at.maximum(at.ceil_div(n, strips), SHORTEST)
 
 
@@ -343,7 +343,7 @@ class _Walk:
         if not inside:
             columns = made.shape.columns
             self.leftmost = into.let(at.equal(j, 0), "leftmost")
-            self.rightmost = into.let(at.equal(at.add(j, columns), n1), "rightmost")
+            self.rightmost = into.let(at.equal(j + columns, n1), "rightmost")
 
     def emit(self) -> None:
         made, into = self.made, self.into
@@ -352,15 +352,15 @@ class _Walk:
             {k: into.declare(zero(made.states[k[0]].type), f"u{t}") for k in self.carried}
             for t in range(iterations)
         ]
-        begin = into.let(at.add(self.first, iterations * shape.low + rows - 1), "begin")
-        stop = at.add(self.last, iterations * shape.high + rows - 1)
-        loaded = [into.declare(e, "x") for e in self._load(at.subtract(begin, rows - 1))]
+        begin = into.let(self.first + (iterations * shape.low + rows - 1), "begin")
+        stop = self.last + (iterations * shape.high + rows - 1)
+        loaded = [into.declare(e, "x") for e in self._load(begin - (rows - 1))]
         with into.loop("y", begin, stop, step=rows) as y:
-            ahead = self._load(at.add(y, 1))
+            ahead = self._load(y + 1)
             fresh: Sequence[Expr] = loaded
             for t in range(iterations):
-                fresh = self._iteration(at.subtract(y, t * shape.high), fresh, state[t])
-            self._store(at.subtract(y, iterations * shape.high), fresh)
+                fresh = self._iteration(y - t * shape.high, fresh, state[t])
+            self._store(y - iterations * shape.high, fresh)
             into.append(*(Assign(v, e) for v, e in zip(loaded, ahead, strict=True)))
 
     def _load(self, row: Expr) -> list[Expr]:
@@ -371,25 +371,19 @@ class _Walk:
         found: list[Expr] = []
         column = self.j
         if not self.inside:
-            if made.wraps:
-                column = at.remainder(column, n1)
-            else:
-                column = at.minimum(at.maximum(column, 0), at.subtract(n1, count))
+            column = column % n1 if made.wraps else at.minimum(at.maximum(column, 0), n1 - count)
             column = into.let(column, "column")
         for leaf in made.states:
             buffer = made.builder.input(leaf)
             wide = max(16 // leaf.type.bytes, 1)
             for r in range(made.shape.rows):
-                index = at.add(row, r)
+                index = row + r
                 if not self.inside:
-                    if made.wraps:
-                        index = at.remainder(index, n0)
-                    else:
-                        index = at.minimum(at.maximum(index, 0), at.subtract(n0, 1))
+                    index = index % n0 if made.wraps else at.minimum(at.maximum(index, 0), n0 - 1)
                 position = at.linear((index, column), made.extents)
                 for k in range(0, count, wide):
                     width = min(wide, count)
-                    found += load_vector(into, buffer, at.add(position, k), width)
+                    found += load_vector(into, buffer, position + k, width)
         return found
 
     def _iteration(self, newest: Expr, fresh: Sequence[Expr], state: dict[_Key, ex.Var]
@@ -409,7 +403,7 @@ class _Walk:
                     values[moved] = self._fresh(moved, fresh)
             results: list[Expr] = []
             for point, row_offset in zip(made.points, made.at_row, strict=True):
-                row = into.let(at.add(newest, row_offset), "row") if not self.inside else newest
+                row = into.let(newest + row_offset, "row") if not self.inside else newest
                 taps: dict[Expr, Expr] = {
                     tap: self._tap(tap, row_offset, row, values)
                     for tap in ex.walk(point)
@@ -457,14 +451,14 @@ class _Walk:
         if self.inside or tap.boundary in (None, "wrap") or offset == 0:
             return value(at_row)
         n0 = made.extents[0]
-        index = at.add(row, offset)
+        index = row + offset
         outside = at.less(index, 0) if offset < 0 else at.less_equal(n0, index)
         if tap.boundary == "constant":
             (other,) = self.into.emit(tap.scoped)
             return simplify.select(outside, other, value(at_row))
         found = value(at_row)
         for depth, inner in enumerate(_inside(str(tap.boundary), offset), 1):
-            edge = -depth if offset < 0 else at.add(n0, depth - 1)
+            edge = -depth if offset < 0 else n0 + (depth - 1)
             found = simplify.select(at.equal(index, edge), value(row_offset + inner), found)
         return found
 
@@ -472,7 +466,7 @@ class _Walk:
         made, into = self.made, self.into
         rows, columns = made.shape.rows, made.shape.columns
         for r in range(rows):
-            row = at.subtract(newest, rows - 1 - r)
+            row = newest - (rows - 1 - r)
             position = at.linear((row, self.j), made.extents)
             stores = []
             for q, out in enumerate(made.builder.outputs()):
@@ -480,7 +474,7 @@ class _Walk:
                 wide = max(16 // out.type.bytes, 1)
                 for k in range(0, columns, wide):
                     part = tuple(fresh[start + k : start + min(k + wide, columns)])
-                    stores.append(StoreVector(out, at.add(position, k), part))
+                    stores.append(StoreVector(out, position + k, part))
             ok = at.both(self.stores, at.less_equal(self.first, row), at.less(row, self.last))
             into.append(If(ok, tuple(stores)))
 

@@ -156,8 +156,8 @@ class _Tiles:
                 self._fill_tiles(into, here, tiles)
         start, stop = ranges[across]
         if tiles and self.together > 1:
-            squares = at.floor_divide(at.subtract(stop, start), self.together)
-            left = at.add(start, at.multiply(squares, self.together))
+            squares = (stop - start) // self.together
+            left = start + squares * self.together
             left = into.let(left, "rows_left")
             whole = {**ranges, across: (start, left)}
             with self._loops(into, across, last, "vector", whole, self.together) as here:
@@ -175,15 +175,15 @@ class _Tiles:
             into.loop("ij"[inner == self.last], *ranges[inner], kind) as v,
             into.loop("u", 0, several, "unrolled") if several > 1 else nullcontext(0) as u,
         ):
-            here = {**self.position, outer: at.add(o, u), inner: v}
+            here = {**self.position, outer: o + u, inner: v}
             for k, index in here.items():
                 self.builder.stays_below(index, self.node.shape[k])
             yield here
 
     def _slot(self, here: Mapping[int, Expr]) -> Expr:
         """The position of an element in a tile."""
-        i, j = (at.subtract(here[k], self.origin[k]) for k in (self.across, self.last))
-        return at.add(at.multiply(j, self.pitch), i)
+        i, j = (here[k] - self.origin[k] for k in (self.across, self.last))
+        return j * self.pitch + i
 
     def _fill_tiles(self, into: Linearizer, here: Mapping[int, Expr], tiles: Mapping[Read, Buffer]
               ) -> None:  # fmt: skip

@@ -194,14 +194,14 @@ class _Staged:
 
     def _staged_element(self, tile: _Tile) -> Expr:
         """The staged element at Index(last), for a thread whose first is `self.j`."""
-        along = at.subtract(Index(self.last), self.j)
-        return Load(tile.buffer, at.add(tile.base, at.multiply(along, self.side)))
+        along = Index(self.last) - self.j
+        return Load(tile.buffer, tile.base + along * self.side)
 
     def _position(self, tile: _Tile, j: Expr, group: Expr, i: Expr) -> Expr:
         """The position in its tile of the element of row j, group j // count, and column i."""
-        rotation = at.multiply(group, tile.step)
+        rotation = group * tile.step
         mixed = _bits("bitwise_xor", i, _bits("bitwise_and", rotation, constant(self.side - 1)))
-        return at.add(at.multiply(j, self.side), mixed)
+        return j * self.side + mixed
 
     def kernel(self, enough: Sequence[Expr], fallback: Kernel) -> Kernel:
         builder, shape, side, plan = self.builder, self.node.shape, self.side, self.plan
@@ -238,13 +238,13 @@ class _Staged:
             counts.append(self.builder.scalar(at.ceil_div(shape[k], self.side), name))
         *planes, row, col = at.row_major(task, tuple(counts))
         origin = dict(zip(others, planes, strict=True))
-        origin |= {self.across: at.multiply(row, self.side), self.last: at.multiply(col, self.side)}
+        origin |= {self.across: row * self.side, self.last: col * self.side}
         return at.product(counts), tuple(into.let(origin[k], f"i{k}") for k in range(self.rank))
 
     def _tile(self, into: Linearizer, grid: Threads, corner: Sequence[Expr]) -> None:
         origin = {k: x for k, x in enumerate(corner) if k not in (self.across, self.last)}
         i0, j0 = corner[self.across], corner[self.last]
-        fits = [at.less_equal(at.add(corner[k], self.side), self.extents[k])
+        fits = [at.less_equal(corner[k] + self.side, self.extents[k])
                 for k in (self.across, self.last)]  # fmt: skip
         whole = into.let(at.both(*fits), "whole")
         names = ", ".join(self._staged_names())
@@ -274,17 +274,17 @@ class _Staged:
             width = tile.group.count
             per_row = self.side // width
             rows = grid.count // per_row
-            il = into.let(at.multiply(at.remainder(grid.thread, per_row), width), "across")
-            row = into.let(at.floor_divide(grid.thread, per_row), "row")
-            i = into.let(at.add(i0, il), "i")
+            il = into.let(grid.thread % per_row * width, "across")
+            row = into.let(grid.thread // per_row, "row")
+            i = into.let(i0 + il, "i")
             with into.loop("iteration", 0, self.side // rows, _kind(whole)) as iteration:
-                jl = into.let(at.add(row, at.multiply(iteration, rows)), "along")
-                j = into.let(at.add(j0, jl), "j")
+                jl = into.let(row + iteration * rows, "along")
+                j = into.let(j0 + jl, "j")
                 with into.when(self._inside(i, j, whole)):
                     here = {k: x for k, x in origin.items()} | {self.last: j}
                     with into.when_always({Index(k): x for k, x in here.items()}):
                         values = [v for (v,) in tile.group.values(into, i)]
-                        where = self._position(tile, jl, at.floor_divide(jl, self.count), il)
+                        where = self._position(tile, jl, jl // self.count, il)
                         if width == 1:
                             into.append(Store(tile.buffer, where, values[0]))
                         else:
@@ -297,20 +297,16 @@ class _Staged:
         groups = side // count
         lanes = min(LANES, groups) if count > 1 else 32
         iterations = side * groups // grid.count
-        low = at.remainder(grid.thread, lanes)
-        row = at.remainder(at.floor_divide(grid.thread, lanes), 32 // lanes)
+        low = grid.thread % lanes
+        row = grid.thread // lanes % (32 // lanes)
         with into.loop("iteration", 0, iterations, _kind(whole)) as iteration:
-            rest = at.add(
-                at.multiply(iteration, grid.count // 32), at.floor_divide(grid.thread, 32)
-            )
-            m = into.let(
-                at.add(low, at.multiply(at.remainder(rest, groups // lanes), lanes)), "group"
-            )
-            i_high = at.multiply(at.floor_divide(rest, groups // lanes), 32 // lanes)
-            il = into.let(at.add(i_high, row), "across")
-            i = into.let(at.add(i0, il), "i")
-            jl = at.multiply(m, count)
-            j = into.let(at.add(j0, jl), "j")
+            rest = iteration * (grid.count // 32) + grid.thread // 32
+            m = into.let(low + rest % (groups // lanes) * lanes, "group")
+            i_high = rest // (groups // lanes) * (32 // lanes)
+            il = into.let(i_high + row, "across")
+            i = into.let(i0 + il, "i")
+            jl = m * count
+            j = into.let(j0 + jl, "j")
             with into.when(self._inside(i, j, whole)):
                 begin: dict[Expr, Expr] = {
                     t.base: into.let(self._position(t, jl, m, il), "begin") for t in self.tiles
@@ -326,7 +322,7 @@ class _Staged:
 
 
 def _divides(count: int, extent: Expr) -> Expr:
-    return at.equal(at.remainder(extent, count), 0)
+    return at.equal(extent % count, 0)
 
 
 def _kind(whole: bool) -> str:
