@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
 
+from treadle.backend.blocks.buffers import Whole
 from treadle.backend.blocks.domain import Chunks
 from treadle.backend.blocks.localise import Blocks, Buffer
 from treadle.backend.blocks.stages import Plan, Stage
@@ -182,7 +183,7 @@ def _parts(buffer: Buffer, task: Task, k: int, chunks: Chunks) -> list[float]:
     used, cut = task.chunks[k], task.block.cuts[k]
     if buffer.windows is not None:
         return [float((buffer.high[0] - buffer.low[0]).max()) / len(used)] * len(used)
-    if cut is None:
+    if isinstance(cut, Whole):
         return [float(prod(n[c] for n, c in zip(chunks, x, strict=True))) for x in used]
     return [float(prod(p[1] - p[0] for p in position)) for position in product(*cut)]
 

@@ -203,7 +203,7 @@ def _of_list(value: list[Any]) -> np.ndarray:
             "a list of treadle's arrays is not an array.",
             hint="td.stack([a, b]) makes one array of several.",
         )
-    traced = [x._expr for x in _entries(value)
+    traced = [x._expr for x in entries(value)
               if isinstance(x, Scalar) and not isinstance(x._expr, Const)]  # fmt: skip
     if traced and isinstance(traced[0], Param) and traced[0].name.endswith("]"):
         raise number_by_itself(traced[0])
@@ -225,11 +225,11 @@ def _of_list(value: list[Any]) -> np.ndarray:
         ) from None
 
 
-def _entries(value: Sequence[Any]) -> Iterator[Any]:
+def entries(value: Sequence[Any]) -> Iterator[Any]:
     """What is in nested lists and tuples."""
     for x in value:
         if isinstance(x, list | tuple):
-            yield from _entries(x)
+            yield from entries(x)
         else:
             yield x
 

@@ -248,11 +248,7 @@ class _Loop:
         """The node, if it uses nothing that only the loop has."""
         loops = [n for n in self.order if isinstance(n, graph.ArrayLoop)]
         bound = {*self.order, *(b for x in (self.loop, *loops) for b in x.bound)}
-        checked = (e for c in node.checks for e in (c.left, c.right))
-        used = ex.walk((*node.bodies(), *checked))
-        uses = (e.node for e in used if isinstance(e, ex.Read | ex.Extent))
-        need(not any(n in bound for n in uses))
-        need(not any(leaf.node in bound for leaf in node.defaults))
+        need(bound.isdisjoint(graph.topological(node.leaves, inside=False)))
         memo: dict[Expr, Expr] = {}
         known = {f: ex.rewrite(getattr(node, f), lambda e: _decided(e, node.domain), memo)
                  for f in node.computed}  # fmt: skip

@@ -256,11 +256,9 @@ MISTAKES = [
     ("run(lambda x: x / 2, (1.0, 2.0))", TRACING, "argument that is a tuple is not an array", ""),
     ("run(plus, a, [1, 2, 3, 4, 5])", TRACING, "is not an array: + joins lists | "
      "f(np.asarray(x))", "run(plus, a, np.array([1, 2, 3, 4, 5]))"),
-    ("run(lambda x: td.sum(x), (1.0, 2.0))", TRACING, "sum needs an array, got tuple. | "
+    ("run(lambda x: td.sum(x), (1.0, 2.0))", TRACING, "x[0] is a number by itself | "
      "f(np.array(x))", ""),
     ("td.map(lambda p: p + 1, td.zip(A, A))", TRACING, "tuple is not an array | x, y = p", ""),
-    ("td.sum((1, 2, 3))", TRACING, "sum needs an array, got tuple. | np.array(x)",
-     "td.sum(np.array((1, 2, 3)))"),
     ("td.sum([A, A])", TRACING, "a list of treadle's arrays | td.stack([a, b])",
      "td.sum(td.stack([A, A]))"),
     ("td.use(lambda: 3)", TRACING, "use needs an array, got function", ""),
@@ -312,8 +310,6 @@ MISTAKES = [
     ("td.cast('f4', A)", DTYPE, "is not a scalar type", "td.cast(A, 'f4')"),
     ("td.var(A, ddof='x')", TRACING, "var takes one number", "td.var(A, ddof=1)"),
     ("td.foreign_array(3, A, fallback=td.sort)", TRACING, "a dict of functions by backend", ""),
-    ("td.where([True] * 5, A, 0)", TRACING, "where cannot use a value of type list. | np.array(x)",
-     "td.where(np.array([True] * 5), A, 0)"),
     ("td.where(P, lambda: A, 0)", TRACING, "where takes values, got a function", ""),
     # Keywords of others.
     ("td.sum(A, dim=0)", TRACING, "no argument 'dim'. | Did you mean axis?", "td.sum(A, axis=0)"),
@@ -442,9 +438,6 @@ MISTAKES = [
     ("None + A", TRACING, "add cannot use a value of type NoneType", ""),
     ("td.map(lambda x: x ** None, a)", TRACING, "power cannot use a value of type NoneType", ""),
     ("'x' + A", TRACING, "add cannot use a value of type str", ""),
-    ("A + [1, 2, 3, 4, 5]", TRACING, "type list. | np.array(x)", "A + np.array([1, 2, 3, 4, 5])"),
-    ("(1, 2, 3, 4, 5) + A", TRACING, "type tuple. | np.array(x)", ""),
-    ("[1.0, 2.0] * A", TRACING, "multiply cannot use a value of type list", ""),
     ("A + [A, A]", TRACING, "td.stack([a, b])", "A + td.stack([A, A])"),
     ("A + {1, 2}", TRACING, "type set. | np.array(list(x))", ""),
     ("A + collections.OrderedDict(x=1)", TRACING, "x['name']",
@@ -453,7 +446,6 @@ MISTAKES = [
     ("td.map(lambda x: Fraction(1, 2) * x, a)", TRACING, "type Fraction. | float(x)", ""),
     ("A + len", TRACING, "type builtin_function_or_method", ""),
     ("A + object()", TRACING, "type object", ""),
-    ("A < [1, 2, 3, 4, 5]", TRACING, "less cannot use a value of type list", ""),
     ("A == None", TRACING, "equal cannot use | Write x is None.", "A is None"),
     ("None != A", TRACING, "not_equal cannot use | Write x is not None.", "A is not None"),
     ("td.map(lambda x: x == None, a)", TRACING, "Write x is None.", ""),

@@ -11,7 +11,7 @@ from ...annotations import Indexing
 from ...array import APART, Array
 from ...errors import AxisError, DTypeError, ShapeError, TracingError
 from ...expr import Const, Expr, Index, constant, substitute
-from ...frontend.sources import as_array, is_arraylike
+from ...frontend.sources import as_array, entries, is_arraylike
 from ...graph import Check, Shape
 from ...scalar import apply_primitive, as_count
 from ...shapes import broadcast_shapes, require, stretched
@@ -195,7 +195,7 @@ def mask_checks(
 
 def untyped(indices: object) -> object:
     """Indices; an empty list, which NumPy takes for one of floats, has the type of indices."""
-    if isinstance(indices, list | range | tuple) and not np.size(indices):
+    if isinstance(indices, list | range | tuple) and next(entries(indices), None) is None:
         return np.zeros(np.shape(indices), np.int64)
     return indices
 

@@ -76,7 +76,8 @@ def test_any_memory_layout(view):
     ("sizes", "why"),
     [
         ((1, 4000, 5000, 8, 2), None),
-        ((1, 10000, 12500, 8, 16), None),
+        ((1, 30000, 12500, 8, 16), None),
+        ((1, 10000, 12500, 8, 16), "10 blocks of 1,024 rows are too few for 16 threads"),
         ((4, 1000, 300, 4, 4), None),
         ((1, 4000, 5000, 8, 16), "4 blocks of 1,024 rows are too few for 16 threads"),
         ((1, 4000, 20000, 8, 2), "8 rows do not stay in a core's cache"),

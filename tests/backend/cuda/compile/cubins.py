@@ -24,7 +24,7 @@ ARCHITECTURES = ("sm_80", "sm_90a", "sm_100")
 def variants(program: str, arch: str) -> Iterator[tuple[str, int, Kernel]]:
     """The kernels of a program of the zoo: name, number of the variant, kernel."""
     case = zoo.ZOO[program]
-    lowered = td.jit(case.function).lower(*case.arguments)
+    lowered = td.jit(case.function, backend="native").lower(*case.arguments)._on("cuda")
     count: dict[str, int] = {}
     for node in nodes(lowered):
         for chain in kernels_of(node, arch):
