@@ -110,6 +110,7 @@ def test_stored_programs_test_indices(tmp_path: Path) -> None:
 
 
 def test_streams_test_indices() -> None:
+    pytest.importorskip("dask")
     k = np.array([1, 2, 7])
     f = td.jit(lambda a, table: a + td.sum(table[k]))
     assert_same(td.stream(f, TABLE, TABLE, memory="1 MB"), TABLE + TABLE[k].sum())
