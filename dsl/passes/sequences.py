@@ -342,6 +342,7 @@ class _Iteration(_Loop):
         need(not tested.intersection(steps))
         scalars = [n for n in own if isinstance(n, graph.Generate)]
         need(len(scalars) + len(steps) == len(own))
+        made: set[Node] = {*loop.state, *steps}  # others have the same elements in all iterations
         # Larger arrays are only computed as what inner loops begin with.
         for n in scalars:
             if few(n.leaf(0)):
@@ -352,7 +353,8 @@ class _Iteration(_Loop):
             for k, leaf in enumerate(based_on(step)):
                 into = chain.get((step, k))
                 kept = None if into is None else parts[into]
-                based.append(self._base(leaf, kept, leaf in later, based, scalars))
+                stays = leaf in later or leaf.node not in made
+                based.append(self._base(leaf, kept, stays, based, scalars))
             if isinstance(step, graph.Permute):
                 self._update(step, based)
             else:
@@ -415,13 +417,13 @@ class _Iteration(_Loop):
         """The leaf is the component as it is now."""
         self.version[leaf] = component, len(self.began[component]) - 1
 
-    def _base(self, leaf: Leaf, kept: int | None, later: bool, taken: Sequence[int],
+    def _base(self, leaf: Leaf, kept: int | None, stays: bool, taken: Sequence[int],
               scalars: Sequence[Node]) -> int:  # fmt: skip
         """The component in which an update or an inner loop changes this, or a copy of it: `kept`
-        for a state, one that nothing reads `later`, or a new one."""
+        for a state, its own unless that `stays` as it is, or a new one."""
         held = self.version.get(leaf, (-1, -1))[0]
         if held >= 0 and held not in taken and self._is_current(held, leaf):
-            if held == kept or (held >= len(self.loop.state) and kept is None and not later):
+            if held == kept or (held >= len(self.loop.state) and kept is None and not stays):
                 return held
         if kept is None or few(leaf) or kept in taken:
             kept = self._component(leaf.type, leaf.shape)

@@ -891,6 +891,33 @@ def test_inner_loops_that_change_copies(f: Any, args: tuple[Any, ...]) -> None:
         assert kinds(f, *args) == (1, 0)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_inner_loops_begin_with_what_loops_around_them_have(kept: bool) -> None:
+    """The innermost loop begins, again and again, with a number that only a loop around the one
+    around it changes, or that stays as it is."""
+
+    def f(t: Any) -> Any:
+        def step(k: Any, t: Any) -> Any:
+            def first(i: Any, s: Any) -> Any:
+                t, number = s
+
+                def second(j: Any, t: Any) -> Any:
+                    add = lambda s: (s[0].at[s[1] % 6].add(s[1]), s[1] + 3)
+                    return td.while_loop(lambda s: s[1] < 9, add, (t, number))[0]
+
+                return td.loop(2, second, t), number if kept else t[i] % 5
+
+            t, number = td.loop(2, first, (t, t[k] % 5))
+            return t.at[k].add(number)
+
+        return td.loop(6, step, t)
+
+    a = np.arange(3, 9)
+    got, want = (td.jit(f, backend=b)(a) for b in ("native", "reference"))
+    assert np.array_equal(got, want)
+    assert kinds(f, a) == (1, 0)
+
+
 def test_what_does_not_change_is_computed_before_inner_loops_that_begin() -> None:
     """An element that only exists where there is an iteration."""
 
