@@ -103,7 +103,7 @@ INSTEAD = by_name({
         "operations accept leading axes; td.map(f, a) applies f to every element, td.scan(lambda "
         "none, row: (none, f(row)), 0, a)[1] to every row",
     "vectorize frompyfunc ufunc": "td.map(f, a, b) applies a function to every element",
-    "fori_loop": "td.loop(n, lambda k, state: …, init), or td.iterate(n, f, init)",
+    "fori_loop": "td.loop(a, b, lambda k, state: …, init), or td.iterate(n, f, init)",
     "switch": "td.cond(p, a, b), one inside another",
     "lax": "its functions are td's: td.loop, td.while_loop, td.cond, td.scan, td.fold, td.scatter",
     "segment_sum": _SEGMENTS.format("zeros(n)", "add"),

@@ -305,7 +305,7 @@ def test_names_of_other_libraries_lead_to_ours():
     # (td.explore is the module, once somebody has imported it.)
     assert not any(hasattr(td, name) for name in suggestions.INSTEAD if name != "explore")
     assert not any(hasattr(td.Array, name) for name in suggestions.METHODS)
-    with pytest.raises(AttributeError, match=r"no 'fori_loop': td\.loop\(n, "):
+    with pytest.raises(AttributeError, match=r"no 'fori_loop': td\.loop\(a, b, "):
         td.fori_loop(0, 3, lambda k, s: s, 0)
     with pytest.raises(AttributeError, match=r"no 'numpy': td\.run\(x\) computes it"):
         td.use(np.ones(3)).numpy()
