@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -238,7 +239,7 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
                 raise ShapeError(
                     f"{operation} cannot broadcast the shapes {shown}: axis {axis} has "
                     f"{int(u)} against {int(v)}.",
-                    hint="Extents must be equal or 1; a[:, None] inserts an axis of extent 1.",
+                    hint=_inserted(shapes),
                 )
             checks.append(
                 Check(
@@ -255,6 +256,18 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
             )
         result.append(chosen if chosen is not None else ex.constant(1))
     return tuple(result), tuple(checks)
+
+
+def _inserted(shapes: Sequence[Shape]) -> str:
+    """A hint on shapes that do not broadcast: where an axis of extent 1 is missing."""
+    rank = max(len(s) for s in shapes)
+    columns = itertools.zip_longest(*([known(e) for e in s] for s in shapes))
+    fits = all(len({int(n) for n in column if n is not None} - {1}) <= 1 for column in columns)
+    short = min(len(s) for s in shapes)
+    if fits and 0 < short < rank:  # a mask of pixels beside pixels of three channels
+        nones = ", ".join(["None"] * (rank - short))
+        return f"Axes are aligned from the last one; a[..., {nones}] adds extents of 1 behind it."
+    return "Extents must be equal or 1; a[:, None] inserts an axis of extent 1."
 
 
 def _at_most_one(e: Expr) -> bool:

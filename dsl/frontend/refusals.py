@@ -105,7 +105,8 @@ def instead_of(value: object) -> str | None:
     if isinstance(value, range):
         return "td.arange(start, stop, step) is the array of these numbers."
     if isinstance(value, Mapping):
-        return "Take one of its values: x['name']."
+        every = "" if isinstance(value, dict) else "; a compiled function takes all, f(dict(x))"
+        return f"Take one of its values: x['name']{every}."
     if inspect.iscoroutine(value):
         return "Its result exists only when it is awaited: write def instead of async def."
     if isinstance(value, Collection | Iterator):

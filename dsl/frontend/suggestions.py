@@ -503,7 +503,8 @@ METHODS = by_name({
     "permute": "td.transpose(a, axes)",
     "unsqueeze": "td.expand_dims(a, axis)",
     "flat": "td.flatten(a)",
-    "data ctypes tofile byteswap": "the memory is that of td.run(a), an array of NumPy's",
+    "data ctypes byteswap": "the memory is that of td.run(a), an array of NumPy's",
+    "tofile": "td.run(a).tofile(path), or np.save(path, a)",
     "to_list": "a.tolist()",
     "fillna": "td.where(td.isnan(a), value, a)",
     "dropna notna notnull": "a[~td.isnan(a)] are the elements that are not NaN",
@@ -570,7 +571,7 @@ AT_METHODS = {
         "get": "read the part: a[index]",
         "apply": "a.at[index].set(f(a[index]))",
         "mul": "a.at[index].multiply(new)",
-        "divide": "a.at[index].set(a[index] / new)",
+        "divide div": "a.at[index].set(a[index] / new)",
         "subtract": "a.at[index].add(-new)",
         "power": "a.at[index].set(a[index] ** new)",
     }),
@@ -705,6 +706,8 @@ def instead_of_keyword(function: str, word: str, known: Iterable[str]) -> str:
 def of_numpy(name: str, computable: bool, package: str = "") -> str:
     """A hint for NumPy's function `name`, of the package `linalg`, `fft` or none of these, applied
     to an array or a scalar; `computable`: whether its value can be computed at this point."""
+    if name in _WRITERS and not computable:
+        return f"Return the array, and store what the call returns: np.{name}(path, f(a))."
     instead = None if name in _OWN else _IN_PACKAGE.get(package, {}).get(name, INSTEAD.get(name))
     return _taken_by_numpy(computable) if instead is None else f"Instead: {instead}."
 
@@ -717,6 +720,8 @@ def _taken_by_numpy(computable: bool) -> str:
 
 #: Names that treadle has, but on other objects.
 _OWN = ("explain", "source", "graph", "tune", "save", "lower")
+#: NumPy's functions that write files.
+_WRITERS = ("save", "savez", "savez_compressed", "savetxt")
 
 
 _OF_NUMBERS = (

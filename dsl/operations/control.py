@@ -781,10 +781,13 @@ def next_state(
             value, f"the body of {operation}", "the state, of several parts as a tuple"
         )
     if not nesting.same_nesting(structure):
+        hint = "Return as many values as the state has, in a tuple of the same nesting."
+        if any(isinstance(x, Array) and not x.structure.is_leaf for x in found):
+            hint += "  Of an array of tuples, td.unzip(a) makes a tuple of arrays."
         raise DTypeError(
             f"the body of {operation} must return the structure of the state, "
             f"{structure.outline()}, but returned {nesting.outline()}.",
-            hint="Return as many values as the state has, in a tuple of the same nesting.",
+            hint=hint,
             where=where,
         )
     leaves: list[Leaf] = []

@@ -253,7 +253,8 @@ class _Border:
             elif condition is function_boundary:
                 uncalled = "td.function is not called: write td.function(g). "
             elif isinstance(condition, str) and condition in _MODES:
-                uncalled = f"The mode has a name: mode={condition!r}.  "
+                zeros = ", boundary=td.constant(0)" if condition == "same" else ""
+                uncalled = f"The mode has a name: mode={condition!r}{zeros}.  "
             elif kind_of_literal(condition) is not None:
                 uncalled = f"Write boundary=td.constant({condition!r}).  "
             elif isinstance(condition, str) and condition in BOUNDARIES:
@@ -368,7 +369,8 @@ def _no_number(self: Neighbourhood, *_: Any) -> Any:
     middle = ", ".join(["0"] * self._array.ndim)
     raise errors.TracingError(
         "a neighbourhood is not a number.",
-        hint=f"The element itself is w[{middle}], where w is the neighbourhood.",
+        hint=f"The element itself is w[{middle}], where w is the neighbourhood.  {_EACH}  "
+        "For weights in an array, td.correlate(a, weights).",
     )
 
 

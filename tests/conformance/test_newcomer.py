@@ -903,3 +903,50 @@ def test_a_scan_of_numbers_in_a_list_says_what_is_an_array():
     with pytest.raises(td.ShapeError, match=r"one array as np\.array\(xs\)"):
         td.scan(step, 0, [1, 2, 3])
     assert td.scan(step, 0, np.array([1, 2, 3]))[1].tolist() == [0, 1, 3]
+
+
+def test_a_mask_of_pixels_needs_an_axis_behind_its_own():
+    image, mask = td.use(np.ones((6, 8, 3))), np.ones((6, 8), bool)
+    with pytest.raises(td.ShapeError) as raised:
+        td.where(mask, 0, image)
+    assert "a[..., None] adds" in str(raised.value)
+    assert td.where(mask[..., None], 0, image).shape == image.shape
+    with pytest.raises(td.ShapeError, match=re.escape("a[..., None, None] adds")):
+        image * np.ones(6)
+    with pytest.raises(td.ShapeError, match=re.escape("a[:, None] inserts")):
+        image * np.ones(4)
+    with pytest.raises(td.ShapeError, match=re.escape("a[:, None] inserts")):
+        image * np.ones((6, 8, 4))
+
+
+class _Numbered(collections.UserDict[str, np.ndarray]):
+    """A mapping that is no dict, as an archive of NumPy's is."""
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda x: td.jit(lambda a: np.save("a.npy", a))(x), "np.save(path, f(a))"),
+        (lambda x: td.jit(lambda a: np.savez("a.npz", a=a))(x), "np.savez(path, f(a))"),
+        (lambda x: x.tofile("a.bin"), "td.run(a).tofile(path)"),
+        (lambda x: td.jit(lambda z: z["x"])(_Numbered(x=np.ones(3))), "f(dict(x))"),
+        (lambda x: x.at[0].div(2), "a[index] / new"),
+        (lambda x: td.convolve(x, np.ones(3), "same"), "boundary=td.constant(0)"),
+        (lambda x: td.stencil(lambda w: td.sum(w * 2), x), "td.correlate(a, weights)"),
+        (
+            lambda x: td.iterate(2, lambda s: td.map(lambda v: (v, v), s[0]), (x, x)),
+            "td.unzip(a) makes a tuple of arrays",
+        ),
+    ],
+)
+def test_what_is_written_instead(call, says):
+    with pytest.raises((td.TreadleError, AttributeError)) as raised:
+        call(td.use(np.ones(5)))
+    assert says in " ".join(str(raised.value).split())
+
+
+def test_signatures_of_numba_are_left_out():
+    numba = pytest.importorskip("numba")
+    for signature in (numba.float64(numba.float64[:]), "float64(float64[:])"):
+        with pytest.raises(td.TracingError, match="Leave the signature out"):
+            td.jit(signature)

@@ -525,6 +525,6 @@ def _no_function(value: object) -> errors.TracingError:
         hint = f"Write @{type(value).__name__} above @td.jit."
         if isinstance(value, property):
             hint = "Compile a function, and call it in the property."
-    elif isinstance(value, str):
+    elif isinstance(value, str) or type(value).__module__.startswith("numba."):
         hint = "Leave the signature out, @td.jit: calls have the types of their arguments."
     return errors.TracingError(f"jit needs a function, got {called(value)}.", hint=hint)
