@@ -52,7 +52,10 @@ if TYPE_CHECKING:
     from .operations.reducing import reductions as reductions
     from .operations.reducing.irregular import chosen as chosen
     from .operations.reducing.quantiles import nonzero as nonzero
-    from .operations.stencils import BoundaryCondition as BoundaryCondition
+    from .operations.stencils import (
+        BoundaryCondition as BoundaryCondition,
+        with_edges_of_numpy as with_edges_of_numpy,
+    )
     from .scalar import (
         Scalar as Scalar,
         lift as lift,

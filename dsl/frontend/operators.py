@@ -338,15 +338,13 @@ class Operators(Generic[V]):
                 hint="td.nonzero(p) are their indices, td.filter(f, a) and a[p] the elements; "
                 "td.where(p, a, b) chooses.",
             )
+        if name in _OTHER_EDGES and not all(
+            x._is_closed() for x in (*args, *kwargs.values()) if isinstance(x, Operators)
+        ):
+            return later.with_edges_of_numpy(name, *args, **kwargs)
         converts = name in _CONVERSIONS or (name == "where" and len(args) == 1)
-        if changes or ((converts or name in _OTHER_EDGES) and self._is_closed()):
+        if changes or name in _OTHER_EDGES or (converts and self._is_closed()):
             return function(*of_numpy(args), **of_numpy(kwargs))
-        if name in _OTHER_EDGES:
-            raise errors.TracingError(
-                f"np.{name} does not work on a traced value: td.{name} has other defaults.",
-                hint=f'Write td.{name}(a, v, mode="full") or mode="valid"; mode="same" reads what '
-                "boundary= says, 0 with td.constant(0).",
-            )
         module = function.__module__.partition(".")[2]
         module = "" if module.startswith("lib.") else module
         # (np.linalg.cond is not td.cond.)

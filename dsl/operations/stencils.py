@@ -19,7 +19,16 @@ from ..graph import Check, Generate, Label, indices, known
 from ..scalar import Scalar, apply_primitive, lift, refuse_argument, refuse_traced
 from ..shapes import require, same_shape
 from ..types import ScalarType, bool_, int64, kind_of_literal, promote
-from .common import combining, fit_to, flatten_value, integer, label_of, operation, trace_elements
+from .common import (
+    checked,
+    combining,
+    fit_to,
+    flatten_value,
+    integer,
+    label_of,
+    operation,
+    trace_elements,
+)
 from .elements import functions as f
 
 __all__ = ["clamp", "convolve", "correlate", "mirror", "stencil", "symmetric", "wrap"]
@@ -505,6 +514,32 @@ def convolve(
     return _correlate(a, kernel, boundary, mode, "convolve", name, schedule, method)
 
 
+def with_edges_of_numpy(
+    function: Literal["convolve", "correlate"], a: ArrayLike, v: ArrayLike, mode: Mode | None = None
+) -> Array:
+    """np.convolve or np.correlate of traced values, whose edges are zeros, and which conjugates."""
+    array, kernel = as_array(a, f"np.{function}"), as_array(v, f"np.{function}")
+    if array.ndim != 1 or kernel.ndim != 1:
+        raise errors.ShapeError(
+            f"np.{function} needs arrays of rank 1, got the ranks {array.ndim} and {kernel.ndim}.",
+            hint=f"td.{function}(a, weights, boundary=td.constant(0)) takes any rank.",
+        )
+    mode = mode or ("full" if function == "convolve" else "valid")
+    checks: tuple[Check, ...] = ()
+    if mode == "same":  # (NumPy exchanges the arguments, and the result is as long as the longer)
+        checks = require(
+            array._shape[0], kernel._shape[0],
+            f"np.{function}: {{right}} weights do not fit into an extent of {{left}}.",
+            relation=">=", hint=f"Exchange them: np.{function}(w, a, \"same\").",
+        ) + _of_elements(kernel._shape[0], "weights", f"np.{function}")  # fmt: skip
+    if function == "convolve" and mode == "same":  # in the other order, its middle is NumPy's
+        function, kernel = "correlate", kernel[::-1]
+    elif function == "correlate" and kernel.types[0].is_complex:
+        kernel = f.conjugate(kernel)
+    zeros = constant_boundary(0)
+    return checked(_correlate(array, kernel, zeros, mode, function, None, None), checks)
+
+
 def _either(w: ArrayLike | None, weights: ArrayLike | None, operation: str) -> ArrayLike:
     chosen = weights if w is None else w
     if chosen is None or (w is not None and weights is not None):
@@ -684,8 +719,7 @@ def _overlaps(
     checks: tuple[Check, ...] = ()
     for n, m in zip(shape, sizes, strict=True):
         for extent, what in ((n, "an array"), (m, "weights")):
-            checks += require(extent, constant(1), f"{operation}: {what} of extent {{left}}.",
-                              relation=">=", hint="Give at least one element.")  # fmt: skip
+            checks += _of_elements(extent, what, operation)
         if mode == "full":
             more = apply_primitive("add", [n, apply_primitive("subtract", [m, constant(1)])])
         else:
@@ -697,6 +731,11 @@ def _overlaps(
             more = apply_primitive("add", [less, constant(1)])
         found.append(more)
     return tuple(found), checks
+
+
+def _of_elements(extent: Expr, what: str, operation: str) -> tuple[Check, ...]:
+    return require(extent, constant(1), f"{operation}: {what} of extent {{left}}.",
+                   relation=">=", hint="Give at least one element.")  # fmt: skip
 
 
 def _unrolled(term: Callable[[Sequence[Expr]], Expr], extents: list[int], t: Any) -> Expr:
@@ -719,4 +758,4 @@ def _looped(term: Callable[[Sequence[Expr]], Expr], extents: Sequence[Expr], tot
     return Proj(Loop(extents[axis], (total,), (index, state), (body,)), 0)
 
 
-later.offer(BoundaryCondition=BoundaryCondition)
+later.offer(BoundaryCondition=BoundaryCondition, with_edges_of_numpy=with_edges_of_numpy)

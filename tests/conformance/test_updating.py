@@ -610,8 +610,41 @@ def test_convolutions_of_numpy_keep_its_edges():
         for mode in ((), ("full",), ("same",), ("valid",)):
             want = function(x, w, *mode)
             np.testing.assert_array_equal(function(td.use(x), w, *mode), want)
-        with pytest.raises(td.TracingError, match="has other defaults"):
-            td.jit(lambda x, function=function: function(x, w))(x)
+
+
+def test_convolutions_of_numpy_in_a_program_keep_its_edges(backend):
+    """Extents of one kind, odd and even; weights known while the program is traced or not."""
+    rng = np.random.default_rng(1)
+    for function in (np.convolve, np.correlate):
+        for mode in ("full", "same", "valid"):
+            both = td.jit(lambda a, v, f=function, m=mode: f(a, v, mode=m), backend=backend)
+            for n, m in ((9, 4), (9, 5), (6, 6), (3, 8)):
+                a, v = rng.random(n), rng.random(m)
+                if m > n and mode != "full":
+                    with pytest.raises(td.ShapeError, match="8 weights do not fit into an extent"):
+                        both(a, v)
+                    continue
+                want = function(a, v, mode)
+                np.testing.assert_allclose(to_host(both(a, v)), want, rtol=1e-12)
+                if n == 9:
+                    fixed = td.jit(lambda a, f=function, v=v, m=mode: f(a, v, m), backend=backend)
+                    np.testing.assert_allclose(to_host(fixed(a)), want, rtol=1e-12)
+            for a, v in ((rng.integers(0, 9, 6, "i2"), rng.integers(-9, 9, 4, "i4")),
+                         (rng.random(6) > 0.5, rng.random(3) > 0.5),
+                         (rng.random(6) + 1j, rng.random(4) - 1j),
+                         (rng.random(6, "f4"), np.arange(3))):  # fmt: skip
+                got, want = to_host(both(a, v)), function(a, v, mode)
+                assert got.dtype == want.dtype
+                np.testing.assert_allclose(got, want, rtol=1e-6)
+            with pytest.raises(td.ShapeError, match="of extent 0"):
+                both(np.ones(3), np.ones(0))
+        default = td.jit(function, backend=backend)
+        np.testing.assert_allclose(to_host(default(x := rng.random(6), x[:4])), function(x, x[:4]))
+        weights = td.use(x[:4])
+        swapped = td.jit(lambda a, f=function, w=weights: f(w, a), backend=backend)
+        np.testing.assert_allclose(to_host(swapped(x[:3])), function(x[:4], x[:3]))
+        with pytest.raises(td.ShapeError, match="needs arrays of rank 1"):
+            default(np.ones((3, 3)), np.ones((2, 2)))
 
 
 def test_a_mask_takes_the_elements_of_what_is_chosen(backend):
