@@ -256,8 +256,7 @@ MISTAKES = [
     ("run(lambda x: x / 2, (1.0, 2.0))", TRACING, "argument that is a tuple is not an array", ""),
     ("run(plus, a, [1, 2, 3, 4, 5])", TRACING, "is not an array: + joins lists | "
      "f(np.asarray(x))", "run(plus, a, np.array([1, 2, 3, 4, 5]))"),
-    ("run(lambda x: td.sum(x), (1.0, 2.0))", TRACING, "x[0] is a number by itself | "
-     "f(np.array(x))", ""),
+    ("run(lambda x: td.sum(x), (1.0, 2.0))", TRACING, "is a number by itself | f(np.array(x))", ""),
     ("td.map(lambda p: p + 1, td.zip(A, A))", TRACING, "tuple is not an array | x, y = p", ""),
     ("td.sum([A, A])", TRACING, "a list of treadle's arrays | td.stack([a, b])",
      "td.sum(td.stack([A, A]))"),
@@ -438,6 +437,7 @@ MISTAKES = [
     ("None + A", TRACING, "add cannot use a value of type NoneType", ""),
     ("td.map(lambda x: x ** None, a)", TRACING, "power cannot use a value of type NoneType", ""),
     ("'x' + A", TRACING, "add cannot use a value of type str", ""),
+    ("[1.0, 2.0] * A", SHAPE, "axis -1 has 2 against 5", "[1.0] * A"),
     ("A + [A, A]", TRACING, "td.stack([a, b])", "A + td.stack([A, A])"),
     ("A + {1, 2}", TRACING, "type set. | np.array(list(x))", ""),
     ("A + collections.OrderedDict(x=1)", TRACING, "x['name']",
@@ -603,7 +603,7 @@ MISTAKES = [
     ("td.map(lambda x: np.real_if_close(x), a)", TRACING, "write it with td's functions", ""),
     ("run(lambda x: np.linalg.cond(x), a)", TRACING, "np.linalg.cond does not work",
      "np.linalg.cond(td.ones((2, 2)))"),
-    ("run(lambda x: np.save('x', x), a)", TRACING, "no value for NumPy while", ""),
+    ("run(lambda x: np.save('x', x), a)", TRACING, "np.save(path, f(a))", ""),
     ("td.map(lambda x: x @ x, a)", NESTED, "matmul", "td.map(lambda x: x * x, a)"),
     ("td.map(lambda x: np.dot(x, x), a)", NESTED, "call td.dot on entire arrays", "td.dot(A, A)"),
     ("td.map(lambda x: td.isin(x, K), a)", NESTED, "Compute td.isin(…) outside", "td.isin(a, K)"),

@@ -13,7 +13,7 @@ from ...errors import AxisError, DTypeError, ShapeError, TracingError
 from ...expr import Const, Expr, Index, constant, substitute
 from ...frontend.sources import as_array, entries, is_arraylike
 from ...graph import Check, Shape
-from ...scalar import apply_primitive, as_count
+from ...scalar import Scalar, apply_primitive, as_count
 from ...shapes import broadcast_shapes, require, stretched
 from ...types import int64
 from .row_major import plus
@@ -195,7 +195,9 @@ def mask_checks(
 
 def untyped(indices: object) -> object:
     """Indices; an empty list, which NumPy takes for one of floats, has the type of indices."""
-    if isinstance(indices, list | range | tuple) and next(entries(indices), None) is None:
+    if isinstance(indices, list | range | tuple) and not any(
+        isinstance(x, Scalar) or np.size(x) for x in entries(indices)
+    ):
         return np.zeros(np.shape(indices), np.int64)
     return indices
 
