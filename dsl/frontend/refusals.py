@@ -35,7 +35,8 @@ HINT_EXTENT = (
     "Extents are run-time values.  Functions of td take them: td.zeros(a.shape), "
     "td.ones(a.shape[0]), td.full, td.arange, td.linspace, td.eye for NumPy's.  For a loop over "
     "one write td.loop(a.shape[0], f, init), for one that fills an array td.generate(a.shape, f); "
-    "for one over a few slices, as of channels, `for c in td.unstack(a, axis)`."
+    "for one over a few slices, as of channels, `for c in td.unstack(a, axis)`.  Of an extent that "
+    "is always the same write the number, range(5)."
 )
 #: Where NumPy makes random numbers.
 _RANDOM = (

@@ -929,6 +929,7 @@ class _Numbered(collections.UserDict[str, np.ndarray]):
         (lambda x: td.jit(lambda a: np.save("a.npy", a))(x), "np.save(path, f(a))"),
         (lambda x: td.jit(lambda a: np.savez("a.npz", a=a))(x), "np.savez(path, f(a))"),
         (lambda x: x.tofile("a.bin"), "td.run(a).tofile(path)"),
+        (lambda x: td.jit(lambda a: sum(a[k] for k in range(a.shape[0])))(x), "range(5)"),
         (lambda x: td.jit(lambda z: z["x"])(_Numbered(x=np.ones(3))), "f(dict(x))"),
         (lambda x: x.at[0].div(2), "a[index] / new"),
         (lambda x: td.convolve(x, np.ones(3), "same"), "boundary=td.constant(0)"),
