@@ -224,7 +224,9 @@ class Text:
         if step.test is not None:
             self._both(odd, step.op.testing, step.testing)
             holds = self._array(odd, step.test)
-            self._line(f"if (!*reinterpret_cast<const volatile bool*>({holds})) break;")
+            self._line(f"const bool holds = *reinterpret_cast<const volatile bool*>({holds});")
+            self._line("__syncthreads();")  # what follows may write to it
+            self._line("if (!holds) break;")
         self._both(odd, (step.op.even, step.op.odd), (step.even, step.odd))
         self._depth -= 1
         self._line("}")
