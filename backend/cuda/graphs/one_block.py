@@ -1,10 +1,10 @@
 """Loops of small kernels as one kernel: the threads of one block do all iterations.
 
-A kernel that depends on another begins, in a CUDA graph, about 1.2 µs after it, however small it is
-(on an H200); the threads of a block pass a barrier in a fiftieth of that.  So a loop whose kernels
-have few threads is also printed as one kernel: each kernel of an iteration becomes a function that
-groups of threads of the block call, and a barrier follows.  The functions have the statements of
-the kernels, so results have the same bits.
+A kernel of a CUDA graph begins only after the one that it depends on has ended everywhere, however
+small both are; the threads of one block only pass a barrier.  So a loop whose kernels have few
+threads is also printed as one kernel: each kernel of an iteration becomes a function that groups of
+threads of the block call, and a barrier follows.  The functions have the statements of the kernels,
+so results have the same bits.
 
 Whether one multiprocessor is enough is measured: the first runs time both ways (`Choice`).
 """
