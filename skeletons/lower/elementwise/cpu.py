@@ -50,9 +50,10 @@ TASK_COST = 1 << 18
 UNROLLED_ROWS = 4
 #: … if at least this share of the reads of a row is also made by the row before.
 SHARED_READS = 0.4
-#: Rows with at most so many reads of neighbours are computed from end to end rather than together:
-#: 3 × 3 neighbours take 0 to 30 % less time then, five half of it, 5 × 5 twice as long.
-WHOLE_READS = 9
+#: Rows with at most so many reads of neighbours, of at least so many bytes each, are computed from
+#: end to end rather than together: of five in the caches they take 0.5 to 0.8 of the time then, of
+#: 3 × 3 0.7 to 1.8 on different CPUs, of bytes 2 to 3 times as long.
+WHOLE_READS, WHOLE_BYTES = 5, 4
 #: Elements that cost at most so many additions are computed in rows from end to end.
 CHEAP_END = 64.0
 #: Width and height of the tile of a transposing read.
@@ -111,7 +112,7 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     box = transform.interior(roots, domain, builder)
     over = None
     if box is not None and plan is None and not context.check:
-        few = unroll == 1 or _reads(roots) <= WHOLE_READS
+        few = unroll == 1 or _is_whole(roots)
         if few and element_cost(roots) <= CHEAP_END:
             over = overrun(roots, domain, builder, box)
         unroll = unroll if over is None else 1
@@ -178,6 +179,12 @@ def _reads(roots: Sequence[Expr]) -> int:
     return max(found.values(), default=0)
 
 
+def _is_whole(roots: Sequence[Expr]) -> bool:
+    """Whether rows of a window are computed from end to end."""
+    narrow = any(r.type.bytes < WHOLE_BYTES for r in roots)
+    return 0 < _reads(roots) <= WHOLE_READS and not narrow
+
+
 def strategy_of(builder: Builder, node: Generate) -> str:
     """How elements are computed without a schedule: "strips" (several rows of a window at a time),
     "whole" (rows of a window from end to end), "tiles" (for transposing reads) or "rows"."""
@@ -187,8 +194,8 @@ def strategy_of(builder: Builder, node: Generate) -> str:
     window = roots != node.elements or transform.has_boundary(roots)
     if not window or _rows_together(builder, roots, rank) == 1:
         return "rows"
-    reads = _reads(transform.unresolved(node.elements, node.shape, builder))
-    return "whole" if 0 < reads <= WHOLE_READS else "strips"
+    unresolved = transform.unresolved(node.elements, node.shape, builder)
+    return "whole" if _is_whole(unresolved) else "strips"
 
 
 def _walks_columns(builder: Builder, roots: Sequence[Expr], rank: int) -> bool:
