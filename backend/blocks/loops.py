@@ -54,7 +54,7 @@ def iterations(count: int, most: int, work: float, overlap: float, engine: Engin
 
 def lengths(count: int, steps: int, most: int, iterations: int) -> list[int]:
     """The iterations of each window, about `steps` and at most `most`: whole passes of `iterations`
-    iterations, because those that are left over run one by one; all of these in the last window.
+    iterations, because those that are left over take longer; all of these in the last window.
 
     >>> lengths(100, 15, 1000, 8), lengths(100, 15, 1000, 1)
     ([16, 16, 16, 16, 16, 8, 12], [15, 15, 15, 15, 15, 15, 10])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +26,7 @@ from treadle.skeletons.ir.counted import Loops, loops_in
 from treadle.skeletons.ir.kernel import Buffer, If, Kernel, Load, Store
 from treadle.skeletons.linalg.small import has_kernel
 from treadle.skeletons.lower.build import LoweringContext
-from treadle.skeletons.lower.stencil.gpu_temporal import temporal
+from treadle.skeletons.lower.stencil.gpu_temporal import COUNT, temporal
 
 from ..runtime import loops
 from ..runtime.host import Cell, is_host_work
@@ -219,11 +220,13 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         for op in _hoisted(even, odd, [*front, *back]):
             queue.put(op)
         if iterations is not None and self.temporal is not None:
-            passes = iterations // self.temporal.steps
-            launches = self.temporal.launches(run, self.state, front, back) if passes else None
-            if launches is not None:
+            for steps in self.temporal.steps:
+                passes = iterations // steps
+                launches = passes and self.temporal.launches(run, self.state, front, back, steps)
+                if not launches:
+                    continue
                 self._repeat(run, passes, front, back, [[op] for op in launches])
-                iterations -= passes * self.temporal.steps
+                iterations -= passes * steps
                 if passes % 2:
                     front, back, even, odd = back, front, odd, even
         if iterations is not None:
@@ -527,9 +530,9 @@ def _advance() -> Code:
 
 
 class TemporalBlocking:
-    """The kernel that computes `steps` iterations of a loop."""
+    """The kernel that computes several iterations of a loop, one of the numbers `steps`."""
 
-    def __init__(self, owner: CudaExecutor, steps: int, variant: KernelLaunch) -> None:
+    def __init__(self, owner: CudaExecutor, steps: tuple[int, ...], variant: KernelLaunch) -> None:
         self.owner, self.steps, self.variant = owner, steps, variant
 
     @classmethod
@@ -544,8 +547,8 @@ class TemporalBlocking:
         (kernel,) = made.lowered.kernels
         return cls(owner, made.steps, KernelLaunch(owner, loop.body[0].node, kernel, ()))
 
-    def launches(self, run: DeviceRun, slots: Sequence[int], front: list[Block], back: list[Block]
-                 ) -> tuple[Launch, Launch] | None:  # fmt: skip
+    def launches(self, run: DeviceRun, slots: Sequence[int], front: list[Block], back: list[Block],
+                 steps: int) -> tuple[Launch, Launch] | None:  # fmt: skip
         """Launches of `steps` iterations from `front` to `back`, and the reverse; None if the
         kernel does not apply."""
         found = []
@@ -557,5 +560,19 @@ class TemporalBlocking:
             if launch is None or launch.tasks <= 0:
                 return None
             run.pinned |= inner.pinned
-            found.append(launch)
+            found.append(self._counting(launch, steps))
         return found[0], found[1]
+
+    @staticmethod
+    def _counting(launch: Launch, steps: int) -> Launch:
+        """A launch that computes so many iterations."""
+        names = [v.name for v in launch.code.scalars]
+        if COUNT not in names:
+            return launch
+        at, varying = names.index(COUNT), launch.varying
+
+        def counting(scalars: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (*scalars[:at], steps, *scalars[at + 1 :])
+
+        later = None if varying is None else lambda params: counting(varying(params))
+        return replace(launch, scalars=counting(launch.scalars), varying=later)

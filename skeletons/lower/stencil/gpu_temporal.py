@@ -15,7 +15,7 @@ equals that of single iterations bit for bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from treadle.dsl import expr as ex, simplify
 from treadle.dsl.expr import Expr
@@ -43,6 +43,9 @@ BALANCE = 48.0
 #: Rows of a strip: many iterations waste as many rows at its ends.
 SHORTEST, LONG = 16, 256
 
+#: The scalar of a kernel that says how many iterations a launch computes.
+COUNT = "iterations"
+
 #: A boundary, and its value where it has one.
 _Border = tuple[str, tuple[Expr, ...]]
 #: (component, row relative to the newest, column relative to the thread's first, border)
@@ -51,7 +54,8 @@ _Key = tuple[int, int, int, _Border | None]
 
 @dataclass(frozen=True)
 class Temporal:
-    """`steps` iterations of a loop as one kernel.
+    """Several iterations of a loop as one kernel: one of the numbers `steps`, the largest first,
+    which each launch gives as the scalar `COUNT` of the kernel.
 
     `lowered` reads the leaves of the loop's state and writes those of its body, as the lowering of
     the body does.  It has no fallback: if `requires` or `aligned` of its kernel do not hold, and
@@ -59,7 +63,7 @@ class Temporal:
     """
 
     lowered: Lowered
-    steps: int
+    steps: tuple[int, ...]
 
 
 def temporal(loop: ArrayLoop, context: LoweringContext) -> Temporal | None:
@@ -79,7 +83,7 @@ def temporal(loop: ArrayLoop, context: LoweringContext) -> Temporal | None:
     while steps > 1:
         made = _Pass(builder, node, loop, shape, requires, steps)
         if made.carried <= MOST_CARRIED:
-            return Temporal(builder.lowered(made.kernel()), steps)
+            return Temporal(builder.lowered(made.kernel()), made.counts)
         steps -= 1
     return None
 
@@ -194,7 +198,8 @@ def _iterations(node: Generate, shape: _Shape) -> int:
 
 @dataclass
 class _Pass:
-    """The kernel of `iterations` iterations."""
+    """The kernel of `iterations` iterations, or of half as many: so at most a few are left over,
+    each of which goes through memory alone.  A quarter would need more registers than there are."""
 
     builder: Builder
     node: Generate
@@ -210,6 +215,9 @@ class _Pass:
             ex.Var("i", int64),
             ex.Var("j", int64),
         )
+        half = self.iterations // 2
+        self.counts = (self.iterations, half) if half > 1 else (self.iterations,)
+        self.count: Expr = ex.constant(self.iterations)
         self.states = [s.leaf() for s in self.loop.state]
         self.extents = self.builder.shape(self.node.shape)
         self.points: list[tuple[Expr, ...]] = []
@@ -276,6 +284,9 @@ class _Pass:
 
     def kernel(self) -> Kernel:
         builder, shape, iterations = self.builder, self.shape, self.iterations
+        launched = ex.Param(COUNT, int64)
+        if len(self.counts) > 1:
+            self.count = builder.scalar(launched, COUNT)
         grid, into = Threads.of(THREADS), builder.emitter()
         n0, n1 = self.extents
         width = (WARP - 2 * self.halo) * shape.columns
@@ -312,12 +323,15 @@ class _Pass:
             with into.otherwise(inside):
                 _Walk(self, into, False, j, first, last, stores).emit()
         buffers = [builder.input(s) for s in self.states] + list(builder.outputs())
-        comment = f"{iterations} iterations in a pass, {self.carried} values carried"
+        counts = " or ".join(map(str, self.counts))
+        comment = f"{counts} iterations in a pass, {self.carried} values carried"
         blocks = at.ceil_div(across_host * strips_host, THREADS // WARP)
-        return make_kernel(
+        made = make_kernel(
             builder, self.node, builder.scalar(blocks, "blocks"), grid, into, [comment],
             **grid.launch(self.requires, buffers, None, RESIDENT // THREADS),
         )  # fmt: skip
+        values = ex.substitute(made.scalar_values, {launched: ex.constant(iterations)})
+        return replace(made, scalar_values=tuple(values))
 
     def _strip_rows(self, across: Expr) -> Expr:
         """Strips of `LONG` rows or up to twice as many, so that the warps that are resident at once
@@ -347,21 +361,33 @@ class _Walk:
 
     def emit(self) -> None:
         made, into = self.made, self.into
-        shape, rows, iterations = made.shape, made.shape.rows, made.iterations
+        shape, rows = made.shape, made.shape.rows
         state = [
             {k: into.declare(zero(made.states[k[0]].type), f"u{t}") for k in self.carried}
-            for t in range(iterations)
+            for t in range(made.iterations)
         ]
-        begin = into.let(self.first + (iterations * shape.low + rows - 1), "begin")
-        stop = self.last + (iterations * shape.high + rows - 1)
+        begin = into.let(self.first + (made.count * shape.low + rows - 1), "begin")
+        stop = self.last + (made.count * shape.high + rows - 1)
         loaded = [into.declare(e, "x") for e in self._load(begin - (rows - 1))]
         with into.loop("y", begin, stop, step=rows) as y:
             ahead = self._load(y + 1)
-            fresh: Sequence[Expr] = loaded
-            for t in range(iterations):
-                fresh = self._iteration(y - t * shape.high, fresh, state[t])
-            self._store(y - iterations * shape.high, fresh)
+            self._store(y - made.count * shape.high, self._iterations(y, loaded, state, 0))
             into.append(*(Assign(v, e) for v, e in zip(loaded, ahead, strict=True)))
+
+    def _iterations(self, y: Expr, fresh: Sequence[Expr], state: Sequence[dict[_Key, ex.Var]],
+                    done: int) -> Sequence[Expr]:  # fmt: skip
+        """The newest rows after all iterations of the pass, from those after `done` of them."""
+        made, into = self.made, self.into
+        stop = min(n for n in made.counts if n > done)
+        for t in range(done, stop):
+            fresh = self._iteration(y - t * made.shape.high, fresh, state[t])
+        if stop == made.iterations:
+            return fresh
+        last = [into.declare(e, "x") for e in fresh]
+        with into.when(at.less(stop, made.count)):
+            after = self._iterations(y, fresh, state, stop)
+            into.append(*(Assign(v, e) for v, e in zip(last, after, strict=True)))
+        return last
 
     def _load(self, row: Expr) -> list[Expr]:
         """The next rows of the state, every component: index (q·rows + r)·columns + k."""

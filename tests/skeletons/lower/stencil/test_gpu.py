@@ -11,6 +11,7 @@ import pytest
 
 import treadle as td
 from tests.skeletons.ir.simt import execute, run_array
+from treadle.dsl.expr import constant
 from treadle.dsl.operations import stencils
 from treadle.dsl.passes import run_passes
 from treadle.dsl.process.configuration import Settings
@@ -279,7 +280,7 @@ def test_sums_of_a_separable_window_stay_one_operation():
 
 
 def together(f, a, backend="reference"):
-    """How many iterations over f `temporal` takes at once, with the bits of single ones."""
+    """How many iterations over f `temporal` takes at once at most, with the bits of single ones."""
     (leaf,) = td.iterate(20, f, td.use(a))._leaves
     loop = run_passes([leaf], Settings(), backend).roots[0].node
     made = temporal.temporal(loop, CONTEXT)
@@ -287,13 +288,19 @@ def together(f, a, backend="reference"):
         return None
     (kernel,) = made.lowered.kernels
     verify(kernel)
-    arrays = {loop.state[0].leaf(): np.ascontiguousarray(a)}
-    execute(made.lowered, loop.body[0].node, arrays, {}, 0)
-    want = a
-    for _ in range(made.steps):
-        want = np.asarray(td.run(f(td.use(want)), backend="reference"))
-    assert np.array_equal(arrays[loop.body[0]], want)
-    return made.steps
+    after = [a]
+    for _ in range(made.steps[0]):
+        after.append(np.asarray(td.run(f(td.use(after[-1])), backend="reference")))
+    for steps in made.steps:
+        arrays = {loop.state[0].leaf(): np.ascontiguousarray(a)}
+        values = [
+            constant(steps) if v.name == temporal.COUNT else e
+            for v, e in zip(kernel.scalars, kernel.scalar_values, strict=True)
+        ]
+        launched = replace(made.lowered, kernels=(replace(kernel, scalar_values=tuple(values)),))
+        execute(launched, loop.body[0].node, arrays, {}, 0)
+        assert np.array_equal(arrays[loop.body[0]], after[steps]), steps
+    return made.steps[0]
 
 
 @pytest.mark.parametrize("shape", [(40, 128), (37, 64), (5, 8), (300, 12)], ids=str)
