@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 #: A loop of at most this many operations in total is unrolled.
 INLINE = 64
+#: Bytes of state, for each operation of an iteration, that take longer to copy than it takes to
+#: launch the first iteration apart from the others, so that it reads the state where it is.
+DIRECT = 4 << 20
 #: The host computes counters ahead for at most this many iterations; longer loops are tested on the
 #: device.
 AHEAD = 1_000_000
@@ -188,6 +191,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         ahead = self.ahead(run, limit)
         iterations = limit if ahead is None else ahead.iterations
         front = []
+        given: dict[Block, Block] = {}  # of the state, what has still to be copied there
         for slot in self.init:
             if slot in self.expendable and run.alone(slot):
                 front.append(run.dense(slot))
@@ -196,7 +200,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
             value = run.slots[slot]
             block = queue.block(value.shape, value.dtype)
             if isinstance(value, Block):
-                queue.put(Copy(block, value))
+                given[block] = value
             else:
                 queue.put(Fill(block, np.asarray(value).reshape(())))
             front.append(block)
@@ -225,15 +229,17 @@ class LoopStep(loops.LoopStep[DeviceRun]):
                 launches = passes and self.temporal.launches(run, self.state, front, back, steps)
                 if not launches:
                     continue
-                self._repeat(run, passes, front, back, [[op] for op in launches])
+                self._repeat(run, passes, front, back, [[op] for op in launches], given)
                 iterations -= passes * steps
                 if passes % 2:
                     front, back, even, odd = back, front, odd, even
         if iterations is not None:
             both = [[*t.testing, *t.operations] for t in (even, odd)]
-            self._repeat(run, iterations, front, back, both)
+            self._repeat(run, iterations, front, back, both, given)
         else:
             assert even.test is not None and odd.test is not None
+            for block, value in given.items():
+                queue.put(Copy(block, value))
             kept = not (even.changes(front) or odd.changes(back))
             queue.put(Repeat(
                 None, tuple(front), tuple(back), tuple(even.operations), tuple(odd.operations),
@@ -257,9 +263,27 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         return found if prod(counts) <= AHEAD else ()
 
     def _repeat(self, run: DeviceRun, iterations: int, front: list[Block], back: list[Block],
-                both: Sequence[Sequence[Operation]]) -> None:  # fmt: skip
+                both: Sequence[Sequence[Operation]],
+                given: dict[Block, Block]) -> None:  # fmt: skip
+        """Iterations from `front`; of that, what is still `given` is copied to there, or read by
+        the first one where it is."""
         size = sum(1 for ops in both for _ in flattened(ops))
-        if iterations * size <= 2 * INLINE or iterations == 1:
+        inline = iterations * size <= 2 * INLINE or iterations == 1
+        direct: dict[Block, Block] = {}
+        if iterations:
+            written = {b.whole for op in flattened(both[0]) for b in op.writes}.union(back)
+            direct = {b: v for b, v in given.items() if b not in written and v.dense and v.aligned}
+            if not inline and sum(v.nbytes for v in direct.values()) < DIRECT * size / 2:
+                direct = {}
+        for block, value in given.items():
+            if block not in direct:
+                run.queue.put(Copy(block, value))
+        given.clear()
+        if direct:
+            for op in renamed(both[0], direct):
+                run.queue.put(op)
+            iterations, front, back, both = iterations - 1, back, front, both[::-1]
+        if inline:
             for iteration in range(iterations):
                 for op in both[iteration % 2]:
                     run.queue.put(op)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import treadle as td
 from tests.backend.cuda.emulated import DeviceArray, EmulatedDevice, emulation, on_device
 from treadle.backend import registry
-from treadle.backend.cuda import availability, executable
+from treadle.backend.cuda import availability, executable, loops
+from treadle.backend.cuda.device.device import Copy
 
 
 @pytest.fixture
@@ -263,6 +266,44 @@ def test_counted_loops(gpu, iterations):
     same(lambda x: td.iterate(iterations, lambda s: s * 0.5 + 1, x), A)
     same(lambda x: td.loop(iterations, lambda k, s: s * 0.5 + k, x), A)
     same(lambda x, n: td.loop(n, lambda k, s: (s[1], s[0] * 0.5 + k), (x, x + 1)), A, iterations)
+
+
+def neighbours(s):
+    return td.stencil(lambda w: w[-1] + w[1] * 0.5, s, boundary=td.wrap)
+
+
+DIRECT = {
+    "one state": lambda n, x: td.iterate(n, neighbours, x),
+    "one never changes": lambda n, x: td.iterate(n, lambda s: (neighbours(s[0]) + s[1], s[1]),
+                                                 (x, x)),
+    "exchanged": lambda n, x: td.iterate(n, lambda s: (s[1], neighbours(s[0])), (x, x + 1)),
+    "in place": lambda n, x: td.iterate(n, lambda s: td.update(s, 3, s[2] + s[3] * 0.5), x),
+    "of another loop": lambda n, x: td.iterate(3, lambda s: td.iterate(n, neighbours, s * 0.5), x),
+    "read afterwards": lambda n, x: (td.iterate(n, neighbours, x * 2), x * 2),
+}  # fmt: skip
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("iterations", [0, 1, 2, 3, 200, 301])
+@pytest.mark.parametrize("name", DIRECT)
+def test_the_first_iteration_reads_the_state_where_it_is(gpu, name, iterations, monkeypatch):
+    """It is not copied; and nothing writes to it."""
+    monkeypatch.setattr(loops, "DIRECT", 0)
+    program, a = partial(DIRECT[name], iterations), A.copy()
+    copied = []
+
+    class Counted(Copy):
+        def __init__(self, *blocks):
+            copied.append(blocks)
+            super().__init__(*blocks)
+
+    monkeypatch.setattr(loops, "Copy", Counted)
+    same(program, a)
+    np.testing.assert_array_equal(a, A)
+    if name == "one state":
+        assert bool(copied) is (iterations == 0)
+    if name in ("one never changes", "exchanged", "in place"):  # what is not direct still is there
+        assert copied
 
 
 def test_counters_cost_nothing_on_the_device(gpu):
