@@ -39,7 +39,7 @@ import numpy as np
 
 import treadle as td
 from benchmarks import provenance
-from treadle.backend.blocks.loops import iterations, lengths
+from treadle.backend.blocks.loops import spans
 from treadle.backend.cuda import executable
 from treadle.backend.cuda.several.engine import ELEMENT, EXCHANGE, PIECES, QUEUE, engine
 from treadle.dsl.process.configuration import settings
@@ -98,9 +98,9 @@ def sharing_of_loop(n: int, d: int, one: float, model: Model, columns: int = 0) 
         return one
     rows = n // d
     host = engine(settings(), d, 1 << 36)
-    steps = iterations(ITERATIONS, rows, rows * (columns or n) * ELEMENT, 2 / rows, host)
-    windows = lengths(ITERATIONS, steps, rows, host.iterations)
-    work = one / d * (1 + 2 * max(windows) / rows)
+    windows = spans(ITERATIONS, rows, rows * (columns or n) * ELEMENT, 1 / rows, host, True)
+    halos = sum(k * k for k in windows) / 2 * min(d - 1, 2)
+    work = one / d * (1 + halos / ITERATIONS / rows)
     return max(work + len(windows) * EXCHANGE, len(windows) * d * QUEUE) + model.at(model.call, d)
 
 

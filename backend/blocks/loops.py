@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod, sqrt
+from math import ceil, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -44,11 +44,13 @@ def iterations(count: int, most: int, work: float, overlap: float, engine: Engin
     (10, 100)
     """
     work, most = max(work, 1e-12), max(min(most, count), 1)
-    best = sqrt(engine.overhead / (work * max(overlap, 1e-12)))
-    steps = max(min(int(max(best, engine.queueing / work)), most), 1)
-    windows = -(-count // steps)
-    if engine.queueing > work * -(-count // max(windows, 1)):
-        windows = max(windows - 1, -(-count // most))
+    halos = work * max(overlap, 1e-12) * count * count  # in one window
+    windows = max(int(sqrt(halos / engine.overhead)), 1)
+    if engine.overhead < halos / (windows * (windows + 1)):
+        windows += 1
+    windows = max(windows, -(-count // most))
+    if engine.queueing:
+        windows = max(min(windows, int(work * count / engine.queueing)), -(-count // most))
     return -(-count // max(windows, 1)) or 1  # windows of equal length have the smallest halos
 
 
@@ -67,6 +69,29 @@ def lengths(count: int, steps: int, most: int, iterations: int) -> list[int]:
         if max(found[0] * iterations, last) <= most:
             return [*(n * iterations for n in found[:-1]), last]
     return [min(steps, count - k) for k in range(0, count, max(steps, 1))]
+
+
+def spans(
+    count: int, most: int, work: float, overlap: float, engine: Engine, given: bool
+) -> list[int]:
+    """The iterations of each window.
+
+    A state that is `given` has no room for halos: where parts stay where they are, the first window
+    computes three halos of rows at each cut by blocks of their own.  So it is as short as kernels
+    may be that the host queues.
+
+    >>> engine = Engine("", "", None, 0, len, overhead=6e-5, queueing=2e-4, iterations=8,
+    ...                 split_boundary=True)
+    >>> [spans(100, 8192, 8.7e-5, 1.2e-4, engine, given) for given in (True, False)]
+    [[8, 92], [100]]
+    """
+    first = 0
+    if given and engine.split_boundary:
+        first = engine.iterations * max(ceil(engine.queueing / work / engine.iterations), 1)
+        if first > most or 2 * first > count:
+            first = 0
+    steps = iterations(count - first, most, work, overlap, engine)
+    return [first] * bool(first) + lengths(count - first, steps, most, engine.iterations)
 
 
 class LoopLocaliser:
@@ -180,17 +205,15 @@ class LoopLocaliser:
             for a, n in enumerate(self.extents)
         ]
 
-    def windows(self) -> list[Window]:
-        """The iterations of each task."""
+    def windows(self, given: bool) -> list[Window]:
+        """The iterations of each task; `given`: whether an argument is the first state."""
         cut = [a for a, s in enumerate(self.sizes) if len(s) > 1]
         wide = [a for a in cut if sum(self.reach[a])]
         if wide:
             work = prod(max(s) for s in self.sizes) * self.engine.element
-            more = 1 if self.engine.split_boundary else 0.5
-            overlap = sum(more * sum(self.reach[a]) / max(self.sizes[a]) for a in wide)
+            overlap = sum(0.5 * sum(self.reach[a]) / max(self.sizes[a]) for a in wide)
             most = min(max(self.sizes[a]) // max(self.reach[a]) for a in wide)
-            steps = iterations(self.count, most, work, overlap, self.engine)
-            found = lengths(self.count, steps, most, self.engine.iterations)
+            found = spans(self.count, most, work, overlap, self.engine, given)
         else:
             found = [self.count]
         return [Window(a, b - a) for a, b in pairwise(edges(found)) if a < b]

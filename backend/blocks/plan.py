@@ -237,7 +237,7 @@ class Planner(Folds):
             self._unrolled(node, reason)
             return
         state, made = list(node.init), None
-        windows = local.windows()
+        windows = local.windows(any(leaf in self.plan.given for leaf in state))
         if not windows:
             for leaf, first in zip(node.leaves, node.init, strict=True):
                 self._same(leaf, first)

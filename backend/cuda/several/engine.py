@@ -24,9 +24,9 @@ SMALL = 1 << 20
 QUEUE, EXCHANGE = 100e-6, 60e-6
 #: Bytes that a block gets of other GPUs from which it is computed in pieces, and how many.
 PIPELINED, PIECES = 64 << 20, 4
-#: Seconds that a GPU needs for an iteration of an element: 100 iterations of the heat equation on
-#: 8192² float32 take 4.4 ms on an H200 (README.md).
-ELEMENT = 0.65e-12
+#: Seconds that a GPU needs for an iteration of an element: those of the heat equation on float32,
+#: several in a pass, on an H200 (benchmarks/gpus.py).
+ELEMENT = 0.52e-12
 
 
 @dataclass(frozen=True)

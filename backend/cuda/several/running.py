@@ -34,7 +34,7 @@ import numpy as np
 
 from treadle.dsl.errors import DeviceOutOfMemory
 from treadle.dsl.expr import Param
-from treadle.dsl.graph import ArrayLoop, Leaf
+from treadle.dsl.graph import Leaf
 from treadle.dsl.process.locks import cached
 from treadle.dsl.process.recent import Recent
 
@@ -222,9 +222,7 @@ class Schedule:
         self.made = [x for x in dict.fromkeys(plan.roots) if x not in owners]
         self.graphs = Recent[Hashable, Callable[[], None]](GRAPHS)
         self.seen = Recent[Hashable, None](SEEN)
-        # A loop in several windows keeps GPUs busy for longer than the host needs to queue them.
-        loops = Counter(s.blocks.node for s in plan.stages if isinstance(s.blocks.node, ArrayLoop))
-        self.capturable = max(loops.values(), default=1) == 1
+        self.capturable = True
         last: dict[Leaf, int] = {}
         for k, prepared in enumerate(self.stages):
             last.update((fetch.leaf, k) for w in prepared.works for fetch in w.fetches)
