@@ -41,7 +41,7 @@ MOST_CARRIED = 84
 #: half of it gain nothing.
 BALANCE = 48.0
 #: Rows of a strip: many iterations waste as many rows at its ends.
-SHORTEST, LONG = 16, 256
+SHORTEST, LONG = 16, 128
 
 #: The scalar of a kernel that says how many iterations a launch computes.
 COUNT = "iterations"
