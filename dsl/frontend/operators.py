@@ -325,9 +325,11 @@ class Operators(Generic[V]):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """np.sum(a) is td.sum(a).  What td lacks, or does not take, is computed by NumPy if the
         values are known, and else raises an error with advice."""
-        name, kwargs = function.__name__, _meaningful(kwargs)
-        if name in ("shape", "ndim", "size") and args[0] is self and not args[1:]:
+        name = function.__name__
+        if name in ("shape", "ndim", "size") and args[0] is self and not (args[1:] or kwargs):
             return getattr(self, name)
+        args, kwargs, defaults = _in_words(function, args, kwargs)
+        kwargs = _meaningful(kwargs)
         changes = name in _IN_PLACE or (name == "nan_to_num" and kwargs.get("copy") is False)
         if changes and (not self._is_closed() or any(isinstance(x, Operators) for x in args[:1])):
             raise self._changed_by(f"np.{name}", _IN_PLACE.get(name, "Write a = td.nan_to_num(a)"))
@@ -349,6 +351,10 @@ class Operators(Generic[V]):
         module = "" if module.startswith("lib.") else module
         # (np.linalg.cond is not td.cond.)
         target = getattr(public(module), name, None) if module else public(name)
+        if target is not None:
+            ours = inspect.signature(target).parameters
+            kwargs = {word: x for word, x in kwargs.items() if word in ours or not (
+                word in defaults and _is_same(x, defaults[word]))}  # fmt: skip
         if self._is_closed() and not (target and _takes(target, args, kwargs)):
             return function(*of_numpy(args), **of_numpy(kwargs))
         if target is None:
@@ -438,6 +444,32 @@ _DEFAULTS: dict[str, tuple[object, ...]] = {
 _RENAMED = {"a_min": "min", "a_max": "max"}
 #: Functions of one name with NumPy's that treat edges otherwise.
 _OTHER_EDGES = ("convolve", "correlate")
+
+
+def _in_words(
+    function: Callable[..., object], args: Sequence[object], words: Mapping[str, object]
+) -> tuple[Sequence[object], dict[str, object], dict[str, object]]:
+    """The arguments of a function of NumPy's, of which those that have defaults are given by name
+    (td's come in another order), and these defaults."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:  # some of NumPy's functions do not say
+        return args, dict(words), {}
+    defaults = {
+        p.name: p.default
+        for p in parameters
+        if p.default is not p.empty and p.kind is not p.POSITIONAL_ONLY
+    }
+    order = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    first = next((k for k, name in enumerate(order) if name in defaults), len(args))
+    named = dict(zip(order[first:], args[first:], strict=False))
+    return args[:first], {**named, **words}, defaults
+
+
+def _is_same(value: object, default: object) -> bool:
+    """Whether an argument says no more than the default does."""
+    plain = isinstance(value, bool | int | float | str) and type(value) is type(default)
+    return value is default or (plain and value == default)
 
 
 def _meaningful(words: Mapping[str, object]) -> dict[str, object]:

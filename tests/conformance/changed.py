@@ -68,6 +68,7 @@ ATTACKS = {
     "no empty segments": (lambda a, n: td.fold1_seg(ADD, a, n), lengths, 0),
     "scan of segments": (lambda a, n: td.scanl1_seg(ADD, a, n), lengths, FAR),
     "repeat": (lambda a, n: td.repeat(a[:3], n), lengths, FAR),
+    "negative repeats": (lambda a, n: td.repeat(a[:3], n), lengths, -FAR),
     "searchsorted": (lambda a, e: td.searchsorted(e, a), edges, np.nan),
     "digitize": (lambda a, e: td.digitize(a, e), edges, -1e300),
     "histogram": (lambda a, e: td.histogram(a, e)[0], edges, np.nan),

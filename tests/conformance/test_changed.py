@@ -19,7 +19,7 @@ from .helpers import assert_same, cuda, to_host
 #: What becomes of an attack on indices is `IndexOutOfBounds`; of the others this.
 OTHERS = {
     **dict.fromkeys(("bincount", "segments", "negative segments", "no empty segments",
-                     "scan of segments"), "ShapeError"),
+                     "scan of segments", "negative repeats"), "ShapeError"),
     "repeat": "DeviceOutOfMemory",
     **dict.fromkeys(("mask", "compress", "nonzero", "searchsorted", "digitize", "histogram",
                      "interp", "quantile", "percentile"), "a value"),  # which no index decides

@@ -340,6 +340,17 @@ CALLS = {
     "sum": lambda x: np.sum(x, axis=1, out=None),
     "isclose": lambda x: np.isclose(x / x, x / x, equal_nan=True),
     "array_equal": lambda x: np.array_equal(x / (x - x), x / (x - x), equal_nan=True),
+    "sum by position": lambda x: np.sum(x, 0, np.float32, None, True),
+    "max by position": lambda x: np.max(x, 1, None, True),
+    "std by position": lambda x: np.std(x, 0, np.float64, None, 1),
+    "cumsum by position": lambda x: np.cumsum(x, 1, np.float32, None),
+    "sort by position": lambda x: np.sort(x, 0, "stable"),
+    "take by position": lambda x: np.take(x, [-1, 9], 1, None, "clip"),
+    "clip by position": lambda x: np.clip(x, 0, 1, None),
+    "percentile by position": lambda x: np.percentile(x, 50, 0, None, False, "lower"),
+    "full_like by position": lambda x: np.full_like(x, 2, np.int8, "K", True),
+    "gradient by position": lambda x: np.gradient(x, 2.0, 0.5)[0],
+    "median by position": lambda x: np.median(x, 0, None, False, True),
 }
 
 
@@ -347,11 +358,29 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_methods_of_ufuncs_and_words_that_say_nothing(name):
     for a in (I, F.astype(np.float32)):
-        got, want = td.jit(CALLS[name], backend="reference")(a), CALLS[name](a)
-        assert got.dtype == want.dtype if isinstance(want, np.ndarray) else True
-        np.testing.assert_allclose(got, want, rtol=1e-5)
+        want = CALLS[name](a)
+        for got in (td.jit(CALLS[name], backend="reference")(a), CALLS[name](td.use(a))):
+            assert got.dtype == want.dtype if isinstance(want, np.ndarray) else True
+            np.testing.assert_allclose(got, want, rtol=1e-5)
     with pytest.raises(td.TracingError, match=r"np\.divide\.reduce does not work"):
         td.jit(lambda x: np.divide.reduce(x))(F)
+
+
+def test_words_of_numpy_that_treadle_lacks():
+    """Given by position they are no words of treadle's: NumPy computes what it knows."""
+    a, b, w = I[:, :3] % 7, I[1:, 1:3], np.arange(1.0, 4)
+    calls = {
+        "returned": lambda a: np.average(a, 0, w, True),
+        "axisa": lambda a: np.cross(a, a[0], 0),
+        "axis": lambda a: np.unique(a, False, False, False, 1),
+        "retstep": lambda a: np.linspace(a[0], 5, 3, True, True),
+    }
+    for word, call in calls.items():
+        for got, want in zip(call(td.use(a)), call(a), strict=True):
+            np.testing.assert_array_equal(got, want)
+        with pytest.raises(td.TracingError, match=word):
+            td.jit(call)(a)
+    assert np.size(td.use(b), 0) == 2
 
 
 @pytest.mark.sample(6)
@@ -513,6 +542,16 @@ def test_repeats_for_each_element(backend):
         assert to_host(ours).tolist() == np.asarray(theirs).tolist()
     with pytest.raises(td.DTypeError, match="numbers of repeats"):
         td.repeat(x, np.array([1.5, 2.0]), axis=0)
+    for few in ([2, -3, 1], np.array([-3]), np.array(-3, np.int8), np.array([0, -3, 0], np.int16)):
+        counts = np.asarray(few)
+        with pytest.raises(ValueError, match="negative"):
+            np.repeat(x, counts, axis=1)
+        with pytest.raises(td.ShapeError, match="a number of repeats is negative, -3"):
+            to_host(td.jit(lambda x, n: td.repeat(x, n, axis=1), backend=backend)(x, counts))
+        with pytest.raises(td.ShapeError, match="a number of repeats is negative, -3"):
+            np.asarray(td.repeat(x, few, axis=1))
+    empty = td.run(td.repeat(x[:, :0], np.zeros(0, int), axis=1), backend=backend)
+    assert to_host(empty).shape == (2, 0)
 
 
 def test_edges_of_the_run_rise_or_fall(backend):

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from ... import late_binding as later
+from ...analysis.bounds import element_bounds
 from ...analysis.short_extents import UNPACKED, fixed, short_extent
 from ...annotations import ArrayLike, AxisLike, ShapeLike
 from ...array import Array, map_over
@@ -22,8 +23,9 @@ from ...scalar import KnownExtent, Scalar, lift
 from ...shapes import as_shape, broadcast_shapes, extents, require
 from ..common import integer, normalise_axis, operation, unrolled, whole_number
 from ..elements.functions import minimum
-from ..elements.mapping import zip as zip_
+from ..elements.mapping import with_checks, zip as zip_
 from ..reducing.irregular import expand
+from ..reducing.reductions import min as min_
 from .index_space import (
     broadcast_to,
     expand_dims,
@@ -237,10 +239,11 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     (along `axis`): the extent of the result is then computed by the kernels.
 
     Parameters
-        repeats: how often each element is repeated; of an array of numbers, negative ones count as
-            0 (NumPy raises an error).
+        repeats: how often each element is repeated.
 
     Result: an array like `a` with more elements along the axis; of rank 1 for axis None.
+
+    Errors: `ShapeError` if a number of repeats is negative.
 
     >>> td.repeat(np.array([3, 1]), 2)
     Array([3, 3, 1, 1])
@@ -256,6 +259,13 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
                 f"repeat: the numbers of repeats are {counts.dtype} of rank {counts.ndim}.",
                 hint="Give an integer, or an array of rank 1 with one for each element.",
             )
+        if element_bounds(counts._leaves[0])[0] < 0:
+            least = lift(the(min_(counts, initial=0)))
+            counts = with_checks(counts, require(
+                least, constant(0),
+                "repeat: a number of repeats is negative, {left}.", relation=">=",
+                hint="td.maximum(repeats, 0) leaves out such elements.",
+            ), "repeat")  # fmt: skip
         if counts.ndim and known(counts._shape[0]) != 1:
             pairs = zip_(iota(array.shape[axis]), counts)
             return take(array, expand(lambda p: p[1], lambda p, k: p[0], pairs), axis)
