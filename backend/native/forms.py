@@ -24,6 +24,7 @@ from treadle.dsl.graph import (
     is_identity_read,
     topological,
 )
+from treadle.dsl.passes.convolutions import contracted
 from treadle.dsl.passes.rows import NARROW, most_narrow
 from treadle.dsl.passes.short_folds import Short, deep_folds, length, short_folds
 from treadle.skeletons.ir.specialise import MOST_ITERATIONS, computed, counting_extents, specialise
@@ -137,7 +138,9 @@ def forms_of(program: TracedProgram) -> Short:
         if _may_take(reader, short.of(reader, frozenset({fold})))
     }  # fmt: skip
     deep = deep_folds(program.roots, program.settings)
-    across = {fold: where for fold, where in deep.deep.items() if _goes_across(fold)}
+    across = {
+        fold: where for fold, where in deep.deep.items() if _goes_across(fold) or contracted(fold)
+    }
     alone = {fold: deep.alone[fold] for fold in across}
     for node in topological(program.roots):
         if isinstance(node, CrossedFolds):  # whose two folds are kernels of their own

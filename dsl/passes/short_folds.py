@@ -149,7 +149,7 @@ def deep_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
 
 def _is_deep(node: Fold) -> bool:
     """Whether several results are computed from each element that is read, and neighbours in a row
-    of results from neighbours in memory."""
+    of results from elements of a row, neighbours or at a constant distance."""
     known = all(
         isinstance(e, ex.Const | ex.Extent | ex.Apply | ex.Param) for e in ex.walk(node.inner)
     )
@@ -171,7 +171,7 @@ def _is_deep(node: Fold) -> bool:
         if last in used:
             form = forms.get(e.args[-1])
             across = any(last in ex.walk((a,)) for a in e.args[:-1])
-            if across or form is None or form.coefficient(last) != 1:
+            if across or form is None or form.coefficient(last) < 1:
                 return False
             seen = True
     plain = all(

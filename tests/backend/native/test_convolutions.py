@@ -151,3 +151,51 @@ def test_a_sum_over_several_axes_of_dense_arrays_is_a_product_of_views() -> None
     want = np.tensordot(a, b, 2)
     assert np.allclose(program(a, b), want, rtol=1e-4)
     assert np.allclose(program(a[:5], b[:, :, :7]), want[:5, :7], rtol=1e-4)
+
+
+def channels_first(x: Any, w: Any, step: int) -> Any:
+    x = td.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = td.sliding_window_view(x, w.shape[2:], axis=(2, 3))[:, :, ::step, ::step]
+    return td.einsum("bcijkl,rckl->brij", windows, w)
+
+
+def patches(x: Any, w: Any, step: int) -> Any:
+    x = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    found = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], axis=(2, 3))
+    return found[:, :, ::step, ::step]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.parametrize(("shape", "results"), [((8, 16, 42, 36), 24), ((2, 3, 7, 9), 2)])
+def test_windows_at_a_distance_are_products_too(
+    step: int, shape: tuple[int, ...], results: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, w = data(*shape), data(results, shape[1], 3, 2)
+    calls, call = [], ProductStep.__call__
+    monkeypatch.setattr(ProductStep, "__call__", lambda s, r: calls.append(0) or call(s, r))
+    program = td.jit(lambda x, w: channels_first(x, w, step), backend="native").lower(x, w)
+    assert any(isinstance(s, ContractionStep) for s in program.executable.kernel_steps)
+    want = np.einsum("bcijkl,rckl->brij", patches(x, w, step), w)
+    for _ in range(3):
+        assert np.allclose(program(x, w), want, rtol=1e-4)
+    assert bool(calls) == (results > 2)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_gradients_of_windows_at_a_distance(step: int) -> None:
+    x, w = data(2, 5, 14, 13), data(6, 5, 3, 2)
+    cotangent = np.ones_like(np.einsum("bcijkl,rckl->brij", patches(x, w, step), w))
+    cotangent[...] = data(*cotangent.shape)
+    gradients = td.jit(td.grad(lambda x, w, c: td.sum(channels_first(x, w, step) * c), (0, 1)),
+                       backend="native")  # fmt: skip
+    by_x = np.zeros((2, 5, 16, 15), np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(by_x, (3, 2), axis=(2, 3), writeable=True)
+    spread = np.einsum("brij,rckl->bcijkl", cotangent, w)
+    for k in range(3):
+        for n in range(2):  # windows overlap: one element of each at a time
+            windows[:, :, ::step, ::step, k, n] += spread[..., k, n]
+    by_w = np.einsum("bcijkl,brij->rckl", patches(x, w, step), cotangent)
+    for _ in range(3):
+        found_x, found_w = gradients(x, w, cotangent)
+        assert np.allclose(found_x, by_x[:, :, 1:-1, 1:-1], rtol=1e-4)
+        assert np.allclose(found_w, by_w, rtol=1e-4)
