@@ -16,6 +16,9 @@ that is not always valid.
     while_loop(p, f, s)   →   while_loop(p, several, s)
     where several(s) is loop(1024, lambda k, t: f(t) if p(t) else t, s)
 
+Such a loop, here of one iteration at most, is also around a sequence for which something is
+computed that must not be where there is no iteration, such as a table read by data.
+
 Inner loops are steps of such an iteration (`inner_loops`).
 """
 
@@ -25,7 +28,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
 from typing import NamedTuple
 
 from .. import expr as ex, graph
@@ -37,7 +40,7 @@ from ..graphs.rebuild import Rebuilder, rewrite_graph
 from ..node import indices
 from ..operations.stencils import in_range
 from ..scalar import apply_primitive
-from ..simplify import in_order
+from ..simplify import cast, in_order
 from ..types import ScalarType, int64
 from .base import Context
 from .guard import inside
@@ -99,16 +102,20 @@ def as_sequence(
         return None
     try:
         roots = _without_branches(loop.inner_roots())
-        order = sorted(iteration_order(loop, roots), key=lambda n: n.uid)  # as they were written
-        body = _without_branches(_as_loops(loop.inner_roots(), written))
+        order = iteration_order(loop, roots)
+        same = set(order) - loop.varying([*graph.topological(roots)])
+        around = loop.predicate is not None or not all(map(_is_small, same))
+        every = [*graph.topological(loop.inner_roots())]
+        own = loop.varying(every) if around else {*iteration_order(loop, loop.inner_roots())}
+        body = _without_branches(_as_loops(loop.inner_roots(), written, own))
         last, predicate = tuple(body[: len(loop.state)]), loop.predicate and body[-1]
         one = loop.with_(body=last, predicate=predicate)
         made: graph.Sequential | graph.ArrayLoop
-        if predicate is not None:
-            made = _while(loop, body)
+        if around:
+            made = _around(loop, body)
         else:
             try:
-                made = _Nest(loop, order).made()
+                made = _Nest(loop, sorted(order, key=lambda n: n.uid)).made()  # as written
             except OtherLoop:
                 made = _Iteration(one, body).made()
     except OtherLoop:
@@ -117,11 +124,18 @@ def as_sequence(
     return made
 
 
-def _as_loops(roots: Sequence[Leaf], written: dict[Node, graph.ArrayLoop]) -> list[Leaf]:
-    """The roots with the loops that sequences were."""
+def _is_small(node: Node) -> bool:
+    """Whether a node is computed as quickly as it is read."""
+    return isinstance(node, graph.Generate) and few(node.leaf(0))
+
+
+def _as_loops(roots: Sequence[Leaf], written: Mapping[Node, graph.ArrayLoop],
+              own: AbstractSet[Node]) -> list[Leaf]:  # fmt: skip
+    """The roots with the loops that the sequences of iterations, which have their `own` nodes,
+    were."""
     builder = Rebuilder()
     for node in graph.topological(roots):
-        source = written.get(node)
+        source = written.get(node) if node in own else None
         if source is None:
             builder.replace(node, builder.node(node))
         else:
@@ -131,18 +145,26 @@ def _as_loops(roots: Sequence[Leaf], written: dict[Node, graph.ArrayLoop]) -> li
     return [builder.leaf(leaf) for leaf in roots]
 
 
-def _while(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
-    """A loop with a predicate around a sequence of some of its iterations."""
+def _around(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
+    """A loop around a sequence: of some iterations of one with a predicate, or of all of another.
+    What must only be computed if there is an iteration is before the sequence, in the loop."""
     states = [state.copy().of_shape(state.shape) for state in loop.state]
+    inner = loop.with_(init=tuple(s.leaf() for s in states), body=tuple(body[: len(states)]),
+                       predicate=None, checks=())  # fmt: skip
     index = graph.Input("k", int64, (), kind="counter", where=loop.where)
-    inner = loop.with_(
-        init=tuple(s.leaf() for s in states), body=tuple(body[:-1]), predicate=None,
-        count=ex.constant(AT_ONCE), index=index, checks=(),
-    )  # fmt: skip
-    made = _Iteration(inner, body).made()
+    if loop.predicate is not None:
+        inner = inner.with_(count=ex.constant(AT_ONCE), index=index)
+        outer = loop
+    else:
+        assert loop.count is not None
+        some = apply_primitive("less", [ex.constant(0), loop.count])
+        outer = loop.with_(count=cast(some, int64), index=index)
+    order = [*graph.topological(inner.body)]
+    made = _Iteration(inner, body, {*order} - inner.varying(order)).made()
     outside = Rebuilder()
     outside.leaves.update({s.leaf(): t.leaf() for s, t in zip(loop.state, states, strict=True)})
-    for node in graph.topological(body[-1:]):
+    tests = body[len(states) :]
+    for node in graph.topological(tests):
         outside.replace(node, outside.node(node))
     # Copies that iterations change are further states.
     copies = made.defaults[len(states) :]
@@ -150,9 +172,10 @@ def _while(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
                         where=loop.where).of_shape(leaf.shape) for leaf in copies]  # fmt: skip
     within = Rebuilder()
     within.leaves.update({leaf: s.leaf() for leaf, s in zip(copies, kept, strict=True)})
-    return loop.with_(
+    return outer.with_(
         state=(*states, *kept), init=(*loop.init, *copies),
-        body=within.node(made.with_(checks=())).leaves, predicate=outside.leaf(body[-1]),
+        body=within.node(made.with_(checks=())).leaves,
+        predicate=outside.leaf(tests[0]) if tests else None,
         checks=tuple(dict.fromkeys((*loop.checks, *made.checks))),
     )  # fmt: skip
 
@@ -262,10 +285,12 @@ class _Iteration(_Loop):
     that it reads are the current ones, ahead of the write that needs it if another comes between.
     """
 
-    def __init__(self, loop: graph.ArrayLoop, body: Sequence[Leaf]) -> None:
-        """`body`: the next state, and the predicate if there is one, without branches."""
-        super().__init__(loop, iteration_order(loop, body))
-        self.body = body
+    def __init__(self, loop: graph.ArrayLoop, body: Sequence[Leaf],
+                 outside: AbstractSet[Node] = frozenset()) -> None:  # fmt: skip
+        """`body`: the next state, and the predicate if there is one, without branches; `outside`:
+        what is computed before the loop, although it may have no iteration."""
+        super().__init__(loop, [n for n in iteration_order(loop, body) if n not in outside])
+        self.body, self.outside = body, outside
         #: The component and version that a leaf is.
         self.version: dict[Leaf, tuple[int, int]] = {}
         self.writes: list[_Write] = []
@@ -293,7 +318,7 @@ class _Iteration(_Loop):
         bodies = [e for n in self.order for e in n.bodies()]
         bodies += [leaf.at(*indices(len(leaf.shape))) for leaf in given]
         self._own_elements([*bodies, loop.count])
-        self._iterate(loop, self.body, range(len(loop.state)), set())
+        self._iterate(loop, self.body, range(len(loop.state)), self.outside)
         need(any(w.component >= 0 for w in self.writes))
         self._place_scalars()
         ready = [self._ready(number) for number in range(len(self.writes))]

@@ -10,7 +10,7 @@ import pytest
 
 import treadle as td
 from treadle.dsl.expr import TRUE, Index, constant
-from treadle.dsl.graph import ArrayLoop, Sequential, topological
+from treadle.dsl.graph import BEGIN, ArrayLoop, Sequential, topological
 from treadle.dsl.passes import run_passes
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.scalar import apply_primitive
@@ -932,6 +932,33 @@ def test_what_does_not_change_is_computed_before_inner_loops_that_begin() -> Non
     want, got = (td.jit(f, backend=b)(a, rows) for b in ("reference", "native"))
     assert np.array_equal(got, want)
     assert kinds(f, a, rows) == (1, 0)
+
+
+def test_what_no_iteration_changes_is_computed_once() -> None:
+    """A table that only a loop reads, which must not be computed if that has no iteration."""
+
+    def table(x: Any, at: Any) -> Any:
+        step = lambda i, t: t.at[i].set(t[td.maximum(i - 1, 0)] + x[at[i]])
+        return td.loop(at.shape[0], step, td.zeros(at.shape))
+
+    def counted(x: Any, at: Any, n: Any) -> Any:
+        t = table(x, at)
+        return td.loop(n, lambda k, s: s.at[k].set(s[td.maximum(k - 1, 0)] + t[k]), td.zeros(n))
+
+    def tested(x: Any, at: Any, n: Any) -> Any:
+        t = table(x, at)
+        step = lambda s: (s[0].at[s[1]].set(t[s[1]]), s[1] + 1 + (t[s[1]] > 9.0))
+        return td.while_loop(lambda s: s[1] < n, step, (td.zeros(n), 0))[0]
+
+    x, at = np.random.default_rng(2).random(9), np.arange(30) % 9
+    for f in (counted, tested):
+        found, want = (td.jit(f, backend=b)(x, at, 25) for b in ("native", "reference"))
+        assert np.array_equal(found, want)
+        assert td.jit(f, backend="native")(x[:0], at + 10**15, 0).shape == (0,)
+        program = td.jit(f, backend="native").lower(x, at, 25)
+        sequences = [n for n in topological(program.roots) if isinstance(n, Sequential)]
+        assert len(sequences) == 2  # and not one with the table's loop in it
+        assert not any(k == BEGIN for n in sequences for k in n.written)
 
 
 def test_what_a_branch_chooses_is_in_it() -> None:
