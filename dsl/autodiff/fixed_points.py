@@ -1,8 +1,9 @@
 """`fixed_point`: solutions of x = f(x), differentiated by the implicit function theorem.
 
 The equation is a function of `x` and of what else `f` uses, all of them symbols (`Equation`), so
-that its derivatives hold wherever the program that solves it is copied to.  The derivative solves a
-linear equation of the same kind, whose solution therefore has derivatives by the same rule.
+that its derivatives hold wherever the program that solves it is copied to, into loops of other
+states, too: what extents are computed from is given.  The derivative solves a linear equation of
+the same kind, whose solution therefore has derivatives by the same rule.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import numpy as np
 from ..annotations import Value
 from ..array import Array
 from ..errors import TracingError, user_facing_maker, user_location
-from ..expr import Const, Expr, constant
+from ..expr import Const, Expr, Read, constant, walk
 from ..frontend.tracing import enclosing_kernel
 from ..graph import Barrier, Generate, Label, Leaf, ended, indices
+from ..graphs.rebuild import Rebuilder
 from ..node import Check
 from ..operations import control
 from ..operations.common import whole_number
@@ -81,7 +83,7 @@ def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float, maxiter: int = 100
     body = [leaf for leaf in result if leaf is not None]
     if len(body) != len(symbols):
         raise TracingError("fixed_point: the function returned None.", hint="Return the next x.")
-    captured = captured_by(body, symbols)
+    captured = _with_extents(form.leaves, captured_by(body, symbols))
     ended(symbols)
     here = [s.leaf() for s in symbols]
 
@@ -114,8 +116,13 @@ class Equation:
         """`x` and `given`: leaves with the shapes and types of what the step takes; `most`: how
         often it is taken."""
         self._most = most
-        self._x = [symbol(leaf, "x").leaf() for leaf in x]
-        self._given = [symbol(leaf, "given").leaf() for leaf in given]
+        inner = [*(symbol(leaf, "x") for leaf in x), *(symbol(leaf, "given") for leaf in given)]
+        extents = Rebuilder()  # computed from what is given, as it is here
+        extents.leaves.update((g, s.leaf()) for g, s in zip(given, inner[len(x) :], strict=True))
+        for leaf, s in zip((*x, *given), inner, strict=True):
+            s.of_shape(extents.exprs(leaf.shape))
+        self._x = [s.leaf() for s in inner[: len(x)]]
+        self._given = [s.leaf() for s in inner[len(x) :]]
         self._body = step(self._x, self._given)
 
     def _at(
@@ -143,21 +150,22 @@ class Equation:
         ) -> list[Leaf | None]:
             """u = ybar + Jᵀ u, then its cotangents by what is given."""
 
-            def step(u: Sequence[Leaf], at: Sequence[Leaf]) -> list[Leaf]:
-                made, replaced = pulled(self._body, u, self._x)
-                x, given, bars = _split(at, len(y), many)
-                moved = self._at(x, given, made, list(replaced.items()))
-                return [_sum(b, m) for b, m in zip(bars, moved, strict=True)]
+            us = [symbol(leaf, "u").leaf() for leaf in self._x]
 
-            at = [*y, *operands[:many], *bars]
+            def moved(u: Sequence[Leaf], targets: Sequence[Leaf], x: Sequence[Leaf],
+                      given: Sequence[Leaf]) -> list[Leaf]:  # fmt: skip
+                made, replaced = pulled(self._body, us, targets)
+                return self._at(x, given, made, [*zip(us, u, strict=True), *replaced.items()])
+
+            def step(u: Sequence[Leaf], at: Sequence[Leaf]) -> list[Leaf]:
+                x, given, bars = _split(at, len(y), many)
+                return [_sum(b, m) for b, m in zip(bars, moved(u, self._x, x, given), strict=True)]
+
+            at = _with_extents(y, [*y, *operands[:many], *bars])
             linear = Equation(step, y, at, self._most)
             u = linear.solved(bars, at, accuracy(y, operands), relative=True)
             targets = [g for g in self._given if g.type.is_inexact]
-            us = [symbol(leaf, "u").leaf() for leaf in u]
-            made, replaced = pulled(self._body, us, targets)
-            more = [*zip(us, u, strict=True), *replaced.items()]
-            moved = self._at(y, operands[:many], made, more)
-            by = dict(zip(targets, moved, strict=True))
+            by = dict(zip(targets, moved(u, targets, y, operands[:many]), strict=True))
             return [*(by.get(g) for g in self._given), None]
 
         def ahead(
@@ -168,7 +176,7 @@ class Equation:
             def moved(
                 along: Sequence[Leaf], by: Sequence[Leaf], x: Sequence[Leaf], given: Sequence[Leaf]
             ) -> list[Leaf]:
-                pairs = [(s, symbol(t, "tangent").leaf(), t)
+                pairs = [(s, symbol(s, "tangent").leaf(), t)
                          for s, t in zip(along, by, strict=True) if s.type.is_inexact]  # fmt: skip
                 forward = Forward({s: d for s, d, _ in pairs})
                 forward.run(self._body)
@@ -183,7 +191,7 @@ class Equation:
 
             given = operands[:many]
             start = moved(self._given, tangents[:many], y, given)
-            at = [*y, *given, *start]
+            at = _with_extents(y, [*y, *given, *start])
             return list(
                 Equation(step, y, at, self._most).solved(
                     start, at, accuracy(y, operands), relative=True
@@ -195,10 +203,19 @@ class Equation:
         return tuple(node.leaves[: len(found)])
 
 
+def _with_extents(x: Sequence[Leaf], given: Sequence[Leaf]) -> list[Leaf]:
+    """What is given, and what else the extents of this and of `x` are computed from."""
+    extents = [e for leaf in (*x, *given) for e in leaf.shape]
+    read = (Leaf(e.node, e.component) for e in walk(extents) if isinstance(e, Read))
+    return [*given, *(leaf for leaf in dict.fromkeys(read) if leaf not in given)]
+
+
 def _split(
-    leaves: Sequence[Leaf], first: int, second: int
+    leaves: Sequence[Leaf], many: int, given: int
 ) -> tuple[Sequence[Leaf], Sequence[Leaf], Sequence[Leaf]]:
-    return leaves[:first], leaves[first : first + second], leaves[first + second :]
+    """So many unknowns, what is given, and what belongs to the unknowns."""
+    end = many + given
+    return leaves[:many], leaves[many:end], leaves[end : end + many]
 
 
 def _tolerance(tol: float) -> float:

@@ -191,6 +191,26 @@ def test_second_derivatives_of_fixed_points_in_loops():
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_second_derivatives_of_fixed_points_whose_extents_a_loop_computes():
+    a, d = np.linspace(0.1, 0.9, 8), np.cos(np.arange(8.0))
+    places = np.array([1, 2, 2, 4, 5, 0, 7, 3])
+
+    def gathered(solve, y):  # has the extent of one side or of the other
+        return td.cond(td.sum(y) > 0.01, solve(y)[td.use(places)], y * 0.9)
+
+    def loss(solve):
+        return td.grad(lambda a: td.sum(td.loop(2, lambda k, y: gathered(solve, y), a) ** 2))
+
+    implicit = loss(lambda y: td.fixed_point(lambda z: 0.3 * td.cos(z + y), y * 0.0, 1e-15))
+    written_out = loss(lambda y: td.iterate(40, lambda z: 0.3 * td.cos(z + y), y * 0.0))
+    for of in (
+        lambda g: td.jvp(g, (a,), (d,))[1],
+        lambda g: td.grad(lambda a: td.sum(g(a) * d))(a),
+    ):
+        found, expected = (td.run(of(g), backend="reference") for g in (implicit, written_out))
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
+
+
 def test_a_tolerance_that_the_program_computes():
     def f(a):
         def step(k, x):
