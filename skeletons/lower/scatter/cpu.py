@@ -14,6 +14,9 @@
                 overwrite of one component: the last store wins
     compact     the sources that fit, one after the other (`lower_compact`)
 
+Rows of `stores`, `atomic` and `locked` are split into parts where conditions on indices guard
+reads, as those of `elementwise/`.
+
 The extents select the strategy at run time; the kernels of the other strategies then have no tasks.
 `atomic` and `locked` updates run in any order: floats may differ in the last bits from run to run.
 
@@ -52,6 +55,7 @@ from .. import combining, tiling, transform
 from ..build import Builder, LoweringContext, element_cost
 from ..combining import compute, reduce_range
 from ..elementwise.cpu import elements_per_task
+from ..elementwise.parts import in_parts
 from ..stencil.cpu import is_short
 from ..tiling import Inner, Tile, Tiling
 from ..visits import QUEUES, shown
@@ -102,6 +106,11 @@ class _Update(NamedTuple):
     valid: Expr
     target: tuple[Expr, ...]
     values: tuple[Expr, ...]
+
+
+def _update_of(roots: Sequence[Expr], rank: int) -> _Update:
+    """An update of a target of so many axes: whether there is one, its indices, its values."""
+    return _Update(roots[0], tuple(roots[1 : rank + 1]), tuple(roots[rank + 1 :]))
 
 
 class _Stage(NamedTuple):
@@ -173,12 +182,10 @@ class _Permute:
         if len(parts) == 1 and len(self.domain) > 1:
             last = ex.Index(len(self.domain) - 1) if self.collapsed is None else self.line
             self.row, roots = _by_row(roots, last)
-        size, first = len(roots) // len(parts), len(node.target) + 1
+        size = len(roots) // len(parts)
         #: The updates of each source.
-        self.parts = [
-            _Update(roots[k], roots[k + 1 : k + first], roots[k + first : k + size])
-            for k in range(0, len(roots), size)
-        ]
+        self.parts = [_update_of(roots[k : k + size], len(node.target))
+                      for k in range(0, len(roots), size)]  # fmt: skip
         self.common = _common(self.parts)
         #: The updates of all sources, where those of a source are of columns of a row.
         self.updates_host = self.count_host
@@ -254,11 +261,13 @@ class _Permute:
             with into.when(ok):
                 found(into, at.linear(target, self.builder.shape(self.target_shape)))
 
-    def _direct(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, act: Action) -> None:
+    def _direct(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, act: Action,
+                updates: Sequence[_Update] = ()) -> None:  # fmt: skip
+        """`updates`: those of the source, where its indices make them simpler."""
         with into.when_always(self._bindings(tile, row, col)):
             for e in self.common:
                 into.value(e, "common")
-            for update in self.parts:
+            for update in updates or self.parts:
 
                 def found(inner: Linearizer, position: Expr, update: _Update = update) -> None:
                     where = inner.let(position, "target")
@@ -393,12 +402,19 @@ class _Permute:
                     inner.append(Atomic((self.outs[k],), where, (values[k],), combine))
 
         def loops(inner: Linearizer, tile: Tile) -> None:
-            with (
-                inner.loop("i", *tile.rows) as i,
-                self.in_row(inner, tile, i),
-                inner.loop("j", *tile.cols, "vector") as j,
-            ):
-                self._direct(inner, tile, i, j, act)
+            with inner.loop("i", *tile.rows) as i, self.in_row(inner, tile, i):
+
+                def part(cols: tuple[Expr, Expr], roots: Sequence[Expr], single: bool) -> None:
+                    with inner.loop("j", *cols, "serial" if single else "vector") as j:
+                        self._direct(inner, tile, i, j, act, [_update_of(roots, target)])
+
+                if len(self.parts) == 1 and self.collapsed is None:
+                    last, target = len(self.domain) - 1, len(self.parts[0].target)
+                    known = dict(enumerate((*tile.leading, i)[:last]))
+                    in_parts(inner, self.builder, self.roots(), known, last, tile.cols, part)
+                    return
+                with inner.loop("j", *tile.cols, "vector") as j:
+                    self._direct(inner, tile, i, j, act)
 
         with into.when(into.value(self.launched)):
             self.tiling.emit(into, task, loops)

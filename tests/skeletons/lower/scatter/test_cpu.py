@@ -10,6 +10,7 @@ import pytest
 import treadle as td
 from tests.skeletons.ir.interpret import Reported, execute, run_array
 from treadle.dsl.errors import WRITTEN
+from treadle.dsl.graph import Permute
 from treadle.dsl.passes import recognise
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir import kernel as ir
@@ -288,3 +289,17 @@ def test_what_a_row_needs_is_tested_outside_of_its_loop():
         text = ir.show(kernel)
         head = text[: text.index("for j")]
         assert "m[" in head and "m[" not in text[len(head) :], text
+
+
+def test_rows_are_split_where_conditions_on_indices_guard_reads():
+    """As rows of elements are: a vector would load both sides, and select."""
+
+    def loss(y):
+        return td.sum(td.iterate(3, lambda y: y * td.concatenate([td.ones(2), y[:-2]]), y))
+
+    program = td.jit(td.grad(loss)).lower(np.linspace(0.5, 1.5, 40))
+    (node,) = (n for n in program.kernels if isinstance(n, Permute) and n.fused)
+    (kernel,) = lower(node, LoweringContext()).kernels
+    text = ir.show(kernel)
+    assert text.count("for j") == 2
+    assert "if" not in text[text.index("for j") :], text
