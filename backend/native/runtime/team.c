@@ -1,16 +1,17 @@
 // A team of threads that share the tasks of one job.
 //
 // Each thread of a job gets a contiguous span of the tasks, the same one every time, so that it works
-// on what its core has in its caches.  Ranges of a span are handed out by an atomic counter; a thread
-// that has finished its own span takes ranges of the others'.
+// on what its core has in its caches.
 //
-// A worker polls for the next job for a moment and then sleeps (a futex on `epoch`).  The caller never
-// waits for a worker that has not arrived: a worker says in a cache line of its own that it is inside,
-// and works only if the job is still open then; the caller closes the job when no range is left, and
-// waits only for those inside.  What many threads write in turn is slow where there are many cores, so
-// nothing is, but by the last of them that the caller waits for.  On a machine that is busy with
-// something else, the caller does the work alone.  A worker that finds itself on the caller's core
-// sleeps at once.  A call that finds the team busy runs its tasks alone.
+// A worker polls for the next job for a moment and then sleeps (a futex on `asleep`).  The caller never
+// waits for a worker that has not arrived: a worker claims its span in a cache line of its own, and the
+// caller waits only for those that have.  A job of many tasks has ranges: an atomic counter for each
+// span hands them out, a thread that has finished its own span takes ranges of the others', and the
+// caller closes the job when none is left.  Looking for ranges takes as long as a few short tasks, so a
+// job of few has none: spans that no worker has claimed when the caller has finished its own are the
+// caller's.  What many threads write in turn is slow where there are many cores, so nothing is.  On a
+// machine that is busy with something else, the caller does the work alone.  A worker that finds itself
+// on the caller's core sleeps at once.  A call that finds the team busy runs its tasks alone.
 //
 #define _GNU_SOURCE // sched_getcpu
 #include "team.h"
@@ -40,6 +41,8 @@ enum {
     MOST_THREADS = 1024,
     // Ranges of a thread's span.
     RANGES = 16,
+    // A job of at most so many tasks for each thread has no ranges.
+    FEW_TASKS = 2,
     // Tasks in a range of an interruptible job, at most: some milliseconds (threads.py: MOST_TASKS).
     MOST_TASKS = 128,
     // How long an idle worker polls: longer than Python needs between two calls, shorter than anybody
@@ -65,25 +68,29 @@ struct counter {
     OWN_LINE _Atomic int64_t value;
 };
 
-// The job.  It is written by the caller that has set `busy`, before workers can enter.
-static OWN_LINE task_function job_function;
-static void *job_arguments;
-static uint64_t job_tasks, job_threads;
-static int64_t job_range;                    // tasks in a range
+// The job.  It is written by the caller that has set `busy`, when no worker is inside.
+static OWN_LINE struct {
+    _Atomic uint64_t number;                // counts jobs; below: OPEN, and the last thread's number
+    task_function function;
+    void *arguments;
+    uint64_t tasks, threads;
+    int64_t range;                          // tasks in a range; 0: there are none
+    _Atomic int32_t caller_core;
+} job = {.caller_core = -1};
 static struct counter handed_out[MOST_THREADS]; // tasks of each span that some thread has taken
 static OWN_LINE _Atomic int32_t busy;
 static int64_t deadline;                    // when the caller pauses the job
 static OWN_LINE _Atomic int32_t paused;     // no more ranges are taken
 
-// How workers find the job.
 struct presence {
-    OWN_LINE _Atomic uint32_t value;        // whether the worker is inside
+    // The number of the last job in which the worker's span was claimed; below: whether the worker is
+    // inside.
+    OWN_LINE _Atomic uint64_t claim;
+    _Atomic uint32_t asleep;                // whether the worker must be woken
 };
-static OWN_LINE _Atomic uint32_t epoch;     // counts where a job begins, and where it ends: odd if open
-static _Atomic int32_t caller_core = -1;
-static OWN_LINE _Atomic int32_t sleepers;   // workers that must be woken
+enum { THREADS = MOST_THREADS - 1, OPEN = MOST_THREADS, NEXT = 2 * MOST_THREADS, INSIDE = 1 };
 static OWN_LINE _Atomic uint32_t caller_sleeps; // whether the caller must be woken
-static struct presence inside[MOST_THREADS];
+static struct presence workers[MOST_THREADS];
 static OWN_LINE int64_t started = 1;        // threads, the caller included
 
 // OpenMP's threads, if they are the team.  Their caller waits for all of them, also for one that does
@@ -118,15 +125,23 @@ static void futex_wake(_Atomic uint32_t *word, int64_t count) {
 
 // --- a thread's share of the job ---------------------------------------------------------------
 
-static void work(uint64_t thread) {
-    const task_function function = job_function;
-    void *const arguments = job_arguments;
-    const uint64_t tasks = job_tasks, threads = job_threads;
-    const int64_t range = job_range;
+static int64_t first_task(uint64_t span) {
+    return (int64_t)(job.tasks * span / job.threads);
+}
+
+static void whole_span(uint64_t span) {
+    job.function(job.arguments, first_task(span), first_task(span + 1));
+}
+
+// Ranges of the thread's own span, then of the others'.
+static void ranges(uint64_t thread) {
+    const task_function function = job.function;
+    void *const arguments = job.arguments;
+    const uint64_t threads = job.threads;
+    const int64_t range = job.range;
     for (uint64_t k = 0; k < threads; k++) {
         const uint64_t span = (thread + k) % threads;
-        const int64_t first = (int64_t)(tasks * span / threads);
-        const int64_t last = (int64_t)(tasks * (span + 1) / threads);
+        const int64_t first = first_task(span), last = first_task(span + 1);
         for (;;) {
             // Reading first: a line that all threads only read stays in the caches of all.
             if (atomic_load_explicit(&paused, memory_order_relaxed)) {
@@ -150,52 +165,88 @@ static void work(uint64_t thread) {
     }
 }
 
-// --- workers -----------------------------------------------------------------------------------
-
-static bool is_open(uint32_t job) {
-    return job & 1;
-}
-
-static uint32_t next_job(uint32_t previous) {
-    const int64_t since = now();
-    for (;;) {
-        const uint32_t job = atomic_load(&epoch);
-        if (job != previous && is_open(job)) {
-            return job;
-        }
-        cpu_pause();
-        if (sched_getcpu() == atomic_load_explicit(&caller_core, memory_order_relaxed)
-            || now() - since >= POLL_NS) {
-            atomic_fetch_add(&sleepers, 1);
-            futex_wait(&epoch, job);
-            atomic_fetch_sub(&sleepers, 1);
-        }
+static void work(uint64_t thread) {
+    if (job.range) {
+        ranges(thread);
+    } else {
+        whole_span(thread);
     }
 }
 
-// Both sides write first and then read what the other writes, in one order for all (seq_cst): either
-// the worker finds the job closed, or the caller finds the worker inside.
-static bool enter(_Atomic uint32_t *own, uint32_t job) {
-    atomic_store(own, 1);
-    return atomic_load(&epoch) == job;
+// --- workers -----------------------------------------------------------------------------------
+
+static bool has_thread(uint64_t number, uint64_t thread) {
+    return number & OPEN && thread <= (number & THREADS);
 }
 
-static void leave(_Atomic uint32_t *own) {
-    atomic_store(own, 0);
+// Claim a worker's span, for itself (INSIDE) or for the caller (0): false if it has been claimed.
+static bool claim(struct presence *of, uint64_t number, uint64_t by) {
+    uint64_t before = atomic_load(&of->claim);
+    while (before >> 1 < number) {
+        if (atomic_compare_exchange_weak(&of->claim, &before, number << 1 | by)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The worker is not inside any more.  The claim may be another's already if the job was closed.
+static void leave(struct presence *own, uint64_t number) {
+    uint64_t mine = number << 1 | INSIDE;
+    atomic_compare_exchange_strong(&own->claim, &mine, number << 1);
     if (atomic_load(&caller_sleeps) && atomic_exchange(&caller_sleeps, 0)) {
         futex_wake(&caller_sleeps, 1);
     }
 }
 
-static void *worker(void *thread) {
-    _Atomic uint32_t *const own = &inside[(uintptr_t)thread].value;
-    uint32_t job = 0;
+// Whether the worker may work at the job.  It writes first and then reads what the caller writes, who
+// does the same, in one order for all (seq_cst): the worker finds the job closed, or the caller finds
+// the worker inside.  A claim of a closed job means nothing to anybody.
+static bool enter(struct presence *own, uint64_t number) {
+    if (!claim(own, number, INSIDE)) {
+        return false;
+    }
+    if (atomic_load(&job.number) == number) {
+        return true;
+    }
+    leave(own, number);
+    return false;
+}
+
+static uint64_t next_job(struct presence *own, uint64_t thread, uint64_t previous) {
+    int64_t since = now();
     for (;;) {
-        job = next_job(job);
-        if (enter(own, job)) {
-            work((uintptr_t)thread);
+        const uint64_t number = atomic_load(&job.number);
+        if (number != previous) {
+            if (has_thread(number, thread)) {
+                return number;
+            }
+            previous = number;
+            since = now(); // the next one may have more threads
         }
-        leave(own);
+        cpu_pause();
+        if (sched_getcpu() == atomic_load_explicit(&job.caller_core, memory_order_relaxed)
+            || now() - since >= POLL_NS) {
+            // As in `enter`: the worker finds the next job, or the caller finds the worker asleep.
+            atomic_store(&own->asleep, 1);
+            if (atomic_load(&job.number) == number) {
+                futex_wait(&own->asleep, 1);
+            }
+            atomic_store(&own->asleep, 0);
+            since = now();
+        }
+    }
+}
+
+static void *worker(void *thread) {
+    struct presence *const own = &workers[(uintptr_t)thread];
+    uint64_t number = 0;
+    for (;;) {
+        number = next_job(own, (uintptr_t)thread, number);
+        if (enter(own, number)) {
+            work((uintptr_t)thread);
+            leave(own, number);
+        }
     }
     return NULL;
 }
@@ -247,30 +298,28 @@ static void run_by_openmp(int64_t threads) {
     }
 }
 
-static bool is_inside(int64_t *first) {
-    for (; *first < started; ++*first) {
-        if (atomic_load(&inside[*first].value)) {
-            return true;
-        }
-    }
-    return false;
+static bool is_inside(int64_t thread, uint64_t number) {
+    return atomic_load(&workers[thread].claim) == (number << 1 | INSIDE);
 }
 
-static void wait_for_workers(void) {
-    int64_t first = 1; // all before are outside, and stay there
+static void wait_for(int64_t thread, uint64_t number) {
     int polls = 0;
-    while (is_inside(&first)) {
+    while (is_inside(thread, number)) {
         if (polls++ < CALLER_POLLS) {
             cpu_pause();
             continue;
         }
         polls = 0;
         atomic_store(&caller_sleeps, 1);
-        if (is_inside(&first)) {
+        if (is_inside(thread, number)) {
             futex_wait(&caller_sleeps, 1);
         }
         atomic_store(&caller_sleeps, 0);
     }
+}
+
+static uint64_t next_number(void) {
+    return (atomic_load_explicit(&job.number, memory_order_relaxed) / NEXT + 1) * NEXT;
 }
 
 static void run_job(int64_t threads) {
@@ -282,14 +331,27 @@ static void run_job(int64_t threads) {
         jobs_to_avoid--;
     }
     start_workers(threads);
-    atomic_store_explicit(&caller_core, sched_getcpu(), memory_order_relaxed);
-    atomic_fetch_add(&epoch, 1);
-    if (atomic_load(&sleepers)) {
-        futex_wake(&epoch, threads - 1);
+    atomic_store_explicit(&job.caller_core, sched_getcpu(), memory_order_relaxed);
+    const uint64_t number = next_number() | OPEN | (uint64_t)(threads - 1);
+    atomic_store(&job.number, number);
+    for (int64_t k = 1; k < threads; k++) {
+        if (atomic_load(&workers[k].asleep) && atomic_exchange(&workers[k].asleep, 0)) {
+            futex_wake(&workers[k].asleep, 1);
+        }
     }
     work(0);
-    atomic_fetch_add(&epoch, 1);
-    wait_for_workers();
+    if (job.range) {
+        atomic_store(&job.number, number ^ OPEN);
+    } else {
+        for (int64_t k = 1; k < threads; k++) {
+            if (claim(&workers[k], number, 0)) {
+                whole_span((uint64_t)k);
+            }
+        }
+    }
+    for (int64_t k = 1; k < threads; k++) {
+        wait_for(k, number);
+    }
 }
 
 static void release_team(void) {
@@ -303,21 +365,29 @@ static bool take_team(task_function function, void *arguments, int64_t tasks, in
         function(arguments, 0, tasks);
         return false;
     }
-    job_function = function;
-    job_arguments = arguments;
-    job_tasks = (uint64_t)tasks;
-    job_threads = (uint64_t)threads;
-    job_range = tasks / (threads * RANGES) > 1 ? tasks / (threads * RANGES) : 1;
+    job.function = function;
+    job.arguments = arguments;
+    job.tasks = (uint64_t)tasks;
+    job.threads = (uint64_t)threads;
+    job.range = tasks / (threads * RANGES) > 1 ? tasks / (threads * RANGES) : 1;
+    return true;
+}
+
+static void start_ranges(void) {
     atomic_store_explicit(&paused, 0, memory_order_relaxed);
-    for (int64_t k = 0; k < threads; k++) {
+    for (uint64_t k = 0; k < job.threads; k++) {
         atomic_store_explicit(&handed_out[k].value, 0, memory_order_relaxed);
     }
-    return true;
 }
 
 void parallel(task_function function, void *arguments, int64_t tasks, int64_t threads) {
     if (take_team(function, arguments, tasks, threads)) {
         deadline = NEVER;
+        if (tasks <= FEW_TASKS * threads && !gomp_parallel) {
+            job.range = 0;
+        } else {
+            start_ranges();
+        }
         run_job(threads);
         release_team();
     }
@@ -335,13 +405,14 @@ void abandon(int32_t *held) {
 int32_t parallel_interruptible(task_function function, void *arguments, int64_t tasks,
                                int64_t threads, int32_t *held) {
     if (*held) {
-        job_range = job_range > 1 ? job_range / 2 : 1;
+        job.range = job.range > 1 ? job.range / 2 : 1;
         atomic_store_explicit(&paused, 0, memory_order_relaxed);
     } else {
         if (!take_team(function, arguments, tasks, threads)) {
             return 0;
         }
-        job_range = job_range < MOST_TASKS ? job_range : MOST_TASKS;
+        start_ranges();
+        job.range = job.range < MOST_TASKS ? job.range : MOST_TASKS;
     }
     *held = 1;
     deadline = now() + INTERRUPT_NS;
@@ -361,11 +432,11 @@ void use_openmp(gomp_parallel_function parallel_region, int (*thread_number)(voi
 
 // In the child of a fork, where the parent's threads do not exist.
 void forget_threads(void) {
-    atomic_store_explicit(&epoch, 0, memory_order_relaxed);
-    atomic_store_explicit(&sleepers, 0, memory_order_relaxed);
+    // Whatever job the parent was at, here it has the caller alone.
+    atomic_store_explicit(&job.number, next_number(), memory_order_relaxed);
     atomic_store_explicit(&caller_sleeps, 0, memory_order_relaxed);
     for (int64_t k = 0; k < started; k++) {
-        atomic_store_explicit(&inside[k].value, 0, memory_order_relaxed);
+        atomic_store_explicit(&workers[k].asleep, 0, memory_order_relaxed);
     }
     atomic_store_explicit(&busy, 0, memory_order_relaxed);
     started = 1;

@@ -1,7 +1,7 @@
 ; team.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-freestanding -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis team.c
-; sha256 of team.c, team.h: 8b6463b1fd90486e11fe9ac3e57806055dd9f213a67a1a7a7b5dedb49ab26b40
+; sha256 of team.c, team.h: 0707c28e98dd0805e9d6853c7eea9f5f11c7aa9e352bb878d7215485486c6216
 
 define void @parallel(ptr %function, ptr %arguments, i64 %tasks, i64 %threads) nounwind {
 entry:

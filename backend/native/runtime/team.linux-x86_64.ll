@@ -1,87 +1,88 @@
 ; team.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis team.c
-; sha256 of team.c, team.h: 8b6463b1fd90486e11fe9ac3e57806055dd9f213a67a1a7a7b5dedb49ab26b40
+; sha256 of team.c, team.h: 0707c28e98dd0805e9d6853c7eea9f5f11c7aa9e352bb878d7215485486c6216
 
-%struct.presence = type { i32, [60 x i8] }
+%struct.presence = type { i64, i32, [52 x i8] }
 %struct.counter = type { i64, [56 x i8] }
 %union.pthread_attr_t = type { i64, [48 x i8] }
 %struct.__sigset_t = type { [16 x i64] }
 %struct.timespec = type { i64, i64 }
 
 @deadline = internal global i64 0, align 8
-@job_range = internal global i64 0, align 8
+@gomp_parallel = internal global ptr null, align 8
 @paused = internal global i32 0, align 64
 @omp_thread_number = internal global ptr null, align 8
-@gomp_parallel = internal global ptr null, align 8
-@epoch = internal global i32 0, align 64
-@sleepers = internal global i32 0, align 64
 @caller_sleeps = internal global i32 0, align 64
 @started = internal global i64 1, align 64
-@inside = internal global [1024 x %struct.presence] zeroinitializer, align 64
+@workers = internal global [1024 x %struct.presence] zeroinitializer, align 64
 @busy = internal global i32 0, align 64
-@job_function = internal global ptr null, align 64
-@job_arguments = internal global ptr null, align 8
-@job_tasks = internal global i64 0, align 8
-@job_threads = internal global i64 0, align 8
+@job.0 = internal global i64 0, align 64
+@job.1 = internal global ptr null, align 8
+@job.2 = internal global ptr null, align 16
+@job.3 = internal global i64 0, align 8
+@job.4 = internal global i64 0, align 32
+@job.5 = internal global i64 0, align 8
+@job.6 = internal global i32 -1, align 16
 @handed_out = internal global [1024 x %struct.counter] zeroinitializer, align 64
 @jobs_to_avoid = internal global i64 0, align 8
-@caller_core = internal global i32 -1, align 4
 @caller_finished = internal global i64 0, align 8
 @penalty = internal global i64 64, align 8
 
 define void @parallel(ptr %function, ptr %arguments, i64 %tasks, i64 %threads) nounwind {
 entry:
-  %call = tail call fastcc zeroext i1 @take_team(ptr %function, ptr %arguments, i64 %tasks, i64 %threads) nounwind
-  br i1 %call, label %if.then, label %if.end
+  %cmp.i = icmp slt i64 %threads, 2
+  br i1 %cmp.i, label %take_team.exit, label %lor.lhs.false.i
 
-if.then:
-  store i64 9223372036854775807, ptr @deadline, align 8
-  tail call fastcc void @run_job(i64 %threads) nounwind
-  store atomic i32 0, ptr @busy release, align 64
-  br label %if.end
-
-if.end:
-  ret void
-}
-
-define internal fastcc zeroext i1 @take_team(ptr %function, ptr %arguments, i64 %tasks, i64 %threads) nounwind {
-entry:
-  %cmp = icmp slt i64 %threads, 2
-  br i1 %cmp, label %if.then, label %lor.lhs.false
-
-lor.lhs.false:
+lor.lhs.false.i:
   %0 = cmpxchg ptr @busy, i32 0, i32 1 seq_cst seq_cst, align 64
   %1 = extractvalue { i32, i1 } %0, 1
-  br i1 %1, label %for.body.preheader, label %if.then
+  br i1 %1, label %if.then, label %take_team.exit
+
+take_team.exit:
+  tail call void %function(ptr %arguments, i64 0, i64 %tasks) nounwind
+  br label %if.end2
 
 if.then:
-  tail call void %function(ptr %arguments, i64 0, i64 %tasks) nounwind
-  br label %cleanup
+  store ptr %function, ptr @job.1, align 8
+  store ptr %arguments, ptr @job.2, align 16
+  store i64 %tasks, ptr @job.3, align 8
+  store i64 %threads, ptr @job.4, align 32
+  %mul.i = shl nsw i64 %threads, 4
+  %div.i = sdiv i64 %tasks, %mul.i
+  %spec.select.i = tail call i64 @llvm.smax.i64(i64 %div.i, i64 1)
+  store i64 %spec.select.i, ptr @job.5, align 8
+  store i64 9223372036854775807, ptr @deadline, align 8
+  %mul = shl nuw nsw i64 %threads, 1
+  %cmp = icmp sgt i64 %tasks, %mul
+  %2 = load ptr, ptr @gomp_parallel, align 8
+  %tobool = icmp ne ptr %2, null
+  %or.cond = select i1 %cmp, i1 true, i1 %tobool
+  br i1 %or.cond, label %for.body.i.preheader, label %if.then1
 
-for.body.preheader:
-  store ptr %function, ptr @job_function, align 64
-  store ptr %arguments, ptr @job_arguments, align 8
-  store i64 %tasks, ptr @job_tasks, align 8
-  store i64 %threads, ptr @job_threads, align 8
-  %mul = shl nsw i64 %threads, 4
-  %div = sdiv i64 %tasks, %mul
-  %spec.select = tail call i64 @llvm.smax.i64(i64 %div, i64 1)
-  store i64 %spec.select, ptr @job_range, align 8
+if.then1:
+  store i64 0, ptr @job.5, align 8
+  br label %if.end
+
+for.body.i.preheader:
   store atomic i32 0, ptr @paused monotonic, align 64
-  br label %for.body
+  br label %for.body.i
 
-for.body:
-  %k.019 = phi i64 [ %inc, %for.body ], [ 0, %for.body.preheader ]
-  %arrayidx = getelementptr inbounds nuw %struct.counter, ptr @handed_out, i64 %k.019
-  store atomic i64 0, ptr %arrayidx monotonic, align 64
-  %inc = add nuw nsw i64 %k.019, 1
-  %exitcond.not = icmp eq i64 %inc, %threads
-  br i1 %exitcond.not, label %cleanup, label %for.body
+for.body.i:
+  %k.05.i = phi i64 [ %inc.i, %for.body.i ], [ 0, %for.body.i.preheader ]
+  %arrayidx.i = getelementptr inbounds nuw %struct.counter, ptr @handed_out, i64 %k.05.i
+  store atomic i64 0, ptr %arrayidx.i monotonic, align 64
+  %inc.i = add nuw i64 %k.05.i, 1
+  %exitcond.not = icmp eq i64 %inc.i, %threads
+  br i1 %exitcond.not, label %if.end, label %for.body.i
 
-cleanup:
-  %retval.0 = phi i1 [ false, %if.then ], [ true, %for.body ]
-  ret i1 %retval.0
+if.end:
+  tail call fastcc void @run_job(i64 %threads) nounwind
+  store atomic i32 0, ptr @busy release, align 64
+  br label %if.end2
+
+if.end2:
+  ret void
 }
 
 define internal fastcc void @run_job(i64 %threads) nounwind {
@@ -178,86 +179,149 @@ for.end.i:
 
 start_workers.exit:
   %call = call i32 @sched_getcpu() nounwind
-  store atomic i32 %call, ptr @caller_core monotonic, align 4
-  %14 = atomicrmw add ptr @epoch, i32 1 seq_cst, align 64
-  %15 = load atomic i32, ptr @sleepers seq_cst, align 64
-  %tobool5.not = icmp eq i32 %15, 0
-  br i1 %tobool5.not, label %if.end7, label %if.then6
+  store atomic i32 %call, ptr @job.6 monotonic, align 16
+  %14 = load atomic i64, ptr @job.0 monotonic, align 64
+  %div1.i = and i64 %14, -2048
+  %mul.i58 = add i64 %div1.i, 2048
+  %sub = add nsw i64 %threads, -1
+  %or = or i64 %mul.i58, %sub
+  %or4 = or i64 %or, 1024
+  store atomic i64 %or4, ptr @job.0 seq_cst, align 64
+  %cmp669 = icmp sgt i64 %threads, 1
+  br i1 %cmp669, label %for.body, label %for.cond.cleanup.thread
 
-if.then6:
-  %16 = trunc i64 %threads to i32
-  %conv.i12 = add i32 %16, -1
-  %call.i13 = call i64 (i64, ...) @syscall(i64 202, ptr @epoch, i32 129, i32 %conv.i12, ptr null, ptr null, i32 0) nounwind
-  br label %if.end7
-
-if.end7:
+for.cond.cleanup:
   call fastcc void @work(i64 0) nounwind
-  %17 = atomicrmw add ptr @epoch, i32 1 seq_cst, align 64
-  %18 = load i64, ptr @started, align 64
-  %cmp3.i25.i = icmp sgt i64 %18, 1
-  br i1 %cmp3.i25.i, label %for.body.i.preheader.i, label %return
+  %15 = load i64, ptr @job.5, align 8
+  %tobool17.not = icmp eq i64 %15, 0
+  br i1 %tobool17.not, label %for.body24.lr.ph, label %if.then18
 
-for.body.i.preheader.i:
-  %polls.027.i = phi i32 [ %polls.0.be.i, %while.cond.backedge.i ], [ 0, %if.end7 ]
-  %first.026.i = phi i64 [ %first.0.be.i, %while.cond.backedge.i ], [ 1, %if.end7 ]
-  br label %for.body.i.i
+for.cond.cleanup.thread:
+  call fastcc void @work(i64 0) nounwind
+  %16 = load i64, ptr @job.5, align 8
+  %tobool17.not78 = icmp eq i64 %16, 0
+  br i1 %tobool17.not78, label %return, label %if.then18
 
-for.body.i.i:
-  %first.1.i = phi i64 [ %inc.i.i, %for.inc.i.i ], [ %first.026.i, %for.body.i.preheader.i ]
-  %arrayidx.i.i = getelementptr inbounds %struct.presence, ptr @inside, i64 %first.1.i
-  %19 = load atomic i32, ptr %arrayidx.i.i seq_cst, align 64
-  %tobool.not.not.i.i = icmp eq i32 %19, 0
-  br i1 %tobool.not.not.i.i, label %for.inc.i.i, label %while.body.i
+for.body24.lr.ph:
+  %shl.i = shl i64 %or4, 1
+  br label %for.body24
 
-for.inc.i.i:
-  %inc.i.i = add nsw i64 %first.1.i, 1
-  %20 = load i64, ptr @started, align 64
-  %cmp.i.i = icmp slt i64 %inc.i.i, %20
-  br i1 %cmp.i.i, label %for.body.i.i, label %return
+for.body:
+  %k.070 = phi i64 [ %inc, %for.inc ], [ 1, %start_workers.exit ]
+  %arrayidx = getelementptr inbounds nuw %struct.presence, ptr @workers, i64 %k.070
+  %asleep = getelementptr inbounds nuw i8, ptr %arrayidx, i64 8
+  %17 = load atomic i32, ptr %asleep seq_cst, align 8
+  %tobool7.not = icmp eq i32 %17, 0
+  br i1 %tobool7.not, label %for.inc, label %land.lhs.true
+
+land.lhs.true:
+  %18 = atomicrmw xchg ptr %asleep, i32 0 seq_cst, align 8
+  %tobool12.not = icmp eq i32 %18, 0
+  br i1 %tobool12.not, label %for.inc, label %if.then13
+
+if.then13:
+  %call.i59 = call i64 (i64, ...) @syscall(i64 202, ptr %asleep, i32 129, i32 1, ptr null, ptr null, i32 0) nounwind
+  br label %for.inc
+
+for.inc:
+  %inc = add nuw nsw i64 %k.070, 1
+  %exitcond.not = icmp eq i64 %inc, %threads
+  br i1 %exitcond.not, label %for.cond.cleanup, label %for.body
+
+if.then18:
+  %xor = and i64 %or, -1025
+  store atomic i64 %xor, ptr @job.0 seq_cst, align 64
+  br label %if.end32
+
+for.body24:
+  %k20.072 = phi i64 [ 1, %for.body24.lr.ph ], [ %inc30.pre-phi, %for.inc29 ]
+  %arrayidx25 = getelementptr inbounds nuw %struct.presence, ptr @workers, i64 %k20.072
+  %19 = load atomic i64, ptr %arrayidx25 seq_cst, align 64
+  br label %while.cond.i
+
+while.cond.i:
+  %before.0.i = phi i64 [ %19, %for.body24 ], [ %22, %while.body.i ]
+  %shr.i = lshr i64 %before.0.i, 1
+  %cmp.i60 = icmp ult i64 %shr.i, %or4
+  br i1 %cmp.i60, label %while.body.i, label %for.inc29.loopexit
 
 while.body.i:
-  %cmp.i14 = icmp slt i32 %polls.027.i, 2000
-  br i1 %cmp.i14, label %if.then.i17, label %if.end.i15
+  %20 = cmpxchg weak ptr %arrayidx25, i64 %before.0.i, i64 %shl.i seq_cst seq_cst, align 64
+  %21 = extractvalue { i64, i1 } %20, 1
+  %22 = extractvalue { i64, i1 } %20, 0
+  br i1 %21, label %if.then27, label %while.cond.i
 
-if.then.i17:
-  %inc.i18 = add nsw i32 %polls.027.i, 1
+if.then27:
+  %23 = load ptr, ptr @job.1, align 8
+  %24 = load ptr, ptr @job.2, align 16
+  %25 = load i64, ptr @job.3, align 8
+  %mul.i.i = mul i64 %25, %k20.072
+  %26 = load i64, ptr @job.4, align 32
+  %div.i.i = udiv i64 %mul.i.i, %26
+  %add.i61 = add nuw nsw i64 %k20.072, 1
+  %mul.i3.i = mul i64 %25, %add.i61
+  %div.i4.i = udiv i64 %mul.i3.i, %26
+  call void %23(ptr %24, i64 %div.i.i, i64 %div.i4.i) nounwind
+  br label %for.inc29
+
+for.inc29.loopexit:
+  %.pre = add nuw nsw i64 %k20.072, 1
+  br label %for.inc29
+
+for.inc29:
+  %inc30.pre-phi = phi i64 [ %.pre, %for.inc29.loopexit ], [ %add.i61, %if.then27 ]
+  %exitcond75.not = icmp eq i64 %inc30.pre-phi, %threads
+  br i1 %exitcond75.not, label %if.end32, label %for.body24
+
+if.end32:
+  br i1 %cmp669, label %for.body37.lr.ph, label %return
+
+for.body37.lr.ph:
+  %shl.i.i = shl i64 %or4, 1
+  %or.i.i = or disjoint i64 %shl.i.i, 1
+  br label %for.body37
+
+for.body37:
+  %k33.074 = phi i64 [ 1, %for.body37.lr.ph ], [ %inc39, %wait_for.exit ]
+  %arrayidx.i.i = getelementptr inbounds nuw %struct.presence, ptr @workers, i64 %k33.074
+  %27 = load atomic i64, ptr %arrayidx.i.i seq_cst, align 64
+  %cmp.i11.i = icmp eq i64 %27, %or.i.i
+  br i1 %cmp.i11.i, label %while.body.i62, label %wait_for.exit
+
+while.body.i62:
+  %polls.012.i = phi i32 [ %polls.0.be.i, %while.cond.backedge.i ], [ 0, %for.body37 ]
+  %cmp.i63 = icmp slt i32 %polls.012.i, 2000
+  br i1 %cmp.i63, label %if.then.i66, label %if.end.i64
+
+if.then.i66:
+  %inc.i67 = add nsw i32 %polls.012.i, 1
   call void @llvm.x86.sse2.pause()
   br label %while.cond.backedge.i
 
 while.cond.backedge.i:
-  %first.0.be.i = phi i64 [ %first.1.i, %if.then.i17 ], [ %first.421.i, %if.end3.i ]
-  %polls.0.be.i = phi i32 [ %inc.i18, %if.then.i17 ], [ 0, %if.end3.i ]
-  %21 = load i64, ptr @started, align 64
-  %cmp3.i.i = icmp slt i64 %first.0.be.i, %21
-  br i1 %cmp3.i.i, label %for.body.i.preheader.i, label %return
+  %polls.0.be.i = phi i32 [ %inc.i67, %if.then.i66 ], [ 0, %if.end3.i ]
+  %28 = load atomic i64, ptr %arrayidx.i.i seq_cst, align 64
+  %cmp.i.i = icmp eq i64 %28, %or.i.i
+  br i1 %cmp.i.i, label %while.body.i62, label %wait_for.exit
 
-if.end.i15:
+if.end.i64:
   store atomic i32 1, ptr @caller_sleeps seq_cst, align 64
-  %22 = load i64, ptr @started, align 64
-  %cmp3.i5.i = icmp slt i64 %first.1.i, %22
-  br i1 %cmp3.i5.i, label %for.body.i7.i, label %if.end3.i
-
-for.body.i7.i:
-  %first.3.i = phi i64 [ %inc.i11.i, %for.inc.i10.i ], [ %first.1.i, %if.end.i15 ]
-  %arrayidx.i8.i = getelementptr inbounds %struct.presence, ptr @inside, i64 %first.3.i
-  %23 = load atomic i32, ptr %arrayidx.i8.i seq_cst, align 64
-  %tobool.not.not.i9.i = icmp eq i32 %23, 0
-  br i1 %tobool.not.not.i9.i, label %for.inc.i10.i, label %if.then2.i
-
-for.inc.i10.i:
-  %inc.i11.i = add nsw i64 %first.3.i, 1
-  %24 = load i64, ptr @started, align 64
-  %cmp.i12.i = icmp slt i64 %inc.i11.i, %24
-  br i1 %cmp.i12.i, label %for.body.i7.i, label %if.end3.i
+  %29 = load atomic i64, ptr %arrayidx.i.i seq_cst, align 64
+  %cmp.i10.i = icmp eq i64 %29, %or.i.i
+  br i1 %cmp.i10.i, label %if.then2.i, label %if.end3.i
 
 if.then2.i:
-  %call.i.i16 = call i64 (i64, ...) @syscall(i64 202, ptr @caller_sleeps, i32 128, i32 1, ptr null, ptr null, i32 0) nounwind
+  %call.i.i65 = call i64 (i64, ...) @syscall(i64 202, ptr @caller_sleeps, i32 128, i32 1, ptr null, ptr null, i32 0) nounwind
   br label %if.end3.i
 
 if.end3.i:
-  %first.421.i = phi i64 [ %first.3.i, %if.then2.i ], [ %first.1.i, %if.end.i15 ], [ %inc.i11.i, %for.inc.i10.i ]
   store atomic i32 0, ptr @caller_sleeps seq_cst, align 64
   br label %while.cond.backedge.i
+
+wait_for.exit:
+  %inc39 = add nuw nsw i64 %k33.074, 1
+  %exitcond76.not = icmp eq i64 %inc39, %threads
+  br i1 %exitcond76.not, label %return, label %for.body37
 
 return:
   ret void
@@ -278,36 +342,63 @@ entry:
   br i1 %tobool.not, label %if.else, label %if.then
 
 if.then:
-  %1 = load i64, ptr @job_range, align 8
+  %1 = load i64, ptr @job.5, align 8
   %2 = tail call i64 @llvm.smax.i64(i64 %1, i64 2)
   %spec.select = lshr i64 %2, 1
-  store i64 %spec.select, ptr @job_range, align 8
+  store i64 %spec.select, ptr @job.5, align 8
   store atomic i32 0, ptr @paused monotonic, align 64
   br label %if.end7
 
 if.else:
-  %call = tail call fastcc zeroext i1 @take_team(ptr %function, ptr %arguments, i64 %tasks, i64 %threads) nounwind
-  br i1 %call, label %if.end, label %return
+  %cmp.i = icmp slt i64 %threads, 2
+  br i1 %cmp.i, label %take_team.exit, label %lor.lhs.false.i
 
-if.end:
-  %3 = load i64, ptr @job_range, align 8
-  %cond6 = tail call i64 @llvm.smin.i64(i64 %3, i64 128)
-  store i64 %cond6, ptr @job_range, align 8
+lor.lhs.false.i:
+  %3 = cmpxchg ptr @busy, i32 0, i32 1 seq_cst seq_cst, align 64
+  %4 = extractvalue { i32, i1 } %3, 1
+  br i1 %4, label %for.body.i.preheader, label %take_team.exit
+
+take_team.exit:
+  tail call void %function(ptr %arguments, i64 0, i64 %tasks) nounwind
+  br label %return
+
+for.body.i.preheader:
+  store ptr %function, ptr @job.1, align 8
+  store ptr %arguments, ptr @job.2, align 16
+  store i64 %tasks, ptr @job.3, align 8
+  store i64 %threads, ptr @job.4, align 32
+  %mul.i = shl nsw i64 %threads, 4
+  %div.i = sdiv i64 %tasks, %mul.i
+  %spec.select.i = tail call i64 @llvm.smax.i64(i64 %div.i, i64 1)
+  store atomic i32 0, ptr @paused monotonic, align 64
+  br label %for.body.i
+
+for.body.i:
+  %k.05.i = phi i64 [ %inc.i, %for.body.i ], [ 0, %for.body.i.preheader ]
+  %arrayidx.i = getelementptr inbounds nuw %struct.counter, ptr @handed_out, i64 %k.05.i
+  store atomic i64 0, ptr %arrayidx.i monotonic, align 64
+  %inc.i = add nuw i64 %k.05.i, 1
+  %exitcond.not = icmp eq i64 %inc.i, %threads
+  br i1 %exitcond.not, label %start_ranges.exit, label %for.body.i
+
+start_ranges.exit:
+  %5 = tail call i64 @llvm.umin.i64(i64 %spec.select.i, i64 128)
+  store i64 %5, ptr @job.5, align 8
   br label %if.end7
 
 if.end7:
   store i32 1, ptr %held, align 4
   %call.i = call i32 @clock_gettime(i32 1, ptr %time.i) nounwind
-  %4 = load i64, ptr %time.i, align 8
-  %mul.i = mul nsw i64 %4, 1000000000
+  %6 = load i64, ptr %time.i, align 8
+  %mul.i17 = mul nsw i64 %6, 1000000000
   %tv_nsec.i = getelementptr inbounds nuw i8, ptr %time.i, i64 8
-  %5 = load i64, ptr %tv_nsec.i, align 8
-  %add.i = add i64 %5, 50000000
-  %add = add i64 %add.i, %mul.i
+  %7 = load i64, ptr %tv_nsec.i, align 8
+  %add.i = add i64 %7, 50000000
+  %add = add i64 %add.i, %mul.i17
   store i64 %add, ptr @deadline, align 8
   call fastcc void @run_job(i64 %threads) nounwind
-  %6 = load atomic i32, ptr @paused monotonic, align 64
-  %tobool9.not = icmp eq i32 %6, 0
+  %8 = load atomic i32, ptr @paused monotonic, align 64
+  %tobool9.not = icmp eq i32 %8, 0
   br i1 %tobool9.not, label %if.end11, label %return
 
 if.end11:
@@ -316,7 +407,7 @@ if.end11:
   br label %return
 
 return:
-  %retval.0 = phi i32 [ 0, %if.else ], [ 0, %if.end11 ], [ 1, %if.end7 ]
+  %retval.0 = phi i32 [ 0, %take_team.exit ], [ 0, %if.end11 ], [ 1, %if.end7 ]
   ret i32 %retval.0
 }
 
@@ -329,12 +420,14 @@ entry:
 
 define void @forget_threads() nounwind {
 entry:
-  store atomic i32 0, ptr @epoch monotonic, align 64
-  store atomic i32 0, ptr @sleepers monotonic, align 64
+  %0 = load atomic i64, ptr @job.0 monotonic, align 64
+  %div1.i = and i64 %0, -2048
+  %mul.i = add i64 %div1.i, 2048
+  store atomic i64 %mul.i, ptr @job.0 monotonic, align 64
   store atomic i32 0, ptr @caller_sleeps monotonic, align 64
-  %0 = load i64, ptr @started, align 64
-  %cmp7 = icmp sgt i64 %0, 0
-  br i1 %cmp7, label %for.body, label %for.cond.cleanup
+  %1 = load i64, ptr @started, align 64
+  %cmp6 = icmp sgt i64 %1, 0
+  br i1 %cmp6, label %for.body, label %for.cond.cleanup
 
 for.cond.cleanup:
   store atomic i32 0, ptr @busy monotonic, align 64
@@ -343,11 +436,12 @@ for.cond.cleanup:
   ret void
 
 for.body:
-  %k.08 = phi i64 [ %inc, %for.body ], [ 0, %entry ]
-  %arrayidx = getelementptr inbounds nuw %struct.presence, ptr @inside, i64 %k.08
-  store atomic i32 0, ptr %arrayidx monotonic, align 64
-  %inc = add nuw nsw i64 %k.08, 1
-  %cmp = icmp slt i64 %inc, %0
+  %k.07 = phi i64 [ %inc, %for.body ], [ 0, %entry ]
+  %arrayidx = getelementptr inbounds nuw %struct.presence, ptr @workers, i64 %k.07
+  %asleep = getelementptr inbounds nuw i8, ptr %arrayidx, i64 8
+  store atomic i32 0, ptr %asleep monotonic, align 8
+  %inc = add nuw nsw i64 %k.07, 1
+  %cmp = icmp slt i64 %inc, %1
   br i1 %cmp, label %for.body, label %for.cond.cleanup
 }
 
@@ -355,83 +449,99 @@ declare i32 @sched_getcpu() nounwind
 
 define internal fastcc void @work(i64 %thread) nounwind {
 entry:
-  %time.i = alloca %struct.timespec, align 8
-  %0 = load ptr, ptr @job_function, align 64
-  %1 = load ptr, ptr @job_arguments, align 8
-  %2 = load i64, ptr @job_tasks, align 8
-  %3 = load i64, ptr @job_threads, align 8
-  %4 = load i64, ptr @job_range, align 8
-  %cmp72.not = icmp eq i64 %3, 0
-  br i1 %cmp72.not, label %cleanup32, label %for.body.lr.ph
+  %time.i.i = alloca %struct.timespec, align 8
+  %0 = load i64, ptr @job.5, align 8
+  %tobool.not = icmp eq i64 %0, 0
+  %1 = load ptr, ptr @job.1, align 8
+  %2 = load ptr, ptr @job.2, align 16
+  br i1 %tobool.not, label %if.else, label %if.then
 
-for.body.lr.ph:
-  %cmp20 = icmp eq i64 %thread, 0
-  %tv_nsec.i = getelementptr inbounds nuw i8, ptr %time.i, i64 8
-  br label %for.body
+if.then:
+  %3 = load i64, ptr @job.4, align 32
+  %cmp71.not.i = icmp eq i64 %3, 0
+  br i1 %cmp71.not.i, label %if.end, label %for.body.lr.ph.i
 
-for.body:
-  %k.073 = phi i64 [ 0, %for.body.lr.ph ], [ %inc, %for.inc ]
-  %add = add i64 %k.073, %thread
-  %rem = urem i64 %add, %3
-  %mul = mul i64 %rem, %2
-  %div = udiv i64 %mul, %3
-  %add1 = add nuw nsw i64 %rem, 1
-  %mul2 = mul i64 %add1, %2
-  %div3 = udiv i64 %mul2, %3
-  %5 = load atomic i32, ptr @paused monotonic, align 64
-  %tobool.not71 = icmp eq i32 %5, 0
-  br i1 %tobool.not71, label %if.end.lr.ph, label %cleanup32
+for.body.lr.ph.i:
+  %cmp19.i = icmp eq i64 %thread, 0
+  %tv_nsec.i.i = getelementptr inbounds nuw i8, ptr %time.i.i, i64 8
+  br label %for.body.i
 
-if.end.lr.ph:
-  %arrayidx = getelementptr inbounds nuw %struct.counter, ptr @handed_out, i64 %rem
+for.body.i:
+  %k.072.i = phi i64 [ 0, %for.body.lr.ph.i ], [ %inc.i, %for.inc.i ]
+  %add.i = add i64 %k.072.i, %thread
+  %rem.i = urem i64 %add.i, %3
+  %4 = load i64, ptr @job.3, align 8
+  %mul.i.i = mul i64 %4, %rem.i
+  %5 = load i64, ptr @job.4, align 32
+  %div.i.i = udiv i64 %mul.i.i, %5
+  %add1.i = add nuw i64 %rem.i, 1
+  %mul.i61.i = mul i64 %4, %add1.i
+  %div.i62.i = udiv i64 %mul.i61.i, %5
+  %6 = load atomic i32, ptr @paused monotonic, align 64
+  %tobool.not70.i = icmp eq i32 %6, 0
+  br i1 %tobool.not70.i, label %if.end.lr.ph.i, label %if.end
+
+if.end.lr.ph.i:
+  %arrayidx.i = getelementptr inbounds nuw %struct.counter, ptr @handed_out, i64 %rem.i
+  br label %if.end.i
+
+if.end.i:
+  %7 = load atomic i64, ptr %arrayidx.i monotonic, align 64
+  %add5.i = add nsw i64 %7, %div.i.i
+  %cmp6.not.i = icmp slt i64 %add5.i, %div.i62.i
+  br i1 %cmp6.not.i, label %if.end8.i, label %for.inc.i
+
+if.end8.i:
+  %8 = atomicrmw add ptr %arrayidx.i, i64 %0 monotonic, align 64
+  %add12.i = add nsw i64 %8, %div.i.i
+  %cmp13.not.i = icmp slt i64 %add12.i, %div.i62.i
+  br i1 %cmp13.not.i, label %if.end15.i, label %for.inc.i
+
+if.end15.i:
+  %add16.i = add nsw i64 %add12.i, %0
+  %cond.i = call i64 @llvm.smin.i64(i64 %add16.i, i64 %div.i62.i)
+  call void %1(ptr %2, i64 %add12.i, i64 %cond.i) nounwind
+  %9 = load i64, ptr @deadline, align 8
+  %cmp20.i = icmp ne i64 %9, 9223372036854775807
+  %or.cond.i = select i1 %cmp19.i, i1 %cmp20.i, i1 false
+  br i1 %or.cond.i, label %land.lhs.true21.i, label %cleanup.i
+
+land.lhs.true21.i:
+  %call.i.i = call i32 @clock_gettime(i32 1, ptr %time.i.i) nounwind
+  %10 = load i64, ptr %time.i.i, align 8
+  %mul.i63.i = mul nsw i64 %10, 1000000000
+  %11 = load i64, ptr %tv_nsec.i.i, align 8
+  %add.i.i = add nsw i64 %mul.i63.i, %11
+  %12 = load i64, ptr @deadline, align 8
+  %cmp23.not.i = icmp slt i64 %add.i.i, %12
+  br i1 %cmp23.not.i, label %cleanup.i, label %cleanup.thread.i
+
+cleanup.thread.i:
+  store atomic i32 1, ptr @paused monotonic, align 64
+  br label %if.end
+
+cleanup.i:
+  %13 = load atomic i32, ptr @paused monotonic, align 64
+  %tobool.not.i = icmp eq i32 %13, 0
+  br i1 %tobool.not.i, label %if.end.i, label %if.end
+
+for.inc.i:
+  %inc.i = add nuw i64 %k.072.i, 1
+  %exitcond.not.i = icmp eq i64 %inc.i, %3
+  br i1 %exitcond.not.i, label %if.end, label %for.body.i
+
+if.else:
+  %14 = load i64, ptr @job.3, align 8
+  %mul.i.i2 = mul i64 %14, %thread
+  %15 = load i64, ptr @job.4, align 32
+  %div.i.i3 = udiv i64 %mul.i.i2, %15
+  %add.i4 = add i64 %thread, 1
+  %mul.i3.i = mul i64 %14, %add.i4
+  %div.i4.i = udiv i64 %mul.i3.i, %15
+  tail call void %1(ptr %2, i64 %div.i.i3, i64 %div.i4.i) nounwind
   br label %if.end
 
 if.end:
-  %6 = load atomic i64, ptr %arrayidx monotonic, align 64
-  %add6 = add nsw i64 %6, %div
-  %cmp7.not = icmp slt i64 %add6, %div3
-  br i1 %cmp7.not, label %if.end9, label %for.inc
-
-if.end9:
-  %7 = atomicrmw add ptr %arrayidx, i64 %4 monotonic, align 64
-  %add13 = add nsw i64 %7, %div
-  %cmp14.not = icmp slt i64 %add13, %div3
-  br i1 %cmp14.not, label %if.end16, label %for.inc
-
-if.end16:
-  %add17 = add nsw i64 %add13, %4
-  %cond = call i64 @llvm.smin.i64(i64 %add17, i64 %div3)
-  call void %0(ptr %1, i64 %add13, i64 %cond) nounwind
-  %8 = load i64, ptr @deadline, align 8
-  %cmp21 = icmp ne i64 %8, 9223372036854775807
-  %or.cond = select i1 %cmp20, i1 %cmp21, i1 false
-  br i1 %or.cond, label %land.lhs.true22, label %cleanup
-
-land.lhs.true22:
-  %call.i = call i32 @clock_gettime(i32 1, ptr %time.i) nounwind
-  %9 = load i64, ptr %time.i, align 8
-  %mul.i = mul nsw i64 %9, 1000000000
-  %10 = load i64, ptr %tv_nsec.i, align 8
-  %add.i = add nsw i64 %mul.i, %10
-  %11 = load i64, ptr @deadline, align 8
-  %cmp23.not = icmp slt i64 %add.i, %11
-  br i1 %cmp23.not, label %cleanup, label %cleanup.thread
-
-cleanup.thread:
-  store atomic i32 1, ptr @paused monotonic, align 64
-  br label %cleanup32
-
-cleanup:
-  %12 = load atomic i32, ptr @paused monotonic, align 64
-  %tobool.not = icmp eq i32 %12, 0
-  br i1 %tobool.not, label %if.end, label %cleanup32
-
-for.inc:
-  %inc = add nuw i64 %k.073, 1
-  %exitcond.not = icmp eq i64 %inc, %3
-  br i1 %exitcond.not, label %cleanup32, label %for.body
-
-cleanup32:
   ret void
 }
 
@@ -473,90 +583,151 @@ declare i32 @pthread_create(ptr, ptr, ptr, ptr) nounwind
 
 define internal noalias ptr @worker(ptr %thread) nounwind {
 entry:
-  %time.i16.i = alloca %struct.timespec, align 8
+  %time.i38.i = alloca %struct.timespec, align 8
+  %time.i32.i = alloca %struct.timespec, align 8
+  %time.i27.i = alloca %struct.timespec, align 8
   %time.i.i = alloca %struct.timespec, align 8
   %0 = ptrtoint ptr %thread to i64
-  %arrayidx = getelementptr inbounds nuw %struct.presence, ptr @inside, i64 %0
+  %arrayidx = getelementptr inbounds nuw %struct.presence, ptr @workers, i64 %0
   %tv_nsec.i.i = getelementptr inbounds nuw i8, ptr %time.i.i, i64 8
-  %tv_nsec.i19.i = getelementptr inbounds nuw i8, ptr %time.i16.i, i64 8
+  %tv_nsec.i30.i = getelementptr inbounds nuw i8, ptr %time.i27.i, i64 8
+  %tv_nsec.i35.i = getelementptr inbounds nuw i8, ptr %time.i32.i, i64 8
+  %asleep.i = getelementptr inbounds nuw i8, ptr %arrayidx, i64 8
+  %tv_nsec.i41.i = getelementptr inbounds nuw i8, ptr %time.i38.i, i64 8
   br label %for.cond
 
 for.cond:
-  %job.0 = phi i32 [ 0, %entry ], [ %.lcssa.i, %for.cond.backedge ]
+  %number.0 = phi i64 [ 0, %entry ], [ %3, %for.cond.backedge ]
   %call.i.i = call i32 @clock_gettime(i32 1, ptr %time.i.i) nounwind
   %1 = load i64, ptr %time.i.i, align 8
+  %mul.i.i = mul nsw i64 %1, 1000000000
   %2 = load i64, ptr %tv_nsec.i.i, align 8
-  %3 = load atomic i32, ptr @epoch seq_cst, align 64
-  %cmp.not25.i = icmp ne i32 %3, %job.0
-  %and.i26.i = and i32 %3, 1
-  %tobool.i27.i = icmp ne i32 %and.i26.i, 0
-  %or.cond28.i = and i1 %cmp.not25.i, %tobool.i27.i
-  br i1 %or.cond28.i, label %next_job.exit, label %if.end.i
+  %add.i.i = add nsw i64 %mul.i.i, %2
+  br label %for.cond.i
+
+for.cond.i:
+  %since.0.i = phi i64 [ %add.i.i, %for.cond ], [ %since.0.i.be, %for.cond.i.backedge ]
+  %previous.addr.0.i = phi i64 [ %number.0, %for.cond ], [ %previous.addr.1.i, %for.cond.i.backedge ]
+  %3 = load atomic i64, ptr @job.0 seq_cst, align 64
+  %cmp.not.i = icmp eq i64 %3, %previous.addr.0.i
+  br i1 %cmp.not.i, label %if.end4.i, label %if.then.i
+
+if.then.i:
+  %and.i.i = and i64 %3, 1024
+  %tobool.i.i = icmp ne i64 %and.i.i, 0
+  %and1.i.i = and i64 %3, 1023
+  %cmp.i.i = icmp uge i64 %and1.i.i, %0
+  %4 = select i1 %tobool.i.i, i1 %cmp.i.i, i1 false
+  br i1 %4, label %next_job.exit, label %if.end.i
 
 if.end.i:
-  %4 = phi i32 [ %10, %cleanup.i ], [ %3, %for.cond ]
+  %call.i28.i = call i32 @clock_gettime(i32 1, ptr %time.i27.i) nounwind
+  %5 = load i64, ptr %time.i27.i, align 8
+  %mul.i29.i = mul nsw i64 %5, 1000000000
+  %6 = load i64, ptr %tv_nsec.i30.i, align 8
+  %add.i31.i = add nsw i64 %mul.i29.i, %6
+  br label %if.end4.i
+
+if.end4.i:
+  %since.1.i = phi i64 [ %add.i31.i, %if.end.i ], [ %since.0.i, %for.cond.i ]
+  %previous.addr.1.i = phi i64 [ %3, %if.end.i ], [ %previous.addr.0.i, %for.cond.i ]
   call void @llvm.x86.sse2.pause()
-  %call2.i = call i32 @sched_getcpu() nounwind
-  %5 = load atomic i32, ptr @caller_core monotonic, align 4
-  %cmp4.i = icmp eq i32 %call2.i, %5
-  br i1 %cmp4.i, label %if.then7.i, label %lor.lhs.false.i
+  %call5.i = call i32 @sched_getcpu() nounwind
+  %7 = load atomic i32, ptr @job.6 monotonic, align 16
+  %cmp7.i = icmp eq i32 %call5.i, %7
+  br i1 %cmp7.i, label %if.then10.i, label %lor.lhs.false.i
 
 lor.lhs.false.i:
-  %call.i17.i = call i32 @clock_gettime(i32 1, ptr %time.i16.i) nounwind
-  %6 = load i64, ptr %time.i16.i, align 8
-  %7 = load i64, ptr %tv_nsec.i19.i, align 8
-  %reass.add.i = sub i64 %6, %1
-  %reass.mul.i = mul i64 %reass.add.i, 1000000000
-  %add.i20.i = sub i64 %7, %2
-  %sub.i = add i64 %add.i20.i, %reass.mul.i
-  %cmp6.i = icmp sgt i64 %sub.i, 24999
-  br i1 %cmp6.i, label %if.then7.i, label %cleanup.i
+  %call.i33.i = call i32 @clock_gettime(i32 1, ptr %time.i32.i) nounwind
+  %8 = load i64, ptr %time.i32.i, align 8
+  %mul.i34.i = mul nsw i64 %8, 1000000000
+  %9 = load i64, ptr %tv_nsec.i35.i, align 8
+  %add.i36.i = sub i64 %9, %since.1.i
+  %sub.i = add i64 %add.i36.i, %mul.i34.i
+  %cmp9.i = icmp sgt i64 %sub.i, 24999
+  br i1 %cmp9.i, label %if.then10.i, label %for.cond.i.backedge
 
-if.then7.i:
-  %8 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 64
-  %call.i21.i = call i64 (i64, ...) @syscall(i64 202, ptr @epoch, i32 128, i32 %4, ptr null, ptr null, i32 0) nounwind
-  %9 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 64
-  br label %cleanup.i
+if.then10.i:
+  store atomic i32 1, ptr %asleep.i seq_cst, align 8
+  %10 = load atomic i64, ptr @job.0 seq_cst, align 64
+  %cmp12.i = icmp eq i64 %10, %3
+  br i1 %cmp12.i, label %if.then13.i, label %if.end15.i
 
-cleanup.i:
-  %10 = load atomic i32, ptr @epoch seq_cst, align 64
-  %cmp.not.i = icmp ne i32 %10, %job.0
-  %and.i.i = and i32 %10, 1
-  %tobool.i.i = icmp ne i32 %and.i.i, 0
-  %or.cond.i = and i1 %cmp.not.i, %tobool.i.i
-  br i1 %or.cond.i, label %next_job.exit, label %if.end.i
+if.then13.i:
+  %call.i37.i = call i64 (i64, ...) @syscall(i64 202, ptr %asleep.i, i32 128, i32 1, ptr null, ptr null, i32 0) nounwind
+  br label %if.end15.i
+
+if.end15.i:
+  store atomic i32 0, ptr %asleep.i seq_cst, align 8
+  %call.i39.i = call i32 @clock_gettime(i32 1, ptr %time.i38.i) nounwind
+  %11 = load i64, ptr %time.i38.i, align 8
+  %mul.i40.i = mul nsw i64 %11, 1000000000
+  %12 = load i64, ptr %tv_nsec.i41.i, align 8
+  %add.i42.i = add nsw i64 %mul.i40.i, %12
+  br label %for.cond.i.backedge
+
+for.cond.i.backedge:
+  %since.0.i.be = phi i64 [ %since.1.i, %lor.lhs.false.i ], [ %add.i42.i, %if.end15.i ]
+  br label %for.cond.i
 
 next_job.exit:
-  %.lcssa.i = phi i32 [ %3, %for.cond ], [ %10, %cleanup.i ]
-  store atomic i32 1, ptr %arrayidx seq_cst, align 64
-  %11 = load atomic i32, ptr @epoch seq_cst, align 64
-  %cmp.i = icmp eq i32 %11, %.lcssa.i
-  br i1 %cmp.i, label %if.then, label %if.end
+  %13 = load atomic i64, ptr %arrayidx seq_cst, align 64
+  %shl.i.i = shl i64 %3, 1
+  %or.i.i = or disjoint i64 %shl.i.i, 1
+  br label %while.cond.i.i
+
+while.cond.i.i:
+  %before.0.i.i = phi i64 [ %13, %next_job.exit ], [ %16, %while.body.i.i ]
+  %shr.i.i = lshr i64 %before.0.i.i, 1
+  %cmp.i.i8 = icmp ult i64 %shr.i.i, %3
+  br i1 %cmp.i.i8, label %while.body.i.i, label %for.cond.backedge
+
+while.body.i.i:
+  %14 = cmpxchg weak ptr %arrayidx, i64 %before.0.i.i, i64 %or.i.i seq_cst seq_cst, align 64
+  %15 = extractvalue { i64, i1 } %14, 1
+  %16 = extractvalue { i64, i1 } %14, 0
+  br i1 %15, label %if.end.i9, label %while.cond.i.i
+
+if.end.i9:
+  %17 = load atomic i64, ptr @job.0 seq_cst, align 64
+  %cmp.i = icmp eq i64 %17, %3
+  br i1 %cmp.i, label %if.then, label %if.end.sink.split
 
 if.then:
   call fastcc void @work(i64 %0) nounwind
-  br label %if.end
+  br label %if.end.sink.split
 
-if.end:
-  store atomic i32 0, ptr %arrayidx seq_cst, align 64
-  %12 = load atomic i32, ptr @caller_sleeps seq_cst, align 64
-  %tobool.not.i = icmp eq i32 %12, 0
-  br i1 %tobool.not.i, label %for.cond.backedge, label %land.lhs.true.i
+if.end.sink.split:
+  call fastcc void @leave(ptr %arrayidx, i64 %3) nounwind
+  br label %for.cond.backedge
 
 for.cond.backedge:
   br label %for.cond
-
-land.lhs.true.i:
-  %13 = atomicrmw xchg ptr @caller_sleeps, i32 0 seq_cst, align 64
-  %tobool3.not.i = icmp eq i32 %13, 0
-  br i1 %tobool3.not.i, label %for.cond.backedge, label %if.then.i
-
-if.then.i:
-  %call.i.i5 = call i64 (i64, ...) @syscall(i64 202, ptr @caller_sleeps, i32 129, i32 1, ptr null, ptr null, i32 0) nounwind
-  br label %for.cond.backedge
 }
 
 declare i32 @pthread_attr_destroy(ptr) nounwind
+
+define internal fastcc void @leave(ptr %own, i64 %number) nounwind {
+entry:
+  %shl = shl i64 %number, 1
+  %or = or disjoint i64 %shl, 1
+  %0 = cmpxchg ptr %own, i64 %or, i64 %shl seq_cst seq_cst, align 64
+  %1 = load atomic i32, ptr @caller_sleeps seq_cst, align 64
+  %tobool.not = icmp eq i32 %1, 0
+  br i1 %tobool.not, label %if.end, label %land.lhs.true
+
+land.lhs.true:
+  %2 = atomicrmw xchg ptr @caller_sleeps, i32 0 seq_cst, align 64
+  %tobool4.not = icmp eq i32 %2, 0
+  br i1 %tobool4.not, label %if.end, label %if.then
+
+if.then:
+  %call.i = tail call i64 (i64, ...) @syscall(i64 202, ptr @caller_sleeps, i32 129, i32 1, ptr null, ptr null, i32 0) nounwind
+  br label %if.end
+
+if.end:
+  ret void
+}
 
 declare void @llvm.x86.sse2.pause() nounwind
 
@@ -567,3 +738,5 @@ declare i32 @clock_gettime(i32, ptr) nounwind
 declare i64 @llvm.smin.i64(i64, i64) nounwind
 
 declare i64 @llvm.smax.i64(i64, i64) nounwind
+
+declare i64 @llvm.umin.i64(i64, i64) nounwind

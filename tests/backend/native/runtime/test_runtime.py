@@ -178,6 +178,17 @@ def test_every_task_is_done_once(team: threads.Team, tasks: int, workers: int) -
     assert sorted(done) == list(range(tasks))
 
 
+def test_jobs_of_changing_sizes_follow_each_other(team: threads.Team) -> None:
+    """Jobs with ranges of tasks and without, of more and of fewer threads than the one before."""
+    done: list[int] = []
+    task = Task(lambda _, first, last: done.extend(range(first, last)))
+    for k in range(400):
+        workers, tasks = 2 + k * 5 % 7, 1 + k * 11 % 31
+        done.clear()
+        team.parallel(address(task), 0, tasks, min(workers, tasks))
+        assert sorted(done) == list(range(tasks)), (workers, tasks)
+
+
 def test_long_jobs_pause_and_go_on(team: threads.Team) -> None:
     done: list[int] = []
 
