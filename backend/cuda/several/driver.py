@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import lru_cache, partial
 from typing import Any
 
@@ -165,73 +165,86 @@ class CudaPeers:
     def place(self, array: DeviceArray) -> Hashable:
         return array.data.ptr, array.strides
 
-    def captured(self, work: Callable[[], object]) -> Callable[[], None] | None:
-        places = [(d, lane) for d in range(len(self.ordinals)) for lane in (MAIN, SIDE)]
-        with self._capturing:
+    def captured(
+        self, work: Callable[[], object], together: bool = True
+    ) -> Callable[[], None] | None:
+        count = len(self.ordinals)
+        groups = [range(count)] if together else [range(d, d + 1) for d in range(count)]
+        with self._capturing, ExitStack() as stack:
             if not self._graphs:
                 self._empty_pool()
-            graph = self._captured(places, work)
-            if graph is None:
-                return None
+            graphs = self._captured(groups, work)
+            for graph in graphs:
+                stack.enter_context(destroyed(graph))
             try:
-                with destroyed(graph):
-                    made = ExecutableGraph(graph, priorities=True)
+                made = [ExecutableGraph(graph, priorities=True) for graph in graphs]
             except DriverError:  # no memory for it
                 return None
-            self._graphs.add(made)
+            self._graphs.update(made)
 
-        return partial(self._launch, made)
+        return partial(self._launch, list(zip(groups, made, strict=True))) if made else None
 
-    def _launch(self, graph: ExecutableGraph) -> None:
-        """On the main queue of the first GPU, after the users' streams, and before these."""
+    def _launch(self, graphs: Sequence[tuple[Sequence[int], ExecutableGraph]]) -> None:
+        """Each on the main queue of the first of its GPUs, after the users' streams, and before
+        these."""
         record, wait = runtime.eventRecord, runtime.streamWaitEvent
-        here, current = self._main[0], runtime.getDevice()
+        current = runtime.getDevice()
         users = [cupy.cuda.get_current_stream(gpu).ptr for gpu in self.ordinals]
         streams = list(zip(self.ordinals, self._events, self._main, users, strict=True))
         with self._launching:  # the events are those of all threads
             try:
-                for gpu, event, main, user in reversed(streams):
-                    runtime.setDevice(gpu)  # the null stream is that of the current GPU
-                    for stream in (user, main) if main != here else (user,):
-                        record(event.ptr, stream)
-                        wait(here, event.ptr)
-                graph.launch(here)
-                done = self._events[0].ptr
-                record(done, here)
-                for gpu, _, main, user in streams:
-                    runtime.setDevice(gpu)
-                    for stream in (main, user):
-                        wait(stream, done)
+                for group, graph in graphs:
+                    here = self._main[group[0]]
+                    for gpu, event, main, user in reversed([streams[d] for d in group]):
+                        runtime.setDevice(gpu)  # the null stream is that of the current GPU
+                        for stream in (user, main) if main != here else (user,):
+                            record(event.ptr, stream)
+                            wait(here, event.ptr)
+                    graph.launch(here)
+                    done = self._events[group[0]].ptr
+                    record(done, here)
+                    for gpu, _, main, user in (streams[d] for d in group):
+                        runtime.setDevice(gpu)
+                        for stream in (main, user) if main != here else (user,):
+                            wait(stream, done)
             finally:
                 runtime.setDevice(current)
 
     def _captured(
-        self, places: Sequence[tuple[int, int]], work: Callable[[], object]
-    ) -> Handle | None:
-        """The graph of some work on queues of this thread alone, which others do not use."""
+        self, groups: Sequence[Sequence[int]], work: Callable[[], object]
+    ) -> list[Handle]:
+        """The graphs of some work on queues of this thread alone, which others do not use: one for
+        each group of GPUs; none if it cannot be part of a graph."""
         mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        done = False
+        places = [[(d, lane) for d in group for lane in (MAIN, SIDE)] for group in groups]
+        streams, done = list[int](), False
         self._thread.queues, capturing.here = self._recorded, True
         try:
-            with self.on(0):
-                stream = cupy.cuda.get_current_stream().ptr
             try:
-                checked(cu.cuStreamBeginCapture(stream, mode), "a graph over several GPUs")
                 with cupy.cuda.using_allocator(self._allocate):
-                    self._join(places[:1], places[1:])
+                    for first, *others in places:
+                        with self.on(*first):
+                            stream = cupy.cuda.get_current_stream().ptr
+                        checked(cu.cuStreamBeginCapture(stream, mode), "a graph of several GPUs")
+                        streams.append(stream)
+                        self._join([first], others)
                     work()
-                    self._join(places[1:], places[:1])
+                    for first, *others in places:
+                        self._join(others, [first])
                 done = True
             except (DriverError, TreadleError, runtime.CUDARuntimeError):
                 pass  # what is queued for a graph has not run
             finally:
-                status, graph = cu.cuStreamEndCapture(stream)
-                if not done and not status:
-                    cu.cuGraphDestroy(graph)
+                ended = [cu.cuStreamEndCapture(stream) for stream in streams]
         finally:
             del self._thread.queues
             capturing.here = False
-        return graph if done and not status else None
+        if done and not any(status for status, _ in ended):
+            return [graph for _, graph in ended]
+        for status, graph in ended:
+            if not status:
+                cu.cuGraphDestroy(graph)
+        return []
 
     def _allocate(self, size: int) -> DeviceArray:
         """Memory for a graph."""

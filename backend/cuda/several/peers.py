@@ -63,9 +63,12 @@ class Peers(Protocol):
     def place(self, array: DeviceArray) -> Hashable:
         """The address and the layout of an array on a GPU."""
 
-    def captured(self, work: Callable[[], object]) -> Callable[[], None] | None:
-        """What `work` queues as a graph over all GPUs: a function that queues it again, after what
-        the users' streams and the main queues have, and before what they get later.
+    def captured(
+        self, work: Callable[[], object], together: bool = True
+    ) -> Callable[[], None] | None:
+        """What `work` queues as a graph over all GPUs, or, if no work follows a mark of another
+        GPU (not `together`), one for each: a function that queues it again, after what the users'
+        streams and the main queues have, and before what they get later.
 
         The graph keeps the memory that `work` allocates, and knows other arrays by their addresses.
         None if something that `work` does cannot be part of a graph."""

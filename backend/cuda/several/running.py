@@ -223,6 +223,7 @@ class Schedule:
         self.graphs = Recent[Hashable, Callable[[], None]](GRAPHS)
         self.seen = Recent[Hashable, None](SEEN)
         self.capturable = True
+        self.together = any(w.sources for stage in self.stages for w in stage.works)
         last: dict[Leaf, int] = {}
         for k, prepared in enumerate(self.stages):
             last.update((fetch.leaf, k) for w in prepared.works for fetch in w.fetches)
@@ -366,7 +367,9 @@ class Schedule:
             if graph is None and not self.seen.seen(key):
                 return self._queued(peers, given, params, made)
             if graph is None:
-                graph = peers.captured(lambda: self._stages(peers, given, params, made, fixed=True))
+                graph = peers.captured(
+                    lambda: self._stages(peers, given, params, made, fixed=True), self.together
+                )
                 if graph is None:
                     self.capturable = False
                     return self._queued(peers, given, params, made)

@@ -200,7 +200,9 @@ class Machine:
     def place(self, array: DeviceArray) -> Hashable:
         return array.ctypes.data, array.strides
 
-    def captured(self, work: Callable[[], object]) -> Callable[[], None] | None:
+    def captured(
+        self, work: Callable[[], object], together: bool = True
+    ) -> Callable[[], None] | None:
         assert self.graph is None
         graph = self.graph = defaultdict(deque)
         try:
@@ -209,23 +211,31 @@ class Machine:
             return None
         finally:
             self.graph = None
-        used = [k for k, queue in graph.items() if queue]
-        main = sorted({(device, MAIN) for device, _ in used} | {(0, MAIN)})
+        groups = [range(len(self.devices))]
+        if not together:
+            groups = [range(d, d + 1) for d in range(len(self.devices))]
 
-        def act() -> None:
-            marks: dict[Any, Mark] = defaultdict(Mark)
-            self.launched += 1
-            self._run({place: deque((kind, what if kind == "do" else marks[what])
-                                    for kind, what in queue)
-                       for place, queue in graph.items()}, None)  # fmt: skip
+        def launch(group: range) -> None:
+            queues = {place: queue for place, queue in graph.items() if place[0] in group}
+            main = [(device, MAIN) for device in group]
 
-        def launch() -> None:
+            def act() -> None:
+                marks: dict[Any, Mark] = defaultdict(Mark)
+                self.launched += 0 in group
+                self._run({place: deque((kind, what if kind == "do" else marks[what])
+                                        for kind, what in queue)
+                           for place, queue in queues.items()}, None)  # fmt: skip
+
             self._join(main, main[:1])
             with self.on(*main[0]):
                 self.put(act)
             self._join(main[:1], main)
 
-        return launch
+        def launches() -> None:
+            for group in groups:
+                launch(group)
+
+        return launches
 
     def _join(self, before: Sequence[Place], after: Sequence[Place]) -> None:
         marks = []
