@@ -15,11 +15,12 @@ import numpy as np
 from treadle.backend.registry import choose
 from treadle.dsl.analysis.short_extents import SpecialisedExtents, specialising
 from treadle.dsl.expr import Param
-from treadle.dsl.frontend.deferred import HostArray, Number
+from treadle.dsl.frontend.deferred import MOST_LITERALS, HostArray, Number
 from treadle.dsl.frontend.sources import is_lazy
 from treadle.dsl.frontend.trees import Tree, array_tree, joined_tree
 from treadle.dsl.graph import Input, Leaf, topological
 from treadle.dsl.graphs.inputs import inputs_of
+from treadle.dsl.graphs.literals import Family, without_literals
 from treadle.dsl.graphs.rebuild import Lines, over_arguments
 from treadle.dsl.process import locks
 from treadle.dsl.process.configuration import Settings, refresh_settings, settings
@@ -109,12 +110,46 @@ def evaluate(leaves: Sequence[Leaf], chosen: Settings, backend: str | None) -> l
         program = Program(leaves, _list_of(leaves), chosen, backend_for(backend, read))
         found = program.execute(())
         return found
-    found = _program(*over, chosen, backend).execute(over[2])
+    program, numbers = _program_of(*over, chosen, backend)
+    found = program.execute(over[2], numbers)
     return found
 
 
 def _list_of(leaves: Sequence[Leaf]) -> Tree:
     return joined_tree([array_tree(LEAF)] * len(leaves), "list")
+
+
+#: By the graph over placeholders for its literals.
+_families = Recent[Any, Family](PROGRAMS)
+
+
+def _program_of(
+    roots: Sequence[Leaf],
+    arguments: Sequence[Input],
+    data: Sequence[HostArray],
+    chosen: Settings,
+    backend: str | None,
+) -> tuple[Program, Sequence[Number]]:
+    """The program of an expression, and its numbers: of the literals that decide extents, once
+    they have varied."""
+    name = backend_for(backend, data)
+    with _lock:
+        known = _programs.find((tuple(roots), name, chosen, ()), data)
+        split = None if known is not None else without_literals(roots)
+        if split is not None:
+            general, literals = split
+            key = tuple(general), name, chosen
+            family = _families.made(key, lambda: Family(general, literals))
+            family.join(literals)
+    if known is not None:
+        return known, ()
+    if split is not None and family.graphs > MOST_LITERALS:
+        made = family.general(literals)
+        if made is not None:
+            roots, numbers = made
+            program = _program(roots, arguments, data, chosen, backend, tuple(numbers))
+            return program, tuple(numbers.values())
+    return _program(roots, arguments, data, chosen, backend), ()
 
 
 def _program(
