@@ -31,8 +31,8 @@ def modified(body: Iterable[ir.Statement]) -> set[Var | ir.Buffer]:
     return found
 
 
-#: So many additions are worth computing once, outside of all loops.
-_EXPENSIVE = 8.0
+#: So many additions are worth computing once, outside of loops.
+EXPENSIVE = 8.0
 
 
 def natural_scalars(kernel: ir.Kernel) -> set[Var]:
@@ -82,7 +82,7 @@ def once(body: ir.Body, scalars: Iterable[Var]) -> list[tuple[Var | None, Expr]]
                 known.add(e)
             elif isinstance(e, Apply) and all(a in known for a in e.args):
                 known.add(e)
-                if e.type.is_inexact and e.op.cost >= _EXPENSIVE:
+                if e.type.is_inexact and e.op.cost >= EXPENSIVE:
                     found[e] = None
         if isinstance(s, ir.Let) and s.value in known:
             if named.setdefault(s.var, s.value) is not s.value:

@@ -26,7 +26,7 @@ from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import Buffer, For, Kernel, Load, Statement
 
 from . import memory
-from .analysis import modified, natural_scalars, once, positive_scalars
+from .analysis import EXPENSIVE, modified, natural_scalars, once, positive_scalars
 from .atomics import call_foreign
 from .half import CONVERSIONS
 from .lanes import Lanes
@@ -106,6 +106,7 @@ class Emitter(ABC):
         self._versions: dict[object, int] = {}
         self.atoms: dict[int, Value] = {}
         self._depths: dict[int, int] = {LANE: 0}  # of what is in registers
+        self._changes: dict[int, int] = {}  # where it is less
         self.pointers: dict[Buffer, Reg] = {}
         self.foreign: list[Any] = []
         self.errors = ""
@@ -235,6 +236,19 @@ class Emitter(ABC):
         if self.depth > 2 and depth < (self.depth if self.kernel.errors else self.tested):
             self.thorough = True
         return self.depth
+
+    def changes(self, value: Value) -> int:
+        """The depth of the innermost loop in whose iterations a value differs."""
+        atoms = [value.key] if value.poly is None else value.poly.atoms()
+        return max((self._changes.get(a, self._depths.get(a, 0)) for a in atoms), default=0)
+
+    def since(self, value: Value, depth: int, costly: bool) -> Value:
+        """A value made here that differs at this depth only: if it costs much, LLVM computes it
+        before the loops within."""
+        if depth < self.depth:
+            self._changes[value.key if value.poly is None else self.atom(value)] = depth
+            self.thorough |= costly and self.depth > 2
+        return value
 
     @contextmanager
     def outside(self, depth: int, vectors: bool = False) -> Iterator[None]:
@@ -457,7 +471,9 @@ class Emitter(ABC):
             if depth < self.depth:
                 with self.outside(depth):
                     return self._computed(key, op, type_, args, lanes)
-        return self._computed(key, op, type_, args, lanes, regs)
+        made = self._computed(key, op, type_, args, lanes, regs)
+        costly = op.cost >= EXPENSIVE and (lanes > 0 or type_.is_inexact)
+        return self.since(made, max(map(self.changes, args)), costly)
 
     def _computed(self, key: int, op: Primitive, type_: ScalarType, args: list[Value], lanes: int,
                   regs: tuple[Reg, ...] | None = None) -> Value:  # fmt: skip

@@ -107,7 +107,8 @@ def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
             buffer, max(em.depth_of(index.poly), em.prefetch_depth if singly else 0)
         )
     if depth == em.depth:
-        return _load(em, buffer, index, key, base, step)
+        found = _load(em, buffer, index, key, base, step)
+        return found if em.version(buffer) else em.since(found, em.changes(index), step is None)
     with em.outside(depth, vectors=step != 0):
         return _load(em, buffer, index, key, base, step)
 

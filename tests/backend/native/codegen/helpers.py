@@ -29,6 +29,14 @@ def assembly(compiled: CompiledKernel) -> str:
         return str(one.machine.emit_assembly(module))
 
 
+def optimised(compiled: CompiledKernel) -> str:
+    """The LLVM IR of a kernel as machine code is made of it."""
+    text, effort = _emitted(compiled)
+    with engine.compiler(compiled.target) as one, one.parsed(text) as module:
+        one.optimise(module, effort)
+        return str(module)
+
+
 def ap(name: str, *args: Expr, type_: ScalarType | None = None) -> Expr:
     """A primitive applied, with the result type that its rule says."""
     if type_ is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,23 @@ from treadle.skeletons.ir import narrow, ranges
 from treadle.skeletons.ir.kernel import Assign, Declare, For, If, Let, Load, Store, While
 from treadle.skeletons.ir.verify import InvalidKernel
 
-from .helpers import TASK, N, add, ap, assembly, avx2, buffer, cast, k, kernel, less, lit, mul, run
+from .helpers import (
+    TASK,
+    N,
+    add,
+    ap,
+    assembly,
+    avx2,
+    buffer,
+    cast,
+    k,
+    kernel,
+    less,
+    lit,
+    mul,
+    optimised,
+    run,
+)
 
 TARGETS = [None, *([avx2()] if avx2() else [])]
 KINDS = ("vector", "serial")
@@ -308,6 +325,24 @@ def test_nothing_is_loaded_before_a_loop_that_does_not_load_it(kind: str) -> Non
         body = (For(i, k(0), none if first is i else N, (loop,)),)
         program = kernel("none", [x, o], body, [N, far, none])
         run(program, [np.zeros(1), np.zeros(50)], [50, 1 << 50, 0])
+
+
+@pytest.mark.parametrize("of", ["elements", "indices"])
+def test_what_costs_much_and_does_not_change_is_computed_before_an_inner_loop(of: str) -> None:
+    """In vectors, where loads and floats are not moved by our own code generator."""
+    x, at, o = buffer("x", float64), buffer("at", int64), buffer("o", float64, "output")
+    total = Var("total", float64)
+    same = Load(x, Load(at, i)) if of == "elements" else cast(i, float64)
+    loop = For(j, k(0), N, (Assign(total, add(total, mul(ap("sqrt", same), Load(x, j)))),))
+    body = Declare(total, lit(0, float64)), loop, Store(o, i, total)
+    program = kernel("same", [x, at, o], (For(i, k(0), N, body, "vector"),))
+    a, chosen, out = np.arange(40.0), np.arange(40)[::-1].copy(), np.zeros(40)
+    compiled = run(program, [a, chosen, out], [40])
+    np.testing.assert_allclose(out, np.sqrt(a[chosen] if of == "elements" else a) * a.sum())
+    blocks = re.split(r"\n(?=[\w.]+:)", optimised(compiled))
+    inner = [b for b in blocks if f"label %{b.split(':')[0]}," in b]
+    assert any("sqrt" in b for b in blocks) and any("fma" in b or "fadd" in b for b in inner)
+    assert not any("sqrt" in b or "gather" in b for b in inner), inner
 
 
 @pytest.mark.parametrize("length", [1, 5, 16, 31, 64, 70, 200])
