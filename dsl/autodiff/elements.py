@@ -46,7 +46,8 @@ def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
             seeds.append((e, where_given(g) if r.wild(e) else g))
     # Equal nodes may be in the graph as well; what these receive is theirs.
     others = {leaf: r.parts.pop(leaf, None) for part in separate for leaf in part.leaves}
-    r.through(node.shape, seeds, node)
+    known = {node.elements[0]: own(node.leaf(), rank)} if node in r.results else None
+    r.through(node.shape, seeds, node, known)
     for part in separate:
         bars = [r.bar(leaf) if leaf in r.moving else None for leaf in part.leaves]
         if any(b is not None for b in bars):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..analysis.combines import simple_combine, ways
 from ..errors import Location, TreadleError
-from ..expr import TRUE, Cond, Const, Expr, Extent, Proj, Read, constant, walk
+from ..expr import TRUE, Apply, Cond, Const, Expr, Extent, Proj, Read, constant, walk
 from ..graph import (
     ArrayLoop,
     Branch,
@@ -253,6 +253,8 @@ def _guarded_sum(part: Expr) -> tuple[Expr, Fold | None]:
     return condition, node
 
 
+#: The least cost, in additions, of operations whose results are computed once in an iteration.
+_COSTLY = 15.0
 #: What is summed along constant extents up to this is computed again.
 _SHORT = 32
 
@@ -265,6 +267,13 @@ def _summed(node: Node) -> Shape | None:
     extents = (node.k,) if isinstance(node, Matmul) else node.inner
     constant_ = math.prod(int(e.value) for e in extents if isinstance(e, Const))
     return tuple(e for e in extents if constant_ > _SHORT or not isinstance(e, Const))
+
+
+def _is_costly(node: Node) -> bool:
+    """Whether an element is better read than computed again by all that its cotangents make."""
+    if not isinstance(node, Generate) or len(node.elements) > 1:
+        return False
+    return isinstance(e := node.elements[0], Apply) and e.op.cost >= _COSTLY
 
 
 class _Adjoint:
@@ -280,6 +289,7 @@ class _Adjoint:
         self.active = active_states(r.moving, node, self.fixed, wanted)
         states = [loop.state[k].leaf() for k in self.active]
         inner = Reverse([loop.body[k] for k in self.active], [*states, *self.fixed], r.memory)
+        inner.results = {n for n in inner.nodes if _is_costly(n)}
         # A cotangent has the extents of the next state.
         scalars = {s.leaf().at(): j for j, s in enumerate(loop.state) if not s.shape}
         read = {e for k in self.active for e in loop.state[k].shape}
@@ -707,6 +717,7 @@ def _branch(r: Reverse, node: Branch, bars: Bars) -> None:
     for side in (node.then, node.other):
         pairs = [(leaf, g) for leaf, g in zip(side, bars, strict=True) if g is not None]
         inner_r = Reverse([leaf for leaf, _ in pairs], targets, r.memory)
+        inner_r.results = r.results
         for leaf, g in pairs:
             inner_r.give(leaf, own(g, len(leaf.shape)))
         inner_r.run()

@@ -7,7 +7,7 @@ class (`reverse_rule`) gives the contributions of a node to what it computes fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from .. import graph
@@ -41,6 +41,8 @@ class Reverse:
         self.nodes = list(graph.topological(roots))
         #: All of which it is known whether they depend on targets (`moving`).
         self.known = set(self.nodes)
+        #: Nodes whose elements derivatives read: exp(x)' is this result, not exp(x) again.
+        self.results: Collection[Node] = ()
         #: The nodes that are computed outside of loops and branches.
         self.outside = set(graph.topological(roots, inside=False))
         #: Leaves of loops, and those of the loops that compute the same and store their states.
@@ -139,14 +141,19 @@ class Reverse:
                       lambda e: Leaf(e.node, e.component) in targets)  # fmt: skip
 
     def through(
-        self, domain: graph.Shape, seeds: Sequence[tuple[Expr, Expr | Cotangent]], node: Node
-    ) -> None:
-        """Pass cotangents of expressions over `domain` on to the arrays they read."""
+        self, domain: graph.Shape, seeds: Sequence[tuple[Expr, Expr | Cotangent]], node: Node,
+        known: Mapping[Expr, Expr] | None = None,
+    ) -> None:  # fmt: skip
+        """Pass cotangents of expressions over `domain` on to the arrays they read; `known`:
+        expressions that are read where they are stored."""
         bodies = self.smooth([e for e, _ in seeds])
         pairs = [(e, g) for e, (_, g) in zip(bodies, seeds, strict=True)]
         send = reads.Scatterer(domain, adjoint(node), node.where, self.unified)
         for leaf, cotangent in expr_vjp(pairs, self.active).items():
             assert isinstance(leaf, Read)
+            if known:
+                (value,) = rewrite((cotangent.value,), lambda e: known.get(e, e))
+                cotangent = cotangent._replace(value=value)
             self.give(Leaf(leaf.node, leaf.component), send.contribution(leaf, cotangent))
 
     def through_function(

@@ -10,6 +10,8 @@ import pytest
 
 import treadle as td
 from treadle.backend.runtime.memory import Pool
+from treadle.dsl.expr import Apply, walk
+from treadle.dsl.graph import ArrayLoop, topological
 from treadle.dsl.libraries.checkpoints import SHORT, actions, recomputed, segment
 
 from ...conformance.helpers import cuda
@@ -630,3 +632,26 @@ def test_the_table_of_checkpoints_in_the_documentation():
     assert len(numbers) == 4
     found = [(states, recomputed(1000, *segment(1000, states))) for states, _ in numbers]
     assert numbers == found
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_adjoints_read_what_is_costly_in_an_iteration(branches):
+    """The reversed loop has one exponential and one tangent, as the loop has."""
+
+    def step(u):
+        return u / (1 + td.exp(-u)) + td.tanh(u)
+
+    def loss(u):
+        taken = (lambda u: td.cond(td.sum(u) > 0, step(u), u)) if branches else step
+        return td.sum(td.iterate(5, taken, u))
+
+    program = td.jit(td.grad(loss)).lower(W)
+    reverse = [n for n in topological(program.source_roots) if isinstance(n, ArrayLoop)][-1]
+    costly = [
+        e.op.name
+        for n in reverse.varying(list(topological(reverse.inner_roots())))
+        for e in walk(n.expressions())
+        if isinstance(e, Apply) and e.op.cost >= 20
+    ]
+    assert sorted(costly) == ["exp", "tanh"]
+    assert_gradient(loss, W)
