@@ -139,7 +139,7 @@ def forms_of(program: TracedProgram) -> Short:
     }  # fmt: skip
     deep = deep_folds(program.roots, program.settings)
     across = {
-        fold: where for fold, where in deep.deep.items() if _goes_across(fold) or contracted(fold)
+        fold: where for fold, where in deep.deep.items() if _goes_across(fold) or _contracts(fold)
     }
     alone = {fold: deep.alone[fold] for fold in across}
     for node in topological(program.roots):
@@ -159,6 +159,11 @@ def _goes_across(node: Node) -> bool:
     from treadle.skeletons.lower.fold.rows import goes_across
 
     return isinstance(node, Fold) and goes_across(node)
+
+
+def _contracts(node: Node) -> bool:
+    """Whether a fold may be a product of matrices."""
+    return isinstance(node, Fold) and contracted(node) is not None
 
 
 def _reads_small(node: Node) -> bool:
