@@ -147,6 +147,12 @@ def overheads(scale: Scale, wanted: Callable[[str], bool]) -> list[Row]:
             "iteration",
             lambda: iterations("a map of a roll", lambda m, a: m.roll(a, 1) * 0.5 + 1, scale),
         ),
+        (
+            "iteration",
+            lambda: iterations(
+                "a map of the sum of all", lambda m, a: a * 0.5 + m.sum(a) * 1e-4, scale
+            ),
+        ),
         ("iteration", lambda: iterated(scale)),
         ("host to host", lambda: host_to_host(scale)),
     ]
