@@ -816,10 +816,10 @@ def require_truth(operation: str, word: str, value: object) -> None:
     said = f"{word} is True or False, got {value!r}"
     if isinstance(value, later.Array | later.Scalar):
         said = f"{word}= determines the program, so it cannot be a run-time value"
-    raise TracingError(
-        f"{operation}: {said}.",
-        hint=f"Write {word}=True, or {word}=bool(x) for the truth of a number.",
-    )
+    hint = f"Write {word}=True, or {word}=bool(x) for the truth of a number."
+    if value is None or isinstance(value, type | np.dtype):  # as in NumPy's a.sum(0, float, None)
+        hint = f"Arguments after the axis have names: {word}=True, dtype=float."
+    raise TracingError(f"{operation}: {said}.", hint=hint)
 
 
 def unknown_keyword(

@@ -376,13 +376,18 @@ class Operators(Generic[V]):
     if not TYPE_CHECKING:  # a misspelled attribute is an error there
 
         def __getattr__(self, name: str) -> Any:
-            if name == "_numba_type_":  # Numba asks for it
-                raise errors.TracingError(
-                    "a function that Numba compiled takes values.",
-                    hint="f.py_func(x) calls the Python function, which works if it has operators "
-                    "and td's functions; td.foreign(f, x) calls the compiled one from a kernel; "
-                    "outside of compiled functions pass td.run(x).",
-                )
+            if name in _ASKED:
+                what, hint = _ASKED[name]
+                raise errors.TracingError(what, hint=hint)
+            if name in _MATRICES and isinstance(self, later.Array) and self.ndim == 2:
+                if not self._is_closed():
+                    raise errors.TracingError(
+                        "SciPy's solvers take values, and there are none while a program is "
+                        "traced.",
+                        hint="td.matvec(a, v) is a product; a solver is a td.while_loop "
+                        "(recipes: Iterative solvers).",
+                    )
+                return partial(np.matmul, _MATRICES[name](np.asarray(self)))
             if name == "__array_struct__":  # NumPy asks each scalar for it, and each array
                 raise AttributeError(name)
             raise missing_attribute(self, name)
@@ -415,6 +420,25 @@ class Operators(Generic[V]):
         return self.copy()
 
 
+#: What libraries ask of a value that they do not take, and would say less about.
+_ASKED = {
+    "_numba_type_": (
+        "a function that Numba compiled takes values.",
+        "f.py_func(x) calls the Python function, which works if it has operators and td's "
+        "functions; td.foreign(f, x) calls the compiled one from a kernel; outside of compiled "
+        "functions pass td.run(x).",
+    ),
+    "as_integer_ratio": (
+        "the modules statistics and fractions take numbers of Python's.",
+        "a.tolist() has those of an array, a.item() is that of one value; td.mean(a), "
+        "td.median(a) and td.std(a, ddof=1) compute.",
+    ),
+}
+#: What SciPy's solvers ask of a matrix that is none of NumPy's: its products with a vector.
+_MATRICES: dict[str, Callable[[NumPyArray], NumPyArray]] = {
+    "matvec": lambda a: a,
+    "rmatvec": lambda a: a.conj().T,
+}
 #: What is written instead of NumPy's functions that change their argument.
 _IN_PLACE = {
     "copyto": "Write a = td.where(condition, new, a)",

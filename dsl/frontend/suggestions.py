@@ -422,7 +422,7 @@ INSTEAD = by_name({
         "td.linalg.eigvalsh for symmetric matrices; others by np.linalg.eigvals(a), outside of "
         "compiled functions",
     "schur hessenberg expm logm sqrtm":
-        "SciPy computes it, outside of compiled functions: scipy.linalg.expm(np.asarray(a))",
+        "scipy.linalg's takes arrays of treadle, outside of compiled functions",
     "cg cgs bicg bicgstab gmres minres lsqr":
         "docs/recipes.md has a solver, by td.while_loop, and SciPy's take a compiled product f: "
         "scipy.sparse.linalg.LinearOperator(a.shape, matvec=f)",
@@ -642,7 +642,8 @@ _SYNONYMS = by_name({
 _KEYWORDS = {
     **by_name({
         "out": "Results are new arrays: write b = f(a)",
-        "where": "Choose the elements before: td.where(p, a, 0)",
+        "where": "td.where(p, f(x), other) chooses results, a[p] are the elements where p holds",
+        "array.ndmin": "a[None] and td.atleast_2d(a) add axes",
         "dtype": "Convert it: x.astype(dtype)",
         "casting": "x.astype(dtype) converts",
         "copy": "Arrays never change: leave it out",
@@ -774,6 +775,10 @@ def missing(name: str, known: Iterable[str], package: str = "", homes: Sequence[
     if instead is not None:
         return f"{where} has no {name!r}: {instead}."
     lower = {n.lower(): n for n in known}
+    numpys = getattr({"": np, "linalg": np.linalg, "fft": np.fft}.get(package), name, None)
+    if callable(numpys) and not isinstance(numpys, type):
+        of = f"np.{package}.{name}".replace("..", ".")
+        return f"{where} has no {name!r}: {of}(td.run(a), …), outside of compiled functions."
     near = lower.get(name.lower())
     least = 0.72 if len(name) > 3 else 0.8  # short names resemble too many
     found = f"Did you mean {near}?" if near else did_you_mean(name, known, least=least)

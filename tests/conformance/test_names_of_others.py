@@ -61,6 +61,22 @@ def test_functions_that_are_advised():
     np.testing.assert_allclose(np.exp(soft).sum(axis=1), 1)
 
 
+def test_every_function_of_numpy_is_there_or_answered():
+    for package in ("", "linalg.", "fft."):
+        get = operator.attrgetter
+        for word in get(package[:-1])(np).__all__ if package else np.__all__:
+            function = get(package + word)(np)
+            if not callable(function) or isinstance(function, type):
+                continue
+            where = f"treadle.{package}"[:-1] if package else "treadle"
+            try:
+                get(package + word)(td)
+            except AttributeError as error:
+                assert f"{where} has no {word!r}: " in str(error)
+    with pytest.raises(AttributeError, match=r"np\.array2string\(td\.run\(a\), …\), outside"):
+        _ = td.array2string
+
+
 def test_misspelled_names_of_packages():
     with pytest.raises(AttributeError, match=r"treadle\.random has no 'unifrom'\.  Did you mean"):
         _ = td.random.unifrom

@@ -293,6 +293,11 @@ def test_keywords_of_reductions(backend, axis, case):
     (lambda: td.mean(F, dtype=int), "dtype=int64 has no fractions | Convert the result"),
     (lambda: td.sum(I, initial=0.5), "0.5 does not fit in int64"),
     (lambda: td.sum(V, where=MASK), "rank 2 does not fit into rank 1"),
+    (lambda: td.use(F).sum(0, np.float32), "keepdims is True or False | have names: | dtype=float"),
+    (lambda: td.max(F, 1, None), "got None | have names: keepdims=True"),
+    (lambda: td.median(F, where=MASK), "no argument 'where' | a[p] are the elements where p holds"),
+    (lambda: td.sqrt(F, where=MASK), "no argument 'where' | td.where(p, f(x), other) chooses"),
+    (lambda: td.array(F, ndmin=3), "no argument 'ndmin' | a[None] and td.atleast_2d(a) add axes"),
 ])  # fmt: skip
 def test_mistakes_in_keywords_of_reductions(call, says):
     with pytest.raises(td.TreadleError) as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import statistics
 
 import numpy as np
 import pytest
@@ -137,6 +138,33 @@ def test_scipy():
     assert np.allclose(found.x, 1, atol=1e-4)
     area, _ = integrate.quad(lambda v: td.exp(-v * v), -8, 8)
     assert np.isclose(area, np.sqrt(np.pi))
+
+
+def test_solvers_of_scipy_take_matrices() -> None:
+    """They ask what is no array of NumPy's for its products."""
+    linalg = pytest.importorskip("scipy.sparse.linalg")
+    rng = np.random.default_rng(3)
+    m = rng.normal(size=(20, 20))
+    a, b = m @ m.T + 20 * np.eye(20), rng.normal(size=20)
+    for solve in (linalg.cg, linalg.gmres, linalg.minres, linalg.bicg):
+        x, failed = solve(td.use(a), td.use(b), rtol=1e-10)
+        assert not failed
+        np.testing.assert_allclose(a @ x, b, atol=1e-7)
+    c = m[:, :8] + 1j * m[:, 8:16]
+    x = linalg.lsqr(td.use(c), b, atol=1e-13, btol=1e-13)[0]
+    np.testing.assert_allclose(x, np.linalg.lstsq(c, b)[0], atol=1e-8)
+    with pytest.raises(AttributeError, match=r"td\.matvec\(a, …\)"):
+        _ = td.use(b).matvec
+    with pytest.raises(td.TracingError, match=r"(?s)none while a program is traced.*td\.matvec"):
+        td.jit(lambda a: linalg.cg(a, b)[0])(a)
+
+
+def test_exact_arithmetic_of_python() -> None:
+    x = td.iota(4) * 1.5
+    assert statistics.mean(x.tolist()) == td.mean(x) and statistics.median(x) == 2.25
+    for compute in (statistics.mean, statistics.stdev):
+        with pytest.raises(td.TracingError, match=r"(?s)take numbers of Python's.*a\.tolist"):
+            compute(x)
 
 
 def test_functions_of_numpy_with_parameters_that_are_numpys():
