@@ -11,7 +11,7 @@ one thread is fast enough.
 
 An iteration is a list of writes.  What one of them needs of an array as it was before another is
 computed ahead of that one (`_Iteration`).  A branch that updates an array or leaves it is an update
-that is not always valid.
+that is not always valid; one that runs loops over it is loops that may have no iteration.
 
     while_loop(p, f, s)   →   while_loop(p, several, s)
     where several(s) is loop(1024, lambda k, t: f(t) if p(t) else t, s)
@@ -36,7 +36,7 @@ from ..analysis.polynomial import always_inside
 from ..errors import Location
 from ..expr import Expr
 from ..graph import Leaf, Node, known
-from ..graphs.rebuild import Rebuilder, rewrite_graph
+from ..graphs.rebuild import Rebuilder, replace_nodes, rewrite_graph
 from ..node import indices
 from ..operations.stencils import in_range
 from ..scalar import apply_primitive
@@ -58,7 +58,7 @@ from .inner_loops import (
     used_by,
     where_both,
 )
-from .recurrence import dependent
+from .recurrence import dependent, is_unsafe
 from .short_axes import is_free
 from .vertical import LARGEST, Inliner
 
@@ -101,12 +101,10 @@ def as_sequence(
     if loop.changing() or any(c.reads for c in loop.checks):
         return None
     try:
-        roots = _without_branches(loop.inner_roots())
-        order = iteration_order(loop, roots)
-        same = set(order) - loop.varying([*graph.topological(roots)])
-        around = loop.predicate is not None or not all(map(_is_small, same))
         every = [*graph.topological(loop.inner_roots())]
-        own = loop.varying(every) if around else {*iteration_order(loop, loop.inner_roots())}
+        order, changing = iteration_order(loop, loop.inner_roots()), loop.varying(every)
+        around = loop.predicate is not None or not all(map(_is_small, {*order} - changing))
+        own = changing if around else {*order}
         body = _without_branches(_as_loops(loop.inner_roots(), written, own))
         last, predicate = tuple(body[: len(loop.state)]), loop.predicate and body[-1]
         one = loop.with_(body=last, predicate=predicate)
@@ -115,7 +113,9 @@ def as_sequence(
             made = _around(loop, body)
         else:
             try:
-                made = _Nest(loop, sorted(order, key=lambda n: n.uid)).made()  # as written
+                roots = _without_branches(loop.inner_roots())
+                order = sorted(iteration_order(loop, roots), key=lambda n: n.uid)  # as written
+                made = _Nest(loop, order).made()
             except OtherLoop:
                 made = _Iteration(one, body).made()
     except OtherLoop:
@@ -181,44 +181,91 @@ def _around(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
 
 
 def _without_branches(roots: Sequence[Leaf]) -> list[Leaf]:
-    """The roots with branches that update arrays, or leave them, as updates that may be invalid."""
+    """The roots with branches that update arrays, or leave them, as updates that may be invalid and
+    loops that may have no iteration."""
     order = list(graph.topological(roots))
     if not any(isinstance(n, graph.Branch) for n in order):
         return list(roots)
+    anyway, computed = not_inside(roots), set[Node]()  # as they were, and as they are
 
-    def change(node: Node) -> Node | Sequence[Leaf]:
-        if not isinstance(node, graph.Branch):
-            return node
-        return [_chosen(node, *sides) for sides in zip(node.then, node.other, strict=True)]
+    def change(node: Node, made: Node) -> Node | Sequence[Leaf]:
+        found = _chosen(made, computed) if isinstance(made, graph.Branch) else made.leaves
+        if node in anyway:
+            computed.update(graph.topological(found, inside=False, known=computed))
+        return found
 
-    return rewrite_graph(roots, change)
+    return replace_nodes(roots, change)
 
 
-def _chosen(branch: graph.Branch, then: Leaf, other: Leaf) -> Leaf:
-    """One result of a branch."""
-    p = branch.predicate
-    if then == other:
-        return then
-    if not then.shape:
-        sides = [x.node.elements[x.component] if type(x.node) is graph.Generate else x.at()
-                 for x in (then, other)]  # fmt: skip
-        e = ex.Proj(ex.Cond(p, (sides[0],), (sides[1],)), 0)
-        return graph.Generate((), (e,), label=branch.label, where=branch.where).leaf()
-    for changed, left, condition in (
-        (then, other, p),
-        (other, then, apply_primitive("logical_not", [p])),
-    ):
-        updates = []
-        at = changed
-        while at != left and isinstance(at.node, graph.Permute) and len(at.node.defaults) == 1:
-            updates.append(at.node)
-            at = at.node.defaults[0]
-        if at == left:
-            for update in reversed(updates):
-                valid = where_both(condition, update.valid)
-                at = update.with_(defaults=(at,), valid=valid).leaf()
-            return at
-    raise OtherLoop
+def _chosen(branch: graph.Branch, outside: AbstractSet[Node]) -> list[Leaf]:
+    """The results of a branch."""
+    p, both = branch.predicate, (branch.then, branch.other)
+    needed = [{*graph.topological(side, inside=False, known=outside)} for side in both]
+    own = needed[0] - needed[1], needed[1] - needed[0]
+    if any(isinstance(n, graph.ArrayLoop) for n in (*own[0], *own[1])):
+        p = graph.Generate((), (p,), label=branch.label, where=branch.where).leaf().at()
+    conditions = p, apply_primitive("logical_not", [p])
+    only = [_Only(q, nodes, side) for q, nodes, side in zip(conditions, own, both, strict=True)]
+    for first in (leaf for n in (*own[0], *own[1]) for leaf in based_on(n)):
+        # Others would be copied in iterations that do not change them, too.
+        need(few(first) or any(_leads_to(first, leaf) for leaf in branch.inside()))
+    found = []
+    for then, other in zip(*both, strict=True):
+        a, b = only[0].leaf(then), only[1].leaf(other)
+        if then == other:
+            found.append(then)
+        elif not then.shape:
+            sides = [x.node.elements[x.component] if type(x.node) is graph.Generate else x.at()
+                     for x in (a, b)]  # fmt: skip
+            e = ex.Proj(ex.Cond(p, (sides[0],), (sides[1],)), 0)
+            found.append(graph.Generate((), (e,), label=branch.label, where=branch.where).leaf())
+        else:
+            need(_leads_to(then, other) or _leads_to(other, then))
+            found.append(a if _leads_to(then, other) else b)
+    return found
+
+
+def _leads_to(leaf: Leaf, first: Leaf) -> bool:
+    """Whether updates and loops change the first array to the other."""
+    while leaf != first and (based := based_on(leaf.node)):
+        leaf = based[leaf.component]
+    return leaf == first
+
+
+class _Only(Rebuilder):
+    """One side of a branch: the nodes that others do not need do nothing, and read nothing, unless
+    a condition holds."""
+
+    def __init__(self, condition: Expr, own: AbstractSet[Node], side: Sequence[Leaf]) -> None:
+        super().__init__()
+        loops = any(isinstance(n, graph.ArrayLoop) for n in own)
+        for node in graph.topological(side):
+            made = self.node(node)
+            if node in own:
+                if isinstance(made, graph.Permute):
+                    made = made.with_(valid=where_both(condition, made.valid))
+                elif isinstance(made, graph.ArrayLoop):
+                    made = _loop_only(made, condition)
+                elif isinstance(made, graph.Generate) and few(made.leaf(0)):
+                    if loops or is_unsafe(made):
+                        elements = tuple(_guarded(e, condition) for e in made.elements)
+                        made = made.with_(elements=elements)
+                else:
+                    need(not is_unsafe(made))
+            self.replace(node, made)
+
+
+def _loop_only(loop: graph.ArrayLoop, condition: Expr) -> graph.ArrayLoop:
+    """The loop, without an iteration unless a condition holds."""
+    if loop.count is not None:
+        count = ex.Proj(ex.Cond(condition, (loop.count,), (ex.constant(0),)), 0)
+        return loop.with_(count=count)
+    assert loop.predicate is not None
+    test = loop.predicate.node
+    need(type(test) is graph.Generate)
+    assert isinstance(test, graph.Generate)
+    more = where_both(condition, test.elements[loop.predicate.component])
+    return loop.with_(predicate=test.with_(elements=(more,)).leaf())
 
 
 def _conditional(e: Expr) -> tuple[Expr, Expr] | None:

@@ -961,6 +961,52 @@ def test_what_no_iteration_changes_is_computed_once() -> None:
         assert not any(k == BEGIN for n in sequences for k in n.written)
 
 
+def test_loops_in_branches() -> None:
+    """A branch that runs loops or leaves an array: loops that may have no iteration."""
+
+    def root(parent: Any, k: Any) -> Any:  # of a tree, whose paths are halved
+        def halve(s: Any) -> Any:
+            parent, k = s
+            above = parent[parent[k]]
+            return parent.at[k].set(above), above
+
+        return td.while_loop(lambda s: s[0][s[1]] != s[1], halve, (parent, k))
+
+    def joined(n: Any, a: Any, b: Any, p: Any) -> Any:
+        def join(k: Any, parent: Any) -> Any:
+            new, first = root(parent, a[k])
+            new, second = root(new, b[k])
+            new = new.at[td.maximum(first, second)].set(td.minimum(first, second))
+            return td.cond(p[k], new, parent)
+
+        return td.loop(a.shape[0], join, td.iota(n))
+
+    def moved(n: Any, a: Any, b: Any, p: Any) -> Any:
+        """In both directions, in branches that follow each other and are in each other; of the
+        side that is not chosen nothing is read, nor are its lengths."""
+
+        def step(k: Any, s: Any) -> Any:
+            t, number = s
+            far = a[k + 10**15 * p[k]]
+            up = td.loop(far % 3, lambda i, t: t.at[i].add(t[b[k]] + number), t)
+            t = td.cond(p[k], t, up.at[far % n].set(far))
+            down = td.loop(b[k], lambda i, t: t.at[i].set(t[i] * (i + 1) - a[k]), t)
+            t = td.cond(b[k] > 1, td.cond(p[k], down, t), t)
+            return t, td.where(t[0] > 5, number + 1, number)
+
+        return td.loop(a.shape[0], step, (td.iota(n), 0))
+
+    rng = np.random.default_rng(4)
+    for f in (joined, moved):
+        for n, steps in ((5, 40), (50, 40), (5, 0)):
+            a, b = rng.integers(0, n, (2, steps))
+            args = n, a, b, rng.random(steps) < 0.6
+            found, want = (td.jit(f, backend=x)(*args) for x in ("native", "reference"))
+            pairs = [(found, want)] if f is joined else zip(found, want, strict=True)
+            assert all(np.array_equal(x, y) for x, y in pairs), f.__name__
+            assert kinds(f, *args) == (1, 0), f.__name__
+
+
 def test_what_a_branch_chooses_is_in_it() -> None:
     """The next number depends on a test that decides about a write."""
 
