@@ -612,6 +612,9 @@ class Sequential(Node):
     In place of a component, a loop within the iteration may begin (`BEGIN`), end (`END`), or be
     left unless `valid[w]` holds (`TEST`, just after what that needs); a test outside of such loops
     ends the whole.
+
+    `first`: of a part of a loop, whose defaults are what the parts before have left, the least and
+    the greatest element of each default before the first.
     """
 
     domain: Shape
@@ -624,6 +627,7 @@ class Sequential(Node):
     names: tuple[Var, ...]
     early: tuple[Expr, ...]
     before: tuple[int, ...]
+    first: tuple[tuple[int, int], ...] = field(factory=lambda values: ())
 
     computed = ("valid", "target", "values", "early")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TypeVar
 
-from ..expr import Apply, Cond, Const, Expr, Extent, Proj, Read, is_common_sum, unknown
+from ..expr import Apply, Cond, Const, Expr, Extent, Index, Proj, Read, is_common_sum, unknown
 from ..graph import ArrayLoop, Generate, Leaf, Node, Permute
 from ..types import ScalarType, int64
 
@@ -246,8 +246,8 @@ MOST = 1000
 
 
 def element_bounds(leaf: Leaf) -> Range:
-    """The least and the greatest value that elements of an integer array can have."""
-    return _Elements().of(leaf)
+    """The least and the greatest value that elements of an integer array can have; 0 for floats."""
+    return (0, 0) if leaf.type.is_inexact else _Elements().of(leaf)
 
 
 class _Elements(Intervals):
@@ -290,6 +290,8 @@ class _Elements(Intervals):
         return whole(loop.state[component].type)
 
     def leaf(self, e: Expr) -> Range:
+        if isinstance(e, Index):
+            return 0, MEMORY
         if isinstance(e, Read) and e.boundary is None:
             return self.of(Leaf(e.node, e.component))
         if isinstance(e, Proj) and isinstance(e.args[0], Cond):

@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set as Abstra
 from typing import NamedTuple
 
 from .. import expr as ex, graph
+from ..analysis.bounds import element_bounds
 from ..analysis.polynomial import always_inside
 from ..errors import Location
 from ..expr import Expr
@@ -172,9 +173,11 @@ def _around(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
                         where=loop.where).of_shape(leaf.shape) for leaf in copies]  # fmt: skip
     within = Rebuilder()
     within.leaves.update({leaf: s.leaf() for leaf, s in zip(copies, kept, strict=True)})
+    init = *loop.init, *copies
+    made = made.with_(checks=(), first=tuple(map(element_bounds, init)))
     return outer.with_(
-        state=(*states, *kept), init=(*loop.init, *copies),
-        body=within.node(made.with_(checks=())).leaves,
+        state=(*states, *kept), init=init,
+        body=within.node(made).leaves,
         predicate=outside.leaf(tests[0]) if tests else None,
         checks=tuple(dict.fromkeys((*loop.checks, *made.checks))),
     )  # fmt: skip

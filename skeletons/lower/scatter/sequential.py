@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from treadle.dsl import expr as ex
+from treadle.dsl.analysis.bounds import element_bounds
 from treadle.dsl.analysis.polynomial import polynomial
 from treadle.dsl.expr import Expr, While
 from treadle.dsl.graph import BEGIN, END, TEST, Leaf, Sequential
@@ -26,6 +27,7 @@ from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
+from ...ir.decided import decided
 from ...ir.kernel import Assign, Let, Load, Lowered, Statement, Store, While as WhileStatement
 from ...ir.linearize import Linearizer, zero
 from .. import tiling, transform
@@ -106,8 +108,14 @@ class _Sequential:
             if k in self.held:
                 into.append(Store(out, at.integer(0), self.held[k]))
         comment = "iteration by iteration, each after the one before"
-        return builder.lowered(builder.kernel("sequence", self.tiles.tasks, task, tuple(into.out),
-                                              comments=(comment,), in_order=True))  # fmt: skip
+        kernel = builder.kernel("sequence", self.tiles.tasks, task, tuple(into.out),
+                                comments=(comment,), in_order=True)  # fmt: skip
+        first = {b: element_bounds(b.leaf) for b in kernel.buffers if isinstance(b.leaf, Leaf)}
+        for out, leaf, found in itertools.zip_longest(
+            self.outs, self.node.defaults, self.node.first
+        ):
+            first[out] = found or element_bounds(leaf)
+        return builder.lowered(decided(kernel, first))
 
     def _tile(self, into: Linearizer, tile: Tile) -> None:
         domain = self.node.domain
