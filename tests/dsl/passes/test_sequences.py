@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from benchmarks.cliffs.loops import fannkuch
 from treadle.dsl.expr import TRUE, Index, constant
 from treadle.dsl.graph import BEGIN, ArrayLoop, Sequential, topological
 from treadle.dsl.passes import run_passes
@@ -827,36 +828,8 @@ def test_loops_as_long_as_their_iterations_decide(f: Any, args: tuple[Any, ...])
     assert sum(kinds(f, *args, check=True)) > 1
 
 
-def reversals(n: Any, count: Any) -> Any:
-    """The most reversals of prefixes that bring 0 to the front, over all permutations: loops three
-    deep, of which some change a copy of the state, which another changes in place."""
-
-    def exchange(s: Any) -> Any:
-        q, a, b = s
-        return q.at[a].set(q[b]).at[b].set(q[a]), a + 1, b - 1
-
-    def reverse(s: Any) -> Any:
-        q, number = s
-        return td.while_loop(lambda s: s[1] < s[2], exchange, (q, 0, q[0]))[0], number + 1
-
-    def advance(s: Any) -> Any:
-        p, count, r, _ = s
-        first = p[0]
-        p = td.loop(r, lambda i, p: p.at[i].set(p[i + 1]), p).at[r].set(first)
-        count = count.at[r].add(-1)
-        return p, count, td.where(count[r] > 0, r, r + 1), count[r] <= 0
-
-    def step(s: Any) -> Any:
-        p, count, r, most, seen = s
-        fill = lambda s: (s[0].at[s[1] - 1].set(s[1]), s[1] - 1)
-        count, r = td.while_loop(lambda s: s[1] != 1, fill, (count, r))
-        q, number = td.while_loop(lambda s: s[0][0] != 0, reverse, (p, 0))
-        more = td.while_loop(lambda s: s[3] & (s[2] < n), advance, (p, count, r, True))
-        return *more[:3], td.maximum(most, number), seen + q[0] + number
-
-    start = td.arange(count.shape[0]), count, n, 0, 0
-    first = step(start)
-    return td.while_loop(lambda s: s[2] < n, step, first)
+#: Loops three deep, of which some change a copy of the state, which another changes in place.
+FANNKUCH = fannkuch(2)
 
 
 def rotations(a: Any, n: Any) -> Any:
@@ -875,7 +848,7 @@ def rotations(a: Any, n: Any) -> Any:
 @pytest.mark.parametrize(
     "f, args",
     [
-        (reversals, (5, np.zeros(5, np.int64))),
+        (FANNKUCH.jits[""].__wrapped__, FANNKUCH.data),
         (rotations, (np.arange(3, 10), 7)),
         (rotations, (np.array([4]), 1)),
     ],
