@@ -98,7 +98,8 @@ def sharing_of_loop(n: int, d: int, one: float, model: Model, columns: int = 0) 
         return one
     rows = n // d
     host = engine(settings(), d, 1 << 36)
-    windows = spans(ITERATIONS, rows, rows * (columns or n) * ELEMENT, 1 / rows, host, True)
+    each = rows * (columns or n) * ELEMENT
+    windows = spans(ITERATIONS, rows, each, 1 / rows, host.overhead, host, True)
     halos = sum(k * k for k in windows) / 2 * min(d - 1, 2)
     work = one / d * (1 + halos / ITERATIONS / rows)
     return max(work + len(windows) * EXCHANGE, len(windows) * d * QUEUE) + model.at(model.call, d)

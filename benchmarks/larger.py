@@ -19,6 +19,7 @@ import argparse
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,8 @@ from treadle.backend.dask.graph import every_array
 
 PACKAGES = ("treadle", "numpy", "dask", "distributed", "zarr", "llvmlite")
 WORKERS = [2**k for k in range(11)]
+#: What ends the name of a layer of dask.
+HASH = re.compile("[0-9a-f]{32}")
 
 
 def least(call: Callable[[], Any], times: int = 3) -> float:
@@ -375,14 +378,15 @@ def seconds_of_stages(f: Callable[..., Any], given: Any, tasks: Sequence[Any]) -
     program = td.jit(f).lower(given)
     plan: Plan = program.executable.plan([given], ())
     arrays = every_array(plan, [given], program.name)
-    layers = [arrays[stage.leaves[0]].name.removesuffix("-0") for stage in plan.every()]
-    found = [0.0] * len(layers)
+    # Names of blocks, and of what is cut of their arrays, have the same hash.
+    tokens = [HASH.findall(arrays[stage.leaves[0]].name)[-1] for stage in plan.every()]
+    found = [0.0] * len(tokens)
     for task in tasks:
         key = task["key"]
         name = key if isinstance(key, str) else key[0]
         took = [s["stop"] - s["start"] for s in task["startstops"] if s["action"] == "compute"]
-        for k, layer in enumerate(layers):
-            if name.startswith(layer):
+        for k, token in enumerate(tokens):
+            if token in name:
                 found[k] += sum(took)
     return found
 

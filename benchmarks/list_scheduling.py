@@ -20,7 +20,7 @@ from treadle.backend.blocks.buffers import Whole
 from treadle.backend.blocks.domain import Chunks
 from treadle.backend.blocks.localise import Blocks, Buffer
 from treadle.backend.blocks.stages import Plan, Stage
-from treadle.backend.blocks.tasks import Task, key_of, tasks, travels_alone
+from treadle.backend.blocks.tasks import Task, chunks_in, tasks, travels_alone
 from treadle.dsl.graph import Leaf
 
 #: Seconds of a block of a stage, given the number of elements that it computes or reads, whichever
@@ -142,9 +142,10 @@ class _Machine:
         most = max(_elements(blocks, task.position), taken)
         made = self._placed(read, self.work(blocks, most) + self.costs.task)
         for leaf, result in zip(stage.leaves, blocks.results, strict=True):
-            # Of several results of a block a task takes one.
-            own = self._cut(made) if len(stage.leaves) > 1 else made
-            self.made[leaf, key_of(result.axes, task.position)] = own
+            # Of several results, or chunks, of a block a task takes one.
+            for chunk, part in chunks_in(stage, result.axes, task.position):
+                own = self._cut(made) if len(stage.leaves) > 1 or part is not None else made
+                self.made[leaf, chunk] = own
 
     def _cut(self, of: _Made, after: float = 0.0) -> _Made:
         """A part of what a worker has, cut there `after` something else is known."""

@@ -24,7 +24,7 @@ BLOCK = 64 << 20
 #: are no larger than `LONGEST` bytes.
 FEWEST, MOST, LONGEST = 8, 64, 256 << 20
 #: Seconds that the engine needs for a task, and a kernel for an iteration of an element.
-TASK, ELEMENT = 2e-3, 1e-9
+TASK, ELEMENT = 2e-3, 0.5e-9
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,10 @@ class Engine:
     iteration of an element; `sent`: bytes that are worth a task that sends them in an exchange
     (0: there are no such tasks).  `gathers`: the chunks of which buffers are put together stay in
     memory beside them.
+
+    `workers`: the threads of other processes that share the blocks (0: none); `latency`: seconds
+    until one of them begins what others wait for; `copying`, `moving`: seconds to put together a
+    byte of a block, and to send one to another process.
 
     `iterations`: the most iterations of a loop that a kernel computes in one pass over memory.
     `pieces`, `pipelined`: a block that gets at least `pipelined` bytes of other chunks is computed
@@ -70,6 +74,10 @@ class Engine:
     element: float = ELEMENT
     sent: int = 0
     gathers: bool = False
+    workers: int = 0
+    latency: float = 0.0
+    copying: float = 0.0
+    moving: float = 0.0
     separate: bool = True
     single: bool = False
     split_boundary: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from math import ceil, prod, sqrt
 from typing import Any
 
@@ -25,6 +25,9 @@ from .localise import BACK, WRAP, Blocks, Buffer, NoRule, Result, extents_of, re
 from .program import BlockProgram
 from .whole import inside
 
+#: How many times as long as with the best blocks a loop may take with more of them.
+NEARLY = 1.05
+
 
 @dataclass
 class Window:
@@ -34,23 +37,24 @@ class Window:
     steps: int
 
 
-def iterations(count: int, most: int, work: float, overlap: float, engine: Engine) -> int:
+def iterations(
+    count: int, most: int, work: float, overlap: float, task: float, queueing: float
+) -> int:
     """Of `count` iterations those in one task: as many as minimise the time of tasks and halos
     together, √(o / (w h)) for tasks of o seconds, iterations of w, of which halos take w h for each
     iteration of a task; but so many that kernels take as long as it takes to queue them.
 
-    >>> engine = Engine("", "", None, 0, len, overhead=1e-3)
-    >>> iterations(100, 1000, 1e-3, 0.01, engine), iterations(100, 1000, 1e-4, 0.001, engine)
+    >>> iterations(100, 1000, 1e-3, 0.01, 1e-3, 0), iterations(100, 1000, 1e-4, 0.001, 1e-3, 0)
     (10, 100)
     """
     work, most = max(work, 1e-12), max(min(most, count), 1)
     halos = work * max(overlap, 1e-12) * count * count  # in one window
-    windows = max(int(sqrt(halos / engine.overhead)), 1)
-    if engine.overhead < halos / (windows * (windows + 1)):
+    windows = max(int(sqrt(halos / task)), 1)
+    if task < halos / (windows * (windows + 1)):
         windows += 1
     windows = max(windows, -(-count // most))
-    if engine.queueing:
-        windows = max(min(windows, int(work * count / engine.queueing)), -(-count // most))
+    if queueing:
+        windows = max(min(windows, int(work * count / queueing)), -(-count // most))
     return -(-count // max(windows, 1)) or 1  # windows of equal length have the smallest halos
 
 
@@ -71,18 +75,16 @@ def lengths(count: int, steps: int, most: int, iterations: int) -> list[int]:
     return [min(steps, count - k) for k in range(0, count, max(steps, 1))]
 
 
-def spans(
-    count: int, most: int, work: float, overlap: float, engine: Engine, given: bool
-) -> list[int]:
+def spans(count: int, most: int, work: float, overlap: float, task: float, engine: Engine,
+          given: bool) -> list[int]:  # fmt: skip
     """The iterations of each window.
 
     A state that is `given` has no room for halos: where parts stay where they are, the first window
     computes three halos of rows at each cut by blocks of their own.  So it is as short as kernels
     may be that the host queues.
 
-    >>> engine = Engine("", "", None, 0, len, overhead=6e-5, queueing=2e-4, iterations=8,
-    ...                 split_boundary=True)
-    >>> [spans(100, 8192, 8.7e-5, 1.2e-4, engine, given) for given in (True, False)]
+    >>> engine = Engine("", "", None, 0, len, queueing=2e-4, iterations=8, split_boundary=True)
+    >>> [spans(100, 8192, 8.7e-5, 1.2e-4, 6e-5, engine, given) for given in (True, False)]
     [[8, 92], [100]]
     """
     first = 0
@@ -90,8 +92,27 @@ def spans(
         first = engine.iterations * max(ceil(engine.queueing / work / engine.iterations), 1)
         if first > most or 2 * first > count:
             first = 0
-    steps = iterations(count - first, most, work, overlap, engine)
+    steps = iterations(count - first, most, work, overlap, task, engine.queueing)
     return [first] * bool(first) + lengths(count - first, steps, most, engine.iterations)
+
+
+def halvings(count: int) -> list[int]:
+    """Half of a number, and so on.
+
+    >>> halvings(5)
+    [5, 3, 2, 1]
+    """
+    return [count, *halvings(-(-count // 2))] if count > 1 else [count]
+
+
+def together(sizes: Sequence[int], count: int) -> tuple[int, ...]:
+    """Chunks next to each other as one, so that there are `count`.
+
+    >>> together((3, 3, 3, 3, 1), 2)
+    (9, 4)
+    """
+    ends = edges(sizes)
+    return tuple(ends[b] - ends[a] for a, b in pairwise(edges(even(len(sizes), count))))
 
 
 class LoopLocaliser:
@@ -122,7 +143,9 @@ class LoopLocaliser:
         (self.extents,) = shapes
         self._check()
         self._halo()
-        self.sizes = self._sizes(grids)
+        #: The chunks of the state, and the blocks, of one or several chunks each.
+        self.chunks = self._chunks(grids)
+        self.sizes = self._blocks()
 
     def _check(self) -> None:
         """Every node has the extents of the state and reads neighbours, or arrays as a whole."""
@@ -195,27 +218,68 @@ class LoopLocaliser:
         last = [reach.get(leaf.node, [(0, 0)] * rank) for leaf in self.node.body]
         self.reach = [(max(s[a][0] for s in last), max(s[a][1] for s in last)) for a in range(rank)]
 
-    def _sizes(self, grids: Mapping[Leaf, Chunks]) -> list[tuple[int, ...]]:
+    def _chunks(self, grids: Mapping[Leaf, Chunks]) -> Chunks:
         best = max(self.node.init, key=lambda leaf: leaf.type.numpy.itemsize)
         chunks = grids[best]
         if all(len(c) == 1 for c in chunks):
             chunks = self.engine.choose(self.extents, best.type.numpy.itemsize)
-        return [
+        return tuple(
             (n,) if a in self.whole_axes else tuple(s for s in chunks[a] if s) or (n,)
             for a, n in enumerate(self.extents)
-        ]
+        )
+
+    def _blocks(self) -> Chunks:
+        """The blocks.  Where other processes compute, chunks next to each other are one block if
+        that is faster: as few of them as make it so, in a quarter of the memory of a task, as
+        workers keep the chunks and the results, too."""
+        if not self.engine.workers:
+            return self.chunks
+        found = []
+        for counts in product(*(halvings(len(sizes)) for sizes in self.chunks)):
+            blocks = tuple(map(together, self.chunks, counts))
+            seconds, steps = self._timed(blocks)
+            needed = self._memory(blocks, max(steps, default=0))
+            if blocks == self.chunks or needed <= self.engine.allowed // 4:
+                found.append((prod(counts), seconds, blocks))
+        enough = NEARLY * min(seconds for _, seconds, _ in found)
+        return max((f for f in found if f[1] <= enough), key=lambda f: f[0])[-1]
+
+    def _timed(self, blocks: Chunks, given: bool = False) -> tuple[float, list[int]]:
+        """The seconds of the loop, and the iterations of each window; `given`: whether an argument
+        is the first state."""
+        engine, count = self.engine, prod(map(len, blocks))
+        rounds = -(-count // max(engine.workers, 1))
+        elements = prod(max(sizes) for sizes in blocks)
+        state = sum(leaf.type.numpy.itemsize for leaf in self.node.init)
+        work = elements * engine.element
+        task = engine.overhead + engine.latency / rounds + elements * state * engine.copying
+        wide = [a for a, sizes in enumerate(blocks) if len(sizes) > 1 and any(self.reach[a])]
+        # (two blocks have a cut on one side only)
+        overlap = sum(sum(self.reach[a]) / max(blocks[a]) / (1 + (len(blocks[a]) == 2))
+                      for a in wide)  # fmt: skip
+        steps = [self.count]
+        if wide:
+            most = min(self.count, *(max(blocks[a]) // max(self.reach[a]) for a in wide))
+            while most > 1 and self._memory(blocks, most) > engine.allowed:
+                most = -(-most // 2)
+            steps = spans(self.count, most, work, overlap, task, engine, given)
+        seconds = rounds * sum(task + k * work * (1 + k * overlap) for k in steps)
+        if blocks != self.chunks:  # chunks are where there was room for them
+            workers = engine.workers
+            seconds += prod(self.extents) * state * engine.moving * (workers - 1) / workers**2
+        return seconds, steps
+
+    def _memory(self, blocks: Chunks, steps: int) -> int:
+        """The bytes that a task of so many iterations needs, about as `projected` has them."""
+        along = zip(blocks, self.reach, strict=True)
+        elements = prod(max(n) + steps * sum(r) if len(n) > 1 else n[0] for n, r in along)
+        leaves = [*self.node.init, *self.node.init, *self.outer()]
+        found = elements * sum(leaf.type.numpy.itemsize for leaf in leaves)
+        return found if self.engine.split_boundary else 2 * found
 
     def windows(self, given: bool) -> list[Window]:
         """The iterations of each task; `given`: whether an argument is the first state."""
-        cut = [a for a, s in enumerate(self.sizes) if len(s) > 1]
-        wide = [a for a in cut if sum(self.reach[a])]
-        if wide:
-            work = prod(max(s) for s in self.sizes) * self.engine.element
-            overlap = sum(0.5 * sum(self.reach[a]) / max(self.sizes[a]) for a in wide)
-            most = min(max(self.sizes[a]) // max(self.reach[a]) for a in wide)
-            found = spans(self.count, most, work, overlap, self.engine, given)
-        else:
-            found = [self.count]
+        _, found = self._timed(self.sizes, given)
         return [Window(a, b - a) for a, b in pairwise(edges(found)) if a < b]
 
     def axes(self, steps: int, split: bool) -> list[Axis]:
@@ -259,6 +323,9 @@ class LoopLocaliser:
             for leaf in self.node.init
         ]
         notes = [f"{window.steps} iterations per task"]
+        if self.sizes != self.chunks:
+            grid = " × ".join(str(len(sizes)) for sizes in self.chunks if len(sizes) > 1)
+            notes.append(f"several chunks per task, of a grid of {grid}")
         return Blocks(self.node, program, buffers, results, axes, numbers, notes, extents,
                       around=self.engine.split_boundary and not given)  # fmt: skip
 

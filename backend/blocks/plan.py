@@ -249,7 +249,10 @@ class Planner(Folds):
                 list(node.leaves) if last
                 else [self._between(r.shape, r.type) for r in made.results]
             )  # fmt: skip
-            self._add(made, state)
+            stage = self._add(made, state)
+        if windows and local.sizes != local.chunks:
+            stage.chunks = local.chunks
+            self.plan.chunks.update(dict.fromkeys(state, local.chunks))
 
     def _unrolled(self, node: graph.ArrayLoop, reason: NoRule) -> None:
         """Every iteration as stages of their own."""

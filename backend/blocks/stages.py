@@ -19,10 +19,12 @@ from .localise import Blocks
 @dataclass
 class Stage:
     """A kernel in blocks, and the arrays that it computes.  A block may read of these what blocks
-    before it (behind it, if they go `backwards`) computed."""
+    before it (behind it, if they go `backwards`) computed.  `chunks`: those of the arrays if a
+    block is several."""
 
     blocks: Blocks
     leaves: list[Leaf]
+    chunks: Chunks | None = None
 
     def uses(self) -> set[Leaf]:
         """The arrays that are read."""

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from itertools import product, repeat
+from itertools import pairwise, product, repeat
 from math import prod
 from typing import Any, NamedTuple, Protocol
 
@@ -21,6 +21,7 @@ from treadle.dsl.process.recent import Recent
 from .buffers import ALL, Block, Cut, Piece, Whole
 from .domain import Axis, Numbers, edges
 from .localise import Blocks, Buffer
+from .stages import Stage
 
 #: Parts of chunks that are so many times smaller travel without them, if that saves so many bytes:
 #: those that are sent in the time of a task.
@@ -292,6 +293,25 @@ def key_of(axes: Sequence[Axis | None], position: Sequence[int]) -> tuple[int, .
     return tuple(
         [position[a.dimension] if a is not None and a.dimension is not None else 0 for a in axes]
     )
+
+
+def chunks_in(stage: Stage, axes: Sequence[Axis | None], position: Sequence[int]
+              ) -> list[tuple[tuple[int, ...], tuple[slice, ...] | None]]:  # fmt: skip
+    """The chunks of a result, with these axes, that a block of a stage computes: the index of each,
+    and its part of the block (None: all)."""
+    at = key_of(axes, position)
+    if stage.chunks is None:
+        return [(at, None)]
+    along: list[list[tuple[int, slice]]] = []
+    for k, axis, sizes in zip(at, axes, stage.chunks, strict=True):
+        ends = edges(sizes)
+        first, last = 0, ends[-1]
+        if axis is not None:
+            first, last = int(axis.start.reshape(-1)[k]), int(axis.stop.reshape(-1)[k])
+        along.append([(c, slice(a - first, b - first)) for c, (a, b) in enumerate(pairwise(ends))
+                      if first <= a and b <= last])  # fmt: skip
+    found = [tuple(zip(*parts, strict=True)) for parts in product(*along)]
+    return [(index, part) for index, part in found]
 
 
 def count(blocks: Blocks) -> int:

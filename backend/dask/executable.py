@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,14 +12,14 @@ from treadle.dsl.errors import ShapeError
 
 from ..blocks import report as blocks
 from ..blocks.domain import Chunks
-from ..blocks.engine import Engine, default_chunks
+from ..blocks.engine import TASK, Engine, default_chunks
 from ..blocks.plan import Planner
 from ..blocks.stages import Later, Plan
 from ..blocks.tasks import WORTH
 from ..native.executable import lowering, source
 from ..runtime.run import Params
 from .graph import arrays, as_dask, chunks_of, compute, is_dask
-from .memory import has_workers, limit
+from .memory import limit, threads
 from .versions import check_workers
 
 if TYPE_CHECKING:
@@ -30,10 +31,22 @@ def executable(program: TracedProgram) -> DaskExecutable:
     return DaskExecutable(program)
 
 
+#: Between processes: seconds until a worker begins what other tasks wait for, to put together a
+#: byte of a block in memory that is new, and to send one (`benchmarks/larger.py` measures the first
+#: and the last of a `LocalCluster`).
+LATENCY, COPYING, MOVING = 7e-3, 0.5e-9, 2.5e-9
+
+
 def engine(program: TracedProgram) -> Engine:
     """Tasks on the current client's workers, else on threads."""
-    return Engine("dask arrays", "native", program.settings, limit(), default_chunks, dynamic=True,
-                  sent=WORTH if has_workers() else Engine.sent, gathers=True)  # fmt: skip
+    made = Engine("dask arrays", "native", program.settings, limit(), default_chunks, dynamic=True,
+                  gathers=True)  # fmt: skip
+    workers = threads()
+    if not workers:
+        return made
+    # (A block and what others need of it are two tasks.)
+    return replace(made, sent=WORTH, workers=workers, overhead=2 * TASK, latency=LATENCY,
+                   copying=COPYING, moving=MOVING)  # fmt: skip
 
 
 def remarks(program: TracedProgram) -> list[str]:

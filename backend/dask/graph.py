@@ -27,11 +27,11 @@ from ..blocks.domain import Chunks, edges
 from ..blocks.engine import default_chunks
 from ..blocks.localise import Blocks
 from ..blocks.stages import Either, Later, Plan, Repeat, Stage
-from ..blocks.tasks import SMALL, Parts, key_of, rows, travels_alone
+from ..blocks.tasks import SMALL, Parts, chunks_in, key_of, rows, travels_alone
 from ..runtime.storage import packed
 from .memory import has_workers
 from .windows import exchanged
-from .worker import computed, strip_of
+from .worker import computed, result_of, strip_of
 
 #: The keys of what each task of a row reads, given the row and what a buffer has in it.
 _Reader = Callable[[tuple[int, ...], list[tuple[Parts, ...]]], Sequence[Sequence[Any]]]
@@ -158,15 +158,20 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     token = _token(text, blocks, needed)
     word = word_of(blocks.node) or blocks.node.label.called
     # (Dashboards show the words between hyphens up to the first that is not of letters.)
-    layer = f"{name}-{re.sub(r'[^A-Za-z0-9]+', '-', word)}-{token}"
-    program = f"{layer}-program"
+    words = f"{name}-{re.sub(r'[^A-Za-z0-9]+', '-', word)}"
+
+    def named(*what: str) -> str:
+        # Schedulers learn from the tasks with the same words how long one takes, and move it
+        # accordingly: what cuts or takes a part of an array has other words than blocks.
+        return "-".join((words, *what, token))
+
+    layer, program = named(), named("program")
     graph: dict[Any, Any] = {program: text}
-    several = len(blocks.results) > 1
-    own = f"{layer}-all" if several else layer
+    several = len(blocks.results) > 1 or stage.chunks is not None
     first = blocks.results[0]
     # What tasks of this layer read of its results, which have the same chunks, has keys in it.
     state = [k for k, leaf in enumerate(stage.leaves) if leaf in own_results]
-    handed_on = f"{own}-state" if several else layer
+    handed_on = named("state") if several else layer
     sources = [_named(handed_on, plan.chunks[b.leaf], b.leaf.type) if b.leaf in own_results
                else arrays[b.leaf] for b in blocks.buffers]  # fmt: skip
     run: Callable[..., Any] = computed
@@ -174,9 +179,9 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
         components = [state.index(stage.leaves.index(b.leaf)) if b.leaf in own_results else None
                       for b in blocks.buffers]  # fmt: skip
         run = partial(computed, components=components)
-    strips = _Strips(f"{layer}-strip", blocks, sources, graph) if has_workers() else None
+    strips = _Strips(named("strip"), blocks, sources, graph) if has_workers() else None
     readers: list[_Reader] = [
-        partial(_row_of, exchanged(graph, f"{layer}-part-{k}", source.name, table,
+        partial(_row_of, exchanged(graph, f"{named('part')}-{k}", source.name, table,
                                    edges(plan.chunks[buffer.leaf][0])[:-1],
                                    apart=strips is not None)) if table is not None
         else _Chunks(source).row if strips is None or buffer.leaf in own_results
@@ -195,32 +200,28 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
         ]
         positions = [(*row.position, *at) for at in product(*last)]
         chunks = positions if several else [key_of(first.axes, at) for at in positions]
-        graph.update(zip([(own, *at) for at in chunks], made, strict=True))
+        graph.update(zip([(layer, *at) for at in chunks], made, strict=True))
         if several:
             for k, result in enumerate(blocks.results):
+                number = k if len(blocks.results) > 1 else None
                 for at in positions:
-                    chunk = key_of(result.axes, at)
-                    chosen[k][(f"{layer}-{k}", *chunk)] = (operator.getitem, (own, *at), k)
+                    for chunk, part in chunks_in(stage, result.axes, at):
+                        chosen[k][f"{named('result')}-{k}", *chunk] = (
+                            result_of, (layer, *at), number, part
+                        )  # fmt: skip
             if state:
                 axes, parts_of_state = blocks.results[state[0]].axes, operator.itemgetter(*state)
-                graph.update(((handed_on, *key_of(axes, at)), (parts_of_state, (own, *at)))
+                graph.update(((handed_on, *key_of(axes, at)), (parts_of_state, (layer, *at)))
                              for at in positions)  # fmt: skip
     if not several:
         whole = HighLevelGraph.from_collections(layer, graph, dependencies=needed)
         return [_array(whole, layer, plan.chunks[stage.leaves[0]], first.type)]
-    base = HighLevelGraph.from_collections(own, graph, dependencies=needed)
+    base = HighLevelGraph.from_collections(layer, graph, dependencies=needed)
     made = []
-    for k, (own_part, result) in enumerate(zip(chosen, blocks.results, strict=True)):
-        layers = {**base.layers, f"{layer}-{k}": own_part}
-        every = {**base.dependencies, f"{layer}-{k}": {own}}
-        made.append(
-            _array(
-                HighLevelGraph(layers, every),
-                f"{layer}-{k}",
-                plan.chunks[stage.leaves[k]],
-                result.type,
-            )
-        )
+    for k, (leaf, tasks) in enumerate(zip(stage.leaves, chosen, strict=True)):
+        key = f"{named('result')}-{k}"
+        both = HighLevelGraph({**base.layers, key: tasks}, {**base.dependencies, key: {layer}})
+        made.append(_array(both, key, plan.chunks[leaf], leaf.type))
     return made
 
 

@@ -25,6 +25,11 @@ def has_workers() -> bool:
     return bool(_workers())
 
 
+def threads() -> int:
+    """The threads of the current client's workers."""
+    return sum(int(w["nthreads"]) for w in _workers())
+
+
 def _workers() -> list[Any]:
     """What the scheduler of the current client of distributed says about its workers."""
     client = current_client()

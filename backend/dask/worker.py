@@ -49,6 +49,12 @@ def computed(
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
+def result_of(computed: Any, number: int | None, part: tuple[slice, ...] | None) -> Any:
+    """One of the results of a block (None: the only one), or a part of it."""
+    array = computed if number is None else computed[number]
+    return array if part is None else array[part]
+
+
 def _buffers(program: BlockProgram, block: Block, pieces: Sequence[Any],
              components: Sequence[int | None] | None) -> list[Any]:  # fmt: skip
     """The arguments of the program of a block."""

@@ -520,6 +520,6 @@ def test_a_plan_serves_all_floats() -> None:
 def test_windows_of_a_loop_are_whole_passes(n, devices, count, given):
     """As many iterations run one by one as on one GPU, whose passes are of `MOST_ITERATIONS`."""
     host, rows = engine.engine(settings(), devices, 1 << 36), n // devices
-    found = loops.spans(count, rows, rows * n * host.element, 3 / rows, host, given)
+    found = loops.spans(count, rows, rows * n * host.element, 3 / rows, host.overhead, host, given)
     assert sum(found) == count and max(found, default=0) <= rows
     assert sum(k % host.iterations for k in found) == count % host.iterations

@@ -31,7 +31,7 @@ import treadle as td
 from tests.conformance.fuzz import Manner, Program, Verdict, draw, shrink
 from tests.conformance.fuzz.judging import compare
 from treadle.backend.blocks import plan, scans, tasks as block_tasks
-from treadle.backend.dask import graph
+from treadle.backend.dask import executable, graph
 
 SCHEDULERS = ("synchronous", "threads", "processes")
 #: What BLAS computes, and so may add in another order for another number of rows.
@@ -73,6 +73,7 @@ def as_if_large(on: bool) -> Iterator[None]:
             stack.enter_context(patch.object(scans, "ALONE", 0))
             stack.enter_context(patch.object(block_tasks, "WORTH", 0))
             stack.enter_context(patch.object(graph, "has_workers", lambda: True))
+            stack.enter_context(patch.object(executable, "threads", lambda: 2))
         yield
 
 

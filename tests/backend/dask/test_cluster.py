@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.blocks import plan, scans, tasks
+from treadle.backend.blocks import loops, plan, scans, tasks
 
 from .test_arrays import PROGRAMS, chunked, da, dask, flat, matrix
 from .test_loops import STEERED, smooth
@@ -74,7 +74,8 @@ def test_every_kind_of_node_on_processes(name: str, client: Any, monkeypatch: An
                 assert np.asarray(found).tobytes() == np.asarray(w).tobytes(), (large, chunks)
 
 
-def test_a_worker_that_dies_changes_nothing(client: Any) -> None:
+def test_a_worker_that_dies_changes_nothing(client: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(loops, "NEARLY", np.inf)  # as many blocks as chunks
     a = matrix((400, 300))
     held = td.jit(heat)(da.from_array(a, chunks=(100, 300)), 60).persist()
     os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
@@ -115,7 +116,9 @@ def test_a_worker_that_dies_in_an_exchange_a_selection_or_a_loop(
 
 
 @pytest.mark.long
-def test_workers_that_die_at_any_time(client: Any) -> None:
+@pytest.mark.parametrize("together", [False, True])
+def test_workers_that_die_at_any_time(together: bool, client: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(loops, "NEARLY", 1 if together else np.inf)
     a = matrix((400, 300))
     wanted = td.jit(heat, backend="native")(a, 400).tobytes()
     rng = np.random.default_rng(1)
@@ -142,7 +145,19 @@ def test_a_worker_that_dies_between_two_files(client: Any, tmp_path: Any) -> Non
 def test_the_dashboard_shows_names_of_functions_and_operations(client: Any) -> None:
     v = td.jit(heat)(da.from_array(matrix((400, 300)), chunks=(50, 300)), 100)
     own = {distributed.utils.key_split(key) for key in v.dask.to_dict()}
-    assert {name for name in own if not name.startswith("array")} == {"heat-iterate"}, own
+    wanted = {"heat-iterate", "heat-iterate-program", "heat-iterate-result"}
+    assert {name for name in own if not name.startswith("array")} == wanted, own
+
+
+def test_chunks_of_a_loop_are_one_task_for_each_worker(client: Any) -> None:
+    client.wait_for_workers(2, timeout=60)
+    a = matrix((4000, 1000))
+    u = client.persist(da.from_array(a, chunks=(500, 500)))
+    v = td.jit(heat)(u, 100)
+    blocks = [key for key in v.dask.to_dict() if distributed.utils.key_split(key) == "heat-iterate"]
+    assert len(blocks) % 2 == 0 and len(blocks) < 16 and v.chunks == u.chunks
+    assert "of a grid of 8 × 2" in td.jit(heat).lower(u, 100).explain("dask")
+    assert v.compute().tobytes() == td.jit(heat, backend="native")(a, 100).tobytes()
 
 
 def test_retries_are_those_of_the_engine(client: Any) -> None:

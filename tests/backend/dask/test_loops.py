@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.blocks import plan
-from treadle.backend.dask import stream
+from treadle.backend.blocks import loops, plan
+from treadle.backend.dask import executable, graph, stream
 
 from .test_arrays import BOUNDARIES, da, flat, matrix
 
@@ -170,6 +170,45 @@ def test_a_stream_leaves_no_states_behind(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(stream._Reader, "read", watched)
     td.stream(STEERED["doubled"], matrix((300, 200)) / 1000, memory=40_000)
     assert 1 <= max(seen) <= 3 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_several_chunks_per_task(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between processes, which are pretended; in the chunks of the argument, also where another
+    loop goes on."""
+    monkeypatch.setattr(graph, "has_workers", lambda: True)
+    monkeypatch.setattr(executable, "threads", lambda: workers)
+    monkeypatch.setattr(loops, "NEARLY", 1)
+
+    def waves(u: Any, v: Any, n: Any) -> Any:
+        def body(s: Any) -> Any:
+            return td.stencil(smooth, s[1], boundary=td.wrap), s[0] * 0.5 + s[1]
+
+        first = td.iterate(n, body, (u, v))
+        return *first, td.iterate(n, lambda u: td.stencil(smooth, u) * v, first[0])
+
+    a, b = matrix((37, 53)), matrix((37, 53))[::-1].copy()
+    for n in (0, 3, 40):
+        check(waves, a, b, n, chunks=CHUNKS[1:])
+    for some in CHUNKS[2:]:
+        given = da.from_array(a, chunks=some), da.from_array(b, chunks=some)
+        found = stages(waves, *given, 40)
+        assert all(np.prod(s.blocks.grid) <= max(workers, 4) for s in found), some
+        assert all(made.chunks == some for made in flat(td.jit(waves)(*given, 40))), some
+
+
+def test_chunks_stay_apart_where_memory_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks, and the halos that iterations need, are no larger than a task may use."""
+    a = da.from_array(matrix((400, 30)), chunks=(50, 30))
+
+    def f(u: Any) -> Any:
+        return td.iterate(100, lambda u: td.stencil(smooth, u), u)
+
+    monkeypatch.setattr(executable, "threads", lambda: 1)
+    for memory, grid, steps in ((1 << 30, (), 100), (60_000, (8,), 25), (30_000, (8,), 4)):
+        monkeypatch.setattr(executable, "limit", lambda memory=memory: memory)
+        made = stages(f, a)
+        assert (made[0].blocks.grid, len(made)) == (grid, 100 // steps), memory
 
 
 def test_several_iterations_per_task() -> None:
