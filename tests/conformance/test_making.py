@@ -7,7 +7,7 @@ import pytest
 
 import treadle as td
 
-from .helpers import DTYPES, EXTENTS, assert_same, dt, small, td_dtype, wide
+from .helpers import DTYPES, EXTENTS, assert_same, dt, small, td_dtype, to_host, wide
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -225,6 +225,36 @@ def test_arange_of_no_numbers(bounds, dtype):
 def test_linspace_of_complex_numbers(run):
     assert_same(run(td.linspace(1 + 1j, 2, 3)), np.linspace(1 + 1j, 2, 3))
     assert_same(run(td.linspace(0, 4j, 5, dtype="c8")), np.linspace(0, 4j, 5, dtype="c8"))
+
+
+V, A = np.array([3, 1, 2]), np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize("args", [
+    (V, V + 1, 3), (0, V, 3), (V, 7.5, 4), (A, V, 5), (A[:, :1], V, 5), (V * 1j, 2, 3), (V, V, 1),
+    (V, A, 0), (A, 0, 3, False), ([1, 2], (3, 4), 3), (A[:0], V, 3), (np.float32([1, 2]), 2, 3),
+    (np.float32(1), 2.5, 3), (np.int8(1), np.float32(2), 3), (np.int32(1), np.float32(2), 3),
+    (np.int8(1), 2, 3), (np.complex64(1), 2, 3),
+])  # fmt: skip
+def test_between_arrays_and_of_the_types_of_ends(backend, args):
+    want = np.linspace(*args)
+    compiled = td.jit(lambda *xs: td.linspace(*xs), backend=backend)
+    arrays = [x if isinstance(x, np.ndarray | np.generic) else np.asarray(x) for x in args[:2]]
+    results = [
+        (td.run(td.linspace(*args), backend=backend), want),
+        (td.run(np.linspace(td.use(arrays[0]), *args[1:]), backend=backend), want),
+        (td.jit(lambda a, b: td.linspace(a, b, *args[2:]), backend=backend)(*arrays),
+         np.linspace(*arrays, *args[2:])),
+    ]  # fmt: skip
+    for got, of_numpy in results:
+        assert got.dtype == of_numpy.dtype and got.shape == of_numpy.shape
+        np.testing.assert_allclose(to_host(got), of_numpy, rtol=1e-6)
+    assert len(args) > 3 or compiled(*arrays, args[2]).shape == want.shape
+    assert to_host(td.run(td.linspace(V, A, 4, dtype=int), backend=backend)).tolist() == (
+        np.linspace(V, A, 4, dtype=int).tolist()
+    )
+    with pytest.raises(td.ShapeError, match="linspace cannot broadcast"):
+        td.linspace(V, V[:2], 3)
 
 
 @pytest.mark.parametrize("value", [300, -1])

@@ -11,13 +11,13 @@ import numpy as np
 from ... import late_binding as later, simplify
 from ...annotations import ArrayLike, DTypeLike, Element, FunctionN, IntLike, ScalarLike, ShapeLike
 from ...array import Array, generated
-from ...errors import ShapeError, TracingError, user_location
+from ...errors import DTypeError, ShapeError, TracingError, user_location
 from ...expr import Const, Expr, Index, constant
 from ...frontend.refusals import no_array, no_operand
 from ...frontend.sources import as_array, owned, use
 from ...frontend.standard import require_device
 from ...frontend.tracing import forbid_nesting
-from ...graph import Check
+from ...graph import Check, Shape, known
 from ...scalar import (
     KnownExtent,
     Scalar,
@@ -28,8 +28,17 @@ from ...scalar import (
     fit_weak,
     lift,
 )
-from ...shapes import as_shape, on_host, require
-from ...types import Structure, as_type, complex128, flatten, float64, int64, kind_of_literal
+from ...shapes import as_shape, broadcast_shapes, on_host, require
+from ...types import (
+    Structure,
+    as_type,
+    complex128,
+    flatten,
+    float64,
+    int64,
+    kind_of_literal,
+    promote,
+)
 from ..common import operation, rounded_product, trace_elements
 from ..elements.functions import cast, log10, power, where
 from .row_major import distance, greatest, minus, plus
@@ -467,8 +476,8 @@ def _line(
 
 @operation
 def linspace(
-    start: ScalarLike,
-    stop: ScalarLike,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: IntLike = 50,
     endpoint: bool = True,
     dtype: DTypeLike | None = None,
@@ -477,15 +486,28 @@ def linspace(
 ) -> Array:
     """`num` evenly spaced values from start to stop; the last is exactly `stop`.
 
+    Parameters
+        start: the first value, or an array of them.
+        stop: the last value, or an array of them.
+        dtype: the type; default: the common type of both, float64 of integers.
+
+    Result: an array of rank 1; of arrays, which broadcast, with an axis in front of theirs.
+
     >>> td.linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    >>> td.linspace(0, np.array([1, 2]), 3)
+    Array([[0. , 0. ],
+           [0.5, 1. ],
+           [1. , 2. ]])
     """
     forbid_nesting("linspace")
     require_device(device, "linspace")
     (count,), checks = as_shape((num,), "linspace")
-    ends = [as_strong(lift(v, "linspace")) for v in (start, stop)]
-    among = complex128 if any(e.type.is_complex for e in ends) else float64
-    a, b = (simplify.cast(e, among) for e in ends)
+    between, ends, more = _ends(start, stop)
+    kind, _ = promote(ends[0].type, ends[0].weak, ends[1].type, ends[1].weak)
+    kind = kind if kind.is_inexact else float64
+    among = complex128 if kind.is_complex else float64
+    a, b = (simplify.cast(as_strong(e), among) for e in ends)
     gaps = apply_primitive("subtract", [count, constant(1)]) if endpoint else count
     parts = simplify.cast(apply_primitive("maximum", [gaps, constant(1)]), among)
     step = apply_primitive("true_divide", [apply_primitive("subtract", [b, a]), parts])
@@ -500,11 +522,38 @@ def linspace(
             ],
         )
         value = simplify.select(last, b, value)
-    target = as_type(dtype) if dtype is not None else among
+    target = as_type(dtype) if dtype is not None else kind
     if target.is_integer:
         value = simplify.cast(value, float64)
         value = apply_primitive("floor", [value])
-    return generated((count,), (simplify.cast(value, target),), "linspace", checks)
+    made = (simplify.cast(value, target),)
+    return generated((count, *between), made, "linspace", (*checks, *more))
+
+
+def _ends(*values: ArrayLike) -> tuple[Shape, list[Expr], tuple[Check, ...]]:
+    """The shape to which numbers and arrays broadcast, and their elements behind a first axis."""
+    arrays = [as_array(v, "linspace") if _has_axes(v) else None for v in values]
+    shapes = [() if a is None else a._shape for a in arrays]
+    shape, checks = broadcast_shapes(shapes, "linspace")
+    found = []
+    for v, a in zip(values, arrays, strict=True):
+        if a is None:
+            found.append(lift(v, "linspace"))
+            continue
+        if not a.structure.is_leaf:
+            raise DTypeError(
+                f"linspace needs numbers, got {a.structure.describe(a.types)}.",
+                hint="td.unzip(a) are the arrays of its components.",
+            )
+        axes = enumerate(a._shape, 1 + len(shape) - a.ndim)
+        at = [constant(0) if known(n) == 1 else Index(k) for k, n in axes]
+        found.append(a._element(tuple(at))[0])
+    return shape, found, checks
+
+
+def _has_axes(value: object) -> bool:
+    """Whether it is an array of rank 1 or more, or lists of numbers."""
+    return later.is_rows(value) or getattr(value, "ndim", 0) > 0
 
 
 @operation
