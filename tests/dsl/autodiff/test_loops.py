@@ -655,3 +655,22 @@ def test_adjoints_read_what_is_costly_in_an_iteration(branches):
     ]
     assert sorted(costly) == ["exp", "tanh"]
     assert_gradient(loss, W)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_tangents_of_few_states_of_a_loop_of_updates(count):
+    """The extents of the stored states are computed by a loop that is one kernel, like the loop
+    that stores them."""
+    x, d, places = np.linspace(0.1, 0.9, 8), np.cos(np.arange(8.0)), np.array([1, 2, 2, 4, 5, 0])
+
+    def loss(y):
+        def step(s):
+            return td.zeros(8).at[td.use(places)].add(0.5 * td.sin(s[0][:6])), s[1] + 1
+
+        return td.sum(td.while_loop(lambda s: s[1] < count, step, (y, 0))[0])
+
+    found, expected = (
+        td.jit(lambda x, d, m=m: td.jvp(td.grad(loss, memory=m), (x,), (d,))[1])(x, d)
+        for m in (200, None)
+    )
+    np.testing.assert_array_equal(found, expected)
