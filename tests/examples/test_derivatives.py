@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,12 +12,14 @@ import treadle as td
 pytest.importorskip("PIL")
 sparse = pytest.importorskip("scipy.sparse")
 
+from treadle import examples  # noqa: E402
 from treadle.examples import (  # noqa: E402
     black_scholes,
     canny,
     diffusion,
     digits,
     heat,
+    kmeans,
     logistic,
     lookalikes,
     mandelbrot,
@@ -30,6 +34,16 @@ from treadle.examples import (  # noqa: E402
 
 rng = np.random.default_rng(4)
 W = rng.random((12, 12))
+
+
+#: What they compute consists of integers.
+INTEGERS = {"equalise", "knights", "life"}
+
+
+def test_no_example_is_forgotten():
+    folder = Path(examples.__file__).parent
+    names = {p.stem for p in folder.glob("*.py") if not p.stem.startswith("_")}
+    assert names - globals().keys() == INTEGERS
 
 
 def test_options():
@@ -175,3 +189,16 @@ def test_a_step_of_a_random_walk():
     price = lambda x: td.exp(monte_carlo.step(x, key))
     at = np.array([4.5, 4.7])
     np.testing.assert_allclose(td.run(td.map(td.grad(price), at)), td.run(td.map(price, at)))
+
+
+def test_colours_of_a_photograph():
+    """A mean of integers is constant; a centre that is near no pixel stays where it was."""
+    rgb = rng.integers(0, 200, (50, 3)).astype(np.uint8)
+    centres = np.append(kmeans.seeds(rgb, 3), [[900, 800, 700]], axis=0).astype(np.float32)
+
+    def loss(centres):
+        final, _, _ = kmeans.cluster(rgb, centres, 9)
+        return sum(td.sum(c * c) for c in td.unzip(final))
+
+    gradient = td.run(td.grad(loss)(centres))
+    np.testing.assert_array_equal(gradient, [[0, 0, 0]] * 3 + [[1800, 1600, 1400]])
