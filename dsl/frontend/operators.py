@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
 import numpy as np
@@ -71,6 +71,8 @@ def _operators(name: str) -> tuple[Callable[[Any, object], Any], Callable[[Any, 
     return operator, reflected
 
 
+#: `inspect.signature` takes longer than the call of an operation whose program is cached.
+_signature = lru_cache(maxsize=256)(inspect.signature)
 #: How parameters are annotated that take arrays.
 _OF_ARRAYS = ("ArrayLike", "Operand")
 
@@ -80,7 +82,7 @@ def _takes(
 ) -> bool:
     """Whether a function of td has these parameters, and takes these arguments as arrays: NumPy
     makes arrays of objects from None and texts, stacks lists of arrays, and knows bins="auto"."""
-    parameters = inspect.signature(function).parameters
+    parameters = _signature(function).parameters
     if not set(words) <= set(parameters):
         return False
     ordered = list(parameters.values())
@@ -328,7 +330,7 @@ class Operators(Generic[V]):
         name = function.__name__
         if name in ("shape", "ndim", "size") and args[0] is self and not (args[1:] or kwargs):
             return getattr(self, name)
-        args, kwargs, defaults = _in_words(function, args, kwargs)
+        args, kwargs = _in_words(function, args, kwargs)
         kwargs = _meaningful(kwargs)
         changes = name in _IN_PLACE or (name == "nan_to_num" and kwargs.get("copy") is False)
         if changes and (not self._is_closed() or any(isinstance(x, Operators) for x in args[:1])):
@@ -351,8 +353,8 @@ class Operators(Generic[V]):
         module = "" if module.startswith("lib.") else module
         # (np.linalg.cond is not td.cond.)
         target = getattr(public(module), name, None) if module else public(name)
-        if target is not None:
-            ours = inspect.signature(target).parameters
+        if target is not None and kwargs:
+            ours, defaults = _signature(target).parameters, _parameters(function)[1]
             kwargs = {word: x for word, x in kwargs.items() if word in ours or not (
                 word in defaults and _is_same(x, defaults[word]))}  # fmt: skip
         if self._is_closed() and not (target and _takes(target, args, kwargs)):
@@ -472,22 +474,27 @@ _OTHER_EDGES = ("convolve", "correlate")
 
 def _in_words(
     function: Callable[..., object], args: Sequence[object], words: Mapping[str, object]
-) -> tuple[Sequence[object], dict[str, object], dict[str, object]]:
-    """The arguments of a function of NumPy's, of which those that have defaults are given by name
-    (td's come in another order), and these defaults."""
+) -> tuple[Sequence[object], dict[str, object]]:
+    """The arguments of a function of NumPy's, of which those that have defaults are given by name:
+    td's come in another order."""
+    order, defaults = _parameters(function)
+    first = next((k for k, name in enumerate(order) if name in defaults), len(args))
+    return args[:first], {**dict(zip(order[first:], args[first:], strict=False)), **words}
+
+
+def _parameters(function: Callable[..., object]) -> tuple[list[str], dict[str, object]]:
+    """The names of parameters that may be given by position, and the defaults of those that may be
+    given by name; none for functions of NumPy's that do not say."""
     try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except ValueError:  # some of NumPy's functions do not say
-        return args, dict(words), {}
+        found = _signature(function).parameters.values()
+    except ValueError:
+        return [], {}
     defaults = {
         p.name: p.default
-        for p in parameters
+        for p in found
         if p.default is not p.empty and p.kind is not p.POSITIONAL_ONLY
     }
-    order = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
-    first = next((k for k, name in enumerate(order) if name in defaults), len(args))
-    named = dict(zip(order[first:], args[first:], strict=False))
-    return args[:first], {**named, **words}, defaults
+    return [p.name for p in found if p.kind is not p.KEYWORD_ONLY], defaults
 
 
 def _is_same(value: object, default: object) -> bool:
