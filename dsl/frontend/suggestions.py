@@ -776,7 +776,7 @@ def missing(name: str, known: Iterable[str], package: str = "", homes: Sequence[
         return f"{where} has no {name!r}: {instead}."
     lower = {n.lower(): n for n in known}
     numpys = getattr({"": np, "linalg": np.linalg, "fft": np.fft}.get(package), name, None)
-    if callable(numpys) and not isinstance(numpys, type):
+    if isinstance(numpys, np.ufunc | type(np.sum)):  # which look at the classes of arguments
         of = f"np.{package}.{name}".replace("..", ".")
         return f"{where} has no {name!r}: {of}(td.run(a), …), outside of compiled functions."
     near = lower.get(name.lower())
