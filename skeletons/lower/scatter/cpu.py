@@ -67,8 +67,9 @@ CHUNKS, CHUNK_ELEMENTS = 64, 1 << 15
 #: Updates for each element of a copy, at least, where there are more chunks for threads to share.
 SHARED_TARGET = 2
 #: Copies per chunk for small targets, used round-robin: consecutive updates of the same element
-#: then do not wait for each other.
-COPIES, COPIED_TARGET = 4, 2048
+#: then do not wait for each other.  The bytes of all: more displace each other, and what is read
+#: meanwhile, from a first-level cache of 32 KB.
+COPIES, COPIED_BYTES = 4, 1 << 13
 #: Source elements whose target indices a vector loop computes in advance.
 STAGE = 1024
 #: Elements of the target that one task of the second kernel combines.
@@ -289,7 +290,10 @@ class _Permute:
         neutral = None if self.combine is None else identities(self.combine)
         if neutral is None:
             return builder.lowered(*self._directly(ex.constant(0), ex.FALSE))
-        sub_host = at.select(at.less_equal(self.size_host, COPIED_TARGET), COPIES, 1)
+        if self.counted:
+            neutral = tuple(ex.Const(0, uint8 if self.bytes else uint32) for _ in self.outs)
+        most = COPIED_BYTES // (COPIES * sum(n.type.bytes for n in neutral))
+        sub_host = at.select(at.less_equal(self.size_host, most), COPIES, 1)
         per_target = sub_host * (4 if self.bytes else 8)
         least = at.maximum(self.size_host * per_target, CHUNK_ELEMENTS)
         chunks_host = at.minimum(at.maximum(self.updates_host // least, 1), CHUNKS)
@@ -301,7 +305,6 @@ class _Permute:
         )
         if self.counted:
             worth = at.both(worth, at.less_equal(self.count_host, COUNTED))
-            neutral = tuple(ex.Const(0, uint8 if self.bytes else uint32) for _ in self.outs)
         # A single copy would only add overhead to the ordered strategy.
         alone = at.both(at.equal(chunks_host, 1), at.equal(sub_host, 1))
         in_order = at.both(worth, alone)

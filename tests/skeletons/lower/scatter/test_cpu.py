@@ -31,7 +31,7 @@ def sizes(request, monkeypatch):
     if request.param == "indivisible":
         monkeypatch.setattr(permute, "AS_FAST", 0)
     if request.param == "one copy":
-        monkeypatch.setattr(permute, "COPIED_TARGET", 0)
+        monkeypatch.setattr(permute, "COPIED_BYTES", 0)
 
 
 @pytest.mark.sample(4)
@@ -201,6 +201,20 @@ def test_a_gpu_says_that_floats_meet_in_any_order():
     read = td.permute(lambda n, o: n + o + table[0], np.zeros(5), lambda k: k % 5, np.ones(9))
     found = lower(read._leaves[0].node, LoweringContext(target=CUDA)).notes
     assert found and ATOMICS not in " ".join(found)
+
+
+@pytest.mark.parametrize(("weights", "most"), [(["f8"], 256), (["f8", "f8"], 128), (["f4"] * 3, 85)])
+def test_copies_of_a_chunk_fit_in_a_cache(weights, most):
+    """Together: more displace each other, and what is read meanwhile."""
+
+    def sums(at, n, *weights):
+        return [td.bincount(at, weights=w, length=n) for w in weights]
+
+    program = td.jit(sums).lower(np.zeros(9, int), 5, *(np.ones(9, t) for t in weights))
+    (found,) = (n for n in program.kernels if isinstance(n, Permute))
+    kernel = lower(found, LoweringContext()).kernels[0]
+    named = {v.name: e for v, e in zip(kernel.scalars, kernel.scalar_values, strict=True)}
+    assert str(named["copies"]) == f"select((maximum(int64(n), 0) <= {most}), 4, 1)"
 
 
 def test_one_copy_alone_is_no_copy():
