@@ -254,9 +254,7 @@ class LoopLocaliser:
         work = elements * engine.element
         task = engine.overhead + engine.latency / rounds + elements * state * engine.copying
         wide = [a for a, sizes in enumerate(blocks) if len(sizes) > 1 and any(self.reach[a])]
-        # (two blocks have a cut on one side only)
-        overlap = sum(sum(self.reach[a]) / max(blocks[a]) / (1 + (len(blocks[a]) == 2))
-                      for a in wide)  # fmt: skip
+        overlap = sum(self._halos(a, len(blocks[a])) / max(blocks[a]) for a in wide)
         steps = [self.count]
         if wide:
             most = min(self.count, *(max(blocks[a]) // max(self.reach[a]) for a in wide))
@@ -269,10 +267,16 @@ class LoopLocaliser:
             seconds += prod(self.extents) * state * engine.moving * (workers - 1) / workers**2
         return seconds, steps
 
+    def _halos(self, axis: int, count: int) -> int:
+        """How many more elements, along an axis with so many blocks, an iteration takes: on both
+        sides, but of two blocks.  (Elements near a cut by themselves need those of both sides.)"""
+        one = count == 2 and axis not in self.periodic and not self.engine.split_boundary
+        return max(self.reach[axis]) if one else sum(self.reach[axis])
+
     def _memory(self, blocks: Chunks, steps: int) -> int:
         """The bytes that a task of so many iterations needs, about as `projected` has them."""
-        along = zip(blocks, self.reach, strict=True)
-        elements = prod(max(n) + steps * sum(r) if len(n) > 1 else n[0] for n, r in along)
+        along = enumerate(blocks)
+        elements = prod(max(n) + steps * self._halos(a, len(n)) * (len(n) > 1) for a, n in along)
         leaves = [*self.node.init, *self.node.init, *self.outer()]
         found = elements * sum(leaf.type.numpy.itemsize for leaf in leaves)
         return found if self.engine.split_boundary else 2 * found
