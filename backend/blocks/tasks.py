@@ -6,11 +6,11 @@ few microseconds.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from itertools import pairwise, product, repeat
+from itertools import product, repeat
 from math import prod
 from typing import Any, NamedTuple, Protocol
 
@@ -308,8 +308,8 @@ def chunks_in(stage: Stage, axes: Sequence[Axis | None], position: Sequence[int]
         first, last = 0, ends[-1]
         if axis is not None:
             first, last = int(axis.start.reshape(-1)[k]), int(axis.stop.reshape(-1)[k])
-        along.append([(c, slice(a - first, b - first)) for c, (a, b) in enumerate(pairwise(ends))
-                      if first <= a and b <= last])  # fmt: skip
+        inside = range(bisect_left(ends, first), bisect_right(ends, last) - 1)
+        along.append([(c, slice(ends[c] - first, ends[c + 1] - first)) for c in inside])
     found = [tuple(zip(*parts, strict=True)) for parts in product(*along)]
     return [(index, part) for index, part in found]
 
