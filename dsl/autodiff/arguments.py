@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from enum import Enum
 from typing import Any
+
+import numpy as np
 
 from .. import simplify
 from ..array import Array, generated
@@ -20,7 +23,10 @@ from ..graph import ArrayLoop, Generate, Input, Label, Leaf, Node, ended, topolo
 from ..graphs.rebuild import Rebuilder
 from ..operations.control import is_constant
 from ..scalar import Scalar, as_strong, lift
-from ..types import children_of, field_names, is_composite, kind_of_literal
+from ..types import ScalarType, children_of, field_names, is_composite, kind_of_literal
+
+#: Constants that are equal if they mean the same.
+_NAMED = (type(None), str, type, Enum, np.dtype, ScalarType)
 
 
 def is_value(value: Any) -> bool:
@@ -68,6 +74,19 @@ def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
         return tuple(made) if cls is tuple else cls(*made)
 
     return [leaf for leaves, _ in parts for leaf in leaves], build
+
+
+def outline(value: object) -> Hashable | None:
+    """What `flatten` takes a value apart from, as a hashable value; None if a function is in it."""
+    if value is None or is_constant(value):
+        return ("fixed", value) if isinstance(value, _NAMED) else None
+    if is_value(value):
+        return "value"
+    children = list(map(outline, _children(value) or ()))
+    if None in children:
+        return None
+    keys = tuple(value) if isinstance(value, dict) else ()
+    return type(value), keys, *children
 
 
 def parts_in_order(given: object, like: object, what: str) -> list[Any]:

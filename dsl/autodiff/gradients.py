@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast as cast_type, overload
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from ..evaluator import evaluator
 from ..expr import Const, Expr, Var
 from ..frontend.call_cache import CallCache
 from ..frontend.evaluation import number
+from ..frontend.functions import Fixed, FixedArray
 from ..frontend.refusals import called, result_of
 from ..frontend.sources import as_array, use
 from ..frontend.tracing import enclosing_kernel
@@ -27,7 +29,16 @@ from ..scalar import Scalar, apply_primitive, as_strong, lift
 from ..shapes import same_shape
 from ..simplify import cast
 from ..text import byte_count
-from .arguments import Substitution, Variable, flatten, is_value, names_of, parts_in_order, paths
+from .arguments import (
+    Substitution,
+    Variable,
+    flatten,
+    is_value,
+    names_of,
+    outline,
+    parts_in_order,
+    paths,
+)
 from .diagonals import with_diagonals
 from .expressions import Active, expr_vjp, settled, shifted
 from .forward import Forward
@@ -367,15 +378,58 @@ def grad(
     return differentiated
 
 
+class _Given(Fixed):
+    """The nesting of the arguments of a call.  Its `parts` are arrays and numbers; NumPy's arrays
+    that the call does not differentiate by are fixed, as a function may compute with their elements
+    in NumPy."""
+
+    def __init__(self, args: tuple[object, ...], chosen: Sequence[int]) -> None:
+        found = [flatten(a) for a in args]
+        self.nested = [(len(parts), build) for parts, build in found]
+        self.outline = outline(args)
+        self.parts: list[object] = []
+        for k, (parts, _) in enumerate(found):
+            by = k in chosen or k - len(args) in chosen
+            self.parts += parts if by else map(_fixed, parts)
+        #: Whether there is a signature: not with large arrays of NumPy's.
+        self.known = self.outline is not None and not any(p is None for p in self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Given) and self.outline == other.outline
+
+    def __hash__(self) -> int:
+        return hash(self.outline)
+
+    def args(self, parts: Sequence[object]) -> list[object]:
+        """Such arguments of these parts."""
+        left = iter([p.array if isinstance(p, FixedArray) else p for p in parts])
+        return [build(list(islice(left, n))) for n, build in self.nested]
+
+    def gradients(self, chosen: Sequence[int], single: bool, left: Iterator[object]) -> object:
+        """What `grad` returns, of its arrays."""
+        made = [build(list(islice(left, n))) for n, build in (self.nested[k] for k in chosen)]
+        return made[0] if single else tuple(made)
+
+
+def _fixed(part: object) -> object:
+    return FixedArray.of(part) if isinstance(part, np.ndarray) else part
+
+
 def _derivatives(f: Function, args: tuple[object, ...], argnums: int | Sequence[int],
                  has_aux: bool, memory: float | str | None, operation: str) -> object:  # fmt: skip
-    """What the functions that `grad` and `value_and_grad` make return: a cached call, unless `f`
-    sees arrays of NumPy's, with which it may compute in NumPy."""
+    """What the functions that `grad` and `value_and_grad` make return: a cached call, if there is
+    a signature."""
     chosen = _numbers(argnums, operation)
-    seen = [a for k, a in enumerate(args) if k not in chosen and k - len(args) not in chosen]
-    if any(isinstance(a, np.ndarray) for a in flatten(seen)[0]):
+    given = _Given(args, chosen)
+    if not given.known:
         return _called(f, operation, argnums, has_aux, memory, *args)
-    return _calls_of_derivatives((f, operation, argnums, has_aux, memory, *args), {})
+    found = _calls_of_derivatives((f, operation, argnums, has_aux, memory, given, *given.parts), {})
+    if has_aux:
+        return found
+    left = iter(cast_type("tuple[object, ...]", found))
+    value = () if operation == "grad" else (next(left),)
+    gradients = given.gradients(chosen, not isinstance(argnums, tuple | list), left)
+    return (*value, gradients) if value else gradients
 
 
 def _called(
@@ -394,8 +448,22 @@ def _called(
     return (value, aux) if has_aux else value, found
 
 
+def _in_parts(
+    f: Function,
+    operation: str,
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    memory: float | str | None,
+    given: _Given,
+    *parts: object,
+) -> object:
+    """The same in one tuple, unless there are other results."""
+    found = _called(f, operation, argnums, has_aux, memory, *given.args(parts))
+    return found if has_aux else tuple(flatten(found)[0])
+
+
 #: Outside of functions that are traced.
-_calls_of_derivatives = CallCache(_called)
+_calls_of_derivatives = CallCache(_in_parts)
 
 
 def _in_order(

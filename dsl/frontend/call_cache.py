@@ -117,6 +117,8 @@ class CallCache:
             if cached.serves(read.data):
                 return cached.deferred(args, kwargs, read)
             cached = False
+        args = tuple([_kept(a) for a in args])
+        kwargs = {k: _kept(a) for k, a in kwargs.items()}
         with busy() as facts:
             before = thread_state.read
             result = compute(*(_data_for(args) if numbers == "all" else args), **kwargs)
@@ -131,7 +133,7 @@ class CallCache:
             else:
                 found = self._second(cached, key, args, kwargs)
             if found is not None and facts:
-                known = placed(facts, read)
+                known = placed(facts, read, (*args, *kwargs.values()))
                 found.facts = known or ()
                 found = found if known else None
             self.known[now, key] = found or False
@@ -184,6 +186,11 @@ class CallCache:
             if _signature(args, kwargs, read, cached.numbers) != key:
                 return cached  # an argument has been computed in the meantime
             return cached if find_program(cached, args, kwargs, read) else None
+
+
+def _kept(a: object) -> object:
+    """An argument; a function with the arrays of NumPy's as they are now."""
+    return functions.frozen(a) if type(a) is FunctionType else a
 
 
 def _is_new(arrays: Sequence[Array], args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
@@ -355,7 +362,7 @@ def _part(a: object, read: Reads, numbers: Numbers) -> Hashable | None:
     if type(a) is float:
         return kind, a.hex()
     if isinstance(a, FunctionType):
-        function = functions.key_of(a)
+        function = functions.key_of(a, lambda array: _captured(array, read))
         return None if function is None else (kind, function)
     if type(a) is slice:
         bounds = a.start, a.stop, a.step
@@ -363,7 +370,15 @@ def _part(a: object, read: Reads, numbers: Numbers) -> Hashable | None:
     if (type(a) is tuple or type(a) is list) and len(a) <= MOST_ENTRIES:
         parts = [_part(x, read, "none") for x in a]
         return None if None in parts else (kind, *parts)
-    return None
+    return (kind, a) if isinstance(a, functions.Fixed) else None
+
+
+def _captured(array: Array, read: Reads) -> Hashable | None:
+    """The signature of an array that a function refers to, which is data or the result of a call
+    that has been computed."""
+    if array._pending is not None and array._pending.call.values is None:
+        return None
+    return None if data_of(array) is None else _part(array, read, "none")
 
 
 def fresh_together(arrays: Sequence[object]) -> Sequence[object] | None:

@@ -161,6 +161,10 @@ def busy() -> Iterator[list[Fact]]:
         thread_state.busy, thread_state.facts = before, outer
 
 
+#: The position of the data or the data itself, the function, and the result.
+PlacedFact: TypeAlias = "tuple[int | HostArray, Callable[[HostArray], object], object]"
+
+
 class CallProgram(Protocol):
     """A program that computes the results of a call from its data."""
 
@@ -184,12 +188,13 @@ class CachedCall:
         self.bytes = [None if s is None else math.prod(s) * a.itemsize
                       for s, a in zip(self.shapes, arrays, strict=True)]  # fmt: skip
         self.program: CallProgram | None = None
-        #: What holds of the data: its position, the function, and the result.
-        self.facts: Sequence[tuple[int, Callable[[HostArray], object], object]] = ()
+        #: What holds of the data.
+        self.facts: Sequence[PlacedFact] = ()
 
     def serves(self, data: Sequence[HostArray]) -> bool:
         """Whether the facts that hold of this data are the same."""
-        return all([of(data[position]) == result for position, of, result in self.facts])
+        return all([of(data[at] if isinstance(at, int) else at) == result
+                    for at, of, result in self.facts])  # fmt: skip
 
     def deferred(self, args: Sequence[object], kwargs: Mapping[str, object], read: Reads) -> object:
         call = DeferredCall(self, args, kwargs, read)
@@ -461,18 +466,24 @@ def _view_in(read: Reads | DeferredCall, source: HostArray) -> HostArray:
     return next(iter(same), next((v for _, v in found if v.shape == source.shape), found[0][1]))
 
 
-def placed(
-    facts: Iterable[Fact], read: Reads
-) -> list[tuple[int, Callable[[HostArray], object], object]] | None:
-    """Facts by the positions of their data in what a call reads; None if one is of other data."""
-    found = []
+def placed(facts: Iterable[Fact], read: Reads, args: Iterable[object]) -> list[PlacedFact] | None:
+    """Facts by the positions of their data in what a call reads, or of arrays in the key of its
+    arguments; None if one is of other data."""
+    found: list[PlacedFact] = []
     for data, of, result in facts:
-        at = [k for k, s in enumerate(read.sources)
-              if s is data or (_same_memory(s, data) and s.shape == data.shape)]  # fmt: skip
-        if not at:
+        at = [k for k, s in enumerate(read.sources) if _is_whole_of(data, s)]
+        if at:
+            found.append((at[0], of, result))
+            continue
+        functions_ = [a for a in args if type(a) is FunctionType or isinstance(a, functions.Fixed)]
+        if not any(_is_whole_of(data, s) for a in functions_ for s in functions.arrays_in(a)):
             return None
-        found.append((at[0], of, result))
+        found.append((data, of, result))
     return found
+
+
+def _is_whole_of(data: HostArray, source: HostArray) -> bool:
+    return data is source or (_same_memory(data, source) and data.shape == source.shape)
 
 
 def _changed(value: object, change: Callable[[object], object]) -> object:

@@ -2,8 +2,10 @@
 
 `td.stencil(lambda w: w[-1] + w[1], a)` makes another function object in every call, with the same
 code.  A function whose result may depend on more than its code and immutable values has no key:
-if it refers to arrays, lists or objects, changes a variable outside of it, or calls something that
-is not known to be pure, its operation is traced in each call.
+if it refers to lists or objects, changes a variable outside of it, or calls something that is not
+known to be pure, its operation is traced in each call.  The arrays of treadle's that it refers to
+are data like arguments, as no function sees their elements; of NumPy's arrays the elements are part
+of the key, unless these are many.
 """
 
 from __future__ import annotations
@@ -12,19 +14,25 @@ import builtins
 import dis
 import math
 import operator
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from functools import lru_cache
+from hashlib import blake2b
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..array import Array
 from ..evaluator import evaluator, public
 from ..types import ScalarType
 
 #: Functions in functions, and entries of a tuple, at most.
 MOST_NESTED, MOST_ENTRIES = 4, 16
+
+#: The bytes of an array that is part of a key, at most.
+MOST_BYTES = 1 << 18
 
 #: (Many are names of attributes, too: td.map.)
 _PURE_BUILTINS = frozenset((
@@ -48,7 +56,36 @@ _IMMUTABLE = frozenset((int, bool, str, bytes, type(None), np.dtype, ScalarType,
 _CLASSES = frozenset((int, bool, float, complex, tuple, list, str))
 
 
-def key_of(function: FunctionType, nested: int = 0) -> Hashable | None:
+class Fixed:
+    """A hashable argument of a cached call that is part of its signature."""
+
+
+class FixedArray(Fixed):
+    """A small array of NumPy's with the elements that it had: equal ones have the same."""
+
+    def __init__(self, array: NDArray[np.generic]) -> None:
+        self.array = array.copy()
+        self.array.flags.writeable = False
+        self._key = array.dtype.str, array.shape, blake2b(self.array.tobytes()).digest()
+
+    @classmethod
+    def of(cls, array: NDArray[np.generic]) -> FixedArray | None:
+        """None for a large array, and one of objects."""
+        small = array.nbytes <= MOST_BYTES and array.dtype.kind in "biufc"
+        return cls(array) if small else None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FixedArray) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+#: The key of an array of treadle's; None if it is no data.
+Key: TypeAlias = Callable[[Array], "Hashable | None"]
+
+
+def key_of(function: FunctionType, of_array: Key = id, nested: int = 0) -> Hashable | None:
     """The key, None if there is none."""
     if public(function.__name__) is function:
         return "treadle's", function.__name__
@@ -57,7 +94,7 @@ def key_of(function: FunctionType, nested: int = 0) -> Hashable | None:
         return None
     used: list[Hashable] = []
     for name, value in _reached(function, names):
-        part = _part(name, value, nested)
+        part = _part(name, value, of_array, nested)
         if part is None:
             return None
         used.append(part)
@@ -81,7 +118,7 @@ def _reached(function: FunctionType, names: tuple[str, ...]) -> Iterator[tuple[s
     yield "", tuple((function.__kwdefaults__ or {}).items())
 
 
-def _part(name: str, value: Any, nested: int) -> Hashable | None:
+def _part(name: str, value: Any, of_array: Key, nested: int) -> Hashable | None:
     """The key of a value that a function refers to by this name."""
     kind = type(value)
     if kind in _IMMUTABLE:
@@ -92,11 +129,18 @@ def _part(name: str, value: Any, nested: int) -> Hashable | None:
         return name, kind, value.real.hex(), value.imag.hex()
     if isinstance(value, np.generic) and value.dtype.kind in "biufc":
         return name, kind, value.tobytes()
+    if kind is np.ndarray:
+        elements = FixedArray.of(value)
+        return None if elements is None else (name, elements)
+    if kind is Array:
+        data = of_array(value)
+        return None if data is None else (name, Array, data)
     if kind is tuple and len(value) <= MOST_ENTRIES:
-        parts = [_part("", x, nested + 1) for x in value] if nested <= MOST_NESTED else [None]
-        return None if None in parts else (name, kind, *parts)
+        deep = nested > MOST_NESTED
+        parts = [None if deep else _part("", x, of_array, nested + 1) for x in value]
+        return None if None in parts else (name, tuple, *parts)
     if kind is FunctionType:
-        found = key_of(value, nested + 1)
+        found = key_of(value, of_array, nested + 1)
         return None if found is None else (name, found)
     if isinstance(value, ModuleType):
         return (name, value) if value in (np, math, operator, evaluator().module) else None
@@ -129,6 +173,21 @@ def _names(code: CodeType) -> tuple[str, ...] | None:
     return tuple(found)
 
 
+def arrays_in(value: object) -> Iterator[NDArray[np.generic]]:
+    """The arrays of NumPy's in the key of an argument: those that a function refers to."""
+    if isinstance(value, FixedArray):
+        yield value.array
+    elif type(value) is np.ndarray:
+        yield value
+    elif type(value) is tuple:
+        for part in value:
+            yield from arrays_in(part)
+    elif type(value) is FunctionType and public(value.__name__) is not value:
+        for _, part in _reached(value, _names(value.__code__) or ()):
+            if part is not value:
+                yield from arrays_in(part)
+
+
 def frozen(function: FunctionType) -> FunctionType:
     """A function with a key that computes the same when what it refers to is bound anew."""
     return _frozen(function, {})
@@ -152,6 +211,8 @@ def _frozen(function: FunctionType, made: dict[int, FunctionType]) -> FunctionTy
     def value(x: object) -> object:
         if type(x) is FunctionType:
             return _frozen(x, made)
+        if type(x) is np.ndarray:
+            return x.copy()
         return tuple(map(value, x)) if type(x) is tuple else x
 
     for name in _names(function.__code__) or ():

@@ -6,7 +6,7 @@ One program serves an expression and all others that differ from it in their dat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -120,7 +120,7 @@ def _list_of(leaves: Sequence[Leaf]) -> Tree:
 
 
 #: By the graph over placeholders for its literals.
-_families = Recent[Any, Family](PROGRAMS)
+_families = Recent[Hashable, Family](PROGRAMS)
 
 
 def _program_of(
@@ -228,10 +228,11 @@ def data_program(
 def _position(source: HostArray, other: HostArray, data: Sequence[HostArray],
               other_data: Sequence[HostArray]) -> int | HostArray | None:  # fmt: skip
     """The position in the data of what an input has as its source, with other data as its `other`
-    source; the source itself if it is in neither, but constant.  None for anything else."""
+    source; the source itself if it is in neither, but constant.  None for anything else.  (Data
+    that a function refers to is its own other data.)"""
     place, its = _place_of(source, data), _place_of(other, other_data)
     if place is not None or its is not None:
-        return place if place == its and place != -1 else None
+        return place if (place == its or source is other) and place != -1 else None
     same = source.dtype == other.dtype and np.array_equal(source, other)
     return source.copy() if type(source) is np.ndarray and same else None
 
