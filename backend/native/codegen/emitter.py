@@ -662,6 +662,7 @@ class Emitter(ABC):
             if kernel.in_order:  # a task loads what those before have stored
                 self.touch(modified(kernel.body))
                 self.thorough = True  # and its parts load the same elements between stores
+                self.code.in_order = True
             with self.scope(reached=True):
                 self.block(kernel.body, [top])
         for pointer in heap:

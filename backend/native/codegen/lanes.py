@@ -34,11 +34,16 @@ class Lanes:
     def compare(self, predicate: str, element: str, a: Reg, b: Reg) -> Reg:
         """i1 lanes; predicate of fcmp for floating-point elements, else of icmp."""
         name = "fcmp" if element in INTEGER_OF else "icmp"
-        return self.code.emit(f"{name} {predicate} {self.type(element)} {a}, {b}")
+        made = self.code.emit(f"{name} {predicate} {self.type(element)} {a}, {b}")
+        if predicate == "slt" and b == "0":
+            self.code.tested[made] = a
+        return made
 
     def select(self, element: str, condition: Reg, a: Reg, b: Reg) -> Reg:
-        t = self.type(element)
-        return self.code.emit(f"select {self.type('i1')} {condition}, {t} {a}, {t} {b}")
+        t, rare = self.type(element), ""
+        if self.code.in_order and element == "i64" and self.code.tested.get(condition) == b:
+            self.code.module.rare, rare = True, ", !prof !3"  # an index from the end
+        return self.code.emit(f"select {self.type('i1')} {condition}, {t} {a}, {t} {b}{rare}")
 
     def convert(self, name: str, source: str, target: str, a: Reg) -> Reg:
         """A conversion instruction: zext, fptrunc, bitcast, …"""

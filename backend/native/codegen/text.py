@@ -68,6 +68,7 @@ class Module:
         self.functions: list[str] = []
         self.helpers: set[str] = set()
         self.symbols: set[str] = set()
+        self.rare = False  # whether it has choices of what is rare
 
     def declare(self, name: str, result: str, arguments: Iterable[str], pure: bool = True) -> None:
         """Declare an external function or intrinsic."""
@@ -91,6 +92,7 @@ class Module:
                 # #0 aligns the stack for full vectors: otherwise each spilled vector would cross a
                 # cache line boundary.
                 f'!2 = !{{i32 1, !"override-stack-alignment", i32 {self.vector_bytes}}}',
+                *(['!3 = !{!"branch_weights", i32 1, i32 4000}'] if self.rare else []),
                 "!llvm.module.flags = !{!2}",
                 "",
             ]
@@ -107,6 +109,9 @@ class Code:
         self.allocations: list[str] = []
         self.count = 0
         self.block = "entry"
+        #: Whether a number that may be negative rarely is: what waits for a choice is slow, and a
+        #: processor goes on while it tests.  The numbers whose signs are tested, by the tests.
+        self.in_order, self.tested = False, dict[Reg, Reg]()
 
     def fresh(self, hint: str = "t") -> str:
         self.count += 1

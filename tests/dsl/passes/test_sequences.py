@@ -1013,6 +1013,14 @@ def test_inner_loops_are_loops_of_their_kernel() -> None:
     assert number_of_loops(roots_of, np.arange(9), 3) == [1]
 
 
+def test_indices_from_the_end_are_rare() -> None:
+    """A branch that is predicted chooses them, where nothing says that an index is not negative."""
+    text = str(td.jit(roots_of, backend="native").lower(np.arange(9), 3).source("native"))
+    assert "!prof !3" in text and "branch_weights" in text
+    gathered = td.jit(lambda a, i: a[i], backend="native").lower(np.arange(9), np.arange(3))
+    assert "prof" not in str(gathered.source("native"))
+
+
 def the_same_each_time(a: Any, n: Any) -> Any:
     """The inner loop is computed once, before the outer one."""
 
