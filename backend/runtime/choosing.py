@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.expr import Expr, Extent, Loop, Read, walk
-from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
+from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, indices, is_identity_read
 from treadle.dsl.graphs.names import Names
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.schedule import Schedule
@@ -123,12 +123,16 @@ def _automatic(program: TracedProgram, node: Node) -> Decider | FoldDecider | No
 
 def _may_gain(node: Node, gpu: bool) -> bool:
     """A cheap necessary condition of `has_choice`: two axes, schedule layers left open, and loops
-    that several outputs can share (on a GPU also reads at other indices); or a permute."""
+    that several outputs can share (on a GPU also reads at other indices); or a permute that does
+    not store rows as they are."""
     if isinstance(node, Fold):
         return gpu and bool(node.outer) and node.label.schedule in (Auto(), Tuned())
     if not isinstance(node, Generate) or len(node.shape) < 2:
-        scattered = isinstance(node, Permute) and len(node.domain) > 1
-        return scattered and node.label.schedule in (None, Auto(), Tuned())
+        if not isinstance(node, Permute) or not (gpu or node.combine is None):
+            return False
+        rank = len(node.domain)
+        rows = node.target[-rank:] == indices(rank)
+        return rank > 1 and not rows and node.label.schedule in (None, Auto(), Tuned())
     given = node.label.schedule
     if given is not None:
         schedule = as_schedule(given)

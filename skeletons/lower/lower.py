@@ -24,65 +24,93 @@ from .transform import has_boundary, inside
 Lowering = Callable[[Any, LoweringContext], Lowered]
 
 
-@functools.cache
-def _for_cpu(usual: bool) -> dict[type[graph.Node], Lowering]:
-    """The lowerings of the `usual` classes, which most programs have, or of all others: importing
-    them takes as long."""
-    if usual:
-        from .elementwise import cpu as generate
-        from .fold import cpu as fold_cpu
+def _on_cpu(cls: type[graph.Node]) -> Lowering | None:
+    """The lowering of a class; its module is imported for the first node of it."""
+    if cls is graph.Generate:
+        from .elementwise import cpu as elementwise
 
-        return {graph.Generate: generate.lower_generate, graph.Fold: fold_cpu.lower_fold}
+        return elementwise.lower_generate
+    if cls is graph.Fold or cls is graph.StoringFold:
+        from .fold import cpu as fold
 
-    from ..linalg import cpu as linalg
-    from ..products import kernel_cpu as matmul
-    from .fold import cpu as fold_cpu, crossed
-    from .scan import cpu as scan, recurrence
-    from .scatter import cpu, cpu as permute, sequential
-    from .segmented import cpu as fold_seg
+        return fold.lower_fold if cls is graph.Fold else fold.lower_storing_fold
+    if cls is graph.CrossedFolds:
+        from .fold import crossed
 
-    return {
-        graph.Memory: _unwritten,
-        graph.StoringFold: fold_cpu.lower_storing_fold,
-        graph.CrossedFolds: crossed.lower_crossed_folds,
-        graph.FoldSeg: fold_seg.lower_fold_seg,
-        graph.Scan: scan.lower_scan,
-        graph.Recurrence: recurrence.lower_on_cpu,
-        graph.Permute: permute.lower_permute,
-        graph.Compact: cpu.lower_compact,
-        graph.Sequential: sequential.lower_sequential,
-        graph.Matmul: matmul.lower_matmul,
-        graph.Library: linalg.lower_linalg,
-    }
+        return crossed.lower_crossed_folds
+    if cls is graph.FoldSeg:
+        from .segmented import cpu as segmented
+
+        return segmented.lower_fold_seg
+    if cls is graph.Scan:
+        from .scan import cpu as scan
+
+        return scan.lower_scan
+    if cls is graph.Recurrence:
+        from .scan import recurrence
+
+        return recurrence.lower_on_cpu
+    if cls is graph.Permute or cls is graph.Compact:
+        from .scatter import cpu as scatter
+
+        return scatter.lower_permute if cls is graph.Permute else scatter.lower_compact
+    if cls is graph.Sequential:
+        from .scatter import sequential
+
+        return sequential.lower_sequential
+    if cls is graph.Matmul:
+        from ..products import kernel_cpu as products
+
+        return products.lower_matmul
+    if cls is graph.Library:
+        from ..linalg import cpu as linalg
+
+        return linalg.lower_linalg
+    return None
 
 
-@functools.cache
-def _for_gpu(usual: bool) -> dict[type[graph.Node], Lowering]:
-    if usual:
-        from .elementwise import gpu as generate
+def _on_gpu(cls: type[graph.Node]) -> Lowering | None:
+    if cls is graph.Generate:
+        from .elementwise import gpu as elementwise
+
+        return elementwise.lower_generate
+    if cls is graph.Fold or cls is graph.StoringFold:
         from .fold import gpu as fold
 
-        return {graph.Generate: generate.lower_generate, graph.Fold: fold.lower_fold}
+        return fold.lower_fold if cls is graph.Fold else fold.lower_storing_fold
+    if cls is graph.FoldSeg:
+        from .segmented import gpu as segmented
 
-    from ..linalg import gpu as linalg
-    from ..products import kernel_gpu as matmul
-    from .fold import gpu as fold
-    from .scan import gpu as scan, recurrence
-    from .scatter import gpu as permute
-    from .segmented import gpu as fold_seg
+        return segmented.lower_fold_seg
+    if cls is graph.Scan:
+        from .scan import gpu as scan
 
-    return {
-        graph.Memory: _unwritten,
-        graph.StoringFold: fold.lower_storing_fold,
-        graph.FoldSeg: fold_seg.lower_fold_seg,
-        graph.Scan: scan.lower_scan,
-        graph.Recurrence: recurrence.lower_on_gpu,
-        graph.Permute: permute.lower_permute,
-        graph.Matmul: matmul.lower_matmul,
-        graph.FoldedMatmul: matmul.lower_matmul,
-        graph.StoringMatmul: matmul.lower_matmul,
-        graph.Library: linalg.lower_linalg,
-    }
+        return scan.lower_scan
+    if cls is graph.Recurrence:
+        from .scan import recurrence
+
+        return recurrence.lower_on_gpu
+    if cls is graph.Permute:
+        from .scatter import gpu as scatter
+
+        return scatter.lower_permute
+    if cls in (graph.Matmul, graph.FoldedMatmul, graph.StoringMatmul):
+        from ..products import kernel_gpu as products
+
+        return products.lower_matmul
+    if cls is graph.Library:
+        from ..linalg import gpu as linalg
+
+        return linalg.lower_linalg
+    return None
+
+
+@functools.cache
+def _lowering(cls: type[graph.Node], gpu: bool) -> Lowering:
+    found = _unwritten if cls is graph.Memory else _on_gpu(cls) if gpu else _on_cpu(cls)
+    if found is None:
+        raise TypeError(f"{cls.__name__} is not lowered to kernels")
+    return found
 
 
 __all__ = ["LoweringContext", "Site", "Stride", "lower", "notes_of", "untidied"]
@@ -124,10 +152,7 @@ def notes_of(lowered: Lowered, node: graph.Node, context: LoweringContext) -> tu
 
 
 def _lowered(node: graph.Node, context: LoweringContext) -> Lowered:
-    table = _for_gpu if context.gpu else _for_cpu
-    lowering = table(True).get(type(node)) or table(False).get(type(node))
-    if lowering is None:
-        raise TypeError(f"{type(node).__name__} is not lowered to kernels")
+    lowering = _lowering(type(node), context.gpu)
     if isinstance(node, graph.Permute) and _is_row_of_stencils(node, context):
         made = graph.Generate(node.domain, node.values, label=node.label, where=node.where,
                         fused=node.fused, checks=node.checks)  # fmt: skip
