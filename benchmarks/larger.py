@@ -25,10 +25,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import dask.array as da
 import numpy as np
@@ -39,6 +40,7 @@ from benchmarks.gpus import ITERATIONS, heat
 from benchmarks.list_scheduling import Costs, Work, measured, simulated
 from treadle.backend.blocks.stages import Plan
 from treadle.backend.blocks.tasks import count
+from treadle.backend.dask import executable
 from treadle.backend.dask.graph import every_array
 
 PACKAGES = ("treadle", "numpy", "dask", "distributed", "zarr", "llvmlite")
@@ -362,10 +364,16 @@ def of_little(tiny: bool) -> dict[str, Any]:
     return found
 
 
-def planned(f: Callable[..., Any], *args: Any) -> Plan:
-    program = td.jit(f).lower(*args)
-    plan: Plan = program.executable.plan(args, ())
-    return plan
+def as_for(workers: int) -> AbstractContextManager[Any]:
+    """Calls are planned as for so many workers."""
+    return patch.object(executable, "threads", lambda: workers)
+
+
+def planned(f: Callable[..., Any], workers: int, *args: Any) -> Plan:
+    with as_for(workers):
+        program = td.jit(f).lower(*args)
+        plan: Plan = program.executable.plan(args, ())
+        return plan
 
 
 def spread(element: float, plan: Plan) -> Work:
@@ -419,17 +427,21 @@ def of_clusters(tiny: bool) -> dict[str, Any]:
                 others = [client.persist(x + k) for k in range(4)]
                 distributed.wait(others)
                 split = td.jit(f)
-                distributed.wait(split(others[0]).persist())
-                times, stages = [], []
-                for given in others[1:]:
-                    with distributed.get_task_stream(client) as noted:
-                        begin = time.perf_counter()
-                        distributed.wait(split(given).persist())
-                        times.append(time.perf_counter() - begin)
-                    stages.append(seconds_of_stages(f, given, noted.data))
-                seconds[name] = min(times)
-                if workers == 1:
-                    found.setdefault("stages", {})[name] = list(map(min, *stages))
+                for plan in range(workers, 3):  # one worker also computes what two would
+                    times, stages = [], []
+                    with as_for(plan):
+                        distributed.wait(split(others[0]).persist())
+                        for given in others[1:]:
+                            with distributed.get_task_stream(client) as noted:
+                                begin = time.perf_counter()
+                                distributed.wait(split(given).persist())
+                                times.append(time.perf_counter() - begin)
+                            stages.append(seconds_of_stages(f, given, noted.data))
+                    if plan == workers:
+                        seconds[name] = min(times)
+                    if workers == 1:
+                        of = found.setdefault("stages", {}).setdefault(str(plan), {})
+                        of[name] = [min(took) for took in zip(*stages, strict=True)]
             found[f"{workers} workers"] = seconds
             found.setdefault("costs", {})[str(workers)] = costs(client, distributed, tiny)
     return {**found, **of_predictions(found, tiny)}
@@ -447,17 +459,19 @@ def of_predictions(found: dict[str, Any], tiny: bool) -> dict[str, Any]:
     for workers in (1, 2):
         predicted = made["predicted"][f"{workers} workers"] = {}
         for name, f in PROGRAMS.items():
-            plan = planned(f, zeros(name, n, (n // 8, n)))
-            work = measured(plan, found["stages"][name])
+            plan = planned(f, workers, zeros(name, n, (n // 8, n)))
+            work = measured(plan, found["stages"][str(workers)][name])
             predicted[name] = simulated(plan, workers, paid, work)
     side = 4096 if tiny else 65536
     for name, f in PROGRAMS.items():
-        plan = planned(f, zeros(name, side, (side // 32, side // 32)))
-        work = spread(sum(found["stages"][name]) / n**2, plan)
-        made["many"][name] = {
-            "seconds": {str(w): simulated(plan, w, paid, work) for w in WORKERS},
-            "tasks": sum(count(stage.blocks) for stage in plan.every()),
-        }
+        seconds: dict[str, float] = {}
+        tasks: dict[str, int] = {}
+        for w in WORKERS:
+            plan = planned(f, w, zeros(name, side, (side // 32, side // 32)))
+            work = spread(sum(found["stages"]["1"][name]) / n**2, plan)
+            seconds[str(w)] = simulated(plan, w, paid, work)
+            tasks[str(w)] = sum(count(stage.blocks) for stage in plan.every())
+        made["many"][name] = {"seconds": seconds, "tasks": tasks}
     return made
 
 

@@ -258,8 +258,8 @@ class LoopLocaliser:
         steps = [self.count]
         if wide:
             most = min(self.count, *(max(blocks[a]) // max(self.reach[a]) for a in wide))
-            while most > 1 and self._memory(blocks, most) > engine.allowed:
-                most = -(-most // 2)
+            while engine.workers and most > 1 and self._memory(blocks, most) > engine.allowed:
+                most = -(-most // 2)  # (others choose smaller blocks)
             steps = spans(self.count, most, work, overlap, task, engine, given)
         seconds = rounds * sum(task + k * work * (1 + k * overlap) for k in steps)
         if blocks != self.chunks:  # chunks are where there was room for them

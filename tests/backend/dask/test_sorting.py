@@ -88,8 +88,8 @@ def test_tasks_are_no_more_than_three_for_a_chunk(monkeypatch: pytest.MonkeyPatc
     """Chunks of large arrays are sorted together; on threads, no parts are tasks."""
     made, tasks = keys_of(lambda a: td.sort(a), 100, 1 << 20)
     assert len(made.chunks[0]) == 64 and tasks <= 4  # besides a few tasks of the call
-    for module in (graph, executable):
-        monkeypatch.setattr(module, "has_workers", lambda: True)
+    monkeypatch.setattr(graph, "has_workers", lambda: True)
+    monkeypatch.setattr(executable, "threads", lambda: 2)
     for chunks in (100, 400, 1000):
         made, tasks = keys_of(lambda a: td.sort(a), chunks, 1 << 20)
         assert 15 <= len(made.chunks[0]) <= 64 and tasks <= 4, chunks
