@@ -89,10 +89,17 @@ def team() -> dict[str, int]:
     """The addresses of the functions of team.c; `parallel` alone where there is no team."""
     target = team_target()
     if target is None:
-        return linked(_HERE / "team.generic.ll", ("parallel",))
+        return linked(_HERE / "team.generic.ll", ("parallel", "parallel_brief"))
     return linked(
         _HERE / f"team.{target}.ll",
-        ("parallel", "parallel_interruptible", "abandon", "use_openmp", "forget_threads"),
+        (
+            "parallel",
+            "parallel_brief",
+            "parallel_interruptible",
+            "abandon",
+            "use_openmp",
+            "forget_threads",
+        ),
     )
 
 
@@ -101,7 +108,7 @@ def replayer() -> dict[str, int]:
     """The addresses of the functions of replay.c."""
     path = _HERE / "replay.ll"
     foreign = {
-        "parallel": team()["parallel"],
+        **{name: team()[name] for name in ("parallel", "parallel_brief")},
         "numpy_functions": ctypes.addressof(_numpy_functions()),
         **_python_symbols(path.read_text(encoding="utf-8")),
     }

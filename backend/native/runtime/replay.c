@@ -29,7 +29,7 @@ struct operation {
     void *target;
     void *source;    // LAUNCH: the packed arguments; COPY: what is read
     int64_t size;    // LAUNCH: tasks; FILL, COPY: bytes
-    int64_t threads; // LAUNCH
+    int64_t threads; // LAUNCH; negative: of a brief job
 };
 
 struct part {
@@ -689,7 +689,9 @@ static enum outcome run_part(const struct part *part, struct runner *runner) {
     for (const struct operation *op = part->operations; op < end && outcome == DONE; op++) {
         switch ((enum operation_kind)op->kind) {
         case LAUNCH:
-            if (op->threads <= 1) {
+            if (op->threads < 0) {
+                parallel_brief((task_function)op->target, op->source, op->size, -op->threads);
+            } else if (op->threads <= 1) {
                 outcome = launch_alone(op, runner);
             } else if (op->size > 0) {
                 parallel((task_function)op->target, op->source, op->size, op->threads);

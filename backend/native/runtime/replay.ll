@@ -1,7 +1,7 @@
 ; replay.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis -isystem PYTHON -isystem NUMPY replay.c
-; sha256 of replay.c, team.h: ca5807f253f8151a6bcf20f23546c93dbb87b048d37ad55b810b1cc3de5202f0
+; sha256 of replay.c, team.h: 4bce3587fa265113604186c5e29912ee9ee29d7bef6eb22e86a7056494a93331
 
 %struct.runner = type { ptr, i64, i64, i64 }
 %struct.state = type { %struct.moving, ptr, i64, i64, i64, ptr, i64 }
@@ -207,59 +207,74 @@ entry:
   %1 = load i64, ptr %operation_count, align 8
   %add.ptr.idx = mul nsw i64 %1, 40
   %add.ptr = getelementptr inbounds i8, ptr %0, i64 %add.ptr.idx
-  %cmp197 = icmp sgt i64 %1, 0
-  br i1 %cmp197, label %for.body.lr.ph, label %for.cond.cleanup
+  %cmp212 = icmp sgt i64 %1, 0
+  br i1 %cmp212, label %for.body.lr.ph, label %for.cond.cleanup
 
 for.body.lr.ph:
   %iterations.i = getelementptr inbounds nuw i8, ptr %runner, i64 8
   br label %for.body
 
 for.cond.cleanup:
-  %outcome.0.lcssa = phi i32 [ 0, %entry ], [ %call24.i, %if.end25.i ], [ 1, %sw.bb6.i ], [ %call20.i, %if.end21.i ], [ %call.i70, %if.then8.i ], [ %call29.i, %if.end30.i ], [ 1, %sw.bb15.i ], [ 1, %if.else.i ], [ %outcome.1, %for.inc ]
+  %outcome.0.lcssa = phi i32 [ 0, %entry ], [ %call24.i, %if.end25.i ], [ 1, %sw.bb6.i ], [ %call20.i, %if.end21.i ], [ %call.i85, %if.then8.i ], [ %call29.i, %if.end30.i ], [ 1, %sw.bb15.i ], [ 1, %if.else.i ], [ %outcome.1, %for.inc ]
   ret i32 %outcome.0.lcssa
 
 for.body:
-  %op.0198 = phi ptr [ %0, %for.body.lr.ph ], [ %incdec.ptr, %for.inc ]
-  %2 = load i64, ptr %op.0198, align 8
+  %op.0213 = phi ptr [ %0, %for.body.lr.ph ], [ %incdec.ptr, %for.inc ]
+  %2 = load i64, ptr %op.0213, align 8
   %conv = trunc i64 %2 to i32
   switch i32 %conv, label %for.inc [
     i32 0, label %sw.bb
-    i32 1, label %sw.bb11
-    i32 2, label %sw.bb14
-    i32 3, label %sw.bb18
-    i32 4, label %sw.bb20
-    i32 5, label %sw.bb23
-    i32 6, label %sw.bb29
-    i32 7, label %sw.bb34
+    i32 1, label %sw.bb21
+    i32 2, label %sw.bb24
+    i32 3, label %sw.bb28
+    i32 4, label %sw.bb30
+    i32 5, label %sw.bb33
+    i32 6, label %sw.bb39
+    i32 7, label %sw.bb44
   ]
 
 sw.bb:
-  %threads = getelementptr inbounds nuw i8, ptr %op.0198, i64 32
+  %threads = getelementptr inbounds nuw i8, ptr %op.0213, i64 32
   %3 = load i64, ptr %threads, align 8
-  %cmp3 = icmp slt i64 %3, 2
+  %cmp3 = icmp slt i64 %3, 0
   br i1 %cmp3, label %if.then, label %if.else
 
 if.then:
-  %target.i = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
-  %4 = load ptr, ptr %target.i, align 8
-  %size.i = getelementptr inbounds nuw i8, ptr %op.0198, i64 24
-  %5 = load i64, ptr %size.i, align 8
-  %cmp17.i = icmp sgt i64 %5, 0
+  %target = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %4 = load ptr, ptr %target, align 8
+  %source = getelementptr inbounds nuw i8, ptr %op.0213, i64 16
+  %5 = load ptr, ptr %source, align 8
+  %size = getelementptr inbounds nuw i8, ptr %op.0213, i64 24
+  %6 = load i64, ptr %size, align 8
+  %sub = sub nsw i64 0, %3
+  tail call void @parallel_brief(ptr %4, ptr %5, i64 %6, i64 %sub) nounwind
+  br label %for.inc
+
+if.else:
+  %cmp7 = icmp samesign ult i64 %3, 2
+  br i1 %cmp7, label %if.then9, label %if.else10
+
+if.then9:
+  %target.i = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %7 = load ptr, ptr %target.i, align 8
+  %size.i = getelementptr inbounds nuw i8, ptr %op.0213, i64 24
+  %8 = load i64, ptr %size.i, align 8
+  %cmp17.i = icmp sgt i64 %8, 0
   br i1 %cmp17.i, label %for.body.lr.ph.i, label %for.inc
 
 for.body.lr.ph.i:
-  %source.i = getelementptr inbounds nuw i8, ptr %op.0198, i64 16
+  %source.i = getelementptr inbounds nuw i8, ptr %op.0213, i64 16
   br label %for.body.i
 
 for.body.i:
-  %6 = phi i64 [ %5, %for.body.lr.ph.i ], [ %8, %if.end.i ]
+  %9 = phi i64 [ %8, %for.body.lr.ph.i ], [ %11, %if.end.i ]
   %first.018.i = phi i64 [ 0, %for.body.lr.ph.i ], [ %add.i, %if.end.i ]
-  %sub.i = sub nsw i64 %6, %first.018.i
+  %sub.i = sub nsw i64 %9, %first.018.i
   %cmp3.i = icmp slt i64 %sub.i, 129
-  %7 = load ptr, ptr %source.i, align 8
+  %10 = load ptr, ptr %source.i, align 8
   %add.i = add nuw nsw i64 %first.018.i, 128
-  %cond.i = select i1 %cmp3.i, i64 %6, i64 %add.i
-  tail call void %4(ptr %7, i64 %first.018.i, i64 %cond.i) nounwind
+  %cond.i = select i1 %cmp3.i, i64 %9, i64 %add.i
+  tail call void %7(ptr %10, i64 %first.018.i, i64 %cond.i) nounwind
   br i1 %cmp3.i, label %if.end.i, label %if.then.i
 
 if.then.i:
@@ -268,348 +283,348 @@ if.then.i:
 
 if.end.i:
   %outcome.1.i = phi i32 [ 0, %for.body.i ], [ %call.i, %if.then.i ]
-  %8 = load i64, ptr %size.i, align 8
-  %cmp.i = icmp slt i64 %add.i, %8
+  %11 = load i64, ptr %size.i, align 8
+  %cmp.i = icmp slt i64 %add.i, %11
   %cmp1.i = icmp eq i32 %outcome.1.i, 0
-  %9 = select i1 %cmp.i, i1 %cmp1.i, i1 false
-  br i1 %9, label %for.body.i, label %for.inc
+  %12 = select i1 %cmp.i, i1 %cmp1.i, i1 false
+  br i1 %12, label %for.body.i, label %for.inc
 
-if.else:
-  %size = getelementptr inbounds nuw i8, ptr %op.0198, i64 24
-  %10 = load i64, ptr %size, align 8
-  %cmp5 = icmp sgt i64 %10, 0
-  br i1 %cmp5, label %if.then7, label %for.inc
+if.else10:
+  %size11 = getelementptr inbounds nuw i8, ptr %op.0213, i64 24
+  %13 = load i64, ptr %size11, align 8
+  %cmp12 = icmp sgt i64 %13, 0
+  br i1 %cmp12, label %if.then14, label %for.inc
 
-if.then7:
-  %target = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
-  %11 = load ptr, ptr %target, align 8
-  %source = getelementptr inbounds nuw i8, ptr %op.0198, i64 16
-  %12 = load ptr, ptr %source, align 8
-  tail call void @parallel(ptr %11, ptr %12, i64 %10, i64 %3) nounwind
+if.then14:
+  %target15 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %14 = load ptr, ptr %target15, align 8
+  %source16 = getelementptr inbounds nuw i8, ptr %op.0213, i64 16
+  %15 = load ptr, ptr %source16, align 8
+  tail call void @parallel(ptr %14, ptr %15, i64 %13, i64 %3) nounwind
   br label %for.inc
 
-sw.bb11:
-  %target12 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
-  %13 = load ptr, ptr %target12, align 8
-  %size13 = getelementptr inbounds nuw i8, ptr %op.0198, i64 24
-  %14 = load i64, ptr %size13, align 8
-  tail call void @llvm.memset.p0.i64(ptr align 1 %13, i8 0, i64 %14, i1 false)
+sw.bb21:
+  %target22 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %16 = load ptr, ptr %target22, align 8
+  %size23 = getelementptr inbounds nuw i8, ptr %op.0213, i64 24
+  %17 = load i64, ptr %size23, align 8
+  tail call void @llvm.memset.p0.i64(ptr align 1 %16, i8 0, i64 %17, i1 false)
   br label %for.inc
 
-sw.bb14:
-  %target15 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
-  %15 = load ptr, ptr %target15, align 8
-  %source16 = getelementptr inbounds nuw i8, ptr %op.0198, i64 16
-  %16 = load ptr, ptr %source16, align 8
-  %size17 = getelementptr inbounds nuw i8, ptr %op.0198, i64 24
-  %17 = load i64, ptr %size17, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %15, ptr align 1 %16, i64 %17, i1 false)
+sw.bb24:
+  %target25 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %18 = load ptr, ptr %target25, align 8
+  %source26 = getelementptr inbounds nuw i8, ptr %op.0213, i64 16
+  %19 = load ptr, ptr %source26, align 8
+  %size27 = getelementptr inbounds nuw i8, ptr %op.0213, i64 24
+  %20 = load i64, ptr %size27, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %18, ptr align 1 %19, i64 %20, i1 false)
   br label %for.inc
 
-sw.bb18:
-  %target19 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
-  %18 = load ptr, ptr %target19, align 8
-  %19 = load i64, ptr %18, align 8
-  %tobool.not = icmp ne i64 %19, 0
+sw.bb28:
+  %target29 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %21 = load ptr, ptr %target29, align 8
+  %22 = load i64, ptr %21, align 8
+  %tobool.not = icmp ne i64 %22, 0
   %cond = zext i1 %tobool.not to i32
   br label %for.inc
 
-sw.bb20:
-  %target21 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
-  %20 = load ptr, ptr %target21, align 8
-  %computed_limit.i = getelementptr inbounds nuw i8, ptr %20, i64 16
-  %21 = load ptr, ptr %computed_limit.i, align 8
-  %tobool.not.i = icmp eq ptr %21, null
-  br i1 %tobool.not.i, label %if.end.i66, label %if.then.i65
+sw.bb30:
+  %target31 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %23 = load ptr, ptr %target31, align 8
+  %computed_limit.i = getelementptr inbounds nuw i8, ptr %23, i64 16
+  %24 = load ptr, ptr %computed_limit.i, align 8
+  %tobool.not.i = icmp eq ptr %24, null
+  br i1 %tobool.not.i, label %if.end.i81, label %if.then.i80
 
-if.then.i65:
-  %22 = load i64, ptr %21, align 8
-  %limit.i = getelementptr inbounds nuw i8, ptr %20, i64 8
-  store i64 %22, ptr %limit.i, align 8
-  br label %if.end.i66
+if.then.i80:
+  %25 = load i64, ptr %24, align 8
+  %limit.i = getelementptr inbounds nuw i8, ptr %23, i64 8
+  store i64 %25, ptr %limit.i, align 8
+  br label %if.end.i81
 
-if.end.i66:
-  %state_count.i143 = getelementptr inbounds nuw i8, ptr %20, i64 96
-  %23 = load i64, ptr %state_count.i143, align 8
-  %cmp37.i144 = icmp sgt i64 %23, 0
-  br i1 %cmp37.i144, label %for.body.lr.ph.i145, label %enter_loop.exit
+if.end.i81:
+  %state_count.i158 = getelementptr inbounds nuw i8, ptr %23, i64 96
+  %26 = load i64, ptr %state_count.i158, align 8
+  %cmp37.i159 = icmp sgt i64 %26, 0
+  br i1 %cmp37.i159, label %for.body.lr.ph.i160, label %enter_loop.exit
 
-for.body.lr.ph.i145:
-  %states.i146 = getelementptr inbounds nuw i8, ptr %20, i64 88
-  %made2.i = getelementptr inbounds nuw i8, ptr %20, i64 104
-  %limit.i147 = getelementptr inbounds nuw i8, ptr %20, i64 8
-  %buffers.i148 = getelementptr inbounds nuw i8, ptr %20, i64 120
-  br label %for.body.i149
+for.body.lr.ph.i160:
+  %states.i161 = getelementptr inbounds nuw i8, ptr %23, i64 88
+  %made2.i = getelementptr inbounds nuw i8, ptr %23, i64 104
+  %limit.i162 = getelementptr inbounds nuw i8, ptr %23, i64 8
+  %buffers.i163 = getelementptr inbounds nuw i8, ptr %23, i64 120
+  br label %for.body.i164
 
-for.body.i149:
-  %k.038.i = phi i64 [ 0, %for.body.lr.ph.i145 ], [ %inc.i165, %move_to.exit.i164 ]
-  %24 = load ptr, ptr %states.i146, align 8
-  %arrayidx.i150 = getelementptr inbounds nuw %struct.state, ptr %24, i64 %k.038.i
-  %first.i = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 32
-  %25 = load ptr, ptr %first.i, align 8
-  %copied.i = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 40
-  %26 = load i64, ptr %copied.i, align 8
-  %tobool.not.i151 = icmp eq i64 %26, 0
-  br i1 %tobool.not.i151, label %if.end17.i, label %if.then.i152
+for.body.i164:
+  %k.038.i = phi i64 [ 0, %for.body.lr.ph.i160 ], [ %inc.i180, %move_to.exit.i179 ]
+  %27 = load ptr, ptr %states.i161, align 8
+  %arrayidx.i165 = getelementptr inbounds nuw %struct.state, ptr %27, i64 %k.038.i
+  %first.i = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 32
+  %28 = load ptr, ptr %first.i, align 8
+  %copied.i = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 40
+  %29 = load i64, ptr %copied.i, align 8
+  %tobool.not.i166 = icmp eq i64 %29, 0
+  br i1 %tobool.not.i166, label %if.end17.i, label %if.then.i167
 
-if.then.i152:
-  %result.i153 = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 48
-  %27 = load i64, ptr %result.i153, align 8
-  %source.i154 = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 56
-  %28 = load i64, ptr %source.i154, align 8
-  %cmp1.i155 = icmp slt i64 %28, 0
-  br i1 %cmp1.i155, label %land.lhs.true.i172, label %if.end.i156
+if.then.i167:
+  %result.i168 = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 48
+  %30 = load i64, ptr %result.i168, align 8
+  %source.i169 = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 56
+  %31 = load i64, ptr %source.i169, align 8
+  %cmp1.i170 = icmp slt i64 %31, 0
+  br i1 %cmp1.i170, label %land.lhs.true.i187, label %if.end.i171
 
-land.lhs.true.i172:
-  %not.i173 = xor i64 %28, -1
-  %29 = load ptr, ptr %made2.i, align 8
-  %arrayidx3.i174 = getelementptr inbounds nuw %struct.made, ptr %29, i64 %not.i173
-  %partner.i175 = getelementptr inbounds nuw i8, ptr %arrayidx3.i174, i64 56
-  %30 = load i64, ptr %partner.i175, align 8
-  %cmp4.i = icmp sgt i64 %30, -1
-  br i1 %cmp4.i, label %land.lhs.true5.i, label %if.end.i156
+land.lhs.true.i187:
+  %not.i188 = xor i64 %31, -1
+  %32 = load ptr, ptr %made2.i, align 8
+  %arrayidx3.i189 = getelementptr inbounds nuw %struct.made, ptr %32, i64 %not.i188
+  %partner.i190 = getelementptr inbounds nuw i8, ptr %arrayidx3.i189, i64 56
+  %33 = load i64, ptr %partner.i190, align 8
+  %cmp4.i = icmp sgt i64 %33, -1
+  br i1 %cmp4.i, label %land.lhs.true5.i, label %if.end.i171
 
 land.lhs.true5.i:
-  %31 = load i64, ptr %limit.i147, align 8
-  %32 = load i64, ptr %20, align 8
-  %sub.i176 = sub nsw i64 %31, %32
-  %33 = and i64 %sub.i176, 1
-  %tobool7.not.i177 = icmp eq i64 %33, 0
-  %spec.select.i178 = select i1 %tobool7.not.i177, i64 %27, i64 %30
-  br label %if.end.i156
+  %34 = load i64, ptr %limit.i162, align 8
+  %35 = load i64, ptr %23, align 8
+  %sub.i191 = sub nsw i64 %34, %35
+  %36 = and i64 %sub.i191, 1
+  %tobool7.not.i192 = icmp eq i64 %36, 0
+  %spec.select.i193 = select i1 %tobool7.not.i192, i64 %30, i64 %33
+  br label %if.end.i171
 
-if.end.i156:
-  %buffer.0.i = phi i64 [ %27, %if.then.i152 ], [ %spec.select.i178, %land.lhs.true5.i ], [ %27, %land.lhs.true.i172 ]
-  %34 = load ptr, ptr %buffers.i148, align 8
-  %arrayidx12.i = getelementptr inbounds %struct.buffer, ptr %34, i64 %buffer.0.i
-  %35 = load ptr, ptr %arrayidx12.i, align 8
-  %bytes.i157 = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 8
-  %36 = load i64, ptr %bytes.i157, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %35, ptr align 1 %25, i64 %36, i1 false)
+if.end.i171:
+  %buffer.0.i = phi i64 [ %30, %if.then.i167 ], [ %spec.select.i193, %land.lhs.true5.i ], [ %30, %land.lhs.true.i187 ]
+  %37 = load ptr, ptr %buffers.i163, align 8
+  %arrayidx12.i = getelementptr inbounds %struct.buffer, ptr %37, i64 %buffer.0.i
+  %38 = load ptr, ptr %arrayidx12.i, align 8
+  %bytes.i172 = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 8
+  %39 = load i64, ptr %bytes.i172, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %38, ptr align 1 %28, i64 %39, i1 false)
   br label %if.end17.i
 
 if.end17.i:
-  %address.0.i = phi ptr [ %35, %if.end.i156 ], [ %25, %for.body.i149 ]
-  %buffer.1.i = phi i64 [ %buffer.0.i, %if.end.i156 ], [ -1, %for.body.i149 ]
-  %buffer1.i.i158 = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 8
-  store i64 %buffer.1.i, ptr %buffer1.i.i158, align 8
-  %37 = load ptr, ptr %arrayidx.i150, align 8
-  %cmp.not.i.i159 = icmp eq ptr %37, %address.0.i
-  br i1 %cmp.not.i.i159, label %move_to.exit.i164, label %if.then.i.i160
+  %address.0.i = phi ptr [ %38, %if.end.i171 ], [ %28, %for.body.i164 ]
+  %buffer.1.i = phi i64 [ %buffer.0.i, %if.end.i171 ], [ -1, %for.body.i164 ]
+  %buffer1.i.i173 = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 8
+  store i64 %buffer.1.i, ptr %buffer1.i.i173, align 8
+  %40 = load ptr, ptr %arrayidx.i165, align 8
+  %cmp.not.i.i174 = icmp eq ptr %40, %address.0.i
+  br i1 %cmp.not.i.i174, label %move_to.exit.i179, label %if.then.i.i175
 
-if.then.i.i160:
-  store ptr %address.0.i, ptr %arrayidx.i150, align 8
-  %patches.i.i161 = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 16
-  %38 = load ptr, ptr %patches.i.i161, align 8
-  %patch_count.i.i162 = getelementptr inbounds nuw i8, ptr %arrayidx.i150, i64 24
-  %39 = load i64, ptr %patch_count.i.i162, align 8
-  %40 = ptrtoint ptr %address.0.i to i64
-  %cmp3.i.i.i163 = icmp sgt i64 %39, 0
-  br i1 %cmp3.i.i.i163, label %for.body.i.i.i167, label %move_to.exit.i164
+if.then.i.i175:
+  store ptr %address.0.i, ptr %arrayidx.i165, align 8
+  %patches.i.i176 = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 16
+  %41 = load ptr, ptr %patches.i.i176, align 8
+  %patch_count.i.i177 = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 24
+  %42 = load i64, ptr %patch_count.i.i177, align 8
+  %43 = ptrtoint ptr %address.0.i to i64
+  %cmp3.i.i.i178 = icmp sgt i64 %42, 0
+  br i1 %cmp3.i.i.i178, label %for.body.i.i.i182, label %move_to.exit.i179
 
-for.body.i.i.i167:
-  %k.04.i.i.i168 = phi i64 [ %inc.i.i.i170, %for.body.i.i.i167 ], [ 0, %if.then.i.i160 ]
-  %arrayidx.i.i.i169 = getelementptr inbounds nuw ptr, ptr %38, i64 %k.04.i.i.i168
-  %41 = load ptr, ptr %arrayidx.i.i.i169, align 8
-  store i64 %40, ptr %41, align 8
-  %inc.i.i.i170 = add nuw nsw i64 %k.04.i.i.i168, 1
-  %exitcond.not.i.i.i171 = icmp eq i64 %inc.i.i.i170, %39
-  br i1 %exitcond.not.i.i.i171, label %move_to.exit.i164, label %for.body.i.i.i167
+for.body.i.i.i182:
+  %k.04.i.i.i183 = phi i64 [ %inc.i.i.i185, %for.body.i.i.i182 ], [ 0, %if.then.i.i175 ]
+  %arrayidx.i.i.i184 = getelementptr inbounds nuw ptr, ptr %41, i64 %k.04.i.i.i183
+  %44 = load ptr, ptr %arrayidx.i.i.i184, align 8
+  store i64 %43, ptr %44, align 8
+  %inc.i.i.i185 = add nuw nsw i64 %k.04.i.i.i183, 1
+  %exitcond.not.i.i.i186 = icmp eq i64 %inc.i.i.i185, %42
+  br i1 %exitcond.not.i.i.i186, label %move_to.exit.i179, label %for.body.i.i.i182
 
-move_to.exit.i164:
-  %inc.i165 = add nuw nsw i64 %k.038.i, 1
-  %42 = load i64, ptr %state_count.i143, align 8
-  %cmp.i166 = icmp slt i64 %inc.i165, %42
-  br i1 %cmp.i166, label %for.body.i149, label %enter_loop.exit
+move_to.exit.i179:
+  %inc.i180 = add nuw nsw i64 %k.038.i, 1
+  %45 = load i64, ptr %state_count.i158, align 8
+  %cmp.i181 = icmp slt i64 %inc.i180, %45
+  br i1 %cmp.i181, label %for.body.i164, label %enter_loop.exit
 
 enter_loop.exit:
-  %43 = phi i64 [ %23, %if.end.i66 ], [ %42, %move_to.exit.i164 ]
-  %44 = load i64, ptr %20, align 8
-  %limit2.i = getelementptr inbounds nuw i8, ptr %20, i64 8
-  %45 = load i64, ptr %limit2.i, align 8
-  %cmp.i67195 = icmp slt i64 %44, %45
-  br i1 %cmp.i67195, label %for.body.i69.lr.ph, label %for.end.i
+  %46 = phi i64 [ %26, %if.end.i81 ], [ %45, %move_to.exit.i179 ]
+  %47 = load i64, ptr %23, align 8
+  %limit2.i = getelementptr inbounds nuw i8, ptr %23, i64 8
+  %48 = load i64, ptr %limit2.i, align 8
+  %cmp.i82210 = icmp slt i64 %47, %48
+  br i1 %cmp.i82210, label %for.body.i84.lr.ph, label %for.end.i
 
-for.body.i69.lr.ph:
-  %buffer_count.i = getelementptr inbounds nuw i8, ptr %20, i64 128
-  %buffers.i138 = getelementptr inbounds nuw i8, ptr %20, i64 120
-  %states.i130 = getelementptr inbounds nuw i8, ptr %20, i64 88
-  %made_count.i = getelementptr inbounds nuw i8, ptr %20, i64 112
-  %made23.i = getelementptr inbounds nuw i8, ptr %20, i64 104
-  %counter.i = getelementptr inbounds nuw i8, ptr %20, i64 24
-  %test.i = getelementptr inbounds nuw i8, ptr %20, i64 32
-  %testing.i = getelementptr inbounds nuw i8, ptr %20, i64 40
-  %once.i = getelementptr inbounds nuw i8, ptr %20, i64 56
-  %rest.i = getelementptr inbounds nuw i8, ptr %20, i64 72
-  %exchange_count.i = getelementptr inbounds nuw i8, ptr %20, i64 144
-  %exchanged.i = getelementptr inbounds nuw i8, ptr %20, i64 136
-  br label %for.body.i69
+for.body.i84.lr.ph:
+  %buffer_count.i = getelementptr inbounds nuw i8, ptr %23, i64 128
+  %buffers.i153 = getelementptr inbounds nuw i8, ptr %23, i64 120
+  %states.i145 = getelementptr inbounds nuw i8, ptr %23, i64 88
+  %made_count.i = getelementptr inbounds nuw i8, ptr %23, i64 112
+  %made23.i = getelementptr inbounds nuw i8, ptr %23, i64 104
+  %counter.i = getelementptr inbounds nuw i8, ptr %23, i64 24
+  %test.i = getelementptr inbounds nuw i8, ptr %23, i64 32
+  %testing.i = getelementptr inbounds nuw i8, ptr %23, i64 40
+  %once.i = getelementptr inbounds nuw i8, ptr %23, i64 56
+  %rest.i = getelementptr inbounds nuw i8, ptr %23, i64 72
+  %exchange_count.i = getelementptr inbounds nuw i8, ptr %23, i64 144
+  %exchanged.i = getelementptr inbounds nuw i8, ptr %23, i64 136
+  br label %for.body.i84
 
-for.body.i69:
-  %k.0.i196 = phi i64 [ %44, %for.body.i69.lr.ph ], [ %inc.i, %next_state.exit ]
-  %46 = load i64, ptr %buffer_count.i, align 8
-  %cmp74.i = icmp sgt i64 %46, 0
-  br i1 %cmp74.i, label %for.body.i139, label %for.cond2.preheader.i
+for.body.i84:
+  %k.0.i211 = phi i64 [ %47, %for.body.i84.lr.ph ], [ %inc.i, %next_state.exit ]
+  %49 = load i64, ptr %buffer_count.i, align 8
+  %cmp74.i = icmp sgt i64 %49, 0
+  br i1 %cmp74.i, label %for.body.i154, label %for.cond2.preheader.i
 
 for.cond2.preheader.i:
-  %47 = load i64, ptr %state_count.i143, align 8
-  %cmp376.i = icmp sgt i64 %47, 0
+  %50 = load i64, ptr %state_count.i158, align 8
+  %cmp376.i = icmp sgt i64 %50, 0
   br i1 %cmp376.i, label %for.body5.i, label %for.cond19.preheader.i
 
-for.body.i139:
-  %k.075.i = phi i64 [ %inc.i141, %for.body.i139 ], [ 0, %for.body.i69 ]
-  %48 = load ptr, ptr %buffers.i138, align 8
-  %arrayidx.i140 = getelementptr inbounds nuw %struct.buffer, ptr %48, i64 %k.075.i
-  %taken.i = getelementptr inbounds nuw i8, ptr %arrayidx.i140, i64 16
+for.body.i154:
+  %k.075.i = phi i64 [ %inc.i156, %for.body.i154 ], [ 0, %for.body.i84 ]
+  %51 = load ptr, ptr %buffers.i153, align 8
+  %arrayidx.i155 = getelementptr inbounds nuw %struct.buffer, ptr %51, i64 %k.075.i
+  %taken.i = getelementptr inbounds nuw i8, ptr %arrayidx.i155, i64 16
   store i64 0, ptr %taken.i, align 8
-  %inc.i141 = add nuw nsw i64 %k.075.i, 1
-  %49 = load i64, ptr %buffer_count.i, align 8
-  %cmp.i142 = icmp slt i64 %inc.i141, %49
-  br i1 %cmp.i142, label %for.body.i139, label %for.cond2.preheader.i
+  %inc.i156 = add nuw nsw i64 %k.075.i, 1
+  %52 = load i64, ptr %buffer_count.i, align 8
+  %cmp.i157 = icmp slt i64 %inc.i156, %52
+  br i1 %cmp.i157, label %for.body.i154, label %for.cond2.preheader.i
 
 for.cond19.preheader.i:
-  %50 = load i64, ptr %made_count.i, align 8
-  %cmp2081.i = icmp sgt i64 %50, 0
-  br i1 %cmp2081.i, label %for.body22.i109, label %choose_buffers.exit
+  %53 = load i64, ptr %made_count.i, align 8
+  %cmp2081.i = icmp sgt i64 %53, 0
+  br i1 %cmp2081.i, label %for.body22.i124, label %choose_buffers.exit
 
 for.body5.i:
-  %51 = phi i64 [ %55, %for.inc15.i ], [ %47, %for.cond2.preheader.i ]
-  %k1.077.i = phi i64 [ %inc16.i133, %for.inc15.i ], [ 0, %for.cond2.preheader.i ]
-  %52 = load ptr, ptr %states.i130, align 8
-  %arrayidx6.i = getelementptr inbounds nuw %struct.state, ptr %52, i64 %k1.077.i
-  %buffer.i131 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
-  %53 = load i64, ptr %buffer.i131, align 8
-  %cmp7.i132 = icmp sgt i64 %53, -1
-  br i1 %cmp7.i132, label %if.then.i135, label %for.inc15.i
+  %54 = phi i64 [ %58, %for.inc15.i ], [ %50, %for.cond2.preheader.i ]
+  %k1.077.i = phi i64 [ %inc16.i148, %for.inc15.i ], [ 0, %for.cond2.preheader.i ]
+  %55 = load ptr, ptr %states.i145, align 8
+  %arrayidx6.i = getelementptr inbounds nuw %struct.state, ptr %55, i64 %k1.077.i
+  %buffer.i146 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
+  %56 = load i64, ptr %buffer.i146, align 8
+  %cmp7.i147 = icmp sgt i64 %56, -1
+  br i1 %cmp7.i147, label %if.then.i150, label %for.inc15.i
 
-if.then.i135:
-  %54 = load ptr, ptr %buffers.i138, align 8
-  %arrayidx13.i = getelementptr inbounds nuw %struct.buffer, ptr %54, i64 %53
+if.then.i150:
+  %57 = load ptr, ptr %buffers.i153, align 8
+  %arrayidx13.i = getelementptr inbounds nuw %struct.buffer, ptr %57, i64 %56
   %taken14.i = getelementptr inbounds nuw i8, ptr %arrayidx13.i, i64 16
   store i64 1, ptr %taken14.i, align 8
-  %.pre.i136 = load i64, ptr %state_count.i143, align 8
+  %.pre.i151 = load i64, ptr %state_count.i158, align 8
   br label %for.inc15.i
 
 for.inc15.i:
-  %55 = phi i64 [ %51, %for.body5.i ], [ %.pre.i136, %if.then.i135 ]
-  %inc16.i133 = add nuw nsw i64 %k1.077.i, 1
-  %cmp3.i134 = icmp slt i64 %inc16.i133, %55
-  br i1 %cmp3.i134, label %for.body5.i, label %for.cond19.preheader.i
+  %58 = phi i64 [ %54, %for.body5.i ], [ %.pre.i151, %if.then.i150 ]
+  %inc16.i148 = add nuw nsw i64 %k1.077.i, 1
+  %cmp3.i149 = icmp slt i64 %inc16.i148, %58
+  br i1 %cmp3.i149, label %for.body5.i, label %for.cond19.preheader.i
 
-for.body22.i109:
-  %k18.082.i = phi i64 [ %inc43.i, %move_to.exit.i119 ], [ 0, %for.cond19.preheader.i ]
-  %56 = load ptr, ptr %made23.i, align 8
-  %arrayidx24.i110 = getelementptr inbounds nuw %struct.made, ptr %56, i64 %k18.082.i
-  %first_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 32
-  %57 = load i64, ptr %first_buffer.i, align 8
-  %partner.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 56
-  %58 = load i64, ptr %partner.i, align 8
-  %cmp26.i111 = icmp sgt i64 %58, -1
-  br i1 %cmp26.i111, label %if.then27.i, label %while.cond.preheader.i
+for.body22.i124:
+  %k18.082.i = phi i64 [ %inc43.i, %move_to.exit.i134 ], [ 0, %for.cond19.preheader.i ]
+  %59 = load ptr, ptr %made23.i, align 8
+  %arrayidx24.i125 = getelementptr inbounds nuw %struct.made, ptr %59, i64 %k18.082.i
+  %first_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 32
+  %60 = load i64, ptr %first_buffer.i, align 8
+  %partner.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 56
+  %61 = load i64, ptr %partner.i, align 8
+  %cmp26.i126 = icmp sgt i64 %61, -1
+  br i1 %cmp26.i126, label %if.then27.i, label %while.cond.preheader.i
 
 while.cond.preheader.i:
-  %last_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 40
-  %59 = load i64, ptr %last_buffer.i, align 8
-  %cmp2978.i = icmp slt i64 %57, %59
+  %last_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 40
+  %62 = load i64, ptr %last_buffer.i, align 8
+  %cmp2978.i = icmp slt i64 %60, %62
   br i1 %cmp2978.i, label %land.rhs.lr.ph.i, label %if.end35.i
 
 land.rhs.lr.ph.i:
-  %60 = load ptr, ptr %buffers.i138, align 8
+  %63 = load ptr, ptr %buffers.i153, align 8
   br label %land.rhs.i
 
 if.then27.i:
-  %61 = load i64, ptr %limit2.i, align 8
-  %sub.i126 = sub nsw i64 %61, %k.0.i196
-  %62 = and i64 %sub.i126, 1
-  %tobool.not.i127 = icmp eq i64 %62, 0
-  br i1 %tobool.not.i127, label %if.end35.i, label %cond.true.i128
+  %64 = load i64, ptr %limit2.i, align 8
+  %sub.i141 = sub nsw i64 %64, %k.0.i211
+  %65 = and i64 %sub.i141, 1
+  %tobool.not.i142 = icmp eq i64 %65, 0
+  br i1 %tobool.not.i142, label %if.end35.i, label %cond.true.i143
 
-cond.true.i128:
-  %result.i129 = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 48
-  %63 = load i64, ptr %result.i129, align 8
+cond.true.i143:
+  %result.i144 = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 48
+  %66 = load i64, ptr %result.i144, align 8
   br label %if.end35.i
 
 land.rhs.i:
-  %buffer25.079.i = phi i64 [ %57, %land.rhs.lr.ph.i ], [ %inc34.i, %while.body.i ]
-  %arrayidx31.i = getelementptr inbounds %struct.buffer, ptr %60, i64 %buffer25.079.i
+  %buffer25.079.i = phi i64 [ %60, %land.rhs.lr.ph.i ], [ %inc34.i, %while.body.i ]
+  %arrayidx31.i = getelementptr inbounds %struct.buffer, ptr %63, i64 %buffer25.079.i
   %taken32.i = getelementptr inbounds nuw i8, ptr %arrayidx31.i, i64 16
-  %64 = load i64, ptr %taken32.i, align 8
-  %tobool33.not.i = icmp eq i64 %64, 0
+  %67 = load i64, ptr %taken32.i, align 8
+  %tobool33.not.i = icmp eq i64 %67, 0
   br i1 %tobool33.not.i, label %if.end35.i, label %while.body.i
 
 while.body.i:
   %inc34.i = add i64 %buffer25.079.i, 1
-  %exitcond.not.i = icmp eq i64 %inc34.i, %59
+  %exitcond.not.i = icmp eq i64 %inc34.i, %62
   br i1 %exitcond.not.i, label %if.end35.i, label %land.rhs.i
 
 if.end35.i:
-  %buffer25.1.i = phi i64 [ %63, %cond.true.i128 ], [ %58, %if.then27.i ], [ %57, %while.cond.preheader.i ], [ %buffer25.079.i, %land.rhs.i ], [ %59, %while.body.i ]
-  %65 = load ptr, ptr %buffers.i138, align 8
-  %arrayidx37.i = getelementptr inbounds %struct.buffer, ptr %65, i64 %buffer25.1.i
+  %buffer25.1.i = phi i64 [ %66, %cond.true.i143 ], [ %61, %if.then27.i ], [ %60, %while.cond.preheader.i ], [ %buffer25.079.i, %land.rhs.i ], [ %62, %while.body.i ]
+  %68 = load ptr, ptr %buffers.i153, align 8
+  %arrayidx37.i = getelementptr inbounds %struct.buffer, ptr %68, i64 %buffer25.1.i
   %taken38.i = getelementptr inbounds nuw i8, ptr %arrayidx37.i, i64 16
   store i64 1, ptr %taken38.i, align 8
-  %66 = load ptr, ptr %buffers.i138, align 8
-  %arrayidx41.i112 = getelementptr inbounds %struct.buffer, ptr %66, i64 %buffer25.1.i
-  %67 = load ptr, ptr %arrayidx41.i112, align 8
-  %buffer1.i.i113 = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 8
-  store i64 %buffer25.1.i, ptr %buffer1.i.i113, align 8
-  %68 = load ptr, ptr %arrayidx24.i110, align 8
-  %cmp.not.i.i114 = icmp eq ptr %68, %67
-  br i1 %cmp.not.i.i114, label %move_to.exit.i119, label %if.then.i.i115
+  %69 = load ptr, ptr %buffers.i153, align 8
+  %arrayidx41.i127 = getelementptr inbounds %struct.buffer, ptr %69, i64 %buffer25.1.i
+  %70 = load ptr, ptr %arrayidx41.i127, align 8
+  %buffer1.i.i128 = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 8
+  store i64 %buffer25.1.i, ptr %buffer1.i.i128, align 8
+  %71 = load ptr, ptr %arrayidx24.i125, align 8
+  %cmp.not.i.i129 = icmp eq ptr %71, %70
+  br i1 %cmp.not.i.i129, label %move_to.exit.i134, label %if.then.i.i130
 
-if.then.i.i115:
-  store ptr %67, ptr %arrayidx24.i110, align 8
-  %patches.i.i116 = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 16
-  %69 = load ptr, ptr %patches.i.i116, align 8
-  %patch_count.i.i117 = getelementptr inbounds nuw i8, ptr %arrayidx24.i110, i64 24
-  %70 = load i64, ptr %patch_count.i.i117, align 8
-  %71 = ptrtoint ptr %67 to i64
-  %cmp3.i.i.i118 = icmp sgt i64 %70, 0
-  br i1 %cmp3.i.i.i118, label %for.body.i.i.i121, label %move_to.exit.i119
+if.then.i.i130:
+  store ptr %70, ptr %arrayidx24.i125, align 8
+  %patches.i.i131 = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 16
+  %72 = load ptr, ptr %patches.i.i131, align 8
+  %patch_count.i.i132 = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 24
+  %73 = load i64, ptr %patch_count.i.i132, align 8
+  %74 = ptrtoint ptr %70 to i64
+  %cmp3.i.i.i133 = icmp sgt i64 %73, 0
+  br i1 %cmp3.i.i.i133, label %for.body.i.i.i136, label %move_to.exit.i134
 
-for.body.i.i.i121:
-  %k.04.i.i.i122 = phi i64 [ %inc.i.i.i124, %for.body.i.i.i121 ], [ 0, %if.then.i.i115 ]
-  %arrayidx.i.i.i123 = getelementptr inbounds nuw ptr, ptr %69, i64 %k.04.i.i.i122
-  %72 = load ptr, ptr %arrayidx.i.i.i123, align 8
-  store i64 %71, ptr %72, align 8
-  %inc.i.i.i124 = add nuw nsw i64 %k.04.i.i.i122, 1
-  %exitcond.not.i.i.i125 = icmp eq i64 %inc.i.i.i124, %70
-  br i1 %exitcond.not.i.i.i125, label %move_to.exit.i119, label %for.body.i.i.i121
+for.body.i.i.i136:
+  %k.04.i.i.i137 = phi i64 [ %inc.i.i.i139, %for.body.i.i.i136 ], [ 0, %if.then.i.i130 ]
+  %arrayidx.i.i.i138 = getelementptr inbounds nuw ptr, ptr %72, i64 %k.04.i.i.i137
+  %75 = load ptr, ptr %arrayidx.i.i.i138, align 8
+  store i64 %74, ptr %75, align 8
+  %inc.i.i.i139 = add nuw nsw i64 %k.04.i.i.i137, 1
+  %exitcond.not.i.i.i140 = icmp eq i64 %inc.i.i.i139, %73
+  br i1 %exitcond.not.i.i.i140, label %move_to.exit.i134, label %for.body.i.i.i136
 
-move_to.exit.i119:
+move_to.exit.i134:
   %inc43.i = add nuw nsw i64 %k18.082.i, 1
-  %73 = load i64, ptr %made_count.i, align 8
-  %cmp20.i120 = icmp slt i64 %inc43.i, %73
-  br i1 %cmp20.i120, label %for.body22.i109, label %choose_buffers.exit
+  %76 = load i64, ptr %made_count.i, align 8
+  %cmp20.i135 = icmp slt i64 %inc43.i, %76
+  br i1 %cmp20.i135, label %for.body22.i124, label %choose_buffers.exit
 
 choose_buffers.exit:
-  %74 = load ptr, ptr %counter.i, align 8
-  %tobool3.not.i = icmp eq ptr %74, null
+  %77 = load ptr, ptr %counter.i, align 8
+  %tobool3.not.i = icmp eq ptr %77, null
   br i1 %tobool3.not.i, label %if.end6.i, label %if.then4.i
 
 if.then4.i:
-  store i64 %k.0.i196, ptr %74, align 8
+  store i64 %k.0.i211, ptr %77, align 8
   br label %if.end6.i
 
 if.end6.i:
-  %75 = load ptr, ptr %test.i, align 8
-  %tobool7.not.i = icmp eq ptr %75, null
+  %78 = load ptr, ptr %test.i, align 8
+  %tobool7.not.i = icmp eq ptr %78, null
   br i1 %tobool7.not.i, label %if.end16.i, label %if.then8.i
 
 if.then8.i:
-  %call.i70 = tail call fastcc i32 @run_part(ptr %testing.i, ptr %runner) nounwind
-  %cmp9.not.i = icmp eq i32 %call.i70, 0
+  %call.i85 = tail call fastcc i32 @run_part(ptr %testing.i, ptr %runner) nounwind
+  %cmp9.not.i = icmp eq i32 %call.i85, 0
   br i1 %cmp9.not.i, label %if.end11.i, label %for.cond.cleanup
 
 if.end11.i:
-  %76 = load ptr, ptr %test.i, align 8
-  %77 = load i8, ptr %76, align 1
-  %tobool13.not.i = icmp eq i8 %77, 0
+  %79 = load ptr, ptr %test.i, align 8
+  %80 = load i8, ptr %79, align 1
+  %tobool13.not.i = icmp eq i8 %80, 0
   br i1 %tobool13.not.i, label %for.end.i.loopexit, label %if.end16.i
 
 if.end16.i:
-  %78 = load i64, ptr %20, align 8
-  %cmp18.i = icmp eq i64 %k.0.i196, %78
+  %81 = load i64, ptr %23, align 8
+  %cmp18.i = icmp eq i64 %k.0.i211, %81
   br i1 %cmp18.i, label %if.end21.i, label %if.end25.i
 
 if.end21.i:
@@ -623,10 +638,10 @@ if.end25.i:
   br i1 %cmp26.i, label %land.lhs.true.i, label %for.cond.cleanup
 
 land.lhs.true.i:
-  %79 = load i64, ptr %iterations.i, align 8
-  %dec.i = add nsw i64 %79, -1
+  %82 = load i64, ptr %iterations.i, align 8
+  %dec.i = add nsw i64 %82, -1
   store i64 %dec.i, ptr %iterations.i, align 8
-  %cmp27.i = icmp slt i64 %79, 2
+  %cmp27.i = icmp slt i64 %82, 2
   br i1 %cmp27.i, label %if.end30.i, label %if.end33.i
 
 if.end30.i:
@@ -635,349 +650,349 @@ if.end30.i:
   br i1 %cmp31.not.i, label %if.end33.i, label %for.cond.cleanup
 
 if.end33.i:
-  %80 = load i64, ptr %state_count.i143, align 8
-  %cmp97.i = icmp sgt i64 %80, 0
-  br i1 %cmp97.i, label %for.body.i95, label %for.cond28.preheader.i
+  %83 = load i64, ptr %state_count.i158, align 8
+  %cmp97.i = icmp sgt i64 %83, 0
+  br i1 %cmp97.i, label %for.body.i110, label %for.cond28.preheader.i
 
 for.cond10.preheader.i:
-  %81 = icmp sgt i64 %87, 0
-  br i1 %81, label %for.body14.i, label %for.cond28.preheader.i
+  %84 = icmp sgt i64 %90, 0
+  br i1 %84, label %for.body14.i, label %for.cond28.preheader.i
 
-for.body.i95:
-  %k.098.i = phi i64 [ %inc.i99, %cond.end.i ], [ 0, %if.end33.i ]
-  %82 = load ptr, ptr %states.i130, align 8
-  %arrayidx.i96 = getelementptr inbounds nuw %struct.state, ptr %82, i64 %k.098.i
-  %source1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i96, i64 56
-  %83 = load i64, ptr %source1.i, align 8
-  %cmp2.i = icmp sgt i64 %83, -1
+for.body.i110:
+  %k.098.i = phi i64 [ %inc.i114, %cond.end.i ], [ 0, %if.end33.i ]
+  %85 = load ptr, ptr %states.i145, align 8
+  %arrayidx.i111 = getelementptr inbounds nuw %struct.state, ptr %85, i64 %k.098.i
+  %source1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i111, i64 56
+  %86 = load i64, ptr %source1.i, align 8
+  %cmp2.i = icmp sgt i64 %86, -1
   br i1 %cmp2.i, label %cond.true.i, label %cond.false.i
 
 cond.true.i:
-  %arrayidx5.i = getelementptr inbounds nuw %struct.state, ptr %82, i64 %83
+  %arrayidx5.i = getelementptr inbounds nuw %struct.state, ptr %85, i64 %86
   br label %cond.end.i
 
 cond.false.i:
-  %84 = load ptr, ptr %made23.i, align 8
-  %not.i97 = xor i64 %83, -1
-  %arrayidx7.i = getelementptr inbounds nuw %struct.made, ptr %84, i64 %not.i97
+  %87 = load ptr, ptr %made23.i, align 8
+  %not.i112 = xor i64 %86, -1
+  %arrayidx7.i = getelementptr inbounds nuw %struct.made, ptr %87, i64 %not.i112
   br label %cond.end.i
 
 cond.end.i:
-  %cond.i98 = phi ptr [ %arrayidx5.i, %cond.true.i ], [ %arrayidx7.i, %cond.false.i ]
-  %85 = load ptr, ptr %cond.i98, align 8
-  %next.i = getelementptr inbounds nuw i8, ptr %arrayidx.i96, i64 64
-  store ptr %85, ptr %next.i, align 8
-  %buffer.i = getelementptr inbounds nuw i8, ptr %cond.i98, i64 8
-  %86 = load i64, ptr %buffer.i, align 8
-  %next_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx.i96, i64 72
-  store i64 %86, ptr %next_buffer.i, align 8
-  %inc.i99 = add nuw nsw i64 %k.098.i, 1
-  %87 = load i64, ptr %state_count.i143, align 8
-  %cmp.i100 = icmp slt i64 %inc.i99, %87
-  br i1 %cmp.i100, label %for.body.i95, label %for.cond10.preheader.i
+  %cond.i113 = phi ptr [ %arrayidx5.i, %cond.true.i ], [ %arrayidx7.i, %cond.false.i ]
+  %88 = load ptr, ptr %cond.i113, align 8
+  %next.i = getelementptr inbounds nuw i8, ptr %arrayidx.i111, i64 64
+  store ptr %88, ptr %next.i, align 8
+  %buffer.i = getelementptr inbounds nuw i8, ptr %cond.i113, i64 8
+  %89 = load i64, ptr %buffer.i, align 8
+  %next_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx.i111, i64 72
+  store i64 %89, ptr %next_buffer.i, align 8
+  %inc.i114 = add nuw nsw i64 %k.098.i, 1
+  %90 = load i64, ptr %state_count.i158, align 8
+  %cmp.i115 = icmp slt i64 %inc.i114, %90
+  br i1 %cmp.i115, label %for.body.i110, label %for.cond10.preheader.i
 
 for.cond28.preheader.i:
-  %88 = load i64, ptr %exchange_count.i, align 8
-  %cmp29101.i = icmp sgt i64 %88, 0
+  %91 = load i64, ptr %exchange_count.i, align 8
+  %cmp29101.i = icmp sgt i64 %91, 0
   br i1 %cmp29101.i, label %for.body31.i, label %next_state.exit
 
 for.body14.i:
   %k9.0100.i = phi i64 [ %inc25.i, %move_to.exit.i ], [ 0, %for.cond10.preheader.i ]
-  %89 = load ptr, ptr %states.i130, align 8
-  %arrayidx16.i = getelementptr inbounds nuw %struct.state, ptr %89, i64 %k9.0100.i
+  %92 = load ptr, ptr %states.i145, align 8
+  %arrayidx16.i = getelementptr inbounds nuw %struct.state, ptr %92, i64 %k9.0100.i
   %next20.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 64
-  %90 = load ptr, ptr %next20.i, align 8
+  %93 = load ptr, ptr %next20.i, align 8
   %next_buffer23.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 72
-  %91 = load i64, ptr %next_buffer23.i, align 8
+  %94 = load i64, ptr %next_buffer23.i, align 8
   %buffer1.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 8
-  store i64 %91, ptr %buffer1.i.i, align 8
-  %92 = load ptr, ptr %arrayidx16.i, align 8
-  %cmp.not.i.i = icmp eq ptr %92, %90
-  br i1 %cmp.not.i.i, label %move_to.exit.i, label %if.then.i.i101
+  store i64 %94, ptr %buffer1.i.i, align 8
+  %95 = load ptr, ptr %arrayidx16.i, align 8
+  %cmp.not.i.i = icmp eq ptr %95, %93
+  br i1 %cmp.not.i.i, label %move_to.exit.i, label %if.then.i.i116
 
-if.then.i.i101:
-  store ptr %90, ptr %arrayidx16.i, align 8
+if.then.i.i116:
+  store ptr %93, ptr %arrayidx16.i, align 8
   %patches.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 16
-  %93 = load ptr, ptr %patches.i.i, align 8
+  %96 = load ptr, ptr %patches.i.i, align 8
   %patch_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 24
-  %94 = load i64, ptr %patch_count.i.i, align 8
-  %95 = ptrtoint ptr %90 to i64
-  %cmp3.i.i.i = icmp sgt i64 %94, 0
-  br i1 %cmp3.i.i.i, label %for.body.i.i.i102, label %move_to.exit.i
+  %97 = load i64, ptr %patch_count.i.i, align 8
+  %98 = ptrtoint ptr %93 to i64
+  %cmp3.i.i.i = icmp sgt i64 %97, 0
+  br i1 %cmp3.i.i.i, label %for.body.i.i.i117, label %move_to.exit.i
 
-for.body.i.i.i102:
-  %k.04.i.i.i = phi i64 [ %inc.i.i.i104, %for.body.i.i.i102 ], [ 0, %if.then.i.i101 ]
-  %arrayidx.i.i.i103 = getelementptr inbounds nuw ptr, ptr %93, i64 %k.04.i.i.i
-  %96 = load ptr, ptr %arrayidx.i.i.i103, align 8
-  store i64 %95, ptr %96, align 8
-  %inc.i.i.i104 = add nuw nsw i64 %k.04.i.i.i, 1
-  %exitcond.not.i.i.i105 = icmp eq i64 %inc.i.i.i104, %94
-  br i1 %exitcond.not.i.i.i105, label %move_to.exit.i, label %for.body.i.i.i102
+for.body.i.i.i117:
+  %k.04.i.i.i = phi i64 [ %inc.i.i.i119, %for.body.i.i.i117 ], [ 0, %if.then.i.i116 ]
+  %arrayidx.i.i.i118 = getelementptr inbounds nuw ptr, ptr %96, i64 %k.04.i.i.i
+  %99 = load ptr, ptr %arrayidx.i.i.i118, align 8
+  store i64 %98, ptr %99, align 8
+  %inc.i.i.i119 = add nuw nsw i64 %k.04.i.i.i, 1
+  %exitcond.not.i.i.i120 = icmp eq i64 %inc.i.i.i119, %97
+  br i1 %exitcond.not.i.i.i120, label %move_to.exit.i, label %for.body.i.i.i117
 
 move_to.exit.i:
   %inc25.i = add nuw nsw i64 %k9.0100.i, 1
-  %97 = load i64, ptr %state_count.i143, align 8
-  %cmp12.i = icmp slt i64 %inc25.i, %97
+  %100 = load i64, ptr %state_count.i158, align 8
+  %cmp12.i = icmp slt i64 %inc25.i, %100
   br i1 %cmp12.i, label %for.body14.i, label %for.cond28.preheader.i
 
 for.body31.i:
   %k27.0102.i = phi i64 [ %inc42.i, %hold.exit96.i ], [ 0, %for.cond28.preheader.i ]
-  %98 = load ptr, ptr %exchanged.i, align 8
+  %101 = load ptr, ptr %exchanged.i, align 8
   %arrayidx32.idx.i = shl nuw nsw i64 %k27.0102.i, 4
-  %arrayidx32.i90 = getelementptr inbounds nuw i8, ptr %98, i64 %arrayidx32.idx.i
-  %99 = load ptr, ptr %arrayidx32.i90, align 8
-  %arrayidx35.i = getelementptr inbounds nuw i8, ptr %arrayidx32.i90, i64 8
-  %100 = load ptr, ptr %arrayidx35.i, align 8
-  %was.sroa.0.0.copyload.i = load ptr, ptr %99, align 8
-  %was.sroa.4.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %99, i64 8
+  %arrayidx32.i105 = getelementptr inbounds nuw i8, ptr %101, i64 %arrayidx32.idx.i
+  %102 = load ptr, ptr %arrayidx32.i105, align 8
+  %arrayidx35.i = getelementptr inbounds nuw i8, ptr %arrayidx32.i105, i64 8
+  %103 = load ptr, ptr %arrayidx35.i, align 8
+  %was.sroa.0.0.copyload.i = load ptr, ptr %102, align 8
+  %was.sroa.4.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %102, i64 8
   %was.sroa.4.0.copyload.i = load i64, ptr %was.sroa.4.0..sroa_idx.i, align 8
-  %was.sroa.5.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %99, i64 16
+  %was.sroa.5.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %102, i64 16
   %was.sroa.5.0.copyload.i = load i64, ptr %was.sroa.5.0..sroa_idx.i, align 8
-  %was.sroa.6.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %99, i64 24
+  %was.sroa.6.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %102, i64 24
   %was.sroa.6.0.copyload.i = load ptr, ptr %was.sroa.6.0..sroa_idx.i, align 8
-  %block.i = getelementptr inbounds nuw i8, ptr %100, i64 24
-  %101 = load ptr, ptr %block.i, align 8
-  %102 = load ptr, ptr %100, align 8
-  %size.i91 = getelementptr inbounds nuw i8, ptr %100, i64 8
-  %103 = load i64, ptr %size.i91, align 8
-  %capacity.i = getelementptr inbounds nuw i8, ptr %100, i64 16
-  %104 = load i64, ptr %capacity.i, align 8
-  store ptr %101, ptr %was.sroa.6.0..sroa_idx.i, align 8
-  store i64 %103, ptr %was.sroa.4.0..sroa_idx.i, align 8
-  store i64 %104, ptr %was.sroa.5.0..sroa_idx.i, align 8
-  %cmp.not.i73.i = icmp eq ptr %was.sroa.0.0.copyload.i, %102
+  %block.i = getelementptr inbounds nuw i8, ptr %103, i64 24
+  %104 = load ptr, ptr %block.i, align 8
+  %105 = load ptr, ptr %103, align 8
+  %size.i106 = getelementptr inbounds nuw i8, ptr %103, i64 8
+  %106 = load i64, ptr %size.i106, align 8
+  %capacity.i = getelementptr inbounds nuw i8, ptr %103, i64 16
+  %107 = load i64, ptr %capacity.i, align 8
+  store ptr %104, ptr %was.sroa.6.0..sroa_idx.i, align 8
+  store i64 %106, ptr %was.sroa.4.0..sroa_idx.i, align 8
+  store i64 %107, ptr %was.sroa.5.0..sroa_idx.i, align 8
+  %cmp.not.i73.i = icmp eq ptr %was.sroa.0.0.copyload.i, %105
   br i1 %cmp.not.i73.i, label %hold.exit.i, label %if.then.i74.i
 
 if.then.i74.i:
-  store ptr %102, ptr %99, align 8
-  %patches.i75.i = getelementptr inbounds nuw i8, ptr %99, i64 32
-  %105 = load ptr, ptr %patches.i75.i, align 8
-  %patch_count.i76.i = getelementptr inbounds nuw i8, ptr %99, i64 40
-  %106 = load i64, ptr %patch_count.i76.i, align 8
-  %107 = ptrtoint ptr %102 to i64
-  %cmp3.i.i77.i = icmp sgt i64 %106, 0
+  store ptr %105, ptr %102, align 8
+  %patches.i75.i = getelementptr inbounds nuw i8, ptr %102, i64 32
+  %108 = load ptr, ptr %patches.i75.i, align 8
+  %patch_count.i76.i = getelementptr inbounds nuw i8, ptr %102, i64 40
+  %109 = load i64, ptr %patch_count.i76.i, align 8
+  %110 = ptrtoint ptr %105 to i64
+  %cmp3.i.i77.i = icmp sgt i64 %109, 0
   br i1 %cmp3.i.i77.i, label %for.body.i.i78.i, label %hold.exit.i
 
 for.body.i.i78.i:
   %k.04.i.i79.i = phi i64 [ %inc.i.i81.i, %for.body.i.i78.i ], [ 0, %if.then.i74.i ]
-  %arrayidx.i.i80.i = getelementptr inbounds nuw ptr, ptr %105, i64 %k.04.i.i79.i
-  %108 = load ptr, ptr %arrayidx.i.i80.i, align 8
-  store i64 %107, ptr %108, align 8
+  %arrayidx.i.i80.i = getelementptr inbounds nuw ptr, ptr %108, i64 %k.04.i.i79.i
+  %111 = load ptr, ptr %arrayidx.i.i80.i, align 8
+  store i64 %110, ptr %111, align 8
   %inc.i.i81.i = add nuw nsw i64 %k.04.i.i79.i, 1
-  %exitcond.not.i.i82.i = icmp eq i64 %inc.i.i81.i, %106
+  %exitcond.not.i.i82.i = icmp eq i64 %inc.i.i81.i, %109
   br i1 %exitcond.not.i.i82.i, label %hold.exit.i, label %for.body.i.i78.i
 
 hold.exit.i:
   store ptr %was.sroa.6.0.copyload.i, ptr %block.i, align 8
-  store i64 %was.sroa.4.0.copyload.i, ptr %size.i91, align 8
+  store i64 %was.sroa.4.0.copyload.i, ptr %size.i106, align 8
   store i64 %was.sroa.5.0.copyload.i, ptr %capacity.i, align 8
-  %109 = load ptr, ptr %100, align 8
-  %cmp.not.i86.i = icmp eq ptr %109, %was.sroa.0.0.copyload.i
+  %112 = load ptr, ptr %103, align 8
+  %cmp.not.i86.i = icmp eq ptr %112, %was.sroa.0.0.copyload.i
   br i1 %cmp.not.i86.i, label %hold.exit96.i, label %if.then.i87.i
 
 if.then.i87.i:
-  store ptr %was.sroa.0.0.copyload.i, ptr %100, align 8
-  %patches.i88.i = getelementptr inbounds nuw i8, ptr %100, i64 32
-  %110 = load ptr, ptr %patches.i88.i, align 8
-  %patch_count.i89.i = getelementptr inbounds nuw i8, ptr %100, i64 40
-  %111 = load i64, ptr %patch_count.i89.i, align 8
-  %112 = ptrtoint ptr %was.sroa.0.0.copyload.i to i64
-  %cmp3.i.i90.i = icmp sgt i64 %111, 0
+  store ptr %was.sroa.0.0.copyload.i, ptr %103, align 8
+  %patches.i88.i = getelementptr inbounds nuw i8, ptr %103, i64 32
+  %113 = load ptr, ptr %patches.i88.i, align 8
+  %patch_count.i89.i = getelementptr inbounds nuw i8, ptr %103, i64 40
+  %114 = load i64, ptr %patch_count.i89.i, align 8
+  %115 = ptrtoint ptr %was.sroa.0.0.copyload.i to i64
+  %cmp3.i.i90.i = icmp sgt i64 %114, 0
   br i1 %cmp3.i.i90.i, label %for.body.i.i91.i, label %hold.exit96.i
 
 for.body.i.i91.i:
   %k.04.i.i92.i = phi i64 [ %inc.i.i94.i, %for.body.i.i91.i ], [ 0, %if.then.i87.i ]
-  %arrayidx.i.i93.i = getelementptr inbounds nuw ptr, ptr %110, i64 %k.04.i.i92.i
-  %113 = load ptr, ptr %arrayidx.i.i93.i, align 8
-  store i64 %112, ptr %113, align 8
+  %arrayidx.i.i93.i = getelementptr inbounds nuw ptr, ptr %113, i64 %k.04.i.i92.i
+  %116 = load ptr, ptr %arrayidx.i.i93.i, align 8
+  store i64 %115, ptr %116, align 8
   %inc.i.i94.i = add nuw nsw i64 %k.04.i.i92.i, 1
-  %exitcond.not.i.i95.i = icmp eq i64 %inc.i.i94.i, %111
+  %exitcond.not.i.i95.i = icmp eq i64 %inc.i.i94.i, %114
   br i1 %exitcond.not.i.i95.i, label %hold.exit96.i, label %for.body.i.i91.i
 
 hold.exit96.i:
   %inc42.i = add nuw nsw i64 %k27.0102.i, 1
-  %114 = load i64, ptr %exchange_count.i, align 8
-  %cmp29.i92 = icmp slt i64 %inc42.i, %114
-  br i1 %cmp29.i92, label %for.body31.i, label %next_state.exit
+  %117 = load i64, ptr %exchange_count.i, align 8
+  %cmp29.i107 = icmp slt i64 %inc42.i, %117
+  br i1 %cmp29.i107, label %for.body31.i, label %next_state.exit
 
 next_state.exit:
-  %inc.i = add nsw i64 %k.0.i196, 1
-  %115 = load i64, ptr %limit2.i, align 8
-  %cmp.i67 = icmp slt i64 %inc.i, %115
-  br i1 %cmp.i67, label %for.body.i69, label %for.end.i.loopexit
+  %inc.i = add nsw i64 %k.0.i211, 1
+  %118 = load i64, ptr %limit2.i, align 8
+  %cmp.i82 = icmp slt i64 %inc.i, %118
+  br i1 %cmp.i82, label %for.body.i84, label %for.end.i.loopexit
 
 for.end.i.loopexit:
-  %.pre = load i64, ptr %state_count.i143, align 8
+  %.pre = load i64, ptr %state_count.i158, align 8
   br label %for.end.i
 
 for.end.i:
-  %116 = phi i64 [ %.pre, %for.end.i.loopexit ], [ %43, %enter_loop.exit ]
-  %cmp80.i = icmp sgt i64 %116, 0
-  br i1 %cmp80.i, label %for.body.lr.ph.i78, label %for.inc
+  %119 = phi i64 [ %.pre, %for.end.i.loopexit ], [ %46, %enter_loop.exit ]
+  %cmp80.i = icmp sgt i64 %119, 0
+  br i1 %cmp80.i, label %for.body.lr.ph.i93, label %for.inc
 
-for.body.lr.ph.i78:
-  %states.i = getelementptr inbounds nuw i8, ptr %20, i64 88
-  %buffers.i.i = getelementptr inbounds nuw i8, ptr %20, i64 120
-  br label %for.body.i79
+for.body.lr.ph.i93:
+  %states.i = getelementptr inbounds nuw i8, ptr %23, i64 88
+  %buffers.i.i = getelementptr inbounds nuw i8, ptr %23, i64 120
+  br label %for.body.i94
 
 for.cond18.preheader.i:
-  %cmp2082.i = icmp sgt i64 %134, 0
+  %cmp2082.i = icmp sgt i64 %137, 0
   br i1 %cmp2082.i, label %for.body22.i, label %for.inc
 
-for.body.i79:
-  %117 = phi i64 [ %116, %for.body.lr.ph.i78 ], [ %134, %if.end.i82 ]
-  %k.081.i = phi i64 [ 0, %for.body.lr.ph.i78 ], [ %inc16.i, %if.end.i82 ]
-  %118 = load ptr, ptr %states.i, align 8
-  %arrayidx.i80 = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.081.i
-  %buffer1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i80, i64 8
-  %119 = load i64, ptr %buffer1.i, align 8
+for.body.i94:
+  %120 = phi i64 [ %119, %for.body.lr.ph.i93 ], [ %137, %if.end.i97 ]
+  %k.081.i = phi i64 [ 0, %for.body.lr.ph.i93 ], [ %inc16.i, %if.end.i97 ]
+  %121 = load ptr, ptr %states.i, align 8
+  %arrayidx.i95 = getelementptr inbounds nuw %struct.state, ptr %121, i64 %k.081.i
+  %buffer1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i95, i64 8
+  %122 = load i64, ptr %buffer1.i, align 8
   br label %while.cond.i
 
 while.cond.i:
-  %first.0.i = phi i64 [ 0, %for.body.i79 ], [ %inc.i81, %while.cond.i ]
-  %arrayidx3.i = getelementptr inbounds nuw %struct.state, ptr %118, i64 %first.0.i
+  %first.0.i = phi i64 [ 0, %for.body.i94 ], [ %inc.i96, %while.cond.i ]
+  %arrayidx3.i = getelementptr inbounds nuw %struct.state, ptr %121, i64 %first.0.i
   %buffer5.i = getelementptr inbounds nuw i8, ptr %arrayidx3.i, i64 8
-  %120 = load i64, ptr %buffer5.i, align 8
-  %cmp6.not.i = icmp eq i64 %120, %119
-  %inc.i81 = add nuw nsw i64 %first.0.i, 1
+  %123 = load i64, ptr %buffer5.i, align 8
+  %cmp6.not.i = icmp eq i64 %123, %122
+  %inc.i96 = add nuw nsw i64 %first.0.i, 1
   br i1 %cmp6.not.i, label %while.end.i, label %while.cond.i
 
 while.end.i:
-  %cmp7.i = icmp sgt i64 %119, -1
+  %cmp7.i = icmp sgt i64 %122, -1
   %cmp8.i = icmp eq i64 %first.0.i, %k.081.i
   %or.cond.i = and i1 %cmp7.i, %cmp8.i
-  br i1 %or.cond.i, label %land.lhs.true9.i, label %if.end.i82
+  br i1 %or.cond.i, label %land.lhs.true9.i, label %if.end.i97
 
 land.lhs.true9.i:
-  %result.i = getelementptr inbounds nuw i8, ptr %arrayidx.i80, i64 48
-  %121 = load i64, ptr %result.i, align 8
-  %cmp12.not.i = icmp eq i64 %119, %121
-  br i1 %cmp12.not.i, label %if.end.i82, label %if.then.i85
+  %result.i = getelementptr inbounds nuw i8, ptr %arrayidx.i95, i64 48
+  %124 = load i64, ptr %result.i, align 8
+  %cmp12.not.i = icmp eq i64 %122, %124
+  br i1 %cmp12.not.i, label %if.end.i97, label %if.then.i100
 
-if.then.i85:
-  %122 = load ptr, ptr %buffers.i.i, align 8
-  %arrayidx.i.i = getelementptr inbounds nuw %struct.buffer, ptr %122, i64 %119
-  %arrayidx2.i.i = getelementptr inbounds %struct.buffer, ptr %122, i64 %121
-  %cmp40.i.i = icmp sgt i64 %117, 0
+if.then.i100:
+  %125 = load ptr, ptr %buffers.i.i, align 8
+  %arrayidx.i.i = getelementptr inbounds nuw %struct.buffer, ptr %125, i64 %122
+  %arrayidx2.i.i = getelementptr inbounds %struct.buffer, ptr %125, i64 %124
+  %cmp40.i.i = icmp sgt i64 %120, 0
   br i1 %cmp40.i.i, label %for.body.i.i, label %if.else.i.i
 
 for.cond.cleanup.i.i:
-  br i1 %or39.i.i, label %if.then.i.i88, label %if.else.i.i
+  br i1 %or39.i.i, label %if.then.i.i103, label %if.else.i.i
 
 for.body.i.i:
-  %taken.042.i.i = phi i1 [ %or39.i.i, %for.body.i.i ], [ false, %if.then.i85 ]
-  %k.041.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i85 ]
-  %123 = load ptr, ptr %states.i, align 8
-  %arrayidx3.i.i = getelementptr inbounds nuw %struct.state, ptr %123, i64 %k.041.i.i
+  %taken.042.i.i = phi i1 [ %or39.i.i, %for.body.i.i ], [ false, %if.then.i100 ]
+  %k.041.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i100 ]
+  %126 = load ptr, ptr %states.i, align 8
+  %arrayidx3.i.i = getelementptr inbounds nuw %struct.state, ptr %126, i64 %k.041.i.i
   %buffer4.i.i = getelementptr inbounds nuw i8, ptr %arrayidx3.i.i, i64 8
-  %124 = load i64, ptr %buffer4.i.i, align 8
-  %cmp5.i.i86 = icmp eq i64 %124, %121
-  %or39.i.i = or i1 %taken.042.i.i, %cmp5.i.i86
-  %cmp7.i.i = icmp eq i64 %124, %119
-  %from..i.i = select i1 %cmp5.i.i86, i64 %119, i64 %124
-  %cond14.i.i = select i1 %cmp7.i.i, i64 %121, i64 %from..i.i
+  %127 = load i64, ptr %buffer4.i.i, align 8
+  %cmp5.i.i101 = icmp eq i64 %127, %124
+  %or39.i.i = or i1 %taken.042.i.i, %cmp5.i.i101
+  %cmp7.i.i = icmp eq i64 %127, %122
+  %from..i.i = select i1 %cmp5.i.i101, i64 %122, i64 %127
+  %cond14.i.i = select i1 %cmp7.i.i, i64 %124, i64 %from..i.i
   store i64 %cond14.i.i, ptr %buffer4.i.i, align 8
   %inc.i.i = add nuw nsw i64 %k.041.i.i, 1
-  %125 = load i64, ptr %state_count.i143, align 8
-  %cmp.i.i87 = icmp slt i64 %inc.i.i, %125
-  br i1 %cmp.i.i87, label %for.body.i.i, label %for.cond.cleanup.i.i
+  %128 = load i64, ptr %state_count.i158, align 8
+  %cmp.i.i102 = icmp slt i64 %inc.i.i, %128
+  br i1 %cmp.i.i102, label %for.body.i.i, label %for.cond.cleanup.i.i
 
-if.then.i.i88:
-  %126 = load ptr, ptr %arrayidx.i.i, align 8
-  %127 = load ptr, ptr %arrayidx2.i.i, align 8
+if.then.i.i103:
+  %129 = load ptr, ptr %arrayidx.i.i, align 8
+  %130 = load ptr, ptr %arrayidx2.i.i, align 8
   %bytes.i.i = getelementptr inbounds nuw i8, ptr %arrayidx2.i.i, i64 8
-  %128 = load i64, ptr %bytes.i.i, align 8
-  %cmp11.i.i.i = icmp sgt i64 %128, 0
-  br i1 %cmp11.i.i.i, label %for.body.i.i.i, label %if.end.i82
+  %131 = load i64, ptr %bytes.i.i, align 8
+  %cmp11.i.i.i = icmp sgt i64 %131, 0
+  br i1 %cmp11.i.i.i, label %for.body.i.i.i, label %if.end.i97
 
 for.body.i.i.i:
-  %k.012.i.i.i = phi i64 [ %inc.i.i.i, %for.body.i.i.i ], [ 0, %if.then.i.i88 ]
-  %arrayidx.i.i.i = getelementptr inbounds nuw i8, ptr %126, i64 %k.012.i.i.i
-  %129 = load i8, ptr %arrayidx.i.i.i, align 1
-  %arrayidx1.i.i.i = getelementptr inbounds nuw i8, ptr %127, i64 %k.012.i.i.i
-  %130 = load i8, ptr %arrayidx1.i.i.i, align 1
-  store i8 %130, ptr %arrayidx.i.i.i, align 1
-  store i8 %129, ptr %arrayidx1.i.i.i, align 1
+  %k.012.i.i.i = phi i64 [ %inc.i.i.i, %for.body.i.i.i ], [ 0, %if.then.i.i103 ]
+  %arrayidx.i.i.i = getelementptr inbounds nuw i8, ptr %129, i64 %k.012.i.i.i
+  %132 = load i8, ptr %arrayidx.i.i.i, align 1
+  %arrayidx1.i.i.i = getelementptr inbounds nuw i8, ptr %130, i64 %k.012.i.i.i
+  %133 = load i8, ptr %arrayidx1.i.i.i, align 1
+  store i8 %133, ptr %arrayidx.i.i.i, align 1
+  store i8 %132, ptr %arrayidx1.i.i.i, align 1
   %inc.i.i.i = add nuw nsw i64 %k.012.i.i.i, 1
-  %exitcond.not.i.i.i = icmp eq i64 %inc.i.i.i, %128
-  br i1 %exitcond.not.i.i.i, label %if.end.i82, label %for.body.i.i.i
+  %exitcond.not.i.i.i = icmp eq i64 %inc.i.i.i, %131
+  br i1 %exitcond.not.i.i.i, label %if.end.i97, label %for.body.i.i.i
 
 if.else.i.i:
-  %131 = load ptr, ptr %arrayidx2.i.i, align 8
-  %132 = load ptr, ptr %arrayidx.i.i, align 8
+  %134 = load ptr, ptr %arrayidx2.i.i, align 8
+  %135 = load ptr, ptr %arrayidx.i.i, align 8
   %bytes19.i.i = getelementptr inbounds nuw i8, ptr %arrayidx2.i.i, i64 8
-  %133 = load i64, ptr %bytes19.i.i, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %131, ptr align 1 %132, i64 %133, i1 false)
-  br label %if.end.i82
+  %136 = load i64, ptr %bytes19.i.i, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %134, ptr align 1 %135, i64 %136, i1 false)
+  br label %if.end.i97
 
-if.end.i82:
+if.end.i97:
   %inc16.i = add nuw nsw i64 %k.081.i, 1
-  %134 = load i64, ptr %state_count.i143, align 8
-  %cmp.i83 = icmp slt i64 %inc16.i, %134
-  br i1 %cmp.i83, label %for.body.i79, label %for.cond18.preheader.i
+  %137 = load i64, ptr %state_count.i158, align 8
+  %cmp.i98 = icmp slt i64 %inc16.i, %137
+  br i1 %cmp.i98, label %for.body.i94, label %for.cond18.preheader.i
 
 for.body22.i:
-  %135 = phi i64 [ %142, %if.end44.i ], [ %134, %for.cond18.preheader.i ]
+  %138 = phi i64 [ %145, %if.end44.i ], [ %137, %for.cond18.preheader.i ]
   %k17.083.i = phi i64 [ %inc46.i, %if.end44.i ], [ 0, %for.cond18.preheader.i ]
-  %136 = load ptr, ptr %states.i, align 8
-  %arrayidx24.i = getelementptr inbounds nuw %struct.state, ptr %136, i64 %k17.083.i
+  %139 = load ptr, ptr %states.i, align 8
+  %arrayidx24.i = getelementptr inbounds nuw %struct.state, ptr %139, i64 %k17.083.i
   %buffer27.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 8
-  %137 = load i64, ptr %buffer27.i, align 8
+  %140 = load i64, ptr %buffer27.i, align 8
   %result28.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 48
-  %138 = load i64, ptr %result28.i, align 8
-  %cmp29.i = icmp slt i64 %138, 0
-  %cmp32.not.i = icmp eq i64 %137, %138
+  %141 = load i64, ptr %result28.i, align 8
+  %cmp29.i = icmp slt i64 %141, 0
+  %cmp32.not.i = icmp eq i64 %140, %141
   %or.cond79.i = select i1 %cmp29.i, i1 true, i1 %cmp32.not.i
   br i1 %or.cond79.i, label %if.end44.i, label %if.then33.i
 
 if.then33.i:
-  %139 = load ptr, ptr %buffers.i.i, align 8
-  %arrayidx36.i = getelementptr inbounds nuw %struct.buffer, ptr %139, i64 %138
-  %cmp37.i = icmp slt i64 %137, 0
-  %arrayidx41.i = getelementptr inbounds nuw %struct.buffer, ptr %139, i64 %137
+  %142 = load ptr, ptr %buffers.i.i, align 8
+  %arrayidx36.i = getelementptr inbounds nuw %struct.buffer, ptr %142, i64 %141
+  %cmp37.i = icmp slt i64 %140, 0
+  %arrayidx41.i = getelementptr inbounds nuw %struct.buffer, ptr %142, i64 %140
   %cond.in.i = select i1 %cmp37.i, ptr %arrayidx24.i, ptr %arrayidx41.i
-  %cond.i84 = load ptr, ptr %cond.in.i, align 8
-  %140 = load ptr, ptr %arrayidx36.i, align 8
+  %cond.i99 = load ptr, ptr %cond.in.i, align 8
+  %143 = load ptr, ptr %arrayidx36.i, align 8
   %bytes.i = getelementptr inbounds nuw i8, ptr %arrayidx36.i, i64 8
-  %141 = load i64, ptr %bytes.i, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %140, ptr align 1 %cond.i84, i64 %141, i1 false)
-  %.pre.i = load i64, ptr %state_count.i143, align 8
+  %144 = load i64, ptr %bytes.i, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %143, ptr align 1 %cond.i99, i64 %144, i1 false)
+  %.pre.i = load i64, ptr %state_count.i158, align 8
   br label %if.end44.i
 
 if.end44.i:
-  %142 = phi i64 [ %.pre.i, %if.then33.i ], [ %135, %for.body22.i ]
+  %145 = phi i64 [ %.pre.i, %if.then33.i ], [ %138, %for.body22.i ]
   %inc46.i = add nuw nsw i64 %k17.083.i, 1
-  %cmp20.i = icmp slt i64 %inc46.i, %142
+  %cmp20.i = icmp slt i64 %inc46.i, %145
   br i1 %cmp20.i, label %for.body22.i, label %for.inc
 
-sw.bb23:
-  %target24 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
-  %143 = load ptr, ptr %target24, align 8
-  %144 = load ptr, ptr %143, align 8
-  %145 = load i8, ptr %144, align 1
-  %tobool26.not = icmp eq i8 %145, 0
-  %cond27.v = select i1 %tobool26.not, i64 24, i64 8
-  %cond27 = getelementptr inbounds nuw i8, ptr %143, i64 %cond27.v
-  %call28 = tail call fastcc i32 @run_part(ptr %cond27, ptr %runner) nounwind
+sw.bb33:
+  %target34 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %146 = load ptr, ptr %target34, align 8
+  %147 = load ptr, ptr %146, align 8
+  %148 = load i8, ptr %147, align 1
+  %tobool36.not = icmp eq i8 %148, 0
+  %cond37.v = select i1 %tobool36.not, i64 24, i64 8
+  %cond37 = getelementptr inbounds nuw i8, ptr %146, i64 %cond37.v
+  %call38 = tail call fastcc i32 @run_part(ptr %cond37, ptr %runner) nounwind
   br label %for.inc
 
-sw.bb29:
-  %target30 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
-  %146 = load ptr, ptr %target30, align 8
-  %registers.i = getelementptr inbounds nuw i8, ptr %146, i64 16
-  %147 = load ptr, ptr %registers.i, align 8
-  %148 = load ptr, ptr %146, align 8
-  %count.i = getelementptr inbounds nuw i8, ptr %146, i64 8
-  %149 = load i64, ptr %count.i, align 8
-  %add.ptr.idx.i = mul nsw i64 %149, 56
-  %add.ptr.i = getelementptr inbounds i8, ptr %148, i64 %add.ptr.idx.i
-  %cmp.not349.i = icmp slt i64 %149, 1
-  br i1 %cmp.not349.i, label %for.inc, label %for.body.i71
+sw.bb39:
+  %target40 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %149 = load ptr, ptr %target40, align 8
+  %registers.i = getelementptr inbounds nuw i8, ptr %149, i64 16
+  %150 = load ptr, ptr %registers.i, align 8
+  %151 = load ptr, ptr %149, align 8
+  %count.i = getelementptr inbounds nuw i8, ptr %149, i64 8
+  %152 = load i64, ptr %count.i, align 8
+  %add.ptr.idx.i = mul nsw i64 %152, 56
+  %add.ptr.i = getelementptr inbounds i8, ptr %151, i64 %add.ptr.idx.i
+  %cmp.not349.i = icmp slt i64 %152, 1
+  br i1 %cmp.not349.i, label %for.inc, label %for.body.i86
 
-for.body.i71:
-  %at.0350.i = phi ptr [ %incdec.ptr.i, %for.inc.i ], [ %148, %sw.bb29 ]
-  %150 = load i64, ptr %at.0350.i, align 8
-  %conv.i = trunc i64 %150 to i32
+for.body.i86:
+  %at.0350.i = phi ptr [ %incdec.ptr.i, %for.inc.i ], [ %151, %sw.bb39 ]
+  %153 = load i64, ptr %at.0350.i, align 8
+  %conv.i = trunc i64 %153 to i32
   switch i32 %conv.i, label %sw.epilog.i [
     i32 0, label %sw.bb.i
     i32 1, label %sw.bb2.i
@@ -1010,11 +1025,11 @@ for.body.i71:
 
 sw.bb.i:
   %a.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %151 = load i64, ptr %a.i, align 8
-  %152 = inttoptr i64 %151 to ptr
+  %154 = load i64, ptr %a.i, align 8
+  %155 = inttoptr i64 %154 to ptr
   %bits.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 8
-  %153 = load i64, ptr %bits.i, align 8
-  switch i64 %153, label %sw.default.i.i [
+  %156 = load i64, ptr %bits.i, align 8
+  switch i64 %156, label %sw.default.i.i [
     i64 1, label %sw.bb.i.i
     i64 8, label %sw.bb.i.i
     i64 16, label %sw.bb1.i.i
@@ -1025,415 +1040,415 @@ sw.bb.i:
   ]
 
 sw.bb.i.i:
-  %154 = load i8, ptr %152, align 1
-  %conv.i.i = zext i8 %154 to i64
+  %157 = load i8, ptr %155, align 1
+  %conv.i.i = zext i8 %157 to i64
   br label %sw.epilog.i
 
 sw.bb1.i.i:
-  %155 = load i16, ptr %152, align 2
-  %conv2.i.i = zext i16 %155 to i64
+  %158 = load i16, ptr %155, align 2
+  %conv2.i.i = zext i16 %158 to i64
   br label %sw.epilog.i
 
 sw.bb3.i.i:
-  %156 = load i32, ptr %152, align 4
-  %conv4.i.i = zext i32 %156 to i64
+  %159 = load i32, ptr %155, align 4
+  %conv4.i.i = zext i32 %159 to i64
   br label %sw.epilog.i
 
 sw.bb5.i.i:
-  %157 = load i8, ptr %152, align 1
-  %conv6.i.i = sext i8 %157 to i64
+  %160 = load i8, ptr %155, align 1
+  %conv6.i.i = sext i8 %160 to i64
   br label %sw.epilog.i
 
 sw.bb7.i.i:
-  %158 = load i16, ptr %152, align 2
-  %conv8.i.i = sext i16 %158 to i64
+  %161 = load i16, ptr %155, align 2
+  %conv8.i.i = sext i16 %161 to i64
   br label %sw.epilog.i
 
 sw.bb9.i.i:
-  %159 = load i32, ptr %152, align 4
-  %conv10.i.i = sext i32 %159 to i64
+  %162 = load i32, ptr %155, align 4
+  %conv10.i.i = sext i32 %162 to i64
   br label %sw.epilog.i
 
 sw.default.i.i:
-  %160 = load i64, ptr %152, align 8
+  %163 = load i64, ptr %155, align 8
   br label %sw.epilog.i
 
 sw.bb2.i:
   %a3.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %161 = load i64, ptr %a3.i, align 8
-  %arrayidx.i = getelementptr inbounds i64, ptr %147, i64 %161
-  %162 = load i64, ptr %arrayidx.i, align 8
+  %164 = load i64, ptr %a3.i, align 8
+  %arrayidx.i = getelementptr inbounds i64, ptr %150, i64 %164
+  %165 = load i64, ptr %arrayidx.i, align 8
   %to.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
-  %163 = load i64, ptr %to.i, align 8
-  %164 = inttoptr i64 %163 to ptr
-  store i64 %162, ptr %164, align 8
+  %166 = load i64, ptr %to.i, align 8
+  %167 = inttoptr i64 %166 to ptr
+  store i64 %165, ptr %167, align 8
   br label %for.inc.i
 
 sw.bb4.i:
   %a5.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %165 = load i64, ptr %a5.i, align 8
-  %166 = inttoptr i64 %165 to ptr
-  %size.i74 = getelementptr inbounds nuw i8, ptr %166, i64 8
-  %167 = load i64, ptr %size.i74, align 8
+  %168 = load i64, ptr %a5.i, align 8
+  %169 = inttoptr i64 %168 to ptr
+  %size.i89 = getelementptr inbounds nuw i8, ptr %169, i64 8
+  %170 = load i64, ptr %size.i89, align 8
   br label %sw.epilog.i
 
 sw.bb6.i:
   %to7.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
-  %168 = load i64, ptr %to7.i, align 8
-  %169 = inttoptr i64 %168 to ptr
+  %171 = load i64, ptr %to7.i, align 8
+  %172 = inttoptr i64 %171 to ptr
   %a8.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %170 = load i64, ptr %a8.i, align 8
-  %arrayidx9.i = getelementptr inbounds i64, ptr %147, i64 %170
-  %171 = load i64, ptr %arrayidx9.i, align 8
-  %call10.i = tail call fastcc zeroext i1 @resize(ptr %169, i64 %171) nounwind
+  %173 = load i64, ptr %a8.i, align 8
+  %arrayidx9.i = getelementptr inbounds i64, ptr %150, i64 %173
+  %174 = load i64, ptr %arrayidx9.i, align 8
+  %call10.i = tail call fastcc zeroext i1 @resize(ptr %172, i64 %174) nounwind
   br i1 %call10.i, label %for.inc.i, label %for.cond.cleanup
 
 sw.bb11.i:
   %to12.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
-  %172 = load i64, ptr %to12.i, align 8
-  %173 = inttoptr i64 %172 to ptr
+  %175 = load i64, ptr %to12.i, align 8
+  %176 = inttoptr i64 %175 to ptr
   %a13.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %174 = load i64, ptr %a13.i, align 8
-  %arrayidx14.i = getelementptr inbounds i64, ptr %147, i64 %174
-  %175 = load i64, ptr %arrayidx14.i, align 8
-  tail call void @release(ptr %173, i64 %175) nounwind
+  %177 = load i64, ptr %a13.i, align 8
+  %arrayidx14.i = getelementptr inbounds i64, ptr %150, i64 %177
+  %178 = load i64, ptr %arrayidx14.i, align 8
+  tail call void @release(ptr %176, i64 %178) nounwind
   br label %for.inc.i
 
 sw.bb15.i:
   %a16.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %176 = load i64, ptr %a16.i, align 8
-  %arrayidx17.i = getelementptr inbounds i64, ptr %147, i64 %176
-  %177 = load i64, ptr %arrayidx17.i, align 8
-  %tobool.not.i73 = icmp eq i64 %177, 0
-  br i1 %tobool.not.i73, label %for.cond.cleanup, label %for.inc.i
+  %179 = load i64, ptr %a16.i, align 8
+  %arrayidx17.i = getelementptr inbounds i64, ptr %150, i64 %179
+  %180 = load i64, ptr %arrayidx17.i, align 8
+  %tobool.not.i88 = icmp eq i64 %180, 0
+  br i1 %tobool.not.i88, label %for.cond.cleanup, label %for.inc.i
 
 sw.bb20.i:
   %a21.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %178 = load i64, ptr %a21.i, align 8
-  %arrayidx22.i = getelementptr inbounds i64, ptr %147, i64 %178
-  %179 = load i64, ptr %arrayidx22.i, align 8
+  %181 = load i64, ptr %a21.i, align 8
+  %arrayidx22.i = getelementptr inbounds i64, ptr %150, i64 %181
+  %182 = load i64, ptr %arrayidx22.i, align 8
   %b.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %180 = load i64, ptr %b.i, align 8
-  %arrayidx23.i = getelementptr inbounds i64, ptr %147, i64 %180
-  %181 = load i64, ptr %arrayidx23.i, align 8
-  %182 = tail call { i64, i1 } @llvm.sadd.with.overflow.i64(i64 %179, i64 %181)
-  %183 = extractvalue { i64, i1 } %182, 1
-  %184 = extractvalue { i64, i1 } %182, 0
+  %183 = load i64, ptr %b.i, align 8
+  %arrayidx23.i = getelementptr inbounds i64, ptr %150, i64 %183
+  %184 = load i64, ptr %arrayidx23.i, align 8
+  %185 = tail call { i64, i1 } @llvm.sadd.with.overflow.i64(i64 %182, i64 %184)
+  %186 = extractvalue { i64, i1 } %185, 1
+  %187 = extractvalue { i64, i1 } %185, 0
   br label %sw.epilog.i
 
 sw.bb24.i:
   %a25.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %185 = load i64, ptr %a25.i, align 8
-  %arrayidx26.i = getelementptr inbounds i64, ptr %147, i64 %185
-  %186 = load i64, ptr %arrayidx26.i, align 8
+  %188 = load i64, ptr %a25.i, align 8
+  %arrayidx26.i = getelementptr inbounds i64, ptr %150, i64 %188
+  %189 = load i64, ptr %arrayidx26.i, align 8
   %b27.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %187 = load i64, ptr %b27.i, align 8
-  %arrayidx28.i = getelementptr inbounds i64, ptr %147, i64 %187
-  %188 = load i64, ptr %arrayidx28.i, align 8
-  %189 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 %186, i64 %188)
-  %190 = extractvalue { i64, i1 } %189, 1
-  %191 = extractvalue { i64, i1 } %189, 0
+  %190 = load i64, ptr %b27.i, align 8
+  %arrayidx28.i = getelementptr inbounds i64, ptr %150, i64 %190
+  %191 = load i64, ptr %arrayidx28.i, align 8
+  %192 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 %189, i64 %191)
+  %193 = extractvalue { i64, i1 } %192, 1
+  %194 = extractvalue { i64, i1 } %192, 0
   br label %sw.epilog.i
 
 sw.bb30.i:
   %a31.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %192 = load i64, ptr %a31.i, align 8
-  %arrayidx32.i = getelementptr inbounds i64, ptr %147, i64 %192
-  %193 = load i64, ptr %arrayidx32.i, align 8
+  %195 = load i64, ptr %a31.i, align 8
+  %arrayidx32.i = getelementptr inbounds i64, ptr %150, i64 %195
+  %196 = load i64, ptr %arrayidx32.i, align 8
   %b33.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %194 = load i64, ptr %b33.i, align 8
-  %arrayidx34.i = getelementptr inbounds i64, ptr %147, i64 %194
-  %195 = load i64, ptr %arrayidx34.i, align 8
-  %196 = tail call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %193, i64 %195)
-  %197 = extractvalue { i64, i1 } %196, 1
-  %198 = extractvalue { i64, i1 } %196, 0
+  %197 = load i64, ptr %b33.i, align 8
+  %arrayidx34.i = getelementptr inbounds i64, ptr %150, i64 %197
+  %198 = load i64, ptr %arrayidx34.i, align 8
+  %199 = tail call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %196, i64 %198)
+  %200 = extractvalue { i64, i1 } %199, 1
+  %201 = extractvalue { i64, i1 } %199, 0
   br label %sw.epilog.i
 
 sw.bb36.i:
   %a37.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %199 = load i64, ptr %a37.i, align 8
-  %arrayidx38.i = getelementptr inbounds i64, ptr %147, i64 %199
-  %200 = load i64, ptr %arrayidx38.i, align 8
+  %202 = load i64, ptr %a37.i, align 8
+  %arrayidx38.i = getelementptr inbounds i64, ptr %150, i64 %202
+  %203 = load i64, ptr %arrayidx38.i, align 8
   %b39.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %201 = load i64, ptr %b39.i, align 8
-  %arrayidx40.i = getelementptr inbounds i64, ptr %147, i64 %201
-  %202 = load i64, ptr %arrayidx40.i, align 8
-  %.317.i = tail call i64 @llvm.smin.i64(i64 %200, i64 %202)
+  %204 = load i64, ptr %b39.i, align 8
+  %arrayidx40.i = getelementptr inbounds i64, ptr %150, i64 %204
+  %205 = load i64, ptr %arrayidx40.i, align 8
+  %.317.i = tail call i64 @llvm.smin.i64(i64 %203, i64 %205)
   br label %sw.epilog.i
 
 sw.bb47.i:
   %a48.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %203 = load i64, ptr %a48.i, align 8
-  %arrayidx49.i = getelementptr inbounds i64, ptr %147, i64 %203
-  %204 = load i64, ptr %arrayidx49.i, align 8
+  %206 = load i64, ptr %a48.i, align 8
+  %arrayidx49.i = getelementptr inbounds i64, ptr %150, i64 %206
+  %207 = load i64, ptr %arrayidx49.i, align 8
   %b50.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %205 = load i64, ptr %b50.i, align 8
-  %arrayidx51.i = getelementptr inbounds i64, ptr %147, i64 %205
-  %206 = load i64, ptr %arrayidx51.i, align 8
-  %.318.i = tail call i64 @llvm.smax.i64(i64 %204, i64 %206)
+  %208 = load i64, ptr %b50.i, align 8
+  %arrayidx51.i = getelementptr inbounds i64, ptr %150, i64 %208
+  %209 = load i64, ptr %arrayidx51.i, align 8
+  %.318.i = tail call i64 @llvm.smax.i64(i64 %207, i64 %209)
   br label %sw.epilog.i
 
 sw.bb62.i:
   %a63.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %207 = load i64, ptr %a63.i, align 8
-  %arrayidx64.i = getelementptr inbounds i64, ptr %147, i64 %207
-  %208 = load i64, ptr %arrayidx64.i, align 8
-  %209 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %208)
-  %210 = extractvalue { i64, i1 } %209, 1
-  %211 = extractvalue { i64, i1 } %209, 0
+  %210 = load i64, ptr %a63.i, align 8
+  %arrayidx64.i = getelementptr inbounds i64, ptr %150, i64 %210
+  %211 = load i64, ptr %arrayidx64.i, align 8
+  %212 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %211)
+  %213 = extractvalue { i64, i1 } %212, 1
+  %214 = extractvalue { i64, i1 } %212, 0
   br label %sw.epilog.i
 
 sw.bb66.i:
   %a67.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %212 = load i64, ptr %a67.i, align 8
-  %arrayidx68.i = getelementptr inbounds i64, ptr %147, i64 %212
-  %213 = load i64, ptr %arrayidx68.i, align 8
-  %cmp69.i = icmp slt i64 %213, 0
+  %215 = load i64, ptr %a67.i, align 8
+  %arrayidx68.i = getelementptr inbounds i64, ptr %150, i64 %215
+  %216 = load i64, ptr %arrayidx68.i, align 8
+  %cmp69.i = icmp slt i64 %216, 0
   br i1 %cmp69.i, label %if.then71.i, label %sw.epilog.i
 
 if.then71.i:
-  %214 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %213)
-  %215 = extractvalue { i64, i1 } %214, 1
-  %216 = extractvalue { i64, i1 } %214, 0
+  %217 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %216)
+  %218 = extractvalue { i64, i1 } %217, 1
+  %219 = extractvalue { i64, i1 } %217, 0
   br label %sw.epilog.i
 
 sw.bb74.i:
   %a75.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %217 = load i64, ptr %a75.i, align 8
-  %arrayidx76.i = getelementptr inbounds i64, ptr %147, i64 %217
-  %218 = load i64, ptr %arrayidx76.i, align 8
+  %220 = load i64, ptr %a75.i, align 8
+  %arrayidx76.i = getelementptr inbounds i64, ptr %150, i64 %220
+  %221 = load i64, ptr %arrayidx76.i, align 8
   %b77.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %219 = load i64, ptr %b77.i, align 8
-  %arrayidx78.i = getelementptr inbounds i64, ptr %147, i64 %219
-  %220 = load i64, ptr %arrayidx78.i, align 8
-  switch i64 %220, label %if.end3.i.i [
+  %222 = load i64, ptr %b77.i, align 8
+  %arrayidx78.i = getelementptr inbounds i64, ptr %150, i64 %222
+  %223 = load i64, ptr %arrayidx78.i, align 8
+  switch i64 %223, label %if.end3.i.i [
     i64 0, label %floor_divide.exit.i
     i64 -1, label %if.then2.i.i
   ]
 
 if.then2.i.i:
-  %sub.i.i = sub i64 0, %218
+  %sub.i.i = sub i64 0, %221
   br label %floor_divide.exit.i
 
 if.end3.i.i:
-  %div.i.i = sdiv i64 %218, %220
-  %rem.i.i = srem i64 %218, %220
+  %div.i.i = sdiv i64 %221, %223
+  %rem.i.i = srem i64 %221, %223
   %cmp4.not.i.i = icmp eq i64 %rem.i.i, 0
-  %cmp8.unshifted.i.i = xor i64 %220, %218
+  %cmp8.unshifted.i.i = xor i64 %223, %221
   %cmp8.unshifted.lobit.neg.i.i = ashr i64 %cmp8.unshifted.i.i, 63
   %land.ext.neg.i.i = select i1 %cmp4.not.i.i, i64 0, i64 %cmp8.unshifted.lobit.neg.i.i
   %sub11.i.i = add i64 %land.ext.neg.i.i, %div.i.i
   br label %floor_divide.exit.i
 
 floor_divide.exit.i:
-  %retval.0.i319.i = phi i64 [ %sub11.i.i, %if.end3.i.i ], [ %sub.i.i, %if.then2.i.i ], [ %220, %sw.bb74.i ]
-  %cmp82.i = icmp eq i64 %218, -9223372036854775808
-  %cmp86.i = icmp eq i64 %220, -1
+  %retval.0.i319.i = phi i64 [ %sub11.i.i, %if.end3.i.i ], [ %sub.i.i, %if.then2.i.i ], [ %223, %sw.bb74.i ]
+  %cmp82.i = icmp eq i64 %221, -9223372036854775808
+  %cmp86.i = icmp eq i64 %223, -1
   %spec.select.i = and i1 %cmp82.i, %cmp86.i
   br label %sw.epilog.i
 
 sw.bb89.i:
   %a90.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %221 = load i64, ptr %a90.i, align 8
-  %arrayidx91.i = getelementptr inbounds i64, ptr %147, i64 %221
-  %222 = load i64, ptr %arrayidx91.i, align 8
+  %224 = load i64, ptr %a90.i, align 8
+  %arrayidx91.i = getelementptr inbounds i64, ptr %150, i64 %224
+  %225 = load i64, ptr %arrayidx91.i, align 8
   %b94.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %223 = load i64, ptr %b94.i, align 8
-  %arrayidx95.i = getelementptr inbounds i64, ptr %147, i64 %223
-  %224 = load i64, ptr %arrayidx95.i, align 8
-  switch i64 %224, label %if.end3.i323.i [
+  %226 = load i64, ptr %b94.i, align 8
+  %arrayidx95.i = getelementptr inbounds i64, ptr %150, i64 %226
+  %227 = load i64, ptr %arrayidx95.i, align 8
+  switch i64 %227, label %if.end3.i323.i [
     i64 0, label %floor_divide.exit331.i
     i64 -1, label %if.then2.i320.i
   ]
 
 if.then2.i320.i:
-  %sub.i321.i = sub i64 0, %222
+  %sub.i321.i = sub i64 0, %225
   br label %floor_divide.exit331.i
 
 if.end3.i323.i:
-  %div.i324.i = sdiv i64 %222, %224
-  %rem.i325.i = srem i64 %222, %224
+  %div.i324.i = sdiv i64 %225, %227
+  %rem.i325.i = srem i64 %225, %227
   %cmp4.not.i326.i = icmp eq i64 %rem.i325.i, 0
-  %cmp8.unshifted.i327.i = xor i64 %224, %222
+  %cmp8.unshifted.i327.i = xor i64 %227, %225
   %cmp8.unshifted.lobit.neg.i328.i = ashr i64 %cmp8.unshifted.i327.i, 63
   %land.ext.neg.i329.i = select i1 %cmp4.not.i326.i, i64 0, i64 %cmp8.unshifted.lobit.neg.i328.i
   %sub11.i330.i = add i64 %land.ext.neg.i329.i, %div.i324.i
   br label %floor_divide.exit331.i
 
 floor_divide.exit331.i:
-  %retval.0.i322.i = phi i64 [ %sub11.i330.i, %if.end3.i323.i ], [ %sub.i321.i, %if.then2.i320.i ], [ %224, %sw.bb89.i ]
-  %mul.i = mul i64 %retval.0.i322.i, %224
-  %sub.i72 = sub i64 %222, %mul.i
-  %tobool101.not.i = icmp eq i64 %224, 0
-  %cond105.i = select i1 %tobool101.not.i, i64 0, i64 %sub.i72
+  %retval.0.i322.i = phi i64 [ %sub11.i330.i, %if.end3.i323.i ], [ %sub.i321.i, %if.then2.i320.i ], [ %227, %sw.bb89.i ]
+  %mul.i = mul i64 %retval.0.i322.i, %227
+  %sub.i87 = sub i64 %225, %mul.i
+  %tobool101.not.i = icmp eq i64 %227, 0
+  %cond105.i = select i1 %tobool101.not.i, i64 0, i64 %sub.i87
   br label %sw.epilog.i
 
 sw.bb106.i:
   %a107.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %225 = load i64, ptr %a107.i, align 8
-  %arrayidx108.i = getelementptr inbounds i64, ptr %147, i64 %225
-  %226 = load i64, ptr %arrayidx108.i, align 8
-  %tobool109.not.i = icmp eq i64 %226, 0
+  %228 = load i64, ptr %a107.i, align 8
+  %arrayidx108.i = getelementptr inbounds i64, ptr %150, i64 %228
+  %229 = load i64, ptr %arrayidx108.i, align 8
+  %tobool109.not.i = icmp eq i64 %229, 0
   %.pn.in.v.i = select i1 %tobool109.not.i, i64 48, i64 40
   %.pn.in.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 %.pn.in.v.i
   %.pn.i = load i64, ptr %.pn.in.i, align 8
-  %cond116.in.i = getelementptr inbounds i64, ptr %147, i64 %.pn.i
+  %cond116.in.i = getelementptr inbounds i64, ptr %150, i64 %.pn.i
   %cond116.i = load i64, ptr %cond116.in.i, align 8
   br label %sw.epilog.i
 
 sw.bb117.i:
   %a118.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %227 = load i64, ptr %a118.i, align 8
-  %arrayidx119.i = getelementptr inbounds i64, ptr %147, i64 %227
-  %228 = load i64, ptr %arrayidx119.i, align 8
+  %230 = load i64, ptr %a118.i, align 8
+  %arrayidx119.i = getelementptr inbounds i64, ptr %150, i64 %230
+  %231 = load i64, ptr %arrayidx119.i, align 8
   %b120.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %229 = load i64, ptr %b120.i, align 8
-  %arrayidx121.i = getelementptr inbounds i64, ptr %147, i64 %229
-  %230 = load i64, ptr %arrayidx121.i, align 8
-  %and.i = and i64 %230, %228
+  %232 = load i64, ptr %b120.i, align 8
+  %arrayidx121.i = getelementptr inbounds i64, ptr %150, i64 %232
+  %233 = load i64, ptr %arrayidx121.i, align 8
+  %and.i = and i64 %233, %231
   br label %sw.epilog.i
 
 sw.bb122.i:
   %a123.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %231 = load i64, ptr %a123.i, align 8
-  %arrayidx124.i = getelementptr inbounds i64, ptr %147, i64 %231
-  %232 = load i64, ptr %arrayidx124.i, align 8
+  %234 = load i64, ptr %a123.i, align 8
+  %arrayidx124.i = getelementptr inbounds i64, ptr %150, i64 %234
+  %235 = load i64, ptr %arrayidx124.i, align 8
   %b125.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %233 = load i64, ptr %b125.i, align 8
-  %arrayidx126.i = getelementptr inbounds i64, ptr %147, i64 %233
-  %234 = load i64, ptr %arrayidx126.i, align 8
-  %or.i = or i64 %234, %232
+  %236 = load i64, ptr %b125.i, align 8
+  %arrayidx126.i = getelementptr inbounds i64, ptr %150, i64 %236
+  %237 = load i64, ptr %arrayidx126.i, align 8
+  %or.i = or i64 %237, %235
   br label %sw.epilog.i
 
 sw.bb127.i:
   %a128.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %235 = load i64, ptr %a128.i, align 8
-  %arrayidx129.i = getelementptr inbounds i64, ptr %147, i64 %235
-  %236 = load i64, ptr %arrayidx129.i, align 8
+  %238 = load i64, ptr %a128.i, align 8
+  %arrayidx129.i = getelementptr inbounds i64, ptr %150, i64 %238
+  %239 = load i64, ptr %arrayidx129.i, align 8
   %b130.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %237 = load i64, ptr %b130.i, align 8
-  %arrayidx131.i = getelementptr inbounds i64, ptr %147, i64 %237
-  %238 = load i64, ptr %arrayidx131.i, align 8
-  %xor.i = xor i64 %238, %236
+  %240 = load i64, ptr %b130.i, align 8
+  %arrayidx131.i = getelementptr inbounds i64, ptr %150, i64 %240
+  %241 = load i64, ptr %arrayidx131.i, align 8
+  %xor.i = xor i64 %241, %239
   br label %sw.epilog.i
 
 sw.bb132.i:
   %a133.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %239 = load i64, ptr %a133.i, align 8
-  %arrayidx134.i = getelementptr inbounds i64, ptr %147, i64 %239
-  %240 = load i64, ptr %arrayidx134.i, align 8
-  %not.i = xor i64 %240, -1
+  %242 = load i64, ptr %a133.i, align 8
+  %arrayidx134.i = getelementptr inbounds i64, ptr %150, i64 %242
+  %243 = load i64, ptr %arrayidx134.i, align 8
+  %not.i = xor i64 %243, -1
   br label %sw.epilog.i
 
 sw.bb135.i:
   %a136.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %241 = load i64, ptr %a136.i, align 8
-  %arrayidx137.i = getelementptr inbounds i64, ptr %147, i64 %241
-  %242 = load i64, ptr %arrayidx137.i, align 8
+  %244 = load i64, ptr %a136.i, align 8
+  %arrayidx137.i = getelementptr inbounds i64, ptr %150, i64 %244
+  %245 = load i64, ptr %arrayidx137.i, align 8
   br label %sw.epilog.i
 
 sw.bb138.i:
   %a139.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %243 = load i64, ptr %a139.i, align 8
-  %arrayidx140.i = getelementptr inbounds i64, ptr %147, i64 %243
-  %244 = load i64, ptr %arrayidx140.i, align 8
+  %246 = load i64, ptr %a139.i, align 8
+  %arrayidx140.i = getelementptr inbounds i64, ptr %150, i64 %246
+  %247 = load i64, ptr %arrayidx140.i, align 8
   %b141.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %245 = load i64, ptr %b141.i, align 8
-  %arrayidx142.i = getelementptr inbounds i64, ptr %147, i64 %245
-  %246 = load i64, ptr %arrayidx142.i, align 8
-  %cmp143.i = icmp slt i64 %244, %246
+  %248 = load i64, ptr %b141.i, align 8
+  %arrayidx142.i = getelementptr inbounds i64, ptr %150, i64 %248
+  %249 = load i64, ptr %arrayidx142.i, align 8
+  %cmp143.i = icmp slt i64 %247, %249
   %conv145.i = zext i1 %cmp143.i to i64
   br label %sw.epilog.i
 
 sw.bb146.i:
   %a147.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %247 = load i64, ptr %a147.i, align 8
-  %arrayidx148.i = getelementptr inbounds i64, ptr %147, i64 %247
-  %248 = load i64, ptr %arrayidx148.i, align 8
+  %250 = load i64, ptr %a147.i, align 8
+  %arrayidx148.i = getelementptr inbounds i64, ptr %150, i64 %250
+  %251 = load i64, ptr %arrayidx148.i, align 8
   %b149.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %249 = load i64, ptr %b149.i, align 8
-  %arrayidx150.i = getelementptr inbounds i64, ptr %147, i64 %249
-  %250 = load i64, ptr %arrayidx150.i, align 8
-  %cmp151.i = icmp sle i64 %248, %250
+  %252 = load i64, ptr %b149.i, align 8
+  %arrayidx150.i = getelementptr inbounds i64, ptr %150, i64 %252
+  %253 = load i64, ptr %arrayidx150.i, align 8
+  %cmp151.i = icmp sle i64 %251, %253
   %conv153.i = zext i1 %cmp151.i to i64
   br label %sw.epilog.i
 
 sw.bb154.i:
   %a155.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %251 = load i64, ptr %a155.i, align 8
-  %arrayidx156.i = getelementptr inbounds i64, ptr %147, i64 %251
-  %252 = load i64, ptr %arrayidx156.i, align 8
+  %254 = load i64, ptr %a155.i, align 8
+  %arrayidx156.i = getelementptr inbounds i64, ptr %150, i64 %254
+  %255 = load i64, ptr %arrayidx156.i, align 8
   %b157.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %253 = load i64, ptr %b157.i, align 8
-  %arrayidx158.i = getelementptr inbounds i64, ptr %147, i64 %253
-  %254 = load i64, ptr %arrayidx158.i, align 8
-  %cmp159.i = icmp eq i64 %252, %254
+  %256 = load i64, ptr %b157.i, align 8
+  %arrayidx158.i = getelementptr inbounds i64, ptr %150, i64 %256
+  %257 = load i64, ptr %arrayidx158.i, align 8
+  %cmp159.i = icmp eq i64 %255, %257
   %conv161.i = zext i1 %cmp159.i to i64
   br label %sw.epilog.i
 
 sw.bb162.i:
   %a163.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %255 = load i64, ptr %a163.i, align 8
-  %arrayidx164.i = getelementptr inbounds i64, ptr %147, i64 %255
-  %256 = load i64, ptr %arrayidx164.i, align 8
+  %258 = load i64, ptr %a163.i, align 8
+  %arrayidx164.i = getelementptr inbounds i64, ptr %150, i64 %258
+  %259 = load i64, ptr %arrayidx164.i, align 8
   %b165.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %257 = load i64, ptr %b165.i, align 8
-  %arrayidx166.i = getelementptr inbounds i64, ptr %147, i64 %257
-  %258 = load i64, ptr %arrayidx166.i, align 8
-  %cmp167.i = icmp ne i64 %256, %258
+  %260 = load i64, ptr %b165.i, align 8
+  %arrayidx166.i = getelementptr inbounds i64, ptr %150, i64 %260
+  %261 = load i64, ptr %arrayidx166.i, align 8
+  %cmp167.i = icmp ne i64 %259, %261
   %conv169.i = zext i1 %cmp167.i to i64
   br label %sw.epilog.i
 
 sw.bb170.i:
   %a171.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %259 = load i64, ptr %a171.i, align 8
-  %arrayidx172.i = getelementptr inbounds i64, ptr %147, i64 %259
-  %260 = load i64, ptr %arrayidx172.i, align 8
-  %261 = add i64 %260, -2147483648
-  %or.cond.i.i = icmp ult i64 %261, -2147483647
+  %262 = load i64, ptr %a171.i, align 8
+  %arrayidx172.i = getelementptr inbounds i64, ptr %150, i64 %262
+  %263 = load i64, ptr %arrayidx172.i, align 8
+  %264 = add i64 %263, -2147483648
+  %or.cond.i.i = icmp ult i64 %264, -2147483647
   br i1 %or.cond.i.i, label %sw.epilog.i, label %if.end.i.i
 
 if.end.i.i:
-  %cmp.i.i.i = icmp samesign ult i64 %260, 2
-  %sub.i.i.i = add nsw i64 %260, -1
-  %262 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i.i, i1 true)
-  %sub1.i.i.i = sub nuw nsw i64 64, %262
-  %263 = shl nuw nsw i64 2147483648, %sub1.i.i.i
-  %264 = add nsw i64 %263, -1
-  %sub.i333.i = select i1 %cmp.i.i.i, i64 2147483647, i64 %264
-  %div.i334.i = udiv i64 %sub.i333.i, %260
+  %cmp.i.i.i = icmp samesign ult i64 %263, 2
+  %sub.i.i.i = add nsw i64 %263, -1
+  %265 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i.i, i1 true)
+  %sub1.i.i.i = sub nuw nsw i64 64, %265
+  %266 = shl nuw nsw i64 2147483648, %sub1.i.i.i
+  %267 = add nsw i64 %266, -1
+  %sub.i333.i = select i1 %cmp.i.i.i, i64 2147483647, i64 %267
+  %div.i334.i = udiv i64 %sub.i333.i, %263
   %sub5.i.i = add nsw i64 %div.i334.i, -4294967295
   br label %sw.epilog.i
 
 sw.bb174.i:
   %a175.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %265 = load i64, ptr %a175.i, align 8
-  %arrayidx176.i = getelementptr inbounds i64, ptr %147, i64 %265
-  %266 = load i64, ptr %arrayidx176.i, align 8
-  %267 = add i64 %266, -2147483648
-  %or.cond.i335.i = icmp ult i64 %267, -2147483647
+  %268 = load i64, ptr %a175.i, align 8
+  %arrayidx176.i = getelementptr inbounds i64, ptr %150, i64 %268
+  %269 = load i64, ptr %arrayidx176.i, align 8
+  %270 = add i64 %269, -2147483648
+  %or.cond.i335.i = icmp ult i64 %270, -2147483647
   br i1 %or.cond.i335.i, label %sw.epilog.i, label %if.end.i336.i
 
 if.end.i336.i:
-  %cmp.i.i337.i = icmp samesign ult i64 %266, 2
-  %sub.i.i338.i = add nsw i64 %266, -1
-  %268 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i338.i, i1 true)
-  %sub1.i.i339.i = sub nuw nsw i64 64, %268
+  %cmp.i.i337.i = icmp samesign ult i64 %269, 2
+  %sub.i.i338.i = add nsw i64 %269, -1
+  %271 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i338.i, i1 true)
+  %sub1.i.i339.i = sub nuw nsw i64 64, %271
   %cond.i.i340.i = select i1 %cmp.i.i337.i, i64 0, i64 %sub1.i.i339.i
   br label %sw.epilog.i
 
 sw.epilog.i:
-  %value.0.i = phi i64 [ 0, %for.body.i71 ], [ %retval.0.i319.i, %floor_divide.exit.i ], [ %167, %sw.bb4.i ], [ %184, %sw.bb20.i ], [ %191, %sw.bb24.i ], [ %198, %sw.bb30.i ], [ %.317.i, %sw.bb36.i ], [ %.318.i, %sw.bb47.i ], [ %211, %sw.bb62.i ], [ %216, %if.then71.i ], [ %213, %sw.bb66.i ], [ %sub5.i.i, %if.end.i.i ], [ %cond105.i, %floor_divide.exit331.i ], [ %cond116.i, %sw.bb106.i ], [ %and.i, %sw.bb117.i ], [ %or.i, %sw.bb122.i ], [ %xor.i, %sw.bb127.i ], [ %not.i, %sw.bb132.i ], [ %242, %sw.bb135.i ], [ %conv145.i, %sw.bb138.i ], [ %conv153.i, %sw.bb146.i ], [ %conv161.i, %sw.bb154.i ], [ %conv169.i, %sw.bb162.i ], [ %conv10.i.i, %sw.bb9.i.i ], [ %cond.i.i340.i, %if.end.i336.i ], [ %160, %sw.default.i.i ], [ %conv.i.i, %sw.bb.i.i ], [ %conv2.i.i, %sw.bb1.i.i ], [ %conv4.i.i, %sw.bb3.i.i ], [ %conv6.i.i, %sw.bb5.i.i ], [ %conv8.i.i, %sw.bb7.i.i ], [ 0, %sw.bb170.i ], [ 0, %sw.bb174.i ]
-  %over.0.i = phi i1 [ false, %for.body.i71 ], [ %spec.select.i, %floor_divide.exit.i ], [ false, %sw.bb4.i ], [ %183, %sw.bb20.i ], [ %190, %sw.bb24.i ], [ %197, %sw.bb30.i ], [ false, %sw.bb36.i ], [ false, %sw.bb47.i ], [ %210, %sw.bb62.i ], [ %215, %if.then71.i ], [ false, %sw.bb66.i ], [ false, %if.end.i.i ], [ false, %floor_divide.exit331.i ], [ false, %sw.bb106.i ], [ false, %sw.bb117.i ], [ false, %sw.bb122.i ], [ false, %sw.bb127.i ], [ false, %sw.bb132.i ], [ false, %sw.bb135.i ], [ false, %sw.bb138.i ], [ false, %sw.bb146.i ], [ false, %sw.bb154.i ], [ false, %sw.bb162.i ], [ false, %sw.bb9.i.i ], [ false, %if.end.i336.i ], [ false, %sw.default.i.i ], [ false, %sw.bb.i.i ], [ false, %sw.bb1.i.i ], [ false, %sw.bb3.i.i ], [ false, %sw.bb5.i.i ], [ false, %sw.bb7.i.i ], [ false, %sw.bb170.i ], [ false, %sw.bb174.i ]
+  %value.0.i = phi i64 [ 0, %for.body.i86 ], [ %retval.0.i319.i, %floor_divide.exit.i ], [ %170, %sw.bb4.i ], [ %187, %sw.bb20.i ], [ %194, %sw.bb24.i ], [ %201, %sw.bb30.i ], [ %.317.i, %sw.bb36.i ], [ %.318.i, %sw.bb47.i ], [ %214, %sw.bb62.i ], [ %219, %if.then71.i ], [ %216, %sw.bb66.i ], [ %sub5.i.i, %if.end.i.i ], [ %cond105.i, %floor_divide.exit331.i ], [ %cond116.i, %sw.bb106.i ], [ %and.i, %sw.bb117.i ], [ %or.i, %sw.bb122.i ], [ %xor.i, %sw.bb127.i ], [ %not.i, %sw.bb132.i ], [ %245, %sw.bb135.i ], [ %conv145.i, %sw.bb138.i ], [ %conv153.i, %sw.bb146.i ], [ %conv161.i, %sw.bb154.i ], [ %conv169.i, %sw.bb162.i ], [ %conv10.i.i, %sw.bb9.i.i ], [ %cond.i.i340.i, %if.end.i336.i ], [ %163, %sw.default.i.i ], [ %conv.i.i, %sw.bb.i.i ], [ %conv2.i.i, %sw.bb1.i.i ], [ %conv4.i.i, %sw.bb3.i.i ], [ %conv6.i.i, %sw.bb5.i.i ], [ %conv8.i.i, %sw.bb7.i.i ], [ 0, %sw.bb170.i ], [ 0, %sw.bb174.i ]
+  %over.0.i = phi i1 [ false, %for.body.i86 ], [ %spec.select.i, %floor_divide.exit.i ], [ false, %sw.bb4.i ], [ %186, %sw.bb20.i ], [ %193, %sw.bb24.i ], [ %200, %sw.bb30.i ], [ false, %sw.bb36.i ], [ false, %sw.bb47.i ], [ %213, %sw.bb62.i ], [ %218, %if.then71.i ], [ false, %sw.bb66.i ], [ false, %if.end.i.i ], [ false, %floor_divide.exit331.i ], [ false, %sw.bb106.i ], [ false, %sw.bb117.i ], [ false, %sw.bb122.i ], [ false, %sw.bb127.i ], [ false, %sw.bb132.i ], [ false, %sw.bb135.i ], [ false, %sw.bb138.i ], [ false, %sw.bb146.i ], [ false, %sw.bb154.i ], [ false, %sw.bb162.i ], [ false, %sw.bb9.i.i ], [ false, %if.end.i336.i ], [ false, %sw.default.i.i ], [ false, %sw.bb.i.i ], [ false, %sw.bb1.i.i ], [ false, %sw.bb3.i.i ], [ false, %sw.bb5.i.i ], [ false, %sw.bb7.i.i ], [ false, %sw.bb170.i ], [ false, %sw.bb174.i ]
   %exact.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 16
-  %269 = load i64, ptr %exact.i, align 8
-  %tobool178.not.i = icmp eq i64 %269, 0
+  %272 = load i64, ptr %exact.i, align 8
+  %tobool178.not.i = icmp eq i64 %272, 0
   br i1 %tobool178.not.i, label %if.then179.i, label %if.else.i
 
 if.then179.i:
   %bits180.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 8
-  %270 = load i64, ptr %bits180.i, align 8
-  %cmp.i.i = icmp eq i64 %270, 1
+  %273 = load i64, ptr %bits180.i, align 8
+  %cmp.i.i = icmp eq i64 %273, 1
   br i1 %cmp.i.i, label %if.then.i.i, label %if.end.i343.i
 
 if.then.i.i:
@@ -1442,12 +1457,12 @@ if.then.i.i:
   br label %if.end184.i
 
 if.end.i343.i:
-  %cond.i.i = tail call i64 @llvm.abs.i64(i64 %270, i1 true)
+  %cond.i.i = tail call i64 @llvm.abs.i64(i64 %273, i1 true)
   %cmp5.i.i = icmp samesign ugt i64 %cond.i.i, 63
   br i1 %cmp5.i.i, label %if.end184.i, label %if.end8.i.i
 
 if.end8.i.i:
-  %cmp3.i.i = icmp slt i64 %270, 0
+  %cmp3.i.i = icmp slt i64 %273, 0
   %sub9.i.i = sub nuw nsw i64 64, %cond.i.i
   %shl.i344.i = shl i64 %value.0.i, %sub9.i.i
   %shr.i.i = ashr exact i64 %shl.i344.i, %sub9.i.i
@@ -1461,36 +1476,36 @@ if.else.i:
 if.end184.i:
   %value.1.i = phi i64 [ %value.0.i, %if.else.i ], [ %conv2.i346.i, %if.then.i.i ], [ %cond18.i.i, %if.end8.i.i ], [ %value.0.i, %if.end.i343.i ]
   %to185.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
-  %271 = load i64, ptr %to185.i, align 8
-  %arrayidx186.i = getelementptr inbounds i64, ptr %147, i64 %271
+  %274 = load i64, ptr %to185.i, align 8
+  %arrayidx186.i = getelementptr inbounds i64, ptr %150, i64 %274
   store i64 %value.1.i, ptr %arrayidx186.i, align 8
   br label %for.inc.i
 
 for.inc.i:
   %incdec.ptr.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 56
   %cmp.not.not.i = icmp ult ptr %incdec.ptr.i, %add.ptr.i
-  br i1 %cmp.not.not.i, label %for.body.i71, label %for.inc
+  br i1 %cmp.not.not.i, label %for.body.i86, label %for.inc
 
-sw.bb34:
-  %target35 = getelementptr inbounds nuw i8, ptr %op.0198, i64 8
-  %272 = load ptr, ptr %target35, align 8
-  %273 = load ptr, ptr %runner, align 8
-  tail call void @PyEval_RestoreThread(ptr %273) nounwind
-  %call.i75 = tail call ptr @PyObject_CallNoArgs(ptr %272) nounwind
-  %tobool.not.i76 = icmp eq ptr %call.i75, null
-  %cond.i77 = select i1 %tobool.not.i76, i32 2, i32 0
-  tail call void @Py_DecRef(ptr %call.i75) nounwind
+sw.bb44:
+  %target45 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %275 = load ptr, ptr %target45, align 8
+  %276 = load ptr, ptr %runner, align 8
+  tail call void @PyEval_RestoreThread(ptr %276) nounwind
+  %call.i90 = tail call ptr @PyObject_CallNoArgs(ptr %275) nounwind
+  %tobool.not.i91 = icmp eq ptr %call.i90, null
+  %cond.i92 = select i1 %tobool.not.i91, i32 2, i32 0
+  tail call void @Py_DecRef(ptr %call.i90) nounwind
   %call1.i = tail call ptr @PyEval_SaveThread() nounwind
   store ptr %call1.i, ptr %runner, align 8
   br label %for.inc
 
 for.inc:
-  %outcome.1 = phi i32 [ 0, %for.body ], [ %cond.i77, %sw.bb34 ], [ 0, %if.then7 ], [ 0, %if.else ], [ 0, %sw.bb11 ], [ 0, %sw.bb14 ], [ %cond, %sw.bb18 ], [ %outcome.1.i, %if.end.i ], [ %call28, %sw.bb23 ], [ 0, %sw.bb29 ], [ 0, %if.then ], [ 0, %if.end44.i ], [ 0, %for.end.i ], [ 0, %for.cond18.preheader.i ], [ 0, %for.inc.i ]
-  %incdec.ptr = getelementptr inbounds nuw i8, ptr %op.0198, i64 40
+  %outcome.1 = phi i32 [ 0, %for.body ], [ 0, %if.then ], [ %cond.i92, %sw.bb44 ], [ 0, %if.then14 ], [ 0, %if.else10 ], [ 0, %sw.bb21 ], [ 0, %sw.bb24 ], [ %cond, %sw.bb28 ], [ %outcome.1.i, %if.end.i ], [ %call38, %sw.bb33 ], [ 0, %sw.bb39 ], [ 0, %if.then9 ], [ 0, %if.end44.i ], [ 0, %for.end.i ], [ 0, %for.cond18.preheader.i ], [ 0, %for.inc.i ]
+  %incdec.ptr = getelementptr inbounds nuw i8, ptr %op.0213, i64 40
   %cmp = icmp ult ptr %incdec.ptr, %add.ptr
   %cmp2 = icmp eq i32 %outcome.1, 0
-  %274 = select i1 %cmp, i1 %cmp2, i1 false
-  br i1 %274, label %for.body, label %for.cond.cleanup
+  %277 = select i1 %cmp, i1 %cmp2, i1 false
+  br i1 %277, label %for.body, label %for.cond.cleanup
 }
 
 declare void @PyEval_RestoreThread(ptr) nounwind
@@ -2247,6 +2262,8 @@ land.end:
 }
 
 declare ptr @PyMem_RawMalloc(i64) nounwind
+
+declare void @parallel_brief(ptr, ptr, i64, i64) nounwind
 
 declare void @parallel(ptr, ptr, i64, i64) nounwind
 

@@ -317,6 +317,7 @@ class Code:
         self._kept: list[object] = []
         self._numbers = tape.numbers
         self._evaluations: list[structures.Evaluation] = []
+        self._loops = 0  # that the operations being made are in
         self._stores: list[Instruction] = []  # those before the next operation
         self.part = self._part(tape.operations)
         for array, memory in self.memories.items():
@@ -475,8 +476,9 @@ class Code:
     def _launch(self, row: structures.Operation, launch: Launch) -> None:
         late = isinstance(launch.tasks, Late)
         several = late and not launch.in_order
-        count = threads.thread_count() if several else 1 if late else launch.threads
-        if count > 1:
+        repeated = self._loops > 0 and threads.team() is not None
+        count = threads.thread_count() if several else 1 if late else launch.threads(repeated)
+        if abs(count) > 1:
             if threads.team() is None:
                 raise Unrecordable
             threads.join_openmp()
@@ -532,7 +534,9 @@ class Code:
             self._address(made, "computed_limit", loop.limit)
         for name in ("counter", "test"):
             self._address(made, name, getattr(loop, name))
+        self._loops += 1
         made.testing, made.once, made.rest = map(self._part, (loop.testing, loop.once, loop.rest))
+        self._loops -= 1
         self._buffers(made, loop)
         return made
 

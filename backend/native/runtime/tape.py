@@ -54,12 +54,15 @@ class Launch(NamedTuple):
     errors: HostArray | None = None
     in_order: bool = False
 
-    @property
-    def threads(self) -> int:
-        """How many share the tasks, if their number is known."""
+    def threads(self, repeated: bool) -> int:
+        """How many share the tasks, if their number is known; `repeated`: by a loop.  Negative for
+        a brief job, which only those share that are awake."""
         assert isinstance(self.tasks, int)
-        few = self.tasks <= 1 or self.tasks * self.task_work < threads.SERIAL_WORK
-        return 1 if few or self.in_order else min(self.tasks, threads.thread_count())
+        count = 1 if self.in_order else min(self.tasks, threads.thread_count())
+        work = self.tasks * self.task_work
+        if count <= 1 or work >= threads.SERIAL_WORK:
+            return count
+        return -count if repeated and work >= threads.BRIEF_WORK else 1
 
 
 class Fill(NamedTuple):

@@ -23,6 +23,10 @@ void parallel(task_function function, void *arguments, int64_t tasks, int64_t th
     function(arguments, 0, tasks);
 }
 
+void parallel_brief(task_function function, void *arguments, int64_t tasks, int64_t threads) {
+    parallel(function, arguments, tasks, threads);
+}
+
 #else
 
 #include <linux/futex.h>
@@ -57,6 +61,10 @@ enum {
     // Jobs without OpenMP after a stall: at least, at most.
     LEAST_AVOIDED = 64,
     MOST_AVOIDED = 1 << 20,
+    // Brief jobs that the caller does alone after workers slept again at once, at least, and after it
+    // had to sleep for a worker.
+    ALONE_AFTER_WAKING = 16,
+    ALONE_AFTER_SLEEP = 1024,
     STACK_BYTES = 4 << 20,
     CACHE_LINE = 64,
 };
@@ -92,6 +100,13 @@ enum { THREADS = MOST_THREADS - 1, OPEN = MOST_THREADS, NEXT = 2 * MOST_THREADS,
 static OWN_LINE _Atomic uint32_t caller_sleeps; // whether the caller must be woken
 static struct presence workers[MOST_THREADS];
 static OWN_LINE int64_t started = 1;        // threads, the caller included
+
+// Whether in the last job a worker had a span, and whether the caller slept until it had left.
+static int32_t helped, slept;
+// Brief jobs that the caller is going to do alone, and how many the next time; whether threads have
+// been woken for the next one.
+static int64_t briefs_alone, most_alone;
+static int32_t woken;
 
 // OpenMP's threads, if they are the team.  Their caller waits for all of them, also for one that does
 // not run: after a long wait OpenMP is avoided for some jobs, twice as many each time.
@@ -310,6 +325,7 @@ static void wait_for(int64_t thread, uint64_t number) {
             continue;
         }
         polls = 0;
+        slept = 1;
         atomic_store(&caller_sleeps, 1);
         if (is_inside(thread, number)) {
             futex_wait(&caller_sleeps, 1);
@@ -320,6 +336,18 @@ static void wait_for(int64_t thread, uint64_t number) {
 
 static uint64_t next_number(void) {
     return (atomic_load_explicit(&job.number, memory_order_relaxed) / NEXT + 1) * NEXT;
+}
+
+// Wake those of so many threads that sleep: whether there were any.
+static bool wake(int64_t threads) {
+    bool any = false;
+    for (int64_t k = 1; k < threads; k++) {
+        if (atomic_load(&workers[k].asleep) && atomic_exchange(&workers[k].asleep, 0)) {
+            futex_wake(&workers[k].asleep, 1);
+            any = true;
+        }
+    }
+    return any;
 }
 
 static void run_job(int64_t threads) {
@@ -334,11 +362,8 @@ static void run_job(int64_t threads) {
     atomic_store_explicit(&job.caller_core, sched_getcpu(), memory_order_relaxed);
     const uint64_t number = next_number() | OPEN | (uint64_t)(threads - 1);
     atomic_store(&job.number, number);
-    for (int64_t k = 1; k < threads; k++) {
-        if (atomic_load(&workers[k].asleep) && atomic_exchange(&workers[k].asleep, 0)) {
-            futex_wake(&workers[k].asleep, 1);
-        }
-    }
+    wake(threads);
+    helped = slept = 0;
     work(0);
     if (job.range) {
         atomic_store(&job.number, number ^ OPEN);
@@ -346,6 +371,8 @@ static void run_job(int64_t threads) {
         for (int64_t k = 1; k < threads; k++) {
             if (claim(&workers[k], number, 0)) {
                 whole_span((uint64_t)k);
+            } else {
+                helped = 1;
             }
         }
     }
@@ -391,6 +418,46 @@ void parallel(task_function function, void *arguments, int64_t tasks, int64_t th
         run_job(threads);
         release_team();
     }
+}
+
+// Let the caller do so many of the next brief jobs alone, or more if there was nobody before either.
+static void be_alone(int64_t least) {
+    briefs_alone = most_alone > least ? most_alone : least;
+    most_alone = briefs_alone * 2 < MOST_AVOIDED ? briefs_alone * 2 : MOST_AVOIDED;
+}
+
+// Waking a worker, and waiting for one that does not run, take longer than a brief job.  So those
+// that sleep are woken for the next one.  On a machine that is busy with something else they sleep
+// again by then, or the caller has to: it asks them more and more rarely, until one helps.
+void parallel_brief(task_function function, void *arguments, int64_t tasks, int64_t threads) {
+    if (!take_team(function, arguments, tasks, threads)) {
+        return;
+    }
+    bool alone = gomp_parallel != NULL;
+    if (briefs_alone > 0) {
+        briefs_alone--;
+        alone = true;
+    }
+    if (!alone) {
+        start_workers(threads);
+        alone = wake(threads);
+        if (alone && woken) {
+            be_alone(ALONE_AFTER_WAKING);
+        }
+        woken = alone && !woken;
+    }
+    if (alone) {
+        function(arguments, 0, tasks);
+    } else {
+        job.range = 0;
+        run_job(threads);
+        if (slept) {
+            be_alone(ALONE_AFTER_SLEEP);
+        } else if (helped) {
+            most_alone = 0;
+        }
+    }
+    release_team();
 }
 
 // Give the team back, with tasks of an interruptible job left over.

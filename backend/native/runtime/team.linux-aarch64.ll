@@ -1,16 +1,21 @@
 ; team.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target aarch64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis team.c
-; sha256 of team.c, team.h: 0707c28e98dd0805e9d6853c7eea9f5f11c7aa9e352bb878d7215485486c6216
+; sha256 of team.c, team.h: 29795db94cb70e8a91c4890f47e50afe15d020a8e48857c25c712765e3db3f71
 
 %struct.presence = type { i64, i32, [52 x i8] }
 %struct.counter = type { i64, [56 x i8] }
+%struct.timespec = type { i64, i64 }
 %union.pthread_attr_t = type { i64, [56 x i8] }
 %struct.__sigset_t = type { [16 x i64] }
-%struct.timespec = type { i64, i64 }
 
 @deadline = internal global i64 0, align 8
 @gomp_parallel = internal global ptr null, align 8
+@briefs_alone = internal global i64 0, align 8
+@woken = internal global i32 0, align 4
+@slept = internal global i1 false, align 4
+@helped = internal global i1 false, align 4
+@most_alone = internal global i64 0, align 8
 @paused = internal global i32 0, align 64
 @omp_thread_number = internal global ptr null, align 8
 @caller_sleeps = internal global i32 0, align 64
@@ -87,10 +92,6 @@ if.end2:
 
 define internal fastcc void @run_job(i64 %threads) nounwind {
 entry:
-  %attributes.i = alloca %union.pthread_attr_t, align 8
-  %all.i = alloca %struct.__sigset_t, align 8
-  %before.i = alloca %struct.__sigset_t, align 8
-  %made.i = alloca i64, align 8
   %time.i7.i = alloca %struct.timespec, align 8
   %time.i.i = alloca %struct.timespec, align 8
   %0 = load ptr, ptr @gomp_parallel, align 8
@@ -144,174 +145,119 @@ if.end:
   br label %if.end2
 
 if.end2:
-  %9 = load i64, ptr @started, align 64
-  %cmp.not.i = icmp slt i64 %9, %threads
-  br i1 %cmp.not.i, label %if.end.i, label %start_workers.exit
-
-if.end.i:
-  %call.i = call i32 @pthread_attr_init(ptr %attributes.i) nounwind
-  %call1.i = call i32 @pthread_attr_setdetachstate(ptr %attributes.i, i32 1) nounwind
-  %call2.i = call i32 @pthread_attr_setstacksize(ptr %attributes.i, i64 4194304) nounwind
-  %call3.i = call i32 @sigfillset(ptr %all.i) nounwind
-  %call4.i = call i32 @pthread_sigmask(i32 0, ptr %all.i, ptr %before.i) nounwind
-  %10 = load i64, ptr @started, align 64
-  %cmp512.i = icmp slt i64 %10, %threads
-  br i1 %cmp512.i, label %for.body.i, label %for.end.i
-
-for.body.i:
-  %11 = phi i64 [ %inc.i, %for.inc.i ], [ %10, %if.end.i ]
-  %12 = inttoptr i64 %11 to ptr
-  %call6.i = call i32 @pthread_create(ptr %made.i, ptr %attributes.i, ptr @worker, ptr %12) nounwind
-  %tobool.not.i = icmp eq i32 %call6.i, 0
-  br i1 %tobool.not.i, label %for.inc.i, label %for.end.i
-
-for.inc.i:
-  %13 = load i64, ptr @started, align 64
-  %inc.i = add nsw i64 %13, 1
-  store i64 %inc.i, ptr @started, align 64
-  %cmp5.i = icmp slt i64 %inc.i, %threads
-  br i1 %cmp5.i, label %for.body.i, label %for.end.i
-
-for.end.i:
-  %call9.i = call i32 @pthread_attr_destroy(ptr %attributes.i) nounwind
-  %call10.i = call i32 @pthread_sigmask(i32 2, ptr %before.i, ptr null) nounwind
-  br label %start_workers.exit
-
-start_workers.exit:
-  %call = call i32 @sched_getcpu() nounwind
+  tail call fastcc void @start_workers(i64 %threads) nounwind
+  %call = tail call i32 @sched_getcpu() nounwind
   store atomic i32 %call, ptr @job.6 monotonic, align 16
-  %14 = load atomic i64, ptr @job.0 monotonic, align 64
-  %div1.i = and i64 %14, -2048
-  %mul.i58 = add i64 %div1.i, 2048
+  %9 = load atomic i64, ptr @job.0 monotonic, align 64
+  %div1.i = and i64 %9, -2048
+  %mul.i37 = add i64 %div1.i, 2048
   %sub = add nsw i64 %threads, -1
-  %or = or i64 %mul.i58, %sub
+  %or = or i64 %mul.i37, %sub
   %or4 = or i64 %or, 1024
   store atomic i64 %or4, ptr @job.0 seq_cst, align 64
-  %cmp669 = icmp sgt i64 %threads, 1
-  br i1 %cmp669, label %for.body, label %for.cond.cleanup.thread
+  %call6 = tail call fastcc i1 @wake(i64 %threads) nounwind
+  store i1 false, ptr @slept, align 4
+  store i1 false, ptr @helped, align 4
+  tail call fastcc void @work(i64 0) nounwind
+  %10 = load i64, ptr @job.5, align 8
+  %tobool7.not = icmp eq i64 %10, 0
+  br i1 %tobool7.not, label %for.cond.preheader, label %if.then8
 
-for.cond.cleanup:
-  call fastcc void @work(i64 0) nounwind
-  %15 = load i64, ptr @job.5, align 8
-  %tobool17.not = icmp eq i64 %15, 0
-  br i1 %tobool17.not, label %for.body24.lr.ph, label %if.then18
+for.cond.preheader:
+  %cmp1045 = icmp sgt i64 %threads, 1
+  br i1 %cmp1045, label %for.body.lr.ph, label %return
 
-for.cond.cleanup.thread:
-  call fastcc void @work(i64 0) nounwind
-  %16 = load i64, ptr @job.5, align 8
-  %tobool17.not78 = icmp eq i64 %16, 0
-  br i1 %tobool17.not78, label %return, label %if.then18
-
-for.body24.lr.ph:
+for.body.lr.ph:
   %shl.i = shl i64 %or4, 1
-  br label %for.body24
+  br label %for.body
 
-for.body:
-  %k.070 = phi i64 [ %inc, %for.inc ], [ 1, %start_workers.exit ]
-  %arrayidx = getelementptr inbounds nuw %struct.presence, ptr @workers, i64 %k.070
-  %asleep = getelementptr inbounds nuw i8, ptr %arrayidx, i64 8
-  %17 = load atomic i32, ptr %asleep seq_cst, align 8
-  %tobool7.not = icmp eq i32 %17, 0
-  br i1 %tobool7.not, label %for.inc, label %land.lhs.true
-
-land.lhs.true:
-  %18 = atomicrmw xchg ptr %asleep, i32 0 seq_cst, align 8
-  %tobool12.not = icmp eq i32 %18, 0
-  br i1 %tobool12.not, label %for.inc, label %if.then13
-
-if.then13:
-  %call.i59 = call i64 (i64, ...) @syscall(i64 98, ptr %asleep, i32 129, i32 1, ptr null, ptr null, i32 0) nounwind
-  br label %for.inc
-
-for.inc:
-  %inc = add nuw nsw i64 %k.070, 1
-  %exitcond.not = icmp eq i64 %inc, %threads
-  br i1 %exitcond.not, label %for.cond.cleanup, label %for.body
-
-if.then18:
+if.then8:
   %xor = and i64 %or, -1025
   store atomic i64 %xor, ptr @job.0 seq_cst, align 64
-  br label %if.end32
+  br label %if.end15
 
-for.body24:
-  %k20.072 = phi i64 [ 1, %for.body24.lr.ph ], [ %inc30.pre-phi, %for.inc29 ]
-  %arrayidx25 = getelementptr inbounds nuw %struct.presence, ptr @workers, i64 %k20.072
-  %19 = load atomic i64, ptr %arrayidx25 seq_cst, align 64
+for.body:
+  %k.046 = phi i64 [ 1, %for.body.lr.ph ], [ %inc.pre-phi, %for.inc ]
+  %arrayidx = getelementptr inbounds nuw %struct.presence, ptr @workers, i64 %k.046
+  %11 = load atomic i64, ptr %arrayidx seq_cst, align 64
   br label %while.cond.i
 
 while.cond.i:
-  %before.0.i = phi i64 [ %19, %for.body24 ], [ %22, %while.body.i ]
+  %before.0.i = phi i64 [ %11, %for.body ], [ %14, %while.body.i ]
   %shr.i = lshr i64 %before.0.i, 1
-  %cmp.i60 = icmp ult i64 %shr.i, %or4
-  br i1 %cmp.i60, label %while.body.i, label %for.inc29.loopexit
+  %cmp.i38 = icmp ult i64 %shr.i, %or4
+  br i1 %cmp.i38, label %while.body.i, label %if.else13
 
 while.body.i:
-  %20 = cmpxchg weak ptr %arrayidx25, i64 %before.0.i, i64 %shl.i seq_cst seq_cst, align 64
-  %21 = extractvalue { i64, i1 } %20, 1
-  %22 = extractvalue { i64, i1 } %20, 0
-  br i1 %21, label %if.then27, label %while.cond.i
+  %12 = cmpxchg weak ptr %arrayidx, i64 %before.0.i, i64 %shl.i seq_cst seq_cst, align 64
+  %13 = extractvalue { i64, i1 } %12, 1
+  %14 = extractvalue { i64, i1 } %12, 0
+  br i1 %13, label %if.then12, label %while.cond.i
 
-if.then27:
-  %23 = load ptr, ptr @job.1, align 8
-  %24 = load ptr, ptr @job.2, align 16
-  %25 = load i64, ptr @job.3, align 8
-  %mul.i.i = mul i64 %25, %k20.072
-  %26 = load i64, ptr @job.4, align 32
-  %div.i.i = udiv i64 %mul.i.i, %26
-  %add.i61 = add nuw nsw i64 %k20.072, 1
-  %mul.i3.i = mul i64 %25, %add.i61
-  %div.i4.i = udiv i64 %mul.i3.i, %26
-  call void %23(ptr %24, i64 %div.i.i, i64 %div.i4.i) nounwind
-  br label %for.inc29
+if.then12:
+  %15 = load ptr, ptr @job.1, align 8
+  %16 = load ptr, ptr @job.2, align 16
+  %17 = load i64, ptr @job.3, align 8
+  %mul.i.i = mul i64 %17, %k.046
+  %18 = load i64, ptr @job.4, align 32
+  %div.i.i = udiv i64 %mul.i.i, %18
+  %add.i39 = add nuw nsw i64 %k.046, 1
+  %mul.i3.i = mul i64 %17, %add.i39
+  %div.i4.i = udiv i64 %mul.i3.i, %18
+  tail call void %15(ptr %16, i64 %div.i.i, i64 %div.i4.i) nounwind
+  br label %for.inc
 
-for.inc29.loopexit:
-  %.pre = add nuw nsw i64 %k20.072, 1
-  br label %for.inc29
+if.else13:
+  store i1 true, ptr @helped, align 4
+  %.pre = add nuw nsw i64 %k.046, 1
+  br label %for.inc
 
-for.inc29:
-  %inc30.pre-phi = phi i64 [ %.pre, %for.inc29.loopexit ], [ %add.i61, %if.then27 ]
-  %exitcond75.not = icmp eq i64 %inc30.pre-phi, %threads
-  br i1 %exitcond75.not, label %if.end32, label %for.body24
+for.inc:
+  %inc.pre-phi = phi i64 [ %add.i39, %if.then12 ], [ %.pre, %if.else13 ]
+  %exitcond.not = icmp eq i64 %inc.pre-phi, %threads
+  br i1 %exitcond.not, label %if.end15, label %for.body
 
-if.end32:
-  br i1 %cmp669, label %for.body37.lr.ph, label %return
+if.end15:
+  %cmp1847 = icmp sgt i64 %threads, 1
+  br i1 %cmp1847, label %for.body20.lr.ph, label %return
 
-for.body37.lr.ph:
+for.body20.lr.ph:
   %shl.i.i = shl i64 %or4, 1
   %or.i.i = or disjoint i64 %shl.i.i, 1
-  br label %for.body37
+  br label %for.body20
 
-for.body37:
-  %k33.074 = phi i64 [ 1, %for.body37.lr.ph ], [ %inc39, %wait_for.exit ]
-  %arrayidx.i.i = getelementptr inbounds nuw %struct.presence, ptr @workers, i64 %k33.074
-  %27 = load atomic i64, ptr %arrayidx.i.i seq_cst, align 64
-  %cmp.i11.i = icmp eq i64 %27, %or.i.i
-  br i1 %cmp.i11.i, label %while.body.i62, label %wait_for.exit
+for.body20:
+  %k16.048 = phi i64 [ 1, %for.body20.lr.ph ], [ %inc22, %wait_for.exit ]
+  %arrayidx.i.i = getelementptr inbounds nuw %struct.presence, ptr @workers, i64 %k16.048
+  %19 = load atomic i64, ptr %arrayidx.i.i seq_cst, align 64
+  %cmp.i11.i = icmp eq i64 %19, %or.i.i
+  br i1 %cmp.i11.i, label %while.body.i40, label %wait_for.exit
 
-while.body.i62:
-  %polls.012.i = phi i32 [ %polls.0.be.i, %while.cond.backedge.i ], [ 0, %for.body37 ]
-  %cmp.i63 = icmp slt i32 %polls.012.i, 2000
-  br i1 %cmp.i63, label %if.then.i66, label %if.end.i64
+while.body.i40:
+  %polls.012.i = phi i32 [ %polls.0.be.i, %while.cond.backedge.i ], [ 0, %for.body20 ]
+  %cmp.i41 = icmp slt i32 %polls.012.i, 2000
+  br i1 %cmp.i41, label %if.then.i43, label %if.end.i
 
-if.then.i66:
-  %inc.i67 = add nsw i32 %polls.012.i, 1
-  call void @llvm.aarch64.hint(i32 1)
+if.then.i43:
+  %inc.i = add nsw i32 %polls.012.i, 1
+  tail call void @llvm.aarch64.hint(i32 1)
   br label %while.cond.backedge.i
 
 while.cond.backedge.i:
-  %polls.0.be.i = phi i32 [ %inc.i67, %if.then.i66 ], [ 0, %if.end3.i ]
-  %28 = load atomic i64, ptr %arrayidx.i.i seq_cst, align 64
-  %cmp.i.i = icmp eq i64 %28, %or.i.i
-  br i1 %cmp.i.i, label %while.body.i62, label %wait_for.exit
+  %polls.0.be.i = phi i32 [ %inc.i, %if.then.i43 ], [ 0, %if.end3.i ]
+  %20 = load atomic i64, ptr %arrayidx.i.i seq_cst, align 64
+  %cmp.i.i = icmp eq i64 %20, %or.i.i
+  br i1 %cmp.i.i, label %while.body.i40, label %wait_for.exit
 
-if.end.i64:
+if.end.i:
+  store i1 true, ptr @slept, align 4
   store atomic i32 1, ptr @caller_sleeps seq_cst, align 64
-  %29 = load atomic i64, ptr %arrayidx.i.i seq_cst, align 64
-  %cmp.i10.i = icmp eq i64 %29, %or.i.i
+  %21 = load atomic i64, ptr %arrayidx.i.i seq_cst, align 64
+  %cmp.i10.i = icmp eq i64 %21, %or.i.i
   br i1 %cmp.i10.i, label %if.then2.i, label %if.end3.i
 
 if.then2.i:
-  %call.i.i65 = call i64 (i64, ...) @syscall(i64 98, ptr @caller_sleeps, i32 128, i32 1, ptr null, ptr null, i32 0) nounwind
+  %call.i.i42 = tail call i64 (i64, ...) @syscall(i64 98, ptr @caller_sleeps, i32 128, i32 1, ptr null, ptr null, i32 0) nounwind
   br label %if.end3.i
 
 if.end3.i:
@@ -319,12 +265,185 @@ if.end3.i:
   br label %while.cond.backedge.i
 
 wait_for.exit:
-  %inc39 = add nuw nsw i64 %k33.074, 1
-  %exitcond76.not = icmp eq i64 %inc39, %threads
-  br i1 %exitcond76.not, label %return, label %for.body37
+  %inc22 = add nuw nsw i64 %k16.048, 1
+  %exitcond49.not = icmp eq i64 %inc22, %threads
+  br i1 %exitcond49.not, label %return, label %for.body20
 
 return:
   ret void
+}
+
+define void @parallel_brief(ptr %function, ptr %arguments, i64 %tasks, i64 %threads) nounwind {
+entry:
+  %cmp.i = icmp slt i64 %threads, 2
+  br i1 %cmp.i, label %take_team.exit, label %lor.lhs.false.i
+
+lor.lhs.false.i:
+  %0 = cmpxchg ptr @busy, i32 0, i32 1 seq_cst seq_cst, align 64
+  %1 = extractvalue { i32, i1 } %0, 1
+  br i1 %1, label %if.end, label %take_team.exit
+
+take_team.exit:
+  tail call void %function(ptr %arguments, i64 0, i64 %tasks) nounwind
+  br label %return
+
+if.end:
+  store ptr %function, ptr @job.1, align 8
+  store ptr %arguments, ptr @job.2, align 16
+  store i64 %tasks, ptr @job.3, align 8
+  store i64 %threads, ptr @job.4, align 32
+  %mul.i = shl nsw i64 %threads, 4
+  %div.i = sdiv i64 %tasks, %mul.i
+  %spec.select.i = tail call i64 @llvm.smax.i64(i64 %div.i, i64 1)
+  store i64 %spec.select.i, ptr @job.5, align 8
+  %2 = load i64, ptr @briefs_alone, align 8
+  %cmp1 = icmp sgt i64 %2, 0
+  br i1 %cmp1, label %if.then2, label %if.end3
+
+if.then2:
+  %dec = add nsw i64 %2, -1
+  store i64 %dec, ptr @briefs_alone, align 8
+  br label %if.then14
+
+if.end3:
+  %3 = load ptr, ptr @gomp_parallel, align 8
+  %cmp.not = icmp eq ptr %3, null
+  br i1 %cmp.not, label %if.then4, label %if.then14
+
+if.then4:
+  tail call fastcc void @start_workers(i64 %threads) nounwind
+  %call5 = tail call fastcc i1 @wake(i64 %threads) nounwind
+  %4 = load i32, ptr @woken, align 4
+  %tobool = icmp ne i32 %4, 0
+  %or.cond = select i1 %call5, i1 %tobool, i1 false
+  br i1 %or.cond, label %if.then8, label %if.end9
+
+if.then8:
+  %5 = load i64, ptr @most_alone, align 8
+  %cond.i = tail call i64 @llvm.smax.i64(i64 %5, i64 16)
+  store i64 %cond.i, ptr @briefs_alone, align 8
+  %mul.i35 = shl nuw nsw i64 %cond.i, 1
+  %cond6.i = tail call i64 @llvm.umin.i64(i64 %mul.i35, i64 1048576)
+  store i64 %cond6.i, ptr @most_alone, align 8
+  br label %if.end9
+
+if.end9:
+  %tobool11.not = icmp eq i32 %4, 0
+  %6 = select i1 %call5, i1 %tobool11.not, i1 false
+  %land.ext = zext i1 %6 to i32
+  store i32 %land.ext, ptr @woken, align 4
+  br i1 %call5, label %if.then14, label %if.else
+
+if.then14:
+  tail call void %function(ptr %arguments, i64 0, i64 %tasks) nounwind
+  br label %if.end22
+
+if.else:
+  store i64 0, ptr @job.5, align 8
+  tail call fastcc void @run_job(i64 %threads) nounwind
+  %.b = load i1, ptr @slept, align 4
+  br i1 %.b, label %if.then16, label %if.else17
+
+if.then16:
+  %7 = load i64, ptr @most_alone, align 8
+  %cond.i36 = tail call i64 @llvm.smax.i64(i64 %7, i64 1024)
+  store i64 %cond.i36, ptr @briefs_alone, align 8
+  %mul.i37 = shl nuw nsw i64 %cond.i36, 1
+  %cond6.i38 = tail call i64 @llvm.umin.i64(i64 %mul.i37, i64 1048576)
+  store i64 %cond6.i38, ptr @most_alone, align 8
+  br label %if.end22
+
+if.else17:
+  %.b32 = load i1, ptr @helped, align 4
+  br i1 %.b32, label %if.then19, label %if.end22
+
+if.then19:
+  store i64 0, ptr @most_alone, align 8
+  br label %if.end22
+
+if.end22:
+  store atomic i32 0, ptr @busy release, align 64
+  br label %return
+
+return:
+  ret void
+}
+
+define internal fastcc void @start_workers(i64 %threads) nounwind {
+entry:
+  %attributes = alloca %union.pthread_attr_t, align 8
+  %all = alloca %struct.__sigset_t, align 8
+  %before = alloca %struct.__sigset_t, align 8
+  %made = alloca i64, align 8
+  %0 = load i64, ptr @started, align 64
+  %cmp.not = icmp slt i64 %0, %threads
+  br i1 %cmp.not, label %if.end, label %return
+
+if.end:
+  %call = call i32 @pthread_attr_init(ptr %attributes) nounwind
+  %call1 = call i32 @pthread_attr_setdetachstate(ptr %attributes, i32 1) nounwind
+  %call2 = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 4194304) nounwind
+  %call3 = call i32 @sigfillset(ptr %all) nounwind
+  %call4 = call i32 @pthread_sigmask(i32 0, ptr %all, ptr %before) nounwind
+  %1 = load i64, ptr @started, align 64
+  %cmp512 = icmp slt i64 %1, %threads
+  br i1 %cmp512, label %for.body, label %for.end
+
+for.body:
+  %2 = phi i64 [ %inc, %for.inc ], [ %1, %if.end ]
+  %3 = inttoptr i64 %2 to ptr
+  %call6 = call i32 @pthread_create(ptr %made, ptr %attributes, ptr @worker, ptr %3) nounwind
+  %tobool.not = icmp eq i32 %call6, 0
+  br i1 %tobool.not, label %for.inc, label %for.end
+
+for.inc:
+  %4 = load i64, ptr @started, align 64
+  %inc = add nsw i64 %4, 1
+  store i64 %inc, ptr @started, align 64
+  %cmp5 = icmp slt i64 %inc, %threads
+  br i1 %cmp5, label %for.body, label %for.end
+
+for.end:
+  %call9 = call i32 @pthread_attr_destroy(ptr %attributes) nounwind
+  %call10 = call i32 @pthread_sigmask(i32 2, ptr %before, ptr null) nounwind
+  br label %return
+
+return:
+  ret void
+}
+
+define internal fastcc i1 @wake(i64 %threads) nounwind {
+entry:
+  %cmp13 = icmp sgt i64 %threads, 1
+  br i1 %cmp13, label %for.body, label %for.cond.cleanup
+
+for.cond.cleanup:
+  %any.0.off0.lcssa = phi i1 [ false, %entry ], [ %any.1.off0, %for.inc ]
+  ret i1 %any.0.off0.lcssa
+
+for.body:
+  %any.0.off015 = phi i1 [ %any.1.off0, %for.inc ], [ false, %entry ]
+  %k.014 = phi i64 [ %inc, %for.inc ], [ 1, %entry ]
+  %arrayidx = getelementptr inbounds nuw %struct.presence, ptr @workers, i64 %k.014
+  %asleep = getelementptr inbounds nuw i8, ptr %arrayidx, i64 8
+  %0 = load atomic i32, ptr %asleep seq_cst, align 8
+  %tobool.not = icmp eq i32 %0, 0
+  br i1 %tobool.not, label %for.inc, label %land.lhs.true
+
+land.lhs.true:
+  %1 = atomicrmw xchg ptr %asleep, i32 0 seq_cst, align 8
+  %tobool4.not = icmp eq i32 %1, 0
+  br i1 %tobool4.not, label %for.inc, label %if.then
+
+if.then:
+  %call.i = tail call i64 (i64, ...) @syscall(i64 98, ptr %asleep, i32 129, i32 1, ptr null, ptr null, i32 0) nounwind
+  br label %for.inc
+
+for.inc:
+  %any.1.off0 = phi i1 [ true, %if.then ], [ %any.0.off015, %land.lhs.true ], [ %any.0.off015, %for.body ]
+  %inc = add nuw nsw i64 %k.014, 1
+  %exitcond.not = icmp eq i64 %inc, %threads
+  br i1 %exitcond.not, label %for.cond.cleanup, label %for.body
 }
 
 define void @abandon(ptr %held) nounwind {
@@ -569,6 +688,10 @@ if.end:
   ret void
 }
 
+declare void @llvm.aarch64.hint(i32) nounwind
+
+declare i64 @syscall(i64, ...) nounwind
+
 declare i32 @pthread_attr_init(ptr) nounwind
 
 declare i32 @pthread_attr_setdetachstate(ptr, i32) nounwind
@@ -729,14 +852,10 @@ if.end:
   ret void
 }
 
-declare void @llvm.aarch64.hint(i32) nounwind
-
-declare i64 @syscall(i64, ...) nounwind
-
 declare i32 @clock_gettime(i32, ptr) nounwind
-
-declare i64 @llvm.smin.i64(i64, i64) nounwind
 
 declare i64 @llvm.smax.i64(i64, i64) nounwind
 
 declare i64 @llvm.umin.i64(i64, i64) nounwind
+
+declare i64 @llvm.smin.i64(i64, i64) nounwind

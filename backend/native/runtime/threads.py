@@ -28,6 +28,8 @@ from . import modules
 SERIAL_WORK = 30_000.0
 #: … and worth handling Python's signals between tasks.
 LONG_WORK = 1_000_000.0
+#: … and worth the cores that are awake, where a loop repeats it: they cost about a microsecond.
+BRIEF_WORK = 15_000.0
 #: Threads of a team, at most, and tasks between which Python may handle signals (team.c has both,
 #: replay.c the second).
 MOST_THREADS = 1024

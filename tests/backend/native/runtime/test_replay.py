@@ -19,7 +19,7 @@ import treadle as td
 from treadle.backend.native import products
 from treadle.backend.native.codegen import engine
 from treadle.backend.native.codegen.target import Target
-from treadle.backend.native.runtime import modules, replay
+from treadle.backend.native.runtime import modules, replay, tape, threads
 from treadle.driver.replaying import Replays
 from treadle.dsl.frontend import deferred
 
@@ -631,6 +631,31 @@ def test_an_interrupt_ends_a_loop() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_threads_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its work, and by whether a loop repeats it: a brief job then has threads, too."""
+    monkeypatch.setattr(threads, "thread_count", lambda: 4)
+    found = []
+
+    class Seen(tape.Launch):
+        def threads(self, repeated: bool) -> int:
+            found.append((self.tasks, repeated, super().threads(repeated)))
+            return found[-1][2]
+
+    monkeypatch.setattr("treadle.backend.native.steps.tape_launch", Seen)
+
+    def heat(n: Any, u: Any) -> Any:
+        return td.iterate(n, lambda v: td.stencil(lambda w: w[0, 0] + w[1, 0] + w[0, -1], v), u)
+
+    f = td.jit(heat, backend="native")
+    for rows, expected in ((30, 1), (120, -3), (400, 4)):
+        u = np.ones((rows, 200))
+        found.clear()
+        for _ in range(4):
+            again = f(5, u)
+        assert [t for _, repeated, t in found if repeated] == [expected]
+        assert np.array_equal(again, td.jit(heat, backend="reference")(5, u))
 
 
 def test_without_native_threads() -> None:

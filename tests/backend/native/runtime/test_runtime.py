@@ -169,23 +169,35 @@ def address(task: Any) -> int:
     return ctypes.cast(task, ctypes.c_void_p).value or 0
 
 
+def brief(function: int, arguments: int, tasks: int, workers: int) -> None:
+    """`parallel_brief` of team.c."""
+    types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    ctypes.CFUNCTYPE(None, *types)(modules.team()["parallel_brief"])(
+        function, arguments, tasks, workers
+    )
+
+
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 @pytest.mark.parametrize("tasks", [0, 1, 5, 1000])
 def test_every_task_is_done_once(team: threads.Team, tasks: int, workers: int) -> None:
     done: list[int] = []
     task = Task(lambda _, first, last: done.extend(range(first, last)))
-    team.parallel(address(task), 0, tasks, workers)
-    assert sorted(done) == list(range(tasks))
+    for run in (team.parallel, brief):
+        done.clear()
+        run(address(task), 0, tasks, workers)
+        assert sorted(done) == list(range(tasks))
 
 
 def test_jobs_of_changing_sizes_follow_each_other(team: threads.Team) -> None:
-    """Jobs with ranges of tasks and without, of more and of fewer threads than the one before."""
+    """Jobs with ranges of tasks and without, brief ones, of more and of fewer threads than the one
+    before."""
     done: list[int] = []
     task = Task(lambda _, first, last: done.extend(range(first, last)))
-    for k in range(400):
+    for k in range(600):
         workers, tasks = 2 + k * 5 % 7, 1 + k * 11 % 31
         done.clear()
-        team.parallel(address(task), 0, tasks, min(workers, tasks))
+        run = brief if k % 3 == 1 else team.parallel
+        run(address(task), 0, tasks, min(workers, tasks))
         assert sorted(done) == list(range(tasks)), (workers, tasks)
 
 
@@ -227,7 +239,7 @@ def test_without_a_team_the_caller_is_alone(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "platform", "other")
     assert modules.team_target() is None
     monkeypatch.undo()
-    entry = modules.linked(TEAM.with_name("team.generic.ll"), ("parallel",))["parallel"]
+    entry = modules.linked(TEAM.with_name("team.generic.ll"), ("parallel_brief",))["parallel_brief"]
     ranges: list[tuple[int, int]] = []
     task = Task(lambda _, first, last: ranges.append((first, last)))
     integers = [ctypes.c_int64] * 2
