@@ -86,7 +86,7 @@ def _image(text: str) -> bytes:
 
 @functools.lru_cache(maxsize=1)
 def team() -> dict[str, int]:
-    """The addresses of the functions of team.c; `parallel` alone where there is no team."""
+    """The addresses of the functions of team.c; where there is no team, of those that need none."""
     target = team_target()
     if target is None:
         return linked(_HERE / "team.generic.ll", ("parallel", "parallel_brief"))
