@@ -231,9 +231,11 @@ def as_type(dtype: Any) -> ScalarType:
         ) from None
     found = _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
     if found is None:
-        raise DTypeError(
-            f"arrays of dtype {numpy_dtype} are not supported.", hint=_conversion(numpy_dtype)
-        )
+        hint = _conversion(numpy_dtype)
+        if numpy_dtype.kind in "USTO" and isinstance(dtype, str | type):  # no array has it yet
+            said = repr(dtype) if isinstance(dtype, str) else dtype.__name__
+            hint = f"Elements are numbers.  NumPy converts them: np.asarray(a).astype({said})."
+        raise DTypeError(f"arrays of dtype {numpy_dtype} are not supported.", hint=hint)
     return found
 
 

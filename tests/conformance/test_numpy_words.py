@@ -297,6 +297,9 @@ def test_keywords_of_reductions(backend, axis, case):
     (lambda: td.max(F, 1, None), "got None | have names: keepdims=True"),
     (lambda: td.median(F, where=MASK), "no argument 'where' | a[p] are the elements where p holds"),
     (lambda: td.sqrt(F, where=MASK), "no argument 'where' | td.where(p, f(x), other) chooses"),
+    (lambda: td.use(F).astype(str), "<U0 are not supported | np.asarray(a).astype(str)"),
+    (lambda: td.zeros(3, "O"), "object are not supported | np.asarray(a).astype('O')"),
+    (lambda: td.use(np.array(["a"])), "<U1 are not supported | np.unique(a, return_inverse=True)"),
     (lambda: td.array(F, ndmin=3), "no argument 'ndmin' | a[None] and td.atleast_2d(a) add axes"),
 ])  # fmt: skip
 def test_mistakes_in_keywords_of_reductions(call, says):
