@@ -27,6 +27,8 @@ OTHERS = {
     **dict.fromkeys(("roll", "partition", "delete", "insert", "pad", "choose", "unravel_index"),
                     "a value"),  # of the numbers as they were
 }  # fmt: skip
+#: Calls of functions that refer to the array: it is that of the call.
+KEPT = ("gradient", "gradient of at")
 
 
 def test_no_attack_ends_the_process() -> None:
@@ -41,7 +43,7 @@ def test_no_attack_ends_the_process() -> None:
     assert done.returncode == 0, (said[-1:], done.stderr)
     found = dict(zip(said[::2], said[1::2], strict=True))
     want = {name: OTHERS.get(name, "IndexOutOfBounds") for name in ATTACKS}
-    assert found == {name: f"{w}, {w}" for name, w in want.items()}
+    assert found == {name: f"{'a value' if name in KEPT else w}, {w}" for name, w in want.items()}
 
 
 TABLE = np.arange(10.0)
