@@ -1,7 +1,9 @@
 """form_fma: `a·b + c → fma(a, b, c)`, inside one operation.
 
 The pass runs before fusion and considers one operation at a time, so that fusion never changes a
-bit.  The interior and the border of a stencil share the expression, so they agree as well.
+bit.  A loop over numbers, of which several operations may have a copy, is considered by itself: as
+an index, or in a condition, its result is the same as elsewhere.  The interior and the border of a
+stencil share the expression, so they agree as well.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ..expr import Apply, Expr, no_common_sum, rewrite, walk
+from ..expr import Apply, Expr, Loop, While, no_common_sum, rewrite, walk
 from ..graph import Combine, Leaf, Node
 from ..graphs.rebuild import rewrite_graph
 from ..primitives import TABLE
@@ -23,12 +25,12 @@ def form_fma(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
     def change(node: Node) -> Node:
         changes: dict[str, Any] = {}
-        for field in ("elements", "epilogue"):
-            value = getattr(node, field, ())
-            if value:
-                made = contract(value)
-                if made != value:
-                    changes[field] = made
+        for field in node.computed:
+            value = getattr(node, field) or ()
+            whole = field in ("elements", "epilogue")
+            made = (contract if whole else in_loops)((value,) if isinstance(value, Expr) else value)
+            if made != value and made != (value,):
+                changes[field] = made[0] if isinstance(value, Expr) else made
         combine = getattr(node, "combine", None)
         if isinstance(combine, Combine):
             results = contract(combine.results)
@@ -45,7 +47,32 @@ def _is_product(e: Expr, uses: Counter[Expr]) -> bool:
 
 def contract(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The expressions with fused multiply-adds."""
-    inside = walk(roots, no_common_sum)
+    return _contracted(roots, _loops(roots))
+
+
+def in_loops(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The expressions with fused multiply-adds in scalar loops only."""
+    memo = _loops(roots)
+    return rewrite(roots, lambda e: e, memo) if memo else roots
+
+
+def _loops(roots: tuple[Expr, ...]) -> dict[Expr, Expr]:
+    """The scalar loops, each with its own multiply-adds, whatever is around it: several operations
+    may compute it, and find the same."""
+    found: dict[Expr, Expr] = {}
+    for e in walk(roots, no_common_sum):
+        if isinstance(e, While | Loop):
+            (found[e],) = _contracted((e,), found)
+    return found
+
+
+def _contracted(roots: tuple[Expr, ...], loops: dict[Expr, Expr]) -> tuple[Expr, ...]:
+    """The expressions with fused multiply-adds; `loops` inside of them have theirs."""
+
+    def into(e: Expr) -> bool:
+        return no_common_sum(e) and e not in loops
+
+    inside = [e for e in walk(roots, into) if e not in loops]
     uses = Counter([*roots, *(child for e in inside for child in e.args + e.scoped)])
 
     def change(e: Expr) -> Expr:
@@ -65,11 +92,11 @@ def contract(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return e
 
     single: set[Expr] = set()  # products after rewriting, which are others if their operands are
-    memo: dict[Expr, Expr] = {}
+    memo = dict(loops)
     for e in inside:
         if _is_product(e, uses):
             (made,) = rewrite((e,), change, memo, no_common_sum)
             single.add(made)
-    if not single:
+    if not single and not loops:
         return roots
     return rewrite(roots, change, memo, no_common_sum)

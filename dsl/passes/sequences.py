@@ -28,6 +28,7 @@ import contextlib
 import functools
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
 from typing import NamedTuple
 
@@ -370,6 +371,7 @@ class _Iteration(_Loop):
         self._own_elements([*bodies, loop.count])
         self._iterate(loop, self.body, range(len(loop.state)), self.outside)
         need(any(w.component >= 0 for w in self.writes))
+        self._place_loops()
         self._place_scalars()
         ready = [self._ready(number) for number in range(len(self.writes))]
         kept = sorted(self.kept, key=lambda x: x.before)
@@ -598,6 +600,31 @@ class _Iteration(_Loop):
                 (e,) = ex.substitute((element,), here)
                 self.names[leaf.at(*at)] = self._placed(e, ex.TRUE, first)
 
+    def _place_loops(self) -> None:
+        """Loops over numbers that every iteration runs, for several parts of its writes: once."""
+        kinds = [w.component for w in self.writes]
+        if graph.BEGIN in kinds:
+            return
+        run = [e for w in self.writes for e in ((*w.target, w.value) if w.valid is ex.TRUE else ())]
+        run += [w.valid for w in self.writes]
+        run += [e for _, e, first in self.scalars if graph.TEST not in kinds or first > 0]
+        parts = [*run, *(e for w in self.writes for e in (*w.target, w.value))]
+        forms: dict[Expr, dict[Expr, None]] = {}  # conditions have the index for the counter
+        uses = Counter[Expr]()
+        for part in dict.fromkeys(parts):
+            for e in filter(_is_found, ex.walk((part,))):
+                (form,) = self._counted((e,))
+                forms.setdefault(form, {})[e] = None
+                uses[form] += 1
+        always, few_ = set(ex.evaluated(run)), {leaf for leaf, _, _ in self.scalars}
+        begun = kinds.index(graph.TEST) + 1 if graph.TEST in kinds else 0
+        for form, same in forms.items():
+            first, last = self._span((form,), -1)[form]
+            read = {Leaf(x.node, x.component) for x in ex.walk((form,)) if isinstance(x, ex.Read)}
+            if (uses[form] > 1 and not always.isdisjoint(same) and max(first, begun) <= last
+                    and read.isdisjoint(few_)):  # fmt: skip
+                self.names.update(dict.fromkeys(same, self._keep(form, "found", max(first, begun))))
+
     # --- the order in which it is computed ---
 
     def _span(self, roots: Sequence[Expr], now: int) -> dict[Expr, tuple[int, int]]:
@@ -724,6 +751,11 @@ class _Iteration(_Loop):
             return held[leaf] if leaf in held else leaf.at(*e.args)
 
         return ex.rewrite(self._counted(roots), change)
+
+
+def _is_found(e: Expr) -> bool:
+    """Whether this is a result of a loop over numbers."""
+    return isinstance(e, ex.Proj) and isinstance(e.args[0], ex.While | ex.Loop)
 
 
 def _guarded(e: Expr, condition: Expr) -> Expr:

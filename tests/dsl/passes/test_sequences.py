@@ -980,6 +980,27 @@ def test_loops_in_branches() -> None:
             assert kinds(f, *args) == (1, 0), f.__name__
 
 
+def test_a_number_that_a_search_finds_is_the_same_as_index_and_as_value() -> None:
+    """The products differ by what rounding leaves, if one of them is part of a multiply-add."""
+
+    def f(x: Any, y: Any, u: Any, v: Any) -> Any:
+        def step(i: Any, s: Any) -> Any:
+            found, k = s
+            turns = lambda k: (k > 0) & (x[k] * y[k] - u[k] * v[k] <= 0)
+            k = td.while_loop(turns, lambda k: k - 1, k)
+            return found.at[k].set(i + 1), k + 1 + i % 3
+
+        return td.loop(x.shape[0], step, (td.zeros(4 * x.shape[0], td.int64), 0))
+
+    x, y = np.random.default_rng(0).random((2, 40))
+    program = td.jit(f, backend="native").lower(x, y, x.copy(), y.copy())
+    found, number = program(x, y, x.copy(), y.copy())
+    assert found[number - 1] == 40  # where the last iteration was, and said that it was
+    (node,) = (n for n in topological(program.roots) if isinstance(n, Sequential))
+    text = str(lower(node, LoweringContext(target=NATIVE)).kernels[0])
+    assert text.count("while:") == 1, text
+
+
 def test_what_a_branch_chooses_is_in_it() -> None:
     """The next number depends on a test that decides about a write."""
 
