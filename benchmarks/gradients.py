@@ -1,6 +1,7 @@
 """How much dearer gradients are: value and gradient beside the function, of treadle and JAX.
 
     python -m benchmarks.gradients [--json FILE] [--calls 9] [--backend cuda] [--seconds 60] [NAME]
+    python -m benchmarks.gradients --field 64 loop
     python -m benchmarks.gradients --kernels [--backend cuda] NAME
     python -m benchmarks.gradients --compile [--json FILE] [NAME]
 
@@ -82,10 +83,10 @@ def _row_max(m: Any, x: Any) -> Any:
     return m.sum(m.max(x, axis=1) ** 2)
 
 
-def workloads(backend: str) -> tuple[Workload, ...]:
-    """Those for a CPU, or larger ones for a GPU."""
+def workloads(backend: str, field: int | None = None) -> tuple[Workload, ...]:
+    """Those for a CPU, or larger ones for a GPU; `field`: the extent of the loops' states."""
     large = backend == "cuda"
-    side, field = (8192, 2048) if large else (1024, 256)
+    side, field = (8192, field or 2048) if large else (1024, field or 256)
     matrix = 4096 if large else 1024
     flat = rng.random(1 << (26 if large else 22), np.float32)
     grid = rng.random((side, side), np.float32)
@@ -204,8 +205,10 @@ def function_of(w: Workload, gradient: bool) -> Callable[..., Any]:
 
 def first_call(w: Workload, gradient: bool) -> float:
     """Milliseconds of the processor that a first call takes longer than a second one."""
-    other, program = (td.jit(f, backend="native")
-                      for f in (lambda x: td.sum(x * 2), function_of(w, gradient)))  # fmt: skip
+    other, program = (
+        td.jit(f, backend="native")
+        for f in (lambda x: (td.sum(x * 2), x[:, None] + x), function_of(w, gradient))
+    )
     other(np.ones(9))
     marks = [time.process_time()]
     for _ in range(2):
@@ -289,10 +292,11 @@ def _of(times: Sequence[float]) -> dict[str, Any]:
 
 
 def measure(
-    number: int, backend: str, names: Sequence[str] = (), seconds: float = float("inf")
-) -> Iterator[dict[str, Any]]:
+    number: int, backend: str, names: Sequence[str] = (), seconds: float = float("inf"),
+    field: int | None = None,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
     began = time.perf_counter()
-    for w in workloads(backend):
+    for w in workloads(backend, field):
         chosen = not names or any(n in w.name for n in names)
         if chosen and time.perf_counter() - began < seconds:
             try:
@@ -354,6 +358,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--backend", default="native", choices=["native", "cuda"])
+    parser.add_argument("--field", type=int, help="the extent of the states of the loops")
     parser.add_argument("--kernels", action="store_true")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--child", choices=["function", "gradient"], help=argparse.SUPPRESS)
@@ -375,7 +380,7 @@ def main() -> None:
     rows = (
         compiled(chosen.names, min(chosen.calls, 3))
         if chosen.compile
-        else measure(chosen.calls, chosen.backend, chosen.names, chosen.seconds)
+        else measure(chosen.calls, chosen.backend, chosen.names, chosen.seconds, chosen.field)
     )
     for row in rows:
         made["rows"].append(row)
