@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def outline(value: object) -> Hashable | None:
     if None in children:
         return None
     keys = tuple(value) if isinstance(value, dict) else ()
-    return type(value), keys, *children
+    return cast("Hashable", type(value)), keys, *children
 
 
 def parts_in_order(given: object, like: object, what: str) -> list[Any]:
