@@ -138,9 +138,7 @@ def forms_of(program: TracedProgram) -> Short:
         if _may_take(reader, short.of(reader, frozenset({fold})))
     }  # fmt: skip
     deep = deep_folds(program.roots, program.settings)
-    across = {
-        fold: where for fold, where in deep.deep.items() if _goes_across(fold) or _contracts(fold)
-    }
+    across = {fold: where for fold, where in deep.deep.items() if _goes_across(fold)}
     alone = {fold: deep.alone[fold] for fold in across}
     for node in topological(program.roots):
         if isinstance(node, CrossedFolds):  # whose two folds are kernels of their own
@@ -155,15 +153,10 @@ def by_kernel(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = Fa
 
 
 def _goes_across(node: Node) -> bool:
-    """Whether a fold adds rows to a vector of columns."""
+    """Whether a fold adds rows to a vector of columns, or is a product of matrices."""
     from treadle.skeletons.lower.fold.rows import goes_across
 
-    return isinstance(node, Fold) and goes_across(node)
-
-
-def _contracts(node: Node) -> bool:
-    """Whether a fold may be a product of matrices."""
-    return isinstance(node, Fold) and contracted(node) is not None
+    return isinstance(node, Fold) and (goes_across(node) or contracted(node) is not None)
 
 
 def _reads_small(node: Node) -> bool:
