@@ -203,7 +203,11 @@ def test_a_gpu_says_that_floats_meet_in_any_order():
     assert found and ATOMICS not in " ".join(found)
 
 
-@pytest.mark.parametrize(("weights", "most"), [(["f8"], 256), (["f8", "f8"], 128), (["f4"] * 3, 85)])
+@pytest.mark.parametrize(("weights", "most"), [
+    (["f8"], 256),
+    (["f8", "f8"], 128),
+    (["f4"] * 3, 85),  # whose sums are of float64
+])  # fmt: skip
 def test_copies_of_a_chunk_fit_in_a_cache(weights, most):
     """Together: more displace each other, and what is read meanwhile."""
 
