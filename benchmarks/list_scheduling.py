@@ -42,8 +42,8 @@ class Costs:
 
 
 def simulated(plan: Plan, workers: int, costs: Costs, work: Work) -> float:
-    """The seconds of a call; of the arrays that are given, each worker has as many chunks, next to
-    each other."""
+    """The seconds of a call; of the arrays that are given, workers have chunks in turn, about as
+    schedulers hand out tasks that read nothing."""
     return costs.start + _Machine(plan, workers, costs, work).run()
 
 
@@ -79,7 +79,7 @@ class _Machine:
         for leaf in plan.given:
             chunks = list(product(*(range(len(sizes)) for sizes in plan.chunks[leaf])))
             for k, chunk in enumerate(chunks):
-                self.made[leaf, chunk] = 0.0, k * workers // len(chunks)
+                self.made[leaf, chunk] = 0.0, k % workers
         self.scheduled = 0.0
 
     def run(self) -> float:
