@@ -162,7 +162,10 @@ def _around(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
         some = apply_primitive("less", [ex.constant(0), loop.count])
         outer = loop.with_(count=cast(some, int64), index=index)
     order = [*graph.topological(inner.body)]
-    made = _Iteration(inner, body, {*order} - inner.varying(order)).made()
+    same = {*order} - inner.varying(order)
+    # What loops inside compute stays there if it must not be without an iteration of theirs.
+    unsafe = {n for n in same - not_inside(inner.body) if is_unsafe(n)}
+    made = _Iteration(inner, body, same - unsafe - dependent(order, unsafe)).made()
     outside = Rebuilder()
     outside.leaves.update({s.leaf(): t.leaf() for s, t in zip(loop.state, states, strict=True)})
     tests = body[len(states) :]

@@ -155,7 +155,8 @@ def test_solvers_of_scipy_take_matrices() -> None:
     np.testing.assert_allclose(x, np.linalg.lstsq(c, b)[0], atol=1e-8)
     with pytest.raises(AttributeError, match=r"td\.matvec\(a, …\)"):
         _ = td.use(b).matvec
-    with pytest.raises(td.TracingError, match=r"(?s)none while a program is traced.*td\.matvec"):
+    refused = r"(?s)none while a program is traced.*td\.matvec|invalid shape"  # by SciPy, if newer
+    with pytest.raises((td.TracingError, ValueError), match=refused):
         td.jit(lambda a: linalg.cg(a, b)[0])(a)
 
 
