@@ -33,8 +33,8 @@ _WHOLE = whole(int64)
 _FAR, _FURTHEST = 1 << 58, 1 << 62
 #: What ranges grow to, if what they are compared with does not end them.
 _ENDS = (*_WHOLE, -_FURTHEST, -1, 0, _FURTHEST)
-#: A variable that only changes by so much at a time, in loops that access arrays, or to a value of
-#: less than 1 << 58, is never beyond 1 << 62: that would take years.
+#: A variable that begins with less than 1 << 58, and only changes to less than that or by so much
+#: at a time, in loops that access arrays, is never beyond 1 << 62: that would take years.
 _SLOW = 16
 #: Passes over a kernel; one that needs more, or has more statements, stays as it is.
 _PASSES, _LARGEST = 24, 300
@@ -258,8 +258,12 @@ class _Walk:
                          for b in kernel.buffers if b.type == int64}  # fmt: skip
         self.changing: dict[int, tuple[list[Var], list[ir.Buffer]]] = {}
         self.changed, self.last, self.tries = False, False, 0
-        #: Variables that are not known to change slowly.
-        self.fast = set[Var]()
+        #: Variables that are not known to change slowly, and buffers that may have other elements
+        #: than small numbers and the values of variables that do.
+        self.fast: set[Var | ir.Buffer] = {
+            b for b, span in self.elements.items() if not _is_near(span.found or _WHOLE)
+        }
+        self.declared = {s.var for s in ir.statements(kernel.body) if isinstance(s, ir.Declare)}
         _find_fast(kernel.body, False, self.fast)
 
     def begin(self) -> _Path:
@@ -300,20 +304,31 @@ class _Walk:
     def follow(self, s: ir.Statement, path: _Path) -> None:
         if isinstance(s, ir.Let | ir.Declare | ir.Assign):
             made = self.value(s.value, path, s)
-            if isinstance(s, ir.Assign) and isinstance(made, Polynomial) and s.var not in self.fast:
-                low, high = path.bound(made)
-                step = made - self.form(s.var, path)
-                if not (-_FAR < low <= high < _FAR or self.proves(
-                        path, step + _SLOW, -step + _SLOW)):  # fmt: skip
-                    self.fast.add(s.var)
-                    self.changed = True
+            if isinstance(made, Polynomial) and not _is_near(path.bound(made)):
+                if isinstance(s, ir.Assign) and s.var not in self.fast:
+                    step = made - self.form(s.var, path)
+                    if not self.proves(path, step + _SLOW, -step + _SLOW):
+                        self.is_fast(s.var)
+                elif isinstance(s, ir.Declare) and not self.is_slow(s.value):
+                    self.is_fast(s.var)
             self.bind(path, s.var, made)
         elif isinstance(s, ir.Store):
             if s.buffer in self.elements:
                 found = path.bound(self.form(s.value, path))
                 self.changed |= self.elements[s.buffer].add(found)
+                if not _is_near(found) and not self.is_slow(s.value):
+                    self.is_fast(s.buffer)
             path.contents[s.buffer] = id(s)
             path.forget()
+
+    def is_fast(self, changed: Var | ir.Buffer) -> None:
+        self.changed |= changed not in self.fast
+        self.fast.add(changed)
+
+    def is_slow(self, e: Expr) -> bool:
+        """Whether this is a variable that changes slowly, or an element that was one."""
+        held = e.buffer if isinstance(e, ir.Load) else e
+        return held not in self.fast and (held in self.declared or held in self.elements)
 
     def branch(self, s: ir.If, path: _Path) -> ir.Body:
         condition = self.simplified(s.condition, path) if self.last else s.condition
@@ -656,7 +671,11 @@ class _Walk:
         return ex.rewrite((e,), change)[0]
 
 
-def _find_fast(body: ir.Body, slow: bool, found: set[Var]) -> None:
+def _is_near(found: Range) -> bool:
+    return -_FAR < found[0] <= found[1] < _FAR
+
+
+def _find_fast(body: ir.Body, slow: bool, found: set[Var | ir.Buffer]) -> None:
     """Adds the variables that are assigned to in loops that may end at once, because they do
     nothing else."""
     for s in body:

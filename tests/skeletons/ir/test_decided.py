@@ -132,6 +132,25 @@ def test_elements_that_other_loops_write_are_not_known() -> None:
     assert np.array_equal(reference, native)
 
 
+@pytest.mark.parametrize("start", [(1 << 63) - 3, 1 << 62, 5, -3, 3 - (1 << 63)])
+@pytest.mark.parametrize("step", [1, -1])
+@pytest.mark.parametrize("given", ["element", "number", "literal"])
+def test_counters_that_begin_far_away_wrap(start: int, step: int, given: str) -> None:
+    def f(a: Any, b: Any, n: Any) -> Any:
+        first = {"element": b[0], "number": n, "literal": start}[given]
+
+        def count(s: Any) -> Any:
+            a, k, j = s
+            far = td.where(k < first, 1, 2) + td.where(k + step > k, 10, 20)
+            return a.at[j].set(td.where(k >= 0, far, -far)), k + step, j + 1
+
+        return td.while_loop(lambda s: s[2] < 5, count, (a, first, 0))
+
+    args = np.zeros(5, np.int64), np.array([start]), start
+    found, want = (td.jit(f, backend=b)(*args) for b in ("native", "reference"))
+    assert all(map(np.array_equal, found, want))
+
+
 class Programs:
     """Random programs: nests of up to three loops that read in range and write anywhere."""
 
