@@ -53,7 +53,8 @@ def iteration_order(loop: ArrayLoop, body: Sequence[Leaf]) -> list[Node]:
 def own_nodes(loop: ArrayLoop, body: Sequence[Leaf], outside: AbstractSet[Node]) -> list[Node]:
     """The nodes of an iteration that are not part of an iteration of an inner loop, nor of those
     `outside`, which are computed around the loop."""
-    order = [n for n in iteration_order(loop, body) if n not in outside]
+    reached = set(topological(body, known=outside))  # and not inside of loops that are outside
+    order = [n for n in iteration_order(loop, body) if n in reached]
     outside = outside | not_inside(body)
     inner = {n for x in order if isinstance(x, ArrayLoop)
              for n in iteration_order(x, x.inner_roots()) if n not in outside}  # fmt: skip

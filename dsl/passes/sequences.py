@@ -178,10 +178,10 @@ def _around(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
     within = Rebuilder()
     within.leaves.update({leaf: s.leaf() for leaf, s in zip(copies, kept, strict=True)})
     init = *loop.init, *copies
-    made = made.with_(checks=(), first=tuple(map(element_bounds, init)))
+    each = made.with_(checks=(), first=tuple(map(element_bounds, init)))
     return outer.with_(
         state=(*states, *kept), init=init,
-        body=within.node(made).leaves,
+        body=within.node(each).leaves,
         predicate=outside.leaf(tests[0]) if tests else None,
         checks=tuple(dict.fromkeys((*loop.checks, *made.checks))),
     )  # fmt: skip
@@ -687,6 +687,7 @@ class _Iteration(_Loop):
         if first <= now <= last:
             return e
         if first <= last:
+            need(last < now)
             e, _, last = self._under(e, guard, first, last, now)
             return self._keep(e, "before", last)
         return self._in_parts(e, guard, lambda a, g: self._in_time(a, g, now))

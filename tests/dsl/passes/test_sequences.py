@@ -1131,3 +1131,52 @@ def test_a_phase_writes_what_is_known_in_it() -> None:
     t = np.array([-6, 18, 15, 13, -2])
     found, want = (td.jit(f, backend=b)(t, 5, 6) for b in ("native", "reference"))
     assert all(map(np.array_equal, found, want))
+
+
+def test_what_an_inner_loop_checks_is_an_error() -> None:
+    def f(a: Any, b: Any) -> Any:
+        def inner(s: Any) -> Any:
+            b, k = s
+            return b.at[6].add(k), k + 1
+
+        def step(s: Any) -> Any:
+            a, b, k = s
+            b, _ = td.while_loop(lambda s: (s[1] < 3) & (s[0][0] > 0), inner, (b, 0))
+            return a.at[k].set(b[0]), b, k + 1
+
+        return td.while_loop(lambda s: (s[2] < 6) & (s[0][0] >= 0), step, (a, b, 0))
+
+    for backend in ("reference", "native"):
+        g = td.jit(f, backend=backend)
+        with pytest.raises(td.IndexOutOfBounds, match="index 6 is out of range"):
+            g(np.arange(3), np.arange(1, 4))
+        assert np.array_equal(g(np.arange(3), np.arange(1, 9))[0], [1, 1, 1])
+
+
+def test_what_a_loop_around_computes_in_another_loop() -> None:
+    """The second inner loop reads a number of the first, in which an update is the same always."""
+
+    def f(a: Any, b: Any, n: Any) -> Any:
+        def step(st: Any) -> Any:
+            a, b, k = st
+
+            def middle(s: Any) -> Any:
+                c, x, m = s
+                _, i, _ = td.while_loop(
+                    lambda s: (s[2] < 2) & (s[1] < n + m),
+                    lambda s: (a.at[b[k]].set(n), s[1] + x, s[2] + 1), (b, n - 1, 0),
+                )  # fmt: skip
+                c, _ = td.while_loop(
+                    lambda s: s[1] < n + m % 2, lambda s: (a.at[i + 1].add(n), s[1] + 1), (c, n - 1)
+                )
+                return c, c[i % n], m + 1
+
+            c, *_ = td.while_loop(lambda s: (s[1] >= 0) & (s[2] < 3), middle, (b, 1, 0))
+            return c, a, k + 1
+
+        return td.while_loop(lambda s: s[2] < n, step, (a, b, 0))
+
+    for a, b in (([-1], [2]), ([3, 1, 4, 0], [2, 7, 1, 0]), ([2, 0, 1], [0, -1, 1])):
+        args = np.array(a), np.array(b), len(a)
+        found, want = (td.jit(f, backend=backend)(*args) for backend in ("native", "reference"))
+        assert all(map(np.array_equal, found, want))
