@@ -203,9 +203,9 @@ def _frozen(function: FunctionType, made: dict[int, FunctionType]) -> FunctionTy
     outside = function.__globals__
     own = {n: v for n, v in outside.items() if n.startswith("__") and n.endswith("__")}
     closure = tuple(CellType() for _ in function.__closure__ or ())
-    copy = FunctionType(function.__code__, own, function.__name__, function.__defaults__,
+    copy = FunctionType(function.__code__, own, function.__name__, None,
                         closure if function.__closure__ else None)  # fmt: skip
-    copy.__kwdefaults__, copy.__qualname__ = function.__kwdefaults__, function.__qualname__
+    copy.__qualname__ = function.__qualname__
     made[id(function)] = copy
 
     def value(x: object) -> object:
@@ -215,6 +215,8 @@ def _frozen(function: FunctionType, made: dict[int, FunctionType]) -> FunctionTy
             return x.copy()
         return tuple(map(value, x)) if type(x) is tuple else x
 
+    copy.__defaults__ = tuple(map(value, function.__defaults__ or ())) or None
+    copy.__kwdefaults__ = {k: value(x) for k, x in (function.__kwdefaults__ or {}).items()} or None
     for name in _names(function.__code__) or ():
         if name in outside:
             own[name] = value(outside[name])

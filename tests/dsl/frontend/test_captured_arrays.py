@@ -198,3 +198,15 @@ def test_run_of_nested_results() -> None:
         assert found["b"][1][0] == 6 and isinstance(found["b"], list)
         assert isinstance(found["b"][1], tuple) and isinstance(found["c"], Pair)
         assert np.array_equal(found["c"].low, POINT - 1) and found["c"].high == 3
+
+
+def test_defaults_are_those_of_the_call() -> None:
+    weights = np.ones(3)
+
+    def loss(x: Any, w: Any = weights, *, v: Any = weights) -> Any:
+        return td.sum(x * x * w * v)
+
+    for k in range(2 * TIMES):
+        found, want = td.grad(loss)(POINT), 2 * POINT * weights**2
+        weights[k % 3] += 1
+        assert np.allclose(found, want)
