@@ -417,15 +417,18 @@ class Planner(Folds):
         (extent,), (count,) = (extents_of((e,), self.known, node)
                                for e in (node.extent, node.segments))  # fmt: skip
         each = sum(e.type.numpy.itemsize for e in node.elements)
-        if not self.engine.dynamic or extent * each <= min(FEW, self.engine.allowed // 4):
-            raise NoRule(
-                "it has few elements"
-                if self.engine.dynamic
-                else "how many elements its segments have depends on what arrays hold"
-            )
+        if not self.engine.dynamic:
+            raise NoRule("how many elements its segments have depends on what arrays hold")
         made = graph.Generate(
             (node.extent,), node.elements, label=graph.Label("elements"), where=node.where
         )
+        if extent * each <= min(FEW, self.engine.allowed // 4):
+            if self._reads_more(node, node.elements, extent * each):
+                self._add(self._local(made).blocks(self.program.params), list(made.leaves))
+                at_element = tuple(leaf.at(Index(0)) for leaf in made.leaves)
+                self._after_elements(node.with_(elements=at_element), node)
+                return
+            raise NoRule("it has few elements")
         local = self._local(made, free=(0,))
         sizes = self.engine.runs(local.axes[0].sizes, each)
         if len(sizes) <= 1 or count <= 1:
@@ -529,12 +532,7 @@ class Planner(Folds):
             self._exchanged(node, size, exact)
             return
         if any(a.before or a.after for a in axes):
-            stored = self._elements(node)
-            read = [leaf.at(*graph.indices(len(node.domain))) for leaf in stored]
-            rank = len(node.target)
-            again = node.with_(valid=read[0], target=tuple(read[1 : rank + 1]),
-                               values=tuple(read[rank + 1 :]))  # fmt: skip
-            self._permute(again)
+            self._permute(self._of_elements(node))
             self._takes(self.plan.stages[-1], node)
             return
         if len(node.defaults[0].shape) + len(axes) > MOST_AXES:
@@ -576,6 +574,10 @@ class Planner(Folds):
             return False
         source = prod(extents_of(node.domain, self.known, node))
         many = source * sum(e.type.numpy.itemsize for e in node.values) > MANY
+        # A part of the result may take all elements, and a task for it have no room for them.
+        many |= source * sum(e.type.numpy.itemsize for e in node.per_element()) > (
+            self.engine.allowed // 4
+        )
         return exact or (many and not node.label.deterministic and is_commutative(node.combine))
 
     def _elements(self, node: graph.Permute, rows: bool = False) -> tuple[Leaf, ...]:
@@ -590,6 +592,28 @@ class Planner(Folds):
         self._add(local.blocks(self.program.params), list(made.leaves))
         return made.leaves
 
+    def _of_elements(self, node: graph.Permute) -> graph.Permute:
+        """The same scatter, of arrays that have what it needs for each of its elements."""
+        read = [leaf.at(*graph.indices(len(node.domain))) for leaf in self._elements(node)]
+        rank = len(node.target)
+        return node.with_(valid=read[0], target=tuple(read[1 : rank + 1]),
+                          values=tuple(read[rank + 1 :]))  # fmt: skip
+
+    def _reads_more(self, node: Node, elements: Sequence[Expr], size: int) -> bool:
+        """Whether elements of so many bytes are made of arrays for which a task has no room."""
+        leaves = {Leaf(e.node, e.component) for e in walk(elements) if isinstance(e, Read)}
+        read = sum(
+            prod(extents_of(leaf.shape, self.known, node)) * leaf.type.numpy.itemsize
+            for leaf in leaves
+        )
+        return read > 2 * size and read + size > self.engine.allowed
+
+    def _after_elements(self, again: Node, node: Node) -> None:
+        """`node`, as `again`, which reads elements that are stored."""
+        self.outside.update(leaf.node for leaf in again.inputs())
+        self._plan_node(again)
+        self._takes(self.plan.stages[-1], node)
+
     def _exchanged(self, node: graph.Permute, size: int, exact: bool) -> None:
         """A scatter in the order of its source, which is cut along its first axis."""
         reason = "its result depends on the order of what it scatters"
@@ -599,15 +623,17 @@ class Planner(Folds):
             reason = f"what it scatters into has {in_bytes(size)}, {why}"
         source = extents_of(node.domain, self.known, node)
         each = sum(e.type.numpy.itemsize for e in node.values)
-        if not self.engine.dynamic or prod(source) * each + size <= min(
-            FEW, self.engine.allowed // 4
-        ):
+        moved = prod(source) * sum(e.type.numpy.itemsize for e in node.per_element())
+        few = prod(source) * each + size <= min(FEW, self.engine.allowed // 4)
+        if self.engine.dynamic and few and self._reads_more(node, node.per_element(), moved):
+            self._after_elements(self._of_elements(node), node)
+            return
+        if few or not self.engine.dynamic:
             raise NoRule(reason)
         shape = extents_of(node.defaults[0].shape, self.known, node)
         if not prod(source) or not source or not shape or not prod(shape):
             raise NoRule(reason)
         exchange = Exchange(node, self.known, self.engine, self._results_of, self._constant)
-        moved = prod(source) * sum(e.type.numpy.itemsize for e in node.per_element())
         parts = self.plan.chunks[node.defaults[0]][0]
         own = parts if len(parts) > 1 else self.engine.choose(shape, -(-size // prod(shape)))[0]
         # Few elements: every part reads all of them, together less than twice what it writes.

@@ -695,3 +695,38 @@ def test_an_error_while_blocks_are_read_ahead_ends_the_stream(plate: np.ndarray)
     with pytest.raises(OSError, match="broken"):
         td.stream(lambda a: a + 1, Broken(), memory="1 MB")
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("rows", [600, 900, 4000])
+def test_sums_of_few_groups_need_no_memory_for_all_elements(rows: int) -> None:
+    """All go to one place, so that a part of the result has no room for those that go there."""
+    rng = np.random.default_rng(1)
+    a, groups = rng.random((rows, 300)).astype(np.float32), np.zeros(rows, np.int64)
+    f = lambda a, g: td.zeros((7, a.shape[1])).at[g].add(a)
+    wanted = np.zeros((7, 300))
+    wanted[0] = a.sum(axis=0, dtype=np.float64)
+    np.testing.assert_allclose(td.stream(f, a, groups, memory="3 MB"), wanted, rtol=1e-12)
+
+
+COLUMN = {
+    "sums": lambda a, g: td.bincount(g, weights=a[:, 3], length=7),
+    "in order": lambda a, g: td.bincount(g, weights=a[:, 3], length=7, deterministic=True),
+    "last": lambda a, g: td.zeros(7, a.dtype).at[g].set(a[:, 3]),
+    "of neighbours": lambda a, g: td.zeros(7, a.dtype).at[g].set(a[:, 3] - a[:, 4]),
+    "segments": lambda a, g: td.fold_seg(td.maximum, 0, a[:, 3], np.full(9, 100)),
+    "twice": lambda a, g: td.zeros(7, a.dtype).at[g].set(a[:, 3]).at[g[::-1]].set(a[:, 0]),
+}
+
+
+@pytest.mark.parametrize("name", COLUMN)
+def test_few_elements_of_a_matrix_that_has_no_room_are_read_in_blocks(
+    name: str, plate: np.ndarray
+) -> None:
+    """A column fits, and the matrix that has it does not."""
+    f, groups = COLUMN[name], np.arange(len(plate)) * 31 % 7
+    wanted = td.jit(f, backend="native")(plate, groups)
+    got = td.stream(f, plate, groups, memory="1 MB")
+    if name == "sums":
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
+    else:
+        assert got.dtype == wanted.dtype and got.tobytes() == wanted.tobytes()
