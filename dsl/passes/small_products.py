@@ -3,10 +3,11 @@
     loop(n, lambda k, p: f @ p + q, p₀)  of matrices of 4 × 4   →   16 elements, sums of 4 terms
 
 A product of tiny matrices takes less time than the call of the kernel, or of the library, that
-computes it.  Where everything that an iteration computes has a few elements, the loop becomes one
-kernel whose iterations are straight-line code (`sequences.py`), and a product there is the sums of
-its elements: from the left, with one rounding for each term, as the kernel for small products adds
-them.  Extents must be constants; `dsl/operations/` asks for those of products in loops.
+computes it.  Where everything that differs from iteration to iteration has a few elements, the loop
+becomes one kernel whose iterations are straight-line code (`sequences.py`), and a product there is
+the sums of its elements: from the left, with one rounding for each term, as the kernel for small
+products adds them.  (The rest, such as the row that an inner loop walks along, is computed before
+the loop.)  Extents must be constants; `dsl/operations/` asks for those of products in loops.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from ..graph import ArrayLoop, Fold, Generate, Leaf, Matmul, Node, Permute, know
 from ..graphs.rebuild import replace_nodes
 from ..simplify import apply
 from .base import Context
-from .inner_loops import iteration_order
 from .short_axes import is_free, is_plain, unrolled
 
 #: The most elements of an array that is computed in straight-line code.
@@ -49,8 +49,9 @@ def unroll_small_products(roots: Sequence[Leaf], context: Context) -> list[Leaf]
 
 
 def _unrolled(loop: ArrayLoop) -> list[Node]:
-    """The products and folds of an iteration, if all that it computes has few elements."""
-    changing = iteration_order(loop, loop.inner_roots())
+    """The products and folds of an iteration, if all that it changes has few elements."""
+    order = [*topological(loop.inner_roots())]
+    changing = loop.varying(order).difference(loop.bound)
     kinds = Generate | Permute | Fold | Matmul
     if loop.changing() or not all(isinstance(n, kinds) for n in changing):
         return []

@@ -68,6 +68,41 @@ def test_a_filter_is_one_loop_without_calls(sizes: tuple[int, int]) -> None:
     assert kinds(filtered, *args) == (1, 0, 0, 0)
 
 
+@pytest.mark.parametrize("shape", [(5, 30), (1, 0), (0, 30)])
+def test_a_filter_of_each_row_is_one_loop_without_calls(shape: tuple[int, int]) -> None:
+    """Beside what an iteration changes, the row that it walks along has any number of elements."""
+    _, *others = model(3, 2)
+    zs = np.random.default_rng(3).standard_normal((*shape, 2))
+
+    def rows(zs: Any, *others: Any) -> Any:
+        return td.scan(lambda none, row: (none, filtered(row, *others)[1]), 0, zs)[1]
+
+    assert kinds(rows, zs, *others) == (1, 2, 0, 0)
+    found = td.jit(rows, backend="native")(zs, *others)
+    one = td.jit(filtered, backend="native")
+    assert [a.shape for a in found] == [(*shape, 3), (*shape, 3, 3)]
+    for *made, row in zip(*found, zs, strict=True):
+        for a, b in zip(made, one(row, *others)[1], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_table_that_data_choose_is_read_before_the_loop() -> None:
+    """Not at all where there is no iteration, whatever the index."""
+
+    def powers(table: Any, which: Any, n: Any, p: Any) -> Any:
+        chosen = td.use(table)[which[0]]
+        return td.loop(n, lambda k, p: chosen[k, 0] * (chosen[:2] @ p), p)
+
+    table, p = np.random.default_rng(4).random((3, 50, 2)), np.eye(2)
+    assert kinds(powers, table, np.array([1]), 9, p) == (1, 1, 0, 0)
+    want = p
+    for k in range(9):
+        want = table[1][k, 0] * (table[1][:2] @ want)
+    powered = td.jit(powers, backend="native")
+    np.testing.assert_allclose(powered(table, np.array([1]), 9, p), want, rtol=1e-12)
+    np.testing.assert_array_equal(powered(table, np.array([1 << 40]), 0, p), p)
+
+
 @pytest.mark.parametrize("t", [np.float32, np.float64, np.complex128, np.int64, np.int16, bool])
 def test_types(t: Any) -> None:
     rng = np.random.default_rng(2)
