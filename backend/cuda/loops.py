@@ -595,7 +595,7 @@ class TemporalBlocking:
             return launch
         at, varying = names.index(COUNT), launch.varying
 
-        def counting(scalars: tuple[Any, ...]) -> tuple[Any, ...]:
+        def counting(scalars: tuple[object, ...]) -> tuple[object, ...]:
             return (*scalars[:at], steps, *scalars[at + 1 :])
 
         later = None if varying is None else lambda params: counting(varying(params))
