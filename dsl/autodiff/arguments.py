@@ -79,7 +79,7 @@ def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
 def outline(value: object) -> Hashable | None:
     """What `flatten` takes a value apart from, as a hashable value; None if a function is in it."""
     if value is None or is_constant(value):
-        return ("fixed", value) if isinstance(value, _NAMED) else None
+        return (type(value), value) if isinstance(value, _NAMED) else None
     if is_value(value):
         return "value"
     children = list(map(outline, _children(value) or ()))

@@ -64,15 +64,16 @@ class FixedArray(Fixed):
     """A small array of NumPy's with the elements that it had: equal ones have the same."""
 
     def __init__(self, array: NDArray[np.generic]) -> None:
-        self.array = array.copy()
+        self.array = array.copy("K")  # np.ravel may take elements in the order of memory
         self.array.flags.writeable = False
-        self._key = array.dtype.str, array.shape, blake2b(self.array.tobytes()).digest()
+        digest = blake2b(self.array.tobytes()).digest()
+        self._key = array.dtype.str, array.shape, self.array.strides, digest
 
     @classmethod
     def of(cls, array: NDArray[np.generic]) -> FixedArray | None:
-        """None for a large array, and one of objects."""
-        small = array.nbytes <= MOST_BYTES and array.dtype.kind in "biufc"
-        return cls(array) if small else None
+        """None for a large array, one of objects, and one of a subclass, as a matrix."""
+        known = type(array) is np.ndarray and array.dtype.kind in "biufc"
+        return cls(array) if known and array.nbytes <= MOST_BYTES else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FixedArray) and self._key == other._key
@@ -212,7 +213,7 @@ def _frozen(function: FunctionType, made: dict[int, FunctionType]) -> FunctionTy
         if type(x) is FunctionType:
             return _frozen(x, made)
         if type(x) is np.ndarray:
-            return x.copy()
+            return x.copy("K")
         return tuple(map(value, x)) if type(x) is tuple else x
 
     copy.__defaults__ = tuple(map(value, function.__defaults__ or ())) or None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,37 @@ def test_what_is_computed_in_numpy_is_computed_again() -> None:
         assert np.allclose(td.run(td.grad(f)(x)), np.log(a) * a.max())
         g = lambda x, a: td.sum(x * np.log(a) * float(a.max()))
         assert np.allclose(td.run(td.grad(g)(x, a)), np.log(a) * a.max())
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_subclasses_of_numpys_arrays_compute_otherwise() -> None:
+    a = np.array([[1.0, 2.0], [3.0, 4.0]])
+    matrix = np.matrix(a)
+    f = lambda x, a: td.sum(x * td.use(np.ravel(a * a))[:3])
+    for _ in range(TIMES):
+        assert np.asarray(td.grad(f)(x, matrix)).tolist() == [7, 10, 15]
+        assert np.asarray(td.grad(f)(x, a)).tolist() == [1, 4, 9]
+        assert np.asarray(td.grad(lambda x: f(x, matrix))(x)).tolist() == [7, 10, 15]
+
+
+def test_the_order_of_memory_of_numpys_arrays() -> None:
+    a = np.array([[1.0, 2.0], [3.0, 4.0]])
+    f = lambda x, a: td.sum(x * td.use(a.ravel("K"))[:3])
+    for _ in range(TIMES):
+        for order, want in (("C", [1, 2, 3]), ("F", [1, 3, 2])):
+            same = np.asarray(a, order=order)
+            assert np.asarray(td.grad(f)(x, same)).tolist() == want
+            assert np.asarray(td.grad(lambda x, a=same: f(x, a))(x)).tolist() == want
+
+
+class Kind(StrEnum):
+    cube = "cube"
+
+
+def test_a_text_and_an_enumeration_of_texts() -> None:
+    f = lambda p, kind: td.sum(p["x"] ** (1 if type(kind) is str else 3))
+    for kind, want in [("cube", POINT**0)] * TIMES + [(Kind.cube, 3 * POINT**2)] * TIMES:
+        assert np.allclose(np.asarray(td.grad(f)({"x": x}, kind)["x"]), want)
 
 
 def test_data_of_treadles_arrays_is_read_when_it_is_needed() -> None:
