@@ -320,6 +320,12 @@ INSTEAD = by_name({
     "rng_uniform": "td.random.uniform(key, shape)",
     "gelu": "x / 2 * (1 + td.erf(x / 2**0.5))",
     "ndtr": "(1 + td.erf(x / 2**0.5)) / 2",
+    "cdf sf":
+        "a formula: of the standard normal distribution td.erfc(-x / 2**0.5) / 2 is the cdf, and "
+        "td.erfc(x / 2**0.5) / 2 the sf",
+    "pdf logpdf":
+        "a formula: of the standard normal distribution td.exp(-(x**2) / 2) / (2 * td.pi) ** 0.5 "
+        "is the pdf",
     "xlogy": "td.where(x == 0, 0, x * td.log(y))",
     "lerp": "a + t * (b - a)",
     "addcmul": "a + t * b * c",
@@ -498,7 +504,8 @@ METHODS = by_name({
     "numpy cpu get compute block_until_ready values detach addressable_data persist": RUN,
     "clone": "arrays are immutable: use the array itself",
     "fill": "arrays never change: td.full_like(a, value)",
-    "view": "td.bitcast(x, type) reads the same bits as another type, x.astype(type) converts",
+    "view": "td.bitcast(x, type) reads the same bits as another type, x.astype(type) converts; a "
+            "library that wants views takes td.run(x), an array of NumPy's",
     "to": "x.astype(type) converts; td.config(backend=…) says where it runs",
     "permute": "td.transpose(a, axes)",
     "unsqueeze": "td.expand_dims(a, axis)",

@@ -608,6 +608,17 @@ def test_lstsq(backend, m, n):
             np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-12)
 
 
+def test_lstsq_of_many_systems_says_what_solves_them(backend):
+    a, b = random("float64", 5, 6, 2), random("float64", 5, 6, 3, seed=1)
+    want = np.stack([np.linalg.lstsq(m, right)[0] for m, right in zip(a, b, strict=True)])
+    assert "td.linalg.pinv(a) @ b solves" in error_of(lambda: td.linalg.lstsq(a, b))
+    np.testing.assert_allclose(call(lambda a, b: td.linalg.pinv(a) @ b, backend, a, b), want)
+    b = b[:, :, 0]
+    assert "td.matvec(td.linalg.pinv(a), b) solves" in error_of(lambda: td.linalg.lstsq(a, b))
+    found = call(lambda a, b: td.matvec(td.linalg.pinv(a), b), backend, a, b)
+    np.testing.assert_allclose(found, want[:, :, 0])
+
+
 def error_of(make, kind=td.ShapeError):
     with pytest.raises(kind) as raised:
         make()

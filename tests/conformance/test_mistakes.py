@@ -725,6 +725,15 @@ def test_functions_of_other_packages_compute_outside():
     stats = pytest.importorskip("scipy.stats")
     with pytest.raises(td.TracingError, match=r"scipy computes with values(?s:.*)td\.foreign\("):
         td.map(stats.norm.cdf, np.ones(9))
+    with pytest.raises(td.TracingError, match=r"td\.erfc\(-x / 2\*\*0\.5\) / 2 is the cdf"):
+        td.jit(lambda x: stats.norm.cdf(x))(np.ones(9))
+    x = np.linspace(-9, 9, 37)
+    for formula, wanted in (
+        (td.erfc(-td.use(x) / 2**0.5) / 2, stats.norm.cdf(x)),
+        (td.erfc(td.use(x) / 2**0.5) / 2, stats.norm.sf(x)),
+        (td.exp(-(td.use(x) ** 2) / 2) / (2 * td.pi) ** 0.5, stats.norm.pdf(x)),
+    ):
+        np.testing.assert_allclose(td.run(formula), wanted, rtol=1e-12)
 
 
 def test_functions_that_numba_compiled():

@@ -793,10 +793,12 @@ def lstsq(
         return x[:, 0], residuals, rank, values
     right = matrices(right, "lstsq")
     if array.ndim != 2 or right.ndim != 2:
+        inverses = "td.linalg.pinv(a)"
+        many = f"td.matvec({inverses}, b)" if right.ndim < array.ndim else f"{inverses} @ b"
         raise ShapeError(
             f"linalg.lstsq takes one matrix, got {show_shape(array._shape)} and "
             f"{show_shape(right._shape)}.",
-            hint="td.linalg.pinv(a) @ b solves many systems at once.",
+            hint=f"{many} solves many systems at once.",
         )
     refuse_traced("linalg.lstsq", rcond=rcond)
     (m, n), k = array._shape, right._shape[1]
