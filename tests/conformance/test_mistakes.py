@@ -317,7 +317,7 @@ MISTAKES = [
      "td.max(A).astype('f4')"),
     ("run(lambda x: np.sum(x, out=a), A)", TRACING,
      "sum has no argument 'out'. | Results are new arrays", ""),
-    ("td.add(A, A, where=P)", TRACING, "no argument 'where'. | td.where(p, a, 0)", ""),
+    ("td.add(A, A, where=P)", TRACING, "no argument 'where'. | td.where(p, f(x), other)", ""),
     ("td.nanmax(A, initial=0)", TRACING, "no argument 'initial'. | td.fold(f, init, a)",
      "td.fold(plus, 0, A)"),
     ("A.reshape((5, 1), order='f')", TRACING, "order is 'C' or 'F'",
