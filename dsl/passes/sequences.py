@@ -620,11 +620,15 @@ class _Iteration(_Loop):
                 forms.setdefault(form, {})[e] = None
                 uses[form] += 1
         always, few_ = set(ex.evaluated(run)), {leaf for leaf, _, _ in self.scalars}
-        begun = kinds.index(graph.TEST) + 1 if graph.TEST in kinds else 0
+        at = kinds.index(graph.TEST) if graph.TEST in kinds else -1
+        test = [w.valid for w in self.writes if w.component == graph.TEST]
+        tested, by_test = set(ex.walk(test)), set(ex.evaluated(test))
         for form, same in forms.items():
+            # What the test has, too, is computed ahead of it.
+            begun, runs = (at + 1, always) if tested.isdisjoint(same) else (at, by_test)
             first, last = self._span((form,), -1)[form]
             read = {Leaf(x.node, x.component) for x in ex.walk((form,)) if isinstance(x, ex.Read)}
-            if (uses[form] > 1 and not always.isdisjoint(same) and max(first, begun) <= last
+            if (uses[form] > 1 and not runs.isdisjoint(same) and max(first, begun) <= last
                     and read.isdisjoint(few_)):  # fmt: skip
                 self.names.update(dict.fromkeys(same, self._keep(form, "found", max(first, begun))))
 

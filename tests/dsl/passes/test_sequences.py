@@ -1180,3 +1180,25 @@ def test_what_a_loop_around_computes_in_another_loop() -> None:
         args = np.array(a), np.array(b), len(a)
         found, want = (td.jit(f, backend=backend)(*args) for backend in ("native", "reference"))
         assert all(map(np.array_equal, found, want))
+
+
+@pytest.mark.parametrize("n", [0, 3, 12])
+def test_a_loop_of_a_conjunction_that_ends_a_loop(n: int) -> None:
+    """It is computed ahead of the test, which also has it, where that needs it in any case."""
+
+    def first(a: Any, n: Any) -> Any:
+        return td.while_loop(
+            lambda s: (s[1] < td.loop(n % 5, lambda k, _: k, 3)) & (td.sum(a) != 2),
+            lambda s: (a * 3 + s[0], s[1] + 1), (a, 0),
+        )[0]  # fmt: skip
+
+    def second(a: Any, n: Any) -> Any:
+        return td.while_loop(
+            lambda s: (s[0][0] < 100) & (s[1] < td.loop(n % 5, lambda k, _: k, 3)),
+            lambda s: (a * 3 + s[0], s[1] + 1), (a, 0),
+        )[0]  # fmt: skip
+
+    for a in (np.array([5]), np.array([2]), np.array([200])):
+        for f in (first, second):
+            found, want = (td.jit(f, backend=b)(a, n) for b in ("native", "reference"))
+            np.testing.assert_array_equal(found, want)
