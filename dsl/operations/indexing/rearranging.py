@@ -243,7 +243,8 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
 
     Result: an array like `a` with more elements along the axis; of rank 1 for axis None.
 
-    Errors: `ShapeError` if a number of repeats is negative.
+    Errors: `ShapeError` if a number of repeats is negative.  (An array of numbers that may be, on
+    dask arrays and in `td.stream`, too, is tested as a whole: `td.maximum(repeats, 0)` is not.)
 
     >>> td.repeat(np.array([3, 1]), 2)
     Array([3, 3, 1, 1])

@@ -102,7 +102,7 @@ def test_what_is_selected_of_a_file_fits_in_memory() -> None:
     with pytest.raises(td.ShapeError, match="no out can have them"):
         td.stream(lambda a: a[a > 0.5], a, out=np.empty(5, np.float32))
     with pytest.raises(td.MemoryLimitExceeded, match=r"a block of segments.*memory="):
-        td.stream(lambda a: td.repeat(a[:, 0], td.cast(a[:, 1], td.int64)), a, memory=20_000)
+        td.stream(lambda a: td.repeat(a[:, 0], td.cast(a[:, 1], td.uint8)), a, memory=20_000)
 
 
 def test_explain_says_what_is_planned_later() -> None:

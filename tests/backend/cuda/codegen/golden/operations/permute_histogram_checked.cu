@@ -21,10 +21,10 @@ __device__ __noinline__ void report(int64* errors, int64 site, int64 index, int6
 // permute, test_kernel_text.py
 // 8192 bins in shared memory
 extern "C" __global__ void __launch_bounds__(512, 3)
-permute_bins(const int* __restrict__ input, int* __restrict__ out,
-                    int64* __restrict__ errors, int n0, int count, int copies, int groups,
-                    int copies_multiplier, int copies_shift, int stride_multiplier,
-                    int stride_shift) {
+permute_bins(const int* __restrict__ input, const int* __restrict__ input_1,
+                    int* __restrict__ out, int64* __restrict__ errors, int n0, int count, int n1,
+                    int copies, int groups, int copies_multiplier, int copies_shift,
+                    int stride_multiplier, int stride_shift) {
   __shared__ int bin[8192];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
@@ -42,12 +42,18 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out,
     const int p = left + iteration * stride;
     int target = -1;
     int value = 0;
-    const int at = input[p];
-    const bool ok = at >= 0 && at < n0;
-    if (!ok) report(errors, 1, (int64)at, (int64)n0);
+    const bool ok = p >= 0 && p < n1;
+    if (!ok) report(errors, 1, (int64)p, (int64)n1);
+    int input_1_1 = 0;
     if (ok) {
+      input_1_1 = input_1[p];
+    }
+    const int at = input_1_1;
+    const bool ok_1 = at >= 0 && at < n0;
+    if (!ok_1) report(errors, 2, (int64)at, (int64)n0);
+    if (ok_1) {
       target = at;
-      value = at;
+      value = input[p];
     }
     if (target >= 0) {
       const int slot = target * copies + copy;
