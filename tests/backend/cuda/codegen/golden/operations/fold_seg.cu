@@ -58,14 +58,14 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
     const int end_5 = min(max(segment_end[segment_1 + 1], 0ll), (int64)n1);
     const bool short_ = number < (int64)own && end_5 - end_4 <= lanes * 64;
     const int length = max(short_ ? end_5 - end_4 : 0, 0);
-    const int stop = (unsigned)end_4 + length;
+    const int stop_ = (unsigned)end_4 + length;
     float total = -0.0f;
     float total_1 = -0.0f;
     float total_2 = -0.0f;
     float total_3 = -0.0f;
     int p = min((int)((unsigned)((end_4 >> 2) * 4) + lane * 4), beyond);
     #pragma unroll 1
-    while (p < stop) {
+    while (p < stop_) {
       float x = -0.0f;
       float x_1 = -0.0f;
       float x_2 = -0.0f;
@@ -73,35 +73,35 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
       const bool whole = (int)(p + 4u) <= n1;
       if (whole) {
         const float4 input4 = *reinterpret_cast<const float4*>(&input[p]);
-        if (end_4 <= p && p < stop) {
+        if (end_4 <= p && p < stop_) {
           x = input4.x;
         }
         const int q = p + 1u;
-        if (end_4 <= q && q < stop) {
+        if (end_4 <= q && q < stop_) {
           x_1 = input4.y;
         }
         const int q_1 = p + 2u;
-        if (end_4 <= q_1 && q_1 < stop) {
+        if (end_4 <= q_1 && q_1 < stop_) {
           x_2 = input4.z;
         }
         const int q_2 = p + 3u;
-        if (end_4 <= q_2 && q_2 < stop) {
+        if (end_4 <= q_2 && q_2 < stop_) {
           x_3 = input4.w;
         }
       } else {
-        if (end_4 <= p && p < stop) {
+        if (end_4 <= p && p < stop_) {
           x = input[p];
         }
         const int q = p + 1u;
-        if (end_4 <= q && q < stop) {
+        if (end_4 <= q && q < stop_) {
           x_1 = input[q];
         }
         const int q_1 = p + 2u;
-        if (end_4 <= q_1 && q_1 < stop) {
+        if (end_4 <= q_1 && q_1 < stop_) {
           x_2 = input[q_1];
         }
         const int q_2 = p + 3u;
-        if (end_4 <= q_2 && q_2 < stop) {
+        if (end_4 <= q_2 && q_2 < stop_) {
           x_3 = input[q_2];
         }
       }

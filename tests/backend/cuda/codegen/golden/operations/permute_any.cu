@@ -56,10 +56,10 @@ __device__ __forceinline__ void atomic_update32(T* location, F combine) {
 // permute, test_kernel_text.py
 // 4096 bins in shared memory
 extern "C" __global__ void __launch_bounds__(512, 2)
-permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int count,
-                    int tiles, int copies, int groups, int copies_multiplier, int copies_shift,
-                    int groups_multiplier, int groups_shift, int stride_multiplier,
-                    int stride_shift) {
+permute_bins(const int* __restrict__ input, const int* __restrict__ input_1,
+                    int* __restrict__ out, int n0, int count, int tiles, int copies, int groups,
+                    int copies_multiplier, int copies_shift, int groups_multiplier,
+                    int groups_shift, int stride_multiplier, int stride_shift) {
   __shared__ int filled[4096];
   __shared__ int bin[4096];
   __shared__ int lock[1024];
@@ -86,21 +86,29 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
     const int first_5 = first + 2560;
     const int first_6 = first + 3072;
     const int first_7 = first + 3584;
-    const int target = input[first];
-    const int target_1 = input[first_1];
-    const int target_2 = input[first_2];
-    const int target_3 = input[first_3];
-    const int target_4 = input[first_4];
-    const int target_5 = input[first_5];
-    const int target_6 = input[first_6];
-    const int target_7 = input[first_7];
+    const int target = input_1[first];
+    const int input_first = input[first];
+    const int target_1 = input_1[first_1];
+    const int input_first_1 = input[first_1];
+    const int target_2 = input_1[first_2];
+    const int input_first_2 = input[first_2];
+    const int target_3 = input_1[first_3];
+    const int input_first_3 = input[first_3];
+    const int target_4 = input_1[first_4];
+    const int input_first_4 = input[first_4];
+    const int target_5 = input_1[first_5];
+    const int input_first_5 = input[first_5];
+    const int target_6 = input_1[first_6];
+    const int input_first_6 = input[first_6];
+    const int target_7 = input_1[first_7];
+    const int input_first_7 = input[first_7];
     const int64 at = target * copies + copy;
     locked(&lock[at % 1024], [&] {
       const int old0 = read_now(&filled[at]);
       const int old1 = read_now(&bin[at]);
       write_now<int>(&filled[at], 1);
       write_now<int>(&bin[at],
-          old0 == 0 ? target : floor_remainder((int)((unsigned)target + old1), 9));
+          old0 == 0 ? input_first : floor_remainder((int)((unsigned)input_first + old1), 9));
     });
     const int64 at_1 = target_1 * copies + copy;
     locked(&lock[at_1 % 1024], [&] {
@@ -108,7 +116,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
       const int old1 = read_now(&bin[at_1]);
       write_now<int>(&filled[at_1], 1);
       write_now<int>(&bin[at_1],
-          old0 == 0 ? target_1 : floor_remainder((int)((unsigned)target_1 + old1), 9));
+          old0 == 0 ? input_first_1 : floor_remainder((int)((unsigned)input_first_1 + old1), 9));
     });
     const int64 at_2 = target_2 * copies + copy;
     locked(&lock[at_2 % 1024], [&] {
@@ -116,7 +124,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
       const int old1 = read_now(&bin[at_2]);
       write_now<int>(&filled[at_2], 1);
       write_now<int>(&bin[at_2],
-          old0 == 0 ? target_2 : floor_remainder((int)((unsigned)target_2 + old1), 9));
+          old0 == 0 ? input_first_2 : floor_remainder((int)((unsigned)input_first_2 + old1), 9));
     });
     const int64 at_3 = target_3 * copies + copy;
     locked(&lock[at_3 % 1024], [&] {
@@ -124,7 +132,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
       const int old1 = read_now(&bin[at_3]);
       write_now<int>(&filled[at_3], 1);
       write_now<int>(&bin[at_3],
-          old0 == 0 ? target_3 : floor_remainder((int)((unsigned)target_3 + old1), 9));
+          old0 == 0 ? input_first_3 : floor_remainder((int)((unsigned)input_first_3 + old1), 9));
     });
     const int64 at_4 = target_4 * copies + copy;
     locked(&lock[at_4 % 1024], [&] {
@@ -132,7 +140,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
       const int old1 = read_now(&bin[at_4]);
       write_now<int>(&filled[at_4], 1);
       write_now<int>(&bin[at_4],
-          old0 == 0 ? target_4 : floor_remainder((int)((unsigned)target_4 + old1), 9));
+          old0 == 0 ? input_first_4 : floor_remainder((int)((unsigned)input_first_4 + old1), 9));
     });
     const int64 at_5 = target_5 * copies + copy;
     locked(&lock[at_5 % 1024], [&] {
@@ -140,7 +148,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
       const int old1 = read_now(&bin[at_5]);
       write_now<int>(&filled[at_5], 1);
       write_now<int>(&bin[at_5],
-          old0 == 0 ? target_5 : floor_remainder((int)((unsigned)target_5 + old1), 9));
+          old0 == 0 ? input_first_5 : floor_remainder((int)((unsigned)input_first_5 + old1), 9));
     });
     const int64 at_6 = target_6 * copies + copy;
     locked(&lock[at_6 % 1024], [&] {
@@ -148,7 +156,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
       const int old1 = read_now(&bin[at_6]);
       write_now<int>(&filled[at_6], 1);
       write_now<int>(&bin[at_6],
-          old0 == 0 ? target_6 : floor_remainder((int)((unsigned)target_6 + old1), 9));
+          old0 == 0 ? input_first_6 : floor_remainder((int)((unsigned)input_first_6 + old1), 9));
     });
     const int64 at_7 = target_7 * copies + copy;
     locked(&lock[at_7 % 1024], [&] {
@@ -156,7 +164,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
       const int old1 = read_now(&bin[at_7]);
       write_now<int>(&filled[at_7], 1);
       write_now<int>(&bin[at_7],
-          old0 == 0 ? target_7 : floor_remainder((int)((unsigned)target_7 + old1), 9));
+          old0 == 0 ? input_first_7 : floor_remainder((int)((unsigned)input_first_7 + old1), 9));
     });
   }
   const int left = tiles * 4096 + (task * 512 + thread);
@@ -165,14 +173,15 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
       quotient(max(count - left, 0) + stride - 1, stride_multiplier, stride_shift);
   for (int iteration = 0; iteration < rounds_1; ++iteration) {
     const int p = left + iteration * stride;
-    const int target = input[p];
+    const int target = input_1[p];
+    const int value = input[p];
     const int64 at = target * copies + copy;
     locked(&lock[at % 1024], [&] {
       const int old0 = read_now(&filled[at]);
       const int old1 = read_now(&bin[at]);
       write_now<int>(&filled[at], 1);
       write_now<int>(&bin[at],
-          old0 == 0 ? target : floor_remainder((int)((unsigned)target + old1), 9));
+          old0 == 0 ? value : floor_remainder((int)((unsigned)value + old1), 9));
     });
   }
   __syncthreads();
