@@ -73,6 +73,22 @@ def joined_tree(trees: Sequence[Tree], kind: str, detail: Any = None) -> Tree:
     return Tree(build, sum(tree.count for tree in trees), (*head, tuple(trees)))
 
 
+def apart(value: object) -> tuple[list[object], Tree]:
+    """What is nested in a value, and the tree that reassembles it."""
+    detail: tuple[object, ...] | type[object] | None = None
+    if isinstance(value, dict):
+        values, kind, detail = list(value.values()), "dict", tuple(value)
+    elif isinstance(value, list):
+        values, kind = value, "list"
+    elif is_composite(value):
+        values, kind, detail = list(children_of(value)), "tuple", type(value)
+    else:
+        return [value], array_tree(LEAF)
+    found = [apart(v) for v in values]
+    tree = joined_tree([t for _, t in found], kind, detail)
+    return [p for parts, _ in found for p in parts], tree
+
+
 def flatten_results(value: Any, whose: str = "") -> tuple[list[Leaf], Tree]:
     """The buffers of a nested value of Arrays, and the tree that reassembles them; errors name the
     function `whose` that returned it, if any.  None may be a part of the value."""

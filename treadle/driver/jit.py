@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FunctionType
 from typing import (
@@ -36,7 +36,7 @@ from treadle.dsl.frontend.refusals import called, of_structure
 from treadle.dsl.frontend.sources import is_arraylike, is_lazy, use
 from treadle.dsl.frontend.suggestions import COMPILED
 from treadle.dsl.frontend.tracing import traced_function
-from treadle.dsl.frontend.trees import flatten_results
+from treadle.dsl.frontend.trees import apart, flatten_results
 from treadle.dsl.graph import Input
 from treadle.dsl.graphs.relations import with_checks
 from treadle.dsl.html import escape
@@ -45,7 +45,6 @@ from treadle.dsl.process.collection import collected_rarely
 from treadle.dsl.process.configuration import Settings, config, given, refresh_settings, settings
 from treadle.dsl.scalar import Scalar
 from treadle.dsl.target import target_of
-from treadle.dsl.types import children_of, is_composite
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,9 +122,11 @@ def run(
         value = fresh(expr) if type(expr) is Array else None
         if value is not None:
             return value
-        values = None if type(expr) is Array else fresh_together(list(_parts(expr)))
-        if values is not None:
-            return _with_parts(expr, iter(values))
+        if type(expr) is not Array:
+            parts, tree = apart(expr)
+            values = fresh_together(parts)
+            if values is not None:
+                return tree.build(values)
     if schedule is not None:
         if not isinstance(expr, Array):
             why = "there are several results"
@@ -140,30 +141,6 @@ def run(
     chosen = settings() if check is None else replace(settings(), check=bool(check))
     leaves, tree = flatten_results(expr)
     return tree.build(evaluate(leaves, chosen, backend))
-
-
-def _parts(value: object) -> Iterator[object]:
-    """What is nested in a value."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list) or is_composite(value):
-        for part in value if isinstance(value, list) else children_of(value):
-            yield from _parts(part)
-    else:
-        yield value
-
-
-def _with_parts(value: object, parts: Iterator[object]) -> object:
-    """The same nesting of other parts."""
-    if isinstance(value, dict):
-        return {k: _with_parts(v, parts) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_with_parts(v, parts) for v in value]
-    if is_composite(value):
-        made = [_with_parts(v, parts) for v in children_of(value)]
-        build: Callable[..., object] = type(value)
-        return tuple(made) if build is tuple else build(*made)
-    return next(parts)
 
 
 P = ParamSpec("P")
