@@ -53,8 +53,6 @@ _memory_lock = locks.lock()
 #: Kernels are printed one after the other: Python would not print two in less time, and so the
 #: compiler, which needs no Python, begins with the first while the second is printed.
 _printing = locks.lock()
-#: Of cuda-core, which fills itself while it is imported: another thread may see it empty.
-_importing = locks.lock()
 _disk = DiskCache(folder="cuda")
 
 
@@ -197,11 +195,10 @@ class _Nvrtc:
     def _assemble(self, ptx: str, arch: str, source: str) -> tuple[bytes, str]:
         """The cubin and the log, by nvJitLink or the driver."""
         try:
-            with _importing:
-                import cuda.core as core
+            import cuda.core as core
 
-                if not hasattr(core, "LinkerOptions"):  # before 0.5
-                    import cuda.core.experimental as core
+            if not hasattr(core, "LinkerOptions"):  # before 0.5
+                import cuda.core.experimental as core
 
             options = core.LinkerOptions(arch=arch, ptxas_options=["-v"], verbose=True)
             linker = core.Linker(core.ObjectCode.from_ptx(ptx.encode()), options=options)
