@@ -129,6 +129,8 @@ class Machine:
         #: The queues of a graph that is captured; how many ran.
         self.graph: dict[Place, deque[Step]] | None = None
         self.launched = 0
+        #: The GPUs of each graph that was queued.
+        self.groups: list[list[int]] = []
         #: Memory that was given back, with the offset of its first byte, by GPU and size.
         self.free: dict[tuple[int, int], list[tuple[Any, int]]] = defaultdict(list)
         self.random = random.Random(seed)
@@ -233,6 +235,7 @@ class Machine:
 
         def launches() -> None:
             for group in groups:
+                self.groups.append([*group])
                 launch(group)
 
         return launches

@@ -348,6 +348,23 @@ def test_gpus_wait_only_for_what_they_copy(name: str) -> None:
         assert np.asarray(found).shape[0] == 32
 
 
+def test_what_exchanges_nothing_is_a_graph_for_each_gpu() -> None:
+    programs: dict[str, tuple[Callable[..., Any], list[list[int]]]] = {
+        "map": (lambda a: a * 2 + 1, [[0], [1]]),
+        "sums of rows": (lambda a: td.sum(a, axis=1), [[0], [1]]),
+        "sum": (td.sum, [[0, 1]]),
+        "heat": (lambda u: heat(u, 9), [[0, 1]]),
+    }
+    a = matrix((64, 8))
+    for name, (f, groups) in programs.items():
+        (wanted,) = on_one(f, a)
+        with pretended(2) as machine:
+            u, compiled = td.shard(a, 2), td.jit(f, backend="cuda", devices=2)
+            for _ in range(4):
+                assert np.asarray(compiled(u)).tobytes() == wanted.tobytes(), name
+            assert machine.groups and machine.groups[: len(groups)] == groups, name
+
+
 def test_calls_that_recur_are_graphs() -> None:
     """Of the same arguments, and of results that become arguments; results live on."""
 
