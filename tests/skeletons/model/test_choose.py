@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 import threading
@@ -356,6 +357,19 @@ def test_defaults_that_are_better_stay():
     node, maps = kernel(box(2), (2048, 2048))
     assert strategy_of(node, True) == "strips" and not has_choice(node, gpu=True)
     assert choose(maps, H200).schedule is None
+
+
+@pytest.mark.parametrize(("reads", "dtype", "how"), [
+    (5, "f4", "whole"), (5, "f8", "whole"), (5, "u1", "strips"), (5, "i2", "strips"),
+    (9, "f4", "strips"), (9, "u1", "strips")])  # fmt: skip
+def test_rows_go_from_end_to_end_for_few_and_wide_reads_only(reads, dtype, how):
+    around = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if reads == 9 or i == 0 or j == 0]
+
+    def largest(w):
+        return functools.reduce(td.maximum, [w[o] for o in around])
+
+    program = lower(lambda a: td.stencil(largest, a), np.zeros((9, 8), dtype), backend="native")
+    assert strategy_of(program.kernels[-1], False) == how
 
 
 def test_layers_that_were_given_stay():
