@@ -782,7 +782,9 @@ def missing(name: str, known: Iterable[str], package: str = "", homes: Sequence[
     if instead is not None:
         return f"{where} has no {name!r}: {instead}."
     lower = {n.lower(): n for n in known}
-    numpys = getattr({"": np, "linalg": np.linalg, "fft": np.fft}.get(package), name, None)
+    # (NumPy loads np.fft when it is asked for.)
+    home = getattr(np, package) if package in ("linalg", "fft") else None if package else np
+    numpys = getattr(home, name, None)
     if isinstance(numpys, np.ufunc | type(np.sum)):  # which look at the classes of arguments
         of = f"np.{package}.{name}".replace("..", ".")
         return f"{where} has no {name!r}: {of}(td.run(a), …), outside of compiled functions."
