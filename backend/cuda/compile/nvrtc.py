@@ -53,6 +53,7 @@ _memory_lock = locks.lock()
 #: Kernels are printed one after the other: Python would not print two in less time, and so the
 #: compiler, which needs no Python, begins with the first while the second is printed.
 _printing = locks.lock()
+_linking = locks.lock()
 _disk = DiskCache(folder="cuda")
 
 
@@ -121,6 +122,18 @@ def _cubin(name: str, arch: str, image: bytes, source: str, used: dict[str, int]
            from_disk: bool) -> Cubin:  # fmt: skip
     return Cubin(name, arch, image, source, used["registers"], used["spills"], used["stack"],
                  used["shared_bytes"], dynamic, from_disk)  # fmt: skip
+
+
+def linking() -> Any:
+    """`cuda.core`, one thread at a time.
+
+    It replaces its own `__spec__` early, by which Python would know that it is being imported, and
+    so another thread's `import` gives a module that is half made (seen in 1.2).
+    """
+    with _linking:
+        import cuda.core
+
+        return cuda.core
 
 
 class _Nvrtc:
@@ -195,11 +208,7 @@ class _Nvrtc:
     def _assemble(self, ptx: str, arch: str, source: str) -> tuple[bytes, str]:
         """The cubin and the log, by nvJitLink or the driver."""
         try:
-            import cuda.core as core
-
-            if not hasattr(core, "LinkerOptions"):  # before 0.5
-                import cuda.core.experimental as core
-
+            core = linking()
             options = core.LinkerOptions(arch=arch, ptxas_options=["-v"], verbose=True)
             linker = core.Linker(core.ObjectCode.from_ptx(ptx.encode()), options=options)
             made = linker.link("cubin")

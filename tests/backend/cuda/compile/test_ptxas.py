@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -72,3 +75,22 @@ def test_the_cache_tells_them_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     right = nvrtc.translator("sm_90")
     monkeypatch.setattr(ptxas, "RIGHT_SINCE", (99, 0))
     assert nvrtc.translator("sm_90") != right == nvrtc.translator("sm_80")
+
+
+def test_several_threads_that_need_the_linker_first() -> None:
+    """A kernel that would be wrong is often not alone, and kernels are compiled in parallel."""
+    program = """
+import threading, time
+from treadle.backend.cuda.compile.nvrtc import linking
+found = []
+threads = [threading.Thread(target=lambda: found.append(hasattr(linking(), "LinkerOptions")))
+           for _ in range(60)]
+for thread in threads:
+    thread.start()
+    time.sleep(0.005)  # the first is still importing
+for thread in threads:
+    thread.join()
+print(found.count(True))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout.strip()) == (0, "60"), ended.stderr
