@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from treadle.dsl.errors import BackendUnavailable, CompilationError
@@ -124,7 +125,7 @@ def _cubin(name: str, arch: str, image: bytes, source: str, used: dict[str, int]
                  used["shared_bytes"], dynamic, from_disk)  # fmt: skip
 
 
-def linking() -> Any:
+def linking() -> ModuleType:
     """`cuda.core`, one thread at a time.
 
     It replaces its own `__spec__` early, by which Python would know that it is being imported, and
@@ -133,7 +134,8 @@ def linking() -> Any:
     with _linking:
         import cuda.core
 
-        return cuda.core
+        core: ModuleType = cuda.core
+        return core
 
 
 class _Nvrtc:
