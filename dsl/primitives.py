@@ -279,6 +279,11 @@ def _rint(x: Values) -> Values:
     return x if np.asarray(x).dtype.kind in "iu" else np.rint(x)
 
 
+def _nextafter(a: Values, b: Values) -> Values:
+    """Of equal arguments the second, as in C: NumPy before 2.5 gives a half's first, -0 for 0."""
+    return np.where(np.equal(a, b), b, np.nextafter(a, b))
+
+
 def _erf(a: Values) -> Values:
     """W. J. Cody's error function (SciPy's), in float64 and rounded."""
     x = np.asarray(a)
@@ -365,7 +370,7 @@ _define("arctan2", 2, _real_float, np.arctan2, cost=40)
 _define("hypot", 2, _real_float, np.hypot, cost=15)
 _define("fmod", 2, _ordered_number, _rem, cost=30)
 _define("copysign", 2, _real_float, np.copysign, cost=2)
-_define("nextafter", 2, _real_float, np.nextafter, cost=6)
+_define("nextafter", 2, _real_float, _nextafter, cost=6)
 _define("floor", 1, _ordered, np.floor)
 _define("ceil", 1, _ordered, np.ceil)
 _define("trunc", 1, _ordered, np.trunc)

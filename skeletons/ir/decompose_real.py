@@ -300,9 +300,7 @@ def nextafter(a: Value, b: Value) -> Value | None:
     least = where(up, 1, bits.literal(1 << a.type.bits - 1 | 1))
     moved = where(up ^ (a > 0.0), bits - 1, bits + 1)
     found = where(a == 0.0, least, moved).from_bits(type_=a.type)
-    # Equal arguments give the second, but NumPy's float16 gives the first: -0 and 0 differ.
-    same = a if a.type.name == "float16" else b
-    return where((a != a) | (b != b), a + b, where(a == b, same, found))
+    return where((a != a) | (b != b), a + b, where(a == b, b, found))
 
 
 # --- half-precision floats --------------------------------------------------------------------

@@ -15,6 +15,7 @@ from treadle.dsl.primitives import TABLE, Primitive, convert, value_of
 from treadle.dsl.types import (
     ALL_TYPES,
     ScalarType,
+    bfloat16,
     bool_,
     complex64,
     complex128,
@@ -88,6 +89,17 @@ def _natives(t: ScalarType, arity: int, which: int) -> dict[str, np.ndarray[Any,
                 lambda *a: [Apply(op, a, rule[1]) for op, rule in ops if rule],
                 _arguments(arity, t), avx2() if which == 2 else None, kind)  # fmt: skip
     return {op.name: out for (op, _), out in zip(ops, outs, strict=True)}
+
+
+def test_next_to_an_equal_number() -> None:
+    """Of equal arguments the second, of every type."""
+    zeros = np.array([0.0, -0.0])
+    for t in (float16, bfloat16, float32, float64):
+        args = [zeros.astype(t.numpy), -zeros.astype(t.numpy)]
+        op = TABLE["nextafter"]
+        (found,) = _run(t, 2, [t], lambda *a: [Apply(op, a, t)], args, None, "serial")
+        for got in (found, value_of(op, [t, t], args, t)):
+            assert list(np.signbit(got.astype("f8"))) == [True, False]
 
 
 def _reference(op: Primitive, t: ScalarType, args: list[np.ndarray[Any, Any]]) -> Any:
