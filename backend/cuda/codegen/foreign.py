@@ -401,9 +401,12 @@ class _Function:
         if function.startswith(("llvm.lifetime", "llvm.assume", "llvm.experimental.noalias",
                                 "llvm.dbg")):  # fmt: skip
             return []
+        given = [re.sub(_ATTRIBUTES, r"\1 ", p) for p in _split(operands) if p]
+        if function.startswith("llvm.memset."):
+            to, value, size = (self.typed(p)[0] for p in given[:3])
+            return [f"memset({to}, {value}, {size});"]
         if kind == "void":
             raise _Unsupported(f"it calls {function}")
-        given = [re.sub(_ATTRIBUTES, r"\1 ", p) for p in _split(operands) if p]
         if function in self.known:
             args = [self.typed(p)[0] for p in given]
             code = f"{self.called(function)}({', '.join(args)})"
@@ -421,6 +424,8 @@ class _Function:
         name = function.split(".")[1]
         args = [self.typed(p)[0] for p in operands]
         f = "f" if kind == "float" else ""
+        if name == "is":  # is.fpclass
+            return self._is_of_class(args[0], self.typed(operands[0])[1], int(args[1].rstrip("u")))
         if name in _FLOATS and kind in ("float", "double"):
             return f"{_FLOATS[name]}{f}({', '.join(args)})"
         if name == "powi":
@@ -449,6 +454,25 @@ class _Function:
                     if ".sat" in function:
                         return f"{args[0]} > {args[1]} ? ({u})({args[0]} - {args[1]}) : 0"
         raise _Unsupported(f"it calls {function}")
+
+    def _is_of_class(self, x: str, kind: str, mask: int) -> str:
+        """Whether a float is of one of LLVM's classes: bits of `mask`, two for NaN, then negative
+        infinite, normal, subnormal and zero, then the same in the opposite order."""
+        if mask & 3 not in (0, 3):
+            raise _Unsupported("it distinguishes NaNs")
+        f, least = ("f", "1.17549435e-38f") if kind == "float" else ("", "2.2250738585072014e-308")
+        size, infinite = f"fabs{f}({x})", self.value("0x7FF0000000000000", kind)
+        kinds = (f"{size} == {infinite}", f"{size} >= {least} && {size} < {infinite}",
+                 f"{size} < {least} && {x} != 0", f"{x} == 0")  # fmt: skip
+        found = [f"{x} != {x}"] if mask & 3 else []
+        for k, holds in enumerate(kinds):
+            negative, positive = mask >> (2 + k) & 1, mask >> (9 - k) & 1
+            if negative and positive:
+                found.append(holds)
+            elif negative or positive:
+                sign = "<" if negative else ">"
+                found.append(f"{holds} && copysign{f}(1, {x}) {sign} 0")
+        return " || ".join(f"({part})" for part in found) or "false"
 
     # --- effects and jumps --------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import itertools
 import math
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -325,6 +326,33 @@ def test_integers_of_any_width(tmp_path: Path) -> None:
             assert run(p, q, k) == (sign, wrap)[k % 2](want(p, q, q | 1)), (code, p, q)
 
 
+@pytest.mark.parametrize("kind", ["double", "float"])
+def test_classes_of_floats_and_memset(kind: str, tmp_path: Path) -> None:
+    short = {"double": "f64", "float": "f32"}[kind]
+    masks = (3, *(1 << k for k in range(2, 10)), 0b1000000100, 0b0001111000, 0b0000100011, 0)
+    body = ["call void @llvm.memset.p0.i64(ptr nonnull align 8 %out, i8 0, i64 8, i1 false)",
+            "%before = load i64, ptr %out"]  # fmt: skip
+    if kind == "float":
+        body.append("%y = fptrunc double %x to float")
+    for k, mask in enumerate(masks):
+        x = "%y" if kind == "float" else "%x"
+        body += [f"%r{k} = call i1 @llvm.is.fpclass.{short}({kind} {x}, i32 {mask})",
+                 f"%z{k} = zext i1 %r{k} to i64", f"%s{k} = shl i64 %z{k}, {k}",
+                 f"%o{k} = or i64 {f'%o{k - 1}' if k else '%before'}, %s{k}"]  # fmt: skip
+    body.append(f"store i64 %o{len(masks) - 1}, ptr %out")
+    lines = "".join(f"  {line}\n" for line in body)
+    text = f"define i32 @f(ptr %out, double %x) {{\nentry:\n{lines}  ret i32 0\n}}"
+    made = _Function(text, "f", set(), str).text()
+    made += "\ninline int64 g(double x) { int64 r = -1; f((char*)&r, x); return r; }"
+    run = on_the_host(made, "g", (float64,), int64, tmp_path)
+    tiny = 1e-310 if kind == "double" else 1e-40
+    values = [math.nan, -math.inf, -1.5, -tiny, -0.0, 0.0, tiny, 1.5, math.inf]
+    for bit, x in enumerate(values, 1):  # the class of each, by its bit
+        want = sum(1 << k for k, mask in enumerate(masks) if mask >> bit & 1)
+        assert run(x) == want, (x, bin(run(x)), bin(want))
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Numba reads another bytecode")
 def test_text(golden: Callable[[str, str], None]) -> None:
     compiled = compile_scalar_function(fibonacci, (int64,))
     golden("foreign.cu", device_function(compiled, "fibonacci"))
