@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from ..runtime import loops
 from ..runtime.host import Cell, is_host_work
 from ..runtime.plan import Step
 from ..runtime.run import HostValues, Slots, Unrecordable
-from ..runtime.steps import Action
+from ..runtime.steps import SLOT, Action
 from ..runtime.types import HostArray
 from .device.device import Block, Code, Copy, Fill, Launch, Operation, Repeat
 from .graphs.tape import Recorder, flattened, renamed
@@ -217,22 +217,29 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         odd = self._iteration(run, back, index[1] if index else None, once, around)
         odd.into(front)
         live = _live(front, back, even, odd, known, iterations is None)
-        if index and any(index[0] in op.reads for op in even.operations):
+        counting = bool(index) and any(index[0] in op.reads for op in even.operations)
+        if counting:
             for side, block in zip((even, odd), index, strict=True):
-                queue.put(Fill(block, np.asarray(side is odd, np.int64)))
-                side.operations.append(Launch(self.advance, (block,), (), 1))
+                side.operations.append(Launch(self.advance, (block,), (2,), 1))
         for op in _hoisted(even, odd, [*front, *back]):
             queue.put(op)
+        done = 0
         if iterations is not None and self.temporal is not None:
             for steps in self.temporal.steps:
                 passes = iterations // steps
-                launches = passes and self.temporal.launches(run, self.state, front, back, steps)
-                if not launches:
+                found = passes and self.temporal.passes(run, self, front, back, steps)
+                if not found:
                     continue
-                self._repeat(run, passes, front, back, [[op] for op in launches], given)
-                iterations -= passes * steps
+                assert limit is not None
+                for k, block in enumerate(found.counters):
+                    queue.put(Fill(block, np.asarray(done + k * steps, np.int64)))
+                self._repeat(run, passes, front, back, found.operations, given)
+                iterations, done = iterations - passes * steps, done + passes * steps
                 if passes % 2:
                     front, back, even, odd = back, front, odd, even
+                    index.reverse()
+        for k, block in enumerate(index if counting else ()):
+            queue.put(Fill(block, np.asarray(done + k, np.int64)))
         if iterations is not None:
             both = [[*t.testing, *t.operations] for t in (even, odd)]
             self._repeat(run, iterations, front, back, both, given)
@@ -530,27 +537,35 @@ class Ahead:
 
 
 def _advance() -> Code:
-    """A kernel in which one thread computes `index[0] += 2`."""
-    thread, task = Var("thread", int64), Var("task", int64)
+    """A kernel in which one thread computes `index[0] += by`."""
+    thread, task, by = Var("thread", int64), Var("task", int64), Var("by", int64)
     index = Buffer("index", int64, "update", constant(1))
-    store = Store(index, constant(0), Load(index, constant(0)) + constant(2))
+    store = Store(index, constant(0), Load(index, constant(0)) + by)
     kernel = Kernel(
         name="next_iteration",
         buffers=(index,),
-        scalars=(),
-        scalar_values=(),
+        scalars=(by,),
+        scalar_values=(constant(2),),
         tasks=constant(1),
         task=task,
         body=(If(at.less(thread, constant(1)), (store,)),),
         threads=32,
         thread=thread,
-        comments=("the index of a loop, two iterations on",),
+        comments=("the index of a loop, some iterations on",),
     )
     return Code(kernel, False)
 
 
 # --- Temporal blocking: loops over stencils, several iterations in one pass over memory -----------
 # The kernels are those of `skeletons/lower/stencil/gpu_temporal.py`.
+
+
+class Passes(NamedTuple):
+    """The operations of a pass from `front` to `back` and of the reverse, and where the first
+    iteration of each is told, if it is read."""
+
+    operations: list[list[Operation]]
+    counters: list[Block]
 
 
 class TemporalBlocking:
@@ -569,23 +584,30 @@ class TemporalBlocking:
         if made is None:
             return None
         (kernel,) = made.lowered.kernels
-        return cls(owner, made.steps, KernelLaunch(owner, loop.body[0].node, kernel, ()))
+        return cls(owner, made.steps, KernelLaunch(owner, made.node, kernel, ()))
 
-    def launches(self, run: DeviceRun, slots: Sequence[int], front: list[Block], back: list[Block],
-                 steps: int) -> tuple[Launch, Launch] | None:  # fmt: skip
-        """Launches of `steps` iterations from `front` to `back`, and the reverse; None if the
-        kernel does not apply."""
-        found = []
-        for source, target in ((front, back), (back, front)):
+    def passes(self, run: DeviceRun, loop: LoopStep, front: list[Block], back: list[Block],
+               steps: int) -> Passes | None:  # fmt: skip
+        """Passes of `steps` iterations; None if the kernel does not apply."""
+        read = {slot for space, slot in self.variant.sources if space == SLOT}
+        counters = [run.queue.block((), _int64) for _ in range(2)] if loop.index in read else []
+        for slot in read - {loop.index, *loop.state}:
+            if run.slots[slot].shape:
+                run.dense(slot)
+        found: list[list[Operation]] = []
+        for k, (source, target) in enumerate(((front, back), (back, front))):
             inner = DeviceRun(Recorder(self.owner.device), list(run.slots), run.params)
-            for slot, block in zip(slots, source, strict=True):
+            for slot, block in zip(loop.state, source, strict=True):
                 inner.slots[slot] = block
+            if counters and loop.index is not None:
+                inner.slots[loop.index] = counters[k]
             launch = self.variant.launch(inner, target, [])
             if launch is None or launch.tasks <= 0:
                 return None
             run.pinned |= inner.pinned
-            found.append(self._counting(launch, steps))
-        return found[0], found[1]
+            found.append([self._counting(launch, steps)])
+            found[-1] += [Launch(loop.advance, (c,), (2 * steps,), 1) for c in counters[k : k + 1]]
+        return Passes(found, counters)
 
     @staticmethod
     def _counting(launch: Launch, steps: int) -> Launch:

@@ -7,38 +7,43 @@
         store         u_T(Y − T·h)
 
 The strip and the columns of a warp overlap those of their neighbours by the reach of T iterations:
-the values there are computed twice, and the outermost lanes only serve the others.  Every value is
-computed by the expression as written, with the boundary resolved in every iteration, so the result
-equals that of single iterations bit for bit.
+the values there are computed twice, and the outermost lanes only serve the others.  Arrays that the
+loop only reads, of which an iteration may read the plane of its own counter (stored states, in a
+gradient), are loaded where an iteration needs them.  Every value is computed by the expression as
+written, with the boundary resolved in every iteration, so the result equals that of single
+iterations bit for bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from treadle.dsl import expr as ex, simplify
 from treadle.dsl.expr import Expr
-from treadle.dsl.graph import ArrayLoop, Generate, Leaf
+from treadle.dsl.graph import ArrayLoop, Generate, Leaf, Node, indices, topological
+from treadle.dsl.passes.neighbours import neighbour
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Assign, Collective, If, Kernel, Lowered, StoreVector
+from ...ir.kernel import Assign, Collective, If, Kernel, Let, Lowered, StoreVector
 from ...ir.linearize import Linearizer, zero
 from ..build import Builder, LoweringContext, flop_count
 from ..elementwise.gpu_elements import make_kernel
 from ..gpu.common import WARP, Threads, in_scalars, load_vector, multiples, vector_count
 from .gpu_loads import folded
-from .gpu_stream import NotAStream, row_of
+from .gpu_stream import NotAStream, moves, row_of
 
-#: Threads of a block, and on a multiprocessor at once.
-THREADS, RESIDENT = 128, 512
-#: Iterations in one pass: at most so many, reaching at most so many lanes to either side, …
+#: Threads of a block.
+THREADS = 128
+#: Values that a thread has in registers at most (carried between steps, loaded for this step and
+#: the next), and the threads that are then on a multiprocessor at once.
+RESIDENT = ((96, 512), (140, 384))
+#: Iterations in one pass: at most so many, reaching at most so many lanes to either side.
 MOST_ITERATIONS, MOST_LANES = 8, 2
-#: … and with so many values in registers.
-MOST_CARRIED = 84
-#: Additions per element that take as long as its way through memory; elements that cost more than
-#: half of it gain nothing.
+#: Additions per element and state that take as long as its way through memory; elements that cost
+#: more than half of it gain nothing.
 BALANCE = 48.0
 #: Rows of a strip: many iterations waste as many rows at its ends.
 SHORTEST, LONG = 16, 128
@@ -48,7 +53,9 @@ COUNT = "iterations"
 
 #: A boundary, and its value where it has one.
 _Border = tuple[str, tuple[Expr, ...]]
-#: (component, row relative to the newest, column relative to the thread's first, border)
+#: What an iteration reads elements of: an array, or a plane of one, with the index of the plane.
+_Source = tuple[Leaf, Expr | None]
+#: (source, row relative to the newest, column relative to the thread's first, border)
 _Key = tuple[int, int, int, _Border | None]
 
 
@@ -57,11 +64,13 @@ class Temporal:
     """Several iterations of a loop as one kernel: one of the numbers `steps`, the largest first,
     which each launch gives as the scalar `COUNT` of the kernel.
 
-    `lowered` reads the leaves of the loop's state and writes those of its body, as the lowering of
-    the body does.  It has no fallback: if `requires` or `aligned` of its kernel do not hold, and
-    for the remaining iterations, single iterations must run.
+    `lowered` reads the leaves of the loop's state, and its counter where an iteration does, and
+    writes those of `node`, the body.  It has no fallback: if `requires`
+    or `aligned` of its kernel do not hold, and for the remaining iterations, single iterations must
+    run.
     """
 
+    node: Generate
     lowered: Lowered
     steps: tuple[int, ...]
 
@@ -82,29 +91,63 @@ def temporal(loop: ArrayLoop, context: LoweringContext) -> Temporal | None:
     steps = _iterations(node, shape)
     while steps > 1:
         made = _Pass(builder, node, loop, shape, requires, steps)
-        if made.carried <= MOST_CARRIED:
-            return Temporal(builder.lowered(made.kernel()), made.counts)
+        if made.resident:
+            return Temporal(node, builder.lowered(made.kernel()), made.counts)
         steps -= 1
     return None
 
 
 def _body(loop: ArrayLoop) -> Generate | None:
-    """The one operation of a counted loop's body."""
-    if loop.count is None or loop.predicate is not None or not loop.body:
+    """The body of a counted loop as one operation: one that there is, with states that take the
+    value of another, such as the time before in a wave equation."""
+    if loop.count is None or loop.predicate is not None:
         return None
-    node = loop.body[0].node
-    whole = isinstance(node, Generate) and loop.body == tuple(node.leaves)
-    return node if whole and isinstance(node, Generate) else None
+    states = [s.leaf() for s in loop.state]
+    computed = [leaf for leaf in loop.body if leaf not in states]
+    node = computed[0].node if computed else None
+    if type(node) is not Generate or node.leaves != tuple(computed):
+        return None
+    if any(s.shape != node.shape for s in loop.state):
+        return None
+    here = indices(len(node.shape))
+    elements: Sequence[Expr] = [leaf.at(*here) if leaf in states else node.elements[leaf.component]
+                                for leaf in loop.body]  # fmt: skip
+    inside = loop.varying(list(topological(loop.body)))
+    while numbers := _numbers(elements, inside):
+        elements = ex.rewrite(elements, partial(_known, numbers))
+    known = {s.node for s in states} | {loop.index}
+    if any(isinstance(e, ex.Read) and e.node in inside - known for e in ex.walk(elements)):
+        return None
+    reads = [e for e in ex.walk(elements) if isinstance(e, ex.Read)]
+    found: dict[Expr, Expr] = {e: neighbour(e, node.shape) for e in reads}
+    return node.with_(elements=ex.rewrite(elements, partial(_known, found)))
+
+
+def _numbers(elements: Sequence[Expr], inside: Container[Node]) -> dict[Expr, Expr]:
+    """What elements read of numbers that an iteration computes, as expressions."""
+    return {
+        e: e.node.elements[e.component] for e in ex.walk(elements)
+        if isinstance(e, ex.Read) and e.node in inside and type(e.node) is Generate
+        and not e.node.shape
+    }  # fmt: skip
+
+
+def _known(values: Mapping[Expr, Expr], e: Expr) -> Expr:
+    return values.get(e, e)
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """Rows low … high and columns −radius … radius around an element; `columns` of a thread."""
+    """What an element reads: rows low … high of the state, before … after of other arrays, columns
+    −radius … radius.  `columns` of a thread; `sources`: the states, then the other arrays."""
 
     low: int
     high: int
+    before: int
+    after: int
     radius: int
     columns: int
+    sources: tuple[_Source, ...]
 
     @property
     def rows(self) -> int:
@@ -118,41 +161,60 @@ def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | Non
         isinstance(e, ex.While | ex.Loop | ex.Foreign) for e in ex.walk(node.elements)
     ):
         return None
-    states = {s.leaf() for s in loop.state}
-    low = high = radius = 0
+    states = [s.leaf() for s in loop.state]
+    sources: dict[_Source, None] = {(s, None): None for s in states}
+    reach, radius = [0, 0, 0, 0], 0
     folded, kinds = False, set[str | None]()
     for e in ex.walk(node.elements):
         if not isinstance(e, ex.Read):
             continue
-        leaf = Leaf(e.node, e.component)
-        if loop.index is not None and e.node is loop.index:
-            return None
-        if leaf not in states:
-            if e.args:  # nothing else is passed between iterations
+        source = _source(e)
+        if not moves(e):  # a number, of all elements of an iteration
+            if e.boundary is not None or source[0] in states:
                 return None
             continue
-        if not all(builder.same(a, b) for a, b in zip(leaf.shape, node.shape, strict=True)):
-            return None
-        if e.boundary == "function" or any(isinstance(x, ex.Read) for x in ex.walk(e.scoped)):
+        extents = zip(source[0].shape[-2:], node.shape, strict=True)
+        if not _is_plane(e, loop) or not all(builder.same(a, b) for a, b in extents):
             return None
         try:
             rows = [row_of(e, ex.Index(k)) for k in range(rank)]
         except NotAStream:
             return None
-        if rows[0] is None or rows[1] is None or not _moves_with(e.args):
+        if rows[0] is None or rows[1] is None or not _moves_with(e.args[-2:]):
             return None
-        low, high = min(low, rows[0]), max(high, rows[0])
+        sources[source] = None
+        k = 0 if source[0] in states else 2
+        reach[k], reach[k + 1] = min(reach[k], rows[0]), max(reach[k + 1], rows[0])
         radius = max(radius, abs(rows[1]))
         folded |= e.boundary in ("mirror", "symmetric")
         kinds.add(e.boundary)
     if "wrap" in kinds and (kinds - {"wrap", None} or _uses_index(node.elements)):
         return None  # what is computed beyond the edges would not be what it stands for
+    low, high, before, after = reach
     if folded:  # what the border folds back to is as far on the other side
         low, high = min(low, -high), max(high, -low)
+        before, after = min(before, -after), max(after, -before)
     columns = vector_count([s.type for s in loop.state])
     if low == high == radius == 0 or columns < 2 or radius > columns - folded:
         return None
-    return _Shape(low, high, radius, min(columns, 4))
+    return _Shape(low, high, before, after, radius, min(columns, 4), tuple(sources))
+
+
+def _source(read: ex.Read) -> _Source:
+    """What a read is of; its plane, if it is of an array of planes."""
+    return Leaf(read.node, read.component), read.args[0] if len(read.args) == 3 else None
+
+
+def _is_plane(read: ex.Read, loop: ArrayLoop) -> bool:
+    """Whether this is an element of an array of two axes, or of a plane that all elements of an
+    iteration read; the index of the plane is computed from the counter and numbers."""
+    if read.boundary == "function" or any(isinstance(x, ex.Read) for x in ex.walk(read.scoped)):
+        return False
+    if len(read.args) == 2:
+        return True
+    if len(read.args) != 3 or read.boundary not in (None, "wrap", "clamp"):
+        return False
+    return not any(isinstance(x, ex.Index) for x in ex.walk(read.args[:1]))
 
 
 def _requires(node: Generate, shape: _Shape, builder: Builder) -> list[Expr] | None:
@@ -189,11 +251,11 @@ def _uses_index(roots: Sequence[Expr]) -> bool:
 
 def _iterations(node: Generate, shape: _Shape) -> int:
     """As many as balance computing and memory."""
-    cost = max(flop_count(node.elements), 1.0)
-    if cost > BALANCE / 2:
+    cost, balance = max(flop_count(node.elements), 1.0), BALANCE * len(node.elements)
+    if cost > balance / 2:
         return 1
     lanes = MOST_LANES * shape.columns // max(shape.radius, 1)
-    return max(min(int(BALANCE / cost) + 1, MOST_ITERATIONS, lanes), 1)
+    return max(min(int(balance / cost) + 1, MOST_ITERATIONS, lanes), 1)
 
 
 @dataclass
@@ -218,7 +280,16 @@ class _Pass:
         half = self.iterations // 2
         self.counts = (self.iterations, half) if half > 1 else (self.iterations,)
         self.count: Expr = ex.constant(self.iterations)
+        self.sources = {source: q for q, source in enumerate(shape.sources)}
         self.states = [s.leaf() for s in self.loop.state]
+        self.counter = next(
+            (
+                e
+                for e in ex.walk(self.node.elements)
+                if isinstance(e, ex.Read) and e.node is self.loop.index
+            ),
+            None,
+        )
         self.extents = self.builder.shape(self.node.shape)
         self.points: list[tuple[Expr, ...]] = []
         self.at_row: list[int] = []
@@ -235,30 +306,55 @@ class _Pass:
         self.wraps = any(e.boundary == "wrap" for e in self._taps())
         self.taken = {True: self._keys(True), False: self._keys(False)}
 
+    def within(self, q: int) -> Expr:
+        """The index of the plane of a source, where the boundary of its reads brings it."""
+        leaf, plane = self.shape.sources[q]
+        assert plane is not None
+        n, boundaries = leaf.shape[0], {
+            t.boundary for t in self._taps() if self.sources[_source(t)] == q}  # fmt: skip
+        if "wrap" in boundaries:
+            return plane % n
+        if "clamp" in boundaries:
+            return at.minimum(at.maximum(plane, 0), n - 1)
+        return plane
+
     def _taps(self) -> list[ex.Read]:
         return [e for e in ex.walk(e for p in self.points for e in p)
-                if isinstance(e, ex.Read) and Leaf(e.node, e.component) in self.states]  # fmt: skip
+                if isinstance(e, ex.Read) and moves(e)]  # fmt: skip
 
     @property
     def carried(self) -> int:
         """Values in registers between steps, of all iterations."""
         return self.iterations * len(self._carried(True))
 
+    @property
+    def values(self) -> int:
+        """Values in registers: those carried, loaded for this step and the next, and of planes."""
+        step = self.shape.rows * self.shape.columns
+        rows = {key[:2] for key in self.taken[True] if key[0] >= len(self.states)}
+        address = 2
+        return (self.carried + 2 * step * len(self.states)
+                + len(rows) * (self.shape.columns + address))  # fmt: skip
+
+    @property
+    def resident(self) -> int:
+        """Threads on a multiprocessor at once; 0 if the values do not fit."""
+        return next((threads for most, threads in RESIDENT if self.values <= most), 0)
+
     # --- which values ---
 
     def _position(self, tap: ex.Read) -> tuple[int, int, int]:
-        """Component, row relative to the newest, column relative to the thread's first."""
-        q = self.states.index(Leaf(tap.node, tap.component))
-        _, row = ex.split_constant(tap.args[0])
-        _, column = ex.split_constant(tap.args[1])
-        return q, row, column
+        """Source, row relative to the newest, column relative to the thread's first."""
+        _, row = ex.split_constant(tap.args[-2])
+        _, column = ex.split_constant(tap.args[-1])
+        return self.sources[_source(tap)], row, column
 
     def _keys(self, inside: bool) -> dict[_Key, None]:
         """The values that the points need: row, column, and how the boundary is read."""
         found: dict[_Key, None] = {}
         for point, row_offset in zip(self.points, self.at_row, strict=True):
             for tap in ex.walk(point):
-                if isinstance(tap, ex.Read) and Leaf(tap.node, tap.component) in self.states:
+                if isinstance(tap, ex.Read) and moves(tap):
                     q, row, column = self._position(tap)
                     for r in self._rows_for(tap, row, row_offset, inside):
                         found[self._key(q, r, column, tap, inside)] = None
@@ -278,7 +374,7 @@ class _Pass:
 
     def _carried(self, inside: bool) -> list[_Key]:
         rows = self.shape.rows
-        return [k for k in self.taken[inside] if k[1] <= -rows]
+        return [k for k in self.taken[inside] if k[0] < len(self.states) and k[1] <= -rows]
 
     # --- the kernel ---
 
@@ -305,11 +401,16 @@ class _Pass:
         left = tile * width - self.halo * shape.columns
         left = into.let(left, "left")
         j = into.let(left + lane * shape.columns, "j")
-        reach = last + (iterations * shape.high + 2 * shape.rows - 1)
+        # The first rows of the last iteration, of which no result is used, begin before the strip.
+        before = -iterations * shape.low
+        if len(self.sources) > len(self.states):
+            before = iterations * (shape.high - shape.low) + shape.rows - shape.before
+        after = max(shape.after - shape.high, 0)
+        reach = last + (iterations * shape.high + 2 * shape.rows - 1 + after)
         inside = at.both(
             at.less_equal(shape.columns, left),
             at.less_equal(left + (WARP + 1) * shape.columns, n1),
-            at.less_equal(-iterations * shape.low, first),
+            at.less_equal(before, first),
             at.less_equal(reach, n0),
         )
         inside = into.let(inside, "inside")
@@ -317,18 +418,22 @@ class _Pass:
             at.less_equal(self.halo, lane), at.less(lane, WARP - self.halo), at.less(j, n1)
         )
         stores = into.let(stores, "stores")
+        if self.counter is not None:
+            (begun,) = into.emit((self.counter,))
+            self.begun = into.let(begun, "counter")
         with into.when(at.less(number, warps)):
             with into.when(inside):
                 _Walk(self, into, True, j, first, last, stores).emit()
             with into.otherwise(inside):
                 _Walk(self, into, False, j, first, last, stores).emit()
-        buffers = [builder.input(s) for s in self.states] + list(builder.outputs())
+        buffers = [builder.input(leaf) for leaf, _ in self.sources] + list(builder.outputs())
+        buffers = list(dict.fromkeys(buffers))
         counts = " or ".join(map(str, self.counts))
         comment = f"{counts} iterations in a pass, {self.carried} values carried"
         blocks = at.ceil_div(across_host * strips_host, THREADS // WARP)
         made = make_kernel(
             builder, self.node, builder.scalar(blocks, "blocks"), grid, into, [comment],
-            **grid.launch(self.requires, buffers, None, RESIDENT // THREADS),
+            **grid.launch(self.requires, buffers, None, self.resident // THREADS),
         )  # fmt: skip
         values = ex.substitute(made.scalar_values, {launched: ex.constant(iterations)})
         return replace(made, scalar_values=tuple(values))
@@ -336,7 +441,7 @@ class _Pass:
     def _strip_rows(self, across: Expr) -> Expr:
         """Strips of `LONG` rows or up to twice as many, so that the warps that are resident at once
         begin and end together; of fewer rows, if all are resident then."""
-        warps = self.builder.context.processors * RESIDENT // WARP
+        warps = self.builder.context.processors * self.resident // WARP
         n = self.node.shape[0]
         rounds = at.ceil_div(n * across, warps) // LONG
         resident = at.maximum(rounds, 1) * warps
@@ -380,7 +485,7 @@ class _Walk:
         made, into = self.made, self.into
         stop = min(n for n in made.counts if n > done)
         for t in range(done, stop):
-            fresh = self._iteration(y - t * made.shape.high, fresh, state[t])
+            fresh = self._iteration(y - t * made.shape.high, fresh, state[t], t)
         if stop == made.iterations:
             return fresh
         last = [into.declare(e, "x") for e in fresh]
@@ -391,37 +496,52 @@ class _Walk:
 
     def _load(self, row: Expr) -> list[Expr]:
         """The next rows of the state, every component: index (q·rows + r)·columns + k."""
+        return [e for leaf in self.made.states for r in range(self.made.shape.rows)
+                for e in self._load_row(leaf, (), row + r)]  # fmt: skip
+
+    def _load_row(self, leaf: Leaf, plane: tuple[Expr, ...], row: Expr) -> list[Expr]:
+        """The thread's columns of a row of an array, or of one of its planes."""
         made, into = self.made, self.into
-        n0, n1 = made.extents
-        count = made.shape.columns
-        found: list[Expr] = []
-        column = self.j
+        (n0, n1), count, column = made.extents, made.shape.columns, self.j
         if not self.inside:
             column = column % n1 if made.wraps else at.minimum(at.maximum(column, 0), n1 - count)
+            row = row % n0 if made.wraps else at.minimum(at.maximum(row, 0), n0 - 1)
             column = into.let(column, "column")
-        for leaf in made.states:
-            buffer = made.builder.input(leaf)
-            wide = max(16 // leaf.type.bytes, 1)
-            for r in range(made.shape.rows):
-                index = row + r
-                if not self.inside:
-                    index = index % n0 if made.wraps else at.minimum(at.maximum(index, 0), n0 - 1)
-                position = at.linear((index, column), made.extents)
-                for k in range(0, count, wide):
-                    width = min(wide, count)
-                    found += load_vector(into, buffer, position + k, width)
+        buffer, wide = made.builder.input(leaf), min(max(16 // leaf.type.bytes, 1), count)
+        position = at.linear((*plane, row, column), made.builder.shape(leaf.shape))
+        return [e for k in range(0, count, wide)
+                for e in load_vector(into, buffer, position + k, wide)]  # fmt: skip
+
+    def _planes(self, newest: Expr) -> dict[_Key, Expr]:
+        """What an iteration needs of arrays that are not its state."""
+        made, into = self.made, self.into
+        rows: dict[tuple[int, int], list[Expr]] = {}
+        found: dict[_Key, Expr] = {}
+        for key in self.keys:
+            q, row = key[:2]
+            if q < len(made.states):
+                continue
+            if (q, row) not in rows:
+                leaf, plane = made.shape.sources[q]
+                index = () if plane is None else into.emit((made.within(q),))
+                rows[q, row] = self._load_row(leaf, tuple(index), newest + row)
+            found[key] = self._beside(key, rows[q, row])
         return found
 
-    def _iteration(self, newest: Expr, fresh: Sequence[Expr], state: dict[_Key, ex.Var]
+    def _iteration(self, newest: Expr, fresh: Sequence[Expr], state: dict[_Key, ex.Var], done: int
               ) -> list[Expr]:  # fmt: skip
-        """One iteration: from the newest rows of its input to the newest of its output."""
+        """One iteration, after `done` of the pass: from the newest rows of its input to the newest
+        of its output."""
         made, into = self.made, self.into
         rows = made.shape.rows
         newest = newest if self.inside else into.let(newest, "newest")
-        with into.when_always({made.newest: newest, made.column: self.j}):
-            values: dict[_Key, Expr] = dict(state)
+        known: dict[Expr, Expr] = {made.newest: newest, made.column: self.j}
+        if made.counter is not None:
+            known[made.counter] = into.let(made.begun + done, "counter")
+        with into.when_always(known):
+            values: dict[_Key, Expr] = {**state, **self._planes(newest)}
             for key in self.keys:
-                if key[1] > -rows:
+                if key[0] < len(made.states) and key[1] > -rows:
                     values[key] = self._fresh(key, fresh)
             for key in self.carried:  # what the next step finds
                 moved = (key[0], key[1] + rows, *key[2:])
@@ -433,25 +553,37 @@ class _Walk:
                 taps: dict[Expr, Expr] = {
                     tap: self._tap(tap, row_offset, row, values)
                     for tap in ex.walk(point)
-                    if isinstance(tap, ex.Read) and Leaf(tap.node, tap.component) in made.states
+                    if isinstance(tap, ex.Read) and moves(tap)
                 }
                 with into.when_always(taps):
-                    results += into.emit(point, named=True)
+                    for e in into.emit(point, named=True):
+                        if e in state.values():  # which changes before the result is used
+                            copy = ex.Var("kept", e.type)
+                            into.append(Let(copy, e))
+                            e = copy
+                        results.append(e)
             into.append(*(Assign(v, values[(k[0], k[1] + rows, *k[2:])]) for k, v in state.items()))
         components = len(made.states)
         return [e for q in range(components) for e in results[q::components]]
 
     def _fresh(self, key: _Key, fresh: Sequence[Expr]) -> Expr:
-        """A value of the newest rows: the thread's own, or a neighbour's."""
-        made, into = self.made, self.into
-        q, row, column, border = key
-        columns, rows = made.shape.columns, made.shape.rows
+        """A value of the newest rows of the state."""
+        q, row = key[:2]
+        columns, rows = self.made.shape.columns, self.made.shape.rows
         start = (q * rows + row + rows - 1) * columns
+        return self._beside(key, fresh[start : start + columns])
+
+    def _beside(self, key: _Key, own: Sequence[Expr]) -> Expr:
+        """A value of a row of which the thread has its `own` columns: one of them, or a
+        neighbour's."""
+        made, into = self.made, self.into
+        *_, column, border = key
+        columns = made.shape.columns
         if 0 <= column < columns:
-            return fresh[start + column]
+            return own[column]
         before = column < 0
         distance = -column if before else column - columns + 1
-        away = fresh[start + (columns - distance if before else distance - 1)]
+        away = own[columns - distance if before else distance - 1]
         value = ex.Var("neighbour", away.type)
         how = "shuffle_up" if before else "shuffle_down"
         into.append(Collective(value, how, (away, ex.constant(1))))
@@ -461,7 +593,7 @@ class _Walk:
             (other,) = into.emit(border[1])
         else:
             back = folded(border[0], distance)
-            other = fresh[start + (back if before else columns - 1 - back)]
+            other = own[back if before else columns - 1 - back]
         edge = self.leftmost if before else self.rightmost
         return into.let(simplify.select(edge, other, value), "neighbour")
 

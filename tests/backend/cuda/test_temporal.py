@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -10,19 +12,25 @@ from tests.backend.cuda.emulated import emulation
 from treadle.backend.cuda.loops import TemporalBlocking
 
 
+@pytest.fixture
+def passed(monkeypatch):
+    """Whether each group of passes could be made."""
+    found = []
+    original = TemporalBlocking.passes
+
+    def passes(self, *args):
+        made = original(self, *args)
+        found.append(made is not None)
+        return made
+
+    monkeypatch.setattr(TemporalBlocking, "passes", passes)
+    return found
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("iterations", [0, 1, 3, 7, 8, 9, 12, 16, 45])
 @pytest.mark.parametrize("shape", [(24, 64), (9, 30)])
-def test_passes_and_what_is_left(iterations, shape, monkeypatch):
-    passed = []
-
-    def launches(self, *args):
-        found = original(self, *args)
-        passed.append(found is not None)
-        return found
-
-    original = TemporalBlocking.launches
-    monkeypatch.setattr(TemporalBlocking, "launches", launches)
+def test_passes_and_what_is_left(iterations, shape, passed):
     a = np.random.default_rng(0).integers(0, 100, shape).astype("f4")
 
     def program(x):
@@ -36,3 +44,110 @@ def test_passes_and_what_is_left(iterations, shape, monkeypatch):
         assert passed == [True] * ((iterations >= 8) + (iterations % 8 >= 4))
     else:  # rows of whole vectors only
         assert passed == [False] * ((iterations >= 8) + (iterations >= 4))
+
+
+SHAPES = [(40, 128), (96, 260), (7, 12)]
+rng = np.random.default_rng(0)
+
+
+def around(w):
+    return w[-1, 0] + w[0, -1] + w[0, 1] + w[1, 0] - 3 * w[0, 0]
+
+
+def turned(x):
+    return td.roll(x, 1, 0) + td.roll(x, -1, 0) + td.roll(x, 1, 1) - td.roll(x, -1, 1)
+
+
+def with_coefficients(n, u, c, xs):
+    return td.iterate(n, lambda x: x + c * td.stencil(around, x, boundary=td.mirror), u)
+
+
+def with_a_window_of_coefficients(n, u, c, xs):
+    def step(x):
+        shifted = td.stencil(lambda w: w[1, 1] * 2 - w[-1, 0], c, boundary=td.clamp)
+        return td.stencil(around, x, boundary=td.clamp) - shifted
+
+    return td.iterate(n, step, u)
+
+
+def waves(n, u, c, xs):
+    """Two times; a source that changes with time at one place."""
+
+    def step(k, state):
+        now, before = state
+        i, j = td.indices(u.shape)
+        source = td.where((i == 3) & (j == 5), xs[k, 0, 0] + k.astype(td.int32), 0)
+        return 2 * now - before + c * td.stencil(around, now, boundary=td.constant(0)) + source, now
+
+    return td.loop(n, step, (u, c))
+
+
+def forced(n, u, c, xs):
+    """The plane of each iteration, and the one of the iteration from the end."""
+
+    def step(k, x):
+        return turned(x) * 2 + xs[k] * c - td.roll(xs[n - 1 - k], 1, 1) + k.astype(td.int32)
+
+    return td.loop(n, step, u)
+
+
+def backwards_in_a_loop(n, u, c, xs):
+    return td.loop(
+        3,
+        lambda m, x: td.loop(n, lambda k, y: turned(y) + xs[n - 1 - k] * m.astype(td.int32), x),
+        u,
+    )
+
+
+def adjoint(n, u, c, xs):
+    def loss(x, k):
+        def step(y):
+            rolled = [td.roll(y, by, axis) for axis in (0, 1) for by in (1, -1)]
+            return y + k * (rolled[0] + rolled[1] + rolled[2] + rolled[3] - 4 * y) * y
+
+        return td.sum(td.iterate(n, step, x))
+
+    return td.grad(loss, argnums=(0, 1))(u.astype(td.float32), td.float32(2e-4))
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("iterations", [9, 13, 20])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("program", [
+    with_coefficients, with_a_window_of_coefficients, waves, forced, backwards_in_a_loop, adjoint,
+], ids=lambda f: f.__name__)  # fmt: skip
+def test_what_an_iteration_reads(program, shape, iterations, passed, monkeypatch):
+    u, c = rng.integers(-9, 9, (2, *shape)).astype("i4")
+    xs = rng.integers(-9, 9, (iterations, *shape)).astype("i4")
+    want = td.run(program(iterations, *map(td.use, (u, c, xs))), backend="reference")
+    with emulation():
+        got = td.jit(partial(program, iterations), backend="cuda")(u, c, xs)
+        monkeypatch.setattr(TemporalBlocking, "of", classmethod(lambda *_: None))
+        plain = td.jit(partial(program, iterations), backend="cuda")(u, c, xs)
+    as_tuple = lambda x: x if isinstance(x, tuple) else (x,)
+    for found, meant, single in zip(*map(as_tuple, (got, want, plain)), strict=True):
+        assert np.array_equal(found, single)
+        if program is adjoint:
+            np.testing.assert_allclose(found, meant, rtol=1e-4, atol=1e-4)
+        else:
+            assert np.array_equal(found, meant)
+    assert any(passed)
+
+
+def test_what_takes_single_iterations(passed):
+    """A place of the state that is the same for all elements, one that data choose, a fold."""
+    u, at = rng.integers(0, 9, (2, 40, 128)).astype("i4")
+    rows = td.use(at)
+
+    def chosen(x):
+        return turned(x) + td.generate(x.shape, lambda i, j: x[rows[i, j], j])
+
+    def over_the_largest(x):
+        return turned(x) // td.maximum(td.max(x), 1)
+
+    for step in (lambda x: turned(x) - x[3, 4], chosen, over_the_largest):
+        want = td.run(td.iterate(12, step, td.use(u)), backend="reference")
+        with emulation():
+            got = td.jit(lambda a, step=step: td.iterate(12, step, a), backend="cuda")(u)
+        assert np.array_equal(got, want)
+    assert not passed
