@@ -198,6 +198,51 @@ def many_steps(n: int, steps: int, scale: Scale) -> Case:
     )
 
 
+def waves(n: int, steps: int, scale: Scale) -> Case:
+    """Steps of the wave equation with a velocity for each point: a step reads three arrays and
+    writes one; the ceiling copies the array twice a step."""
+    a, speed = uniform((n, n)), 0.4 * uniform((n, n))
+
+    def step(neighbours: Any, now: Any, before: Any, speed: Any) -> Any:
+        return 2 * now - before + speed * (neighbours - 4 * now)
+
+    def written(a: Any, speed: Any, steps: int) -> Any:
+        def advance(state: tuple[Any, Any]) -> tuple[Any, Any]:
+            now, before = state
+            near = td.stencil(lambda x: x[-1, 0] + x[1, 0] + x[0, -1] + x[0, 1], now)
+            return step(near, now, before, speed), now
+
+        return td.iterate(steps, advance, (a, a))[0]
+
+    def near_of(m: Any, a: Any) -> Any:
+        p = m.pad(a, 1, mode="edge")
+        return p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:]
+
+    def exact() -> Any:
+        now = before = a.astype(np.float64)
+        for _ in range(steps):
+            now, before = step(near_of(cp, now), now, before, speed), now
+        return now
+
+    def looped(a: Any, speed: Any) -> Any:
+        def advance(_: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+            now, before = state
+            return step(near_of(jnp, now), now, before, speed), now
+
+        return jax.lax.fori_loop(0, steps, advance, (a, a))[0]
+
+    ours = td.jit(written, backend=scale.backend)
+    return Case(
+        ours={"": lambda: ours(a, speed, steps)},
+        peers=by_jax(looped, a, speed),
+        exact=exact,
+        bytes=16.0 * n * n * steps,
+        goals=(Goal("copy", 2.0),),
+        error=error_of,
+        tolerance=1e-4,
+    )
+
+
 def works(scale: Scale) -> list[Work]:
     n = scale.n(4096, 2048, 40)
     made = [
@@ -215,5 +260,6 @@ def works(scale: Scale) -> list[Work]:
         Work(f"{steps} steps of 5 points, {n}²", GROUP, partial(many_steps, n, steps, scale)),
         Work(f"{steps} steps of 5 points, {2 * n}²", GROUP,
              partial(many_steps, 2 * n, steps, scale)),
+        Work(f"{steps} steps of waves, {2 * n}²", GROUP, partial(waves, 2 * n, steps, scale)),
     ]  # fmt: skip
     return made
