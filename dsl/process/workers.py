@@ -86,19 +86,20 @@ class _Later:
 _later = _Later()
 atexit.register(_later.end)
 
-#: Seconds until `later` begins: a first call is over.
+#: Seconds after which a first call is over.
 PATIENCE = 1.0
 
 
-def later(job: Callable[[], object]) -> None:
-    """Let another thread do what is useful, but not needed, after a while; one job at a time.
+def later(job: Callable[[], object], after: float | None = None) -> None:
+    """Let another thread do what is useful, but not needed, `after` seconds (`PATIENCE`); one
+    job at a time.
 
     It does not run if the process ends before.  If it runs, the end of the process waits for it: it
     may be in a C library, which must not be unloaded.  A `TreadleError` of the job is dropped.
     """
 
     def work(inbox: Inbox) -> None:
-        time.sleep(PATIENCE)
+        time.sleep(PATIENCE if after is None else after)
         _later.run(job)
         _idle.append(inbox)
 

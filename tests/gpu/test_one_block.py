@@ -40,6 +40,11 @@ LOOPS = {**PROGRAMS, **MORE}
 
 def ways(function: Any, args: Any, monkeypatch: Any) -> tuple[list[bytes], int]:
     """The results of calls that try both ways, and how often one block ran."""
+    monkeypatch.setattr(one_block, "later", lambda job, _: job())  # between the calls
+    return _ways(function, args, monkeypatch)
+
+
+def _ways(function: Any, args: Any, monkeypatch: Any) -> tuple[list[bytes], int]:
     cupy = pytest.importorskip("cupy")
     runs: list[int] = []
     run = one_block.OneBlock.run
@@ -72,3 +77,16 @@ def test_a_long_loop_is_launched_in_pieces(monkeypatch):
     function, args = PROGRAMS["heat"]
     found, runs = ways(function, args, monkeypatch)
     assert runs and len(set(found)) == 1
+
+
+def test_calls_go_on_while_the_loop_is_compiled(monkeypatch):
+    """What is compiled is taken when it is there; a loop that cannot be compiled runs as before."""
+    jobs = []
+    function, args = PROGRAMS["heat"]
+    monkeypatch.setattr(one_block, "later", lambda job, _: jobs.append(job))
+    found, runs = _ways(function, args, monkeypatch)
+    assert jobs and not runs and len(set(found)) == 1
+    jobs.clear()
+    monkeypatch.setattr(one_block, "later", lambda job, _: setattr(job, "ended", True))
+    found, runs = _ways(function, args, monkeypatch)
+    assert not runs and len(set(found)) == 1

@@ -19,7 +19,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from treadle.dsl.errors import CompilationError
+from treadle.dsl.process.workers import later
 from treadle.dsl.types import ScalarType, int64, uint8, uint16, uint32, uint64
 from treadle.skeletons.ir.kernel import (
     Barrier,
@@ -33,7 +33,7 @@ from treadle.skeletons.ir.kernel import (
 
 from ..codegen.scalars import type_name
 from ..codegen.text import Function, print_functions, shared_bytes
-from ..compile.nvrtc import compile_text
+from ..compile.nvrtc import Cubin, compile_text
 from ..device.arguments import Arguments
 from ..device.device import Code, Copy, Fill, Launch, Operation, Repeat
 from ..device.driver import DriverDevice
@@ -337,12 +337,9 @@ def _are_alike(even: Sequence[Operation], odd: Sequence[Operation]) -> bool:
 class OneBlock:
     """The kernel of a loop."""
 
-    def __init__(self, device: DriverDevice, step: Loop, pieces: int = 1) -> None:
-        """A counted loop is launched in `pieces`.  CompilationError if it does not fit."""
-        text = Text(step, device.shared)
-        if text.parameter_bytes > PARAMETERS:
-            raise CompilationError("a kernel with too many parameters", source=text.text)
-        cubin = compile_text(text.text, ENTRY, device.arch, dynamic_shared_bytes=text.shared)
+    def __init__(self, device: DriverDevice, step: Loop, text: Text, cubin: Cubin, pieces: int
+                 ) -> None:  # fmt: skip
+        """A counted loop is launched in `pieces`."""
         self.loaded = device.load(cubin, text.threads)
         self.arguments = Arguments(len(text.positions), text.types)
         self._text, self._positions = text, tuple(text.positions)
@@ -362,14 +359,39 @@ class OneBlock:
                          arguments.address, 0)  # fmt: skip
 
 
+class _Compilation:
+    """A loop that another thread compiles for one block."""
+
+    def __init__(self, device: DriverDevice, text: Text, pieces: int) -> None:
+        self._device, self._text, self._pieces = device, text, pieces
+        self._cubin: Cubin | None = None
+        self.ended = False
+
+    def __call__(self) -> None:
+        text = self._text
+        try:
+            self._cubin = compile_text(text.text, ENTRY, self._device.arch,
+                                       dynamic_shared_bytes=text.shared)  # fmt: skip
+        finally:
+            self.ended = True
+
+    def loaded(self, step: Loop) -> OneBlock | None:
+        """The kernel; None if it could not be compiled."""
+        if self._cubin is None:
+            return None
+        return OneBlock(self._device, step, self._text, self._cubin, self._pieces)
+
+
 class Choice:
-    """Which way runs a loop.  The first runs are those of its kernels; if these take long, others
-    are by one block, and the faster way is that of all later ones."""
+    """Which way runs a loop.  The first runs are those of its kernels; if these take long, another
+    thread compiles it for one block, some are by that, and the faster way is that of all later
+    ones."""
 
     def __init__(self, device: DriverDevice) -> None:
         self._device = device
         self._runs = 0
         self._timed: list[tuple[Any, Any]] = []
+        self._compilation: _Compilation | None = None
         self._block: OneBlock | None = None
         #: Whether one block is the way; None while that is unknown.
         self.decided: bool | None = None
@@ -389,17 +411,25 @@ class Choice:
 
     def _try(self, step: Loop, stream: int, by_kernels: Callable[[], None]) -> None:
         """One of the runs that decide: two by kernels (whose graph is then known), the same timed,
-        one by one block (whose code is then loaded), the same timed."""
+        others until one block's code is compiled, one by that (it is then loaded), the same timed.
+        """
         run, self._runs = self._runs, self._runs + 1
-        if run == 3 and not self._is_long(step):
-            return by_kernels()
-        if run == 5:
+        if run < 3:
+            return self._time(by_kernels, stream, run == 2)
+        if len(self._timed) == 2:
             self._decide()
             return self.run(step, stream, by_kernels)
-        if self._block is None:
-            return self._time(by_kernels, stream, run == 2)
-        block = self._block
-        return self._time(lambda: block.run(step.addresses, stream), stream, run == 4)
+        if self._block is not None:
+            block = self._block
+            return self._time(lambda: block.run(step.addresses, stream), stream, True)
+        if self._compilation is None:
+            self._begin(step)
+        elif self._compilation.ended:
+            self._block = self._compilation.loaded(step)
+            if self._block is not None:
+                return self._block.run(step.addresses, stream)
+            self.decided = False
+        return by_kernels()
 
     def _time(self, work: Callable[[], None], stream: int, timed: bool) -> None:
         if not timed:
@@ -415,17 +445,15 @@ class Choice:
         ended.synchronize()
         return float(cupy.cuda.get_elapsed_time(began, ended))
 
-    def _is_long(self, step: Loop) -> bool:
-        """Whether another way is worth its compilation; it then exists."""
+    def _begin(self, step: Loop) -> None:
+        """Compile the loop for one block, if it takes long enough."""
         taken = self._milliseconds(0)
-        if taken >= WORTH:
-            try:
-                self._block = OneBlock(self._device, step, 1 + int(taken // LONGEST))
-                return True
-            except CompilationError:
-                pass
-        self.decided = False
-        return False
+        text = Text(step, self._device.shared) if taken >= WORTH else None
+        if text is None or text.parameter_bytes > PARAMETERS:
+            self.decided = False
+            return
+        self._compilation = _Compilation(self._device, text, 1 + int(taken // LONGEST))
+        later(self._compilation, 0.0)
 
     def _decide(self) -> None:
         self.decided = self._milliseconds(1) < self._milliseconds(0)
