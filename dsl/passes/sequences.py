@@ -19,7 +19,8 @@ that is not always valid; one that runs loops over it is loops that may have no 
 Such a loop, here of one iteration at most, is also around a sequence for which something is
 computed that must not be where there is no iteration, such as a table read by data.
 
-Inner loops are steps of such an iteration (`inner_loops`).
+Inner loops are steps of such an iteration (`inner_loops`); so are those that had become walks over
+numbers, such as sums of what the iterations before have written.
 """
 
 from __future__ import annotations
@@ -133,18 +134,41 @@ def _is_small(node: Node) -> bool:
 
 def _as_loops(roots: Sequence[Leaf], written: Mapping[Node, graph.ArrayLoop],
               own: AbstractSet[Node]) -> list[Leaf]:  # fmt: skip
-    """The roots with the loops that the sequences of iterations, which have their `own` nodes,
-    were."""
+    """The roots with the loops that the sequences and the walks of iterations, which have their
+    `own` nodes, were."""
     builder = Rebuilder()
     for node in graph.topological(roots):
         source = written.get(node) if node in own else None
-        if source is None:
-            builder.replace(node, builder.node(node))
-        else:
+        if source is not None:
             for inside in graph.topological(source.inner_roots()):
                 builder.replace(inside, builder.node(inside))
             builder.nodes[node] = builder.node(source)
+        elif isinstance(node, graph.Recurrence) and node in own and _is_number(node):
+            made = builder.node(node)
+            assert isinstance(made, graph.Recurrence)
+            builder.leaves.update(zip(node.leaves, _as_loop(made), strict=True))
+        else:
+            builder.replace(node, builder.node(node))
     return [builder.leaf(leaf) for leaf in roots]
+
+
+def _is_number(walk: graph.Recurrence) -> bool:
+    """Whether a walk only has the last values of numbers.  Longer states are walked in vectors."""
+    return not walk.others and not walk.collected and not walk.label.ordered
+
+
+def _as_loop(walk: graph.Recurrence) -> list[Leaf]:
+    """The results of a walk as those of a loop over its numbers."""
+    label, where = graph.Label(walk.label.operation), walk.where
+    states = tuple(graph.Input("state", v.type, (), kind="state", where=where) for v in walk.state)
+    index = graph.Input("k", int64, (), kind="counter", where=where)
+    memo: dict[Expr, Expr] = {v: s.leaf().at() for v, s in zip(walk.state, states, strict=True)}
+    memo[ex.Index(0)] = index.leaf().at()
+    steps = ex.rewrite(walk.steps, lambda e: e, memo)
+    init, body = (graph.Generate((), es, label=label, where=where) for es in (walk.start, steps))
+    made = graph.ArrayLoop(states, init.leaves, body.leaves, None, walk.shape[0], index,
+                           label=walk.label, where=where, checks=walk.checks)  # fmt: skip
+    return [made.leaf(k) for k in walk.last]
 
 
 def _around(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:

@@ -3,6 +3,7 @@
     while: [break unless k < n] a[k + n if k < 0 else k] …; k = k + 1      →  a[k]
     if i >= 0 and i < 4096: head[i] = …, where i = x & 4095                →  head[i] = …
     minimum(i + l, n - 1), where i + l < n                                 →  i + l
+    if j + 1 < size, where j < n and the host has size = n + 1             →  always
 
 A counter that begins at 0 and grows is never negative, what a loop or a branch tests holds in it,
 and a number that only shrinks is at most what it was.  The statements are followed in their order.
@@ -39,7 +40,7 @@ _SLOW = 16
 #: Passes over a kernel; one that needs more, or has more statements, stays as it is.
 _PASSES, _LARGEST = 24, 300
 #: What a proof tries.
-_TRIES, _DEPTH, _TERMS = 100, 2, 8
+_TRIES, _DEPTH, _TERMS = 100, 3, 8
 _COMPARISONS = {"less": (0, 1, 1), "less_equal": (0, 1, 0), "greater": (1, 0, 1),
                 "greater_equal": (1, 0, 0)}  # fmt: skip
 _WALKED = (ir.Comment, ir.Let, ir.Declare, ir.Assign, ir.Store, ir.If, ir.For, ir.While)
@@ -267,11 +268,18 @@ class _Walk:
         _find_fast(kernel.body, False, self.fast)
 
     def begin(self) -> _Path:
-        """What is known of the numbers of the kernel."""
+        """What is known of the numbers of the kernel: sums of extents, often of the same ones."""
         path, small = _Path(), Intervals()
-        for v, host in self.kernel.hosts.items():
-            if v.type == int64:
-                self.bind(path, v, self.new(path, ("number", v), small.range(host)))
+        hosts = {v: host for v, host in self.kernel.hosts.items() if v.type == int64}
+        for e in ex.walk(hosts.values()):
+            if e.type == int64 and not isinstance(e, Apply | Const):
+                path.values[e] = self.new(path, ("number", e), small.range(e))
+        for v, host in hosts.items():
+            low, high = small.range(host)
+            found = self.form(host, path)
+            path.learn(found - low)
+            path.learn(-found + high)
+            self.bind(path, v, found)
         last = path.bound(self.form(self.kernel.tasks, path))[1] - 1
         task = self.new(path, ("number", self.kernel.task), (0, max(last, 0)))
         self.bind(path, self.kernel.task, task)
@@ -483,10 +491,9 @@ class _Walk:
     def _form(self, e: Expr, path: _Path) -> Form:
         if isinstance(e, Const):
             return Polynomial.number(int(e.value))
+        if isinstance(known := path.values.get(e), Polynomial):
+            return known
         if isinstance(e, Var):
-            known = path.values.get(e)
-            if isinstance(known, Polynomial):
-                return known
             return self.new(path, ("variable", e), _WHOLE)
         key = self.key(e, path)
         if isinstance(e, ir.Load):
@@ -519,6 +526,10 @@ class _Walk:
             if not wraps(path.bound(made), int64):
                 return made
         spans = [path.bound(a) for a in args]
+        if e.op.name in ("remainder", "floor_divide"):
+            low, high = spans[1]
+            if low < 1 <= high and self.proves(path, args[1] - 1):
+                spans[1] = 1, high
         found = exact(e.op.name, int64, spans)
         result = self.new(path, key, _WHOLE if wraps(found, int64) else found)
         if e.op.name in ("minimum", "maximum"):

@@ -272,7 +272,7 @@ def test_what_a_lone_walk_does_not_wait_for_is_computed_in_parallel():
         return td.loop(count, row, 0.0)
 
     nodes = [n for n in lowered(rows, x, table, 0) if n.iteration_space()]
-    assert [type(n) for n in nodes if not isinstance(n, Input)] == [Recurrence]
+    assert [type(n) for n in nodes if not isinstance(n, Input)] == [Sequential]
 
 
 def table(row):

@@ -1202,3 +1202,55 @@ def test_a_loop_of_a_conjunction_that_ends_a_loop(n: int) -> None:
         for f in (first, second):
             found, want = (td.jit(f, backend=b)(a, n) for b in ("native", "reference"))
             np.testing.assert_array_equal(found, want)
+
+
+def triangular(a: Any) -> Any:
+    """Cholesky's factor: sums of products of what earlier iterations have written."""
+
+    def column(i: Any, j: Any, t: Any) -> Any:
+        rest = td.loop(j, lambda k, s: s - t[i, k] * t[j, k], a[i, j])
+        return t.at[i, j].set(td.where(i == j, td.sqrt(rest), rest / t[j, j]))
+
+    n = a.shape[0]
+    return td.loop(
+        n, lambda i, t: td.loop(i + 1, lambda j, t: column(i, j, t), t), td.zeros((n, n))
+    )
+
+
+def extremes(a: Any, n: Any) -> Any:
+    """Two numbers of each part of a row, found backwards, and used by its next elements."""
+
+    def step(k: Any, s: Any) -> Any:
+        a, total = s
+        low, at = td.loop(
+            k, lambda i, s: (td.minimum(s[0], a[k - 1 - i]), td.where(a[i] < s[0], i, s[1])),
+            (a[k], -1),
+        )  # fmt: skip
+        return a.at[k].set(a[k] - low / 2), total + at
+
+    return td.loop(n, step, (a, 0))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 9])
+def test_walks_over_numbers_are_loops_of_the_kernel(n: int) -> None:
+    a = np.random.default_rng(n).random((n, n))
+    a = a @ a.T + n * np.eye(n)
+    for f, args in ((triangular, (a,)), (extremes, (np.ravel(a)[: 3 * n], 3 * n))):
+        found, want = (td.jit(f, backend=b)(*args) for b in ("native", "reference"))
+        assert [np.asarray(x).tolist() for x in found] == [np.asarray(x).tolist() for x in want]
+        assert kinds(f, *args) == (1, 0), f.__name__
+
+
+def test_walks_in_vectors_stay_kernels() -> None:
+    def f(w: Any) -> Any:
+        def step(k: Any, s: Any) -> Any:
+            out, a = s
+            a = td.loop(w.shape[0], lambda i, a: a * 0.5 + w[i] / (1 + a * a), a)
+            return out.at[k].set(a[0]), a
+
+        return td.loop(5, step, (td.zeros(5), td.ones(8)))[0]
+
+    w = np.random.default_rng(0).random((20, 8))
+    assert kinds(f, w) == (0, 1)
+    found, want = (td.jit(f, backend=b)(w) for b in ("native", "reference"))
+    assert found.tobytes() == want.tobytes()

@@ -276,3 +276,41 @@ def test_random_programs(seed: int) -> None:
 
     for left, right in zip(run("reference"), run("native"), strict=True):
         assert np.array_equal(left, right), source
+
+
+def banded(x: Any, y: Any) -> Any:
+    """A table with a row and a column more than there are numbers, filled near its diagonal."""
+    n, m = x.shape[0], y.shape[0]
+
+    def cell(i: Any, j: Any, t: Any) -> Any:
+        best = td.minimum(td.minimum(t[i - 1, j], t[i, j - 1]), t[i - 1, j - 1])
+        return t.at[i, j].set(td.abs(x[i - 1] - y[j - 1]) + best)
+
+    def row(i: Any, t: Any) -> Any:
+        last = td.minimum(m, i + 3) + 1
+        return td.loop(td.maximum(1, i - 3), last, lambda j, t: cell(i, j, t), t)
+
+    return td.loop(1, n + 1, row, td.full((n + 1, m + 1), np.inf).at[0, 0].set(0.0))
+
+
+def shuffled(x: Any, seed: Any) -> Any:
+    """What is left to choose from is at least one element."""
+    n = x.shape[0]
+
+    def step(k: Any, s: Any) -> Any:
+        x, seed = s
+        seed = seed * 6364136223846793005 + 1442695040888963407
+        i, j = n - 1 - k, (seed >> 33) % (n - k)
+        return x.at[i].set(x[j]).at[j].set(x[i]), seed
+
+    return td.loop(n - 1, step, (x, seed))[0]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 9])
+def test_extents_that_the_host_computes_from_others(n: int) -> None:
+    x = np.random.default_rng(n).random((2, n))
+    for f, args in ((banded, (*x,)), (shuffled, (x[0], np.int64(n)))):
+        tests = [line for line in kernels(f, *args).splitlines() if line.strip().startswith("if ")]
+        assert not any("< size" in line or "< n0" in line for line in tests), f.__name__
+        found, want = (td.jit(f, backend=b)(*args) for b in ("native", "reference"))
+        assert found.tobytes() == want.tobytes(), f.__name__
