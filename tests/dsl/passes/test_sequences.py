@@ -1235,7 +1235,7 @@ def extremes(a: Any, n: Any) -> Any:
 def test_walks_over_numbers_are_loops_of_the_kernel(n: int) -> None:
     a = np.random.default_rng(n).random((n, n))
     a = a @ a.T + n * np.eye(n)
-    for f, args in ((triangular, (a,)), (extremes, (np.ravel(a)[: 3 * n], 3 * n))):
+    for f, args in ((triangular, (a,)), (extremes, (np.ravel(a), n * n))):
         found, want = (td.jit(f, backend=b)(*args) for b in ("native", "reference"))
         assert [np.asarray(x).tolist() for x in found] == [np.asarray(x).tolist() for x in want]
         assert kinds(f, *args) == (1, 0), f.__name__
