@@ -398,8 +398,7 @@ class _Iteration(_Loop):
         self._own_elements([*bodies, loop.count])
         self._iterate(loop, self.body, range(len(loop.state)), self.outside)
         need(any(w.component >= 0 for w in self.writes))
-        self._place_loops()
-        self._place_scalars()
+        self._place()
         ready = [self._ready(number) for number in range(len(self.writes))]
         kept = sorted(self.kept, key=lambda x: x.before)
         arrays = [k for k in range(len(self.firsts)) if k not in self.variables]
@@ -620,32 +619,67 @@ class _Iteration(_Loop):
         self.scalars += [(leaf, _guarded(e, valid), first)
                          for leaf, e in zip(node.leaves, node.elements, strict=True)]  # fmt: skip
 
-    def _place_scalars(self) -> None:
-        for leaf, element, first in self.scalars:
-            for at in _elements(leaf.shape):
-                here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
-                (e,) = ex.substitute((element,), here)
-                self.names[leaf.at(*at)] = self._placed(e, ex.TRUE, first)
+    def _place(self) -> None:
+        """Loops over numbers, between the elements of small arrays that they need and those that
+        need them: of the loop, then of those in it."""
+        parts, ends = self._segments(), len(self.writes)
+        of = {p: k for k, numbers in enumerate(parts) for p in numbers} | {ends: 0}
+        for k, numbers in enumerate(parts):
+            scalars = [x for x in self.scalars if of[x[2]] == k]
+            others = [x for x in self.scalars if of[x[2]] != k]
+            written = [w for p, w in enumerate(self.writes) if of[p] != k]
+            beside = [e for w in written for e in (*w.target, w.value, w.valid)]
+            elsewhere = {*ex.walk([*beside, *(e for _, e, _ in others)])}
+            late: dict[Leaf, tuple[Expr, int]] = {}
+            for leaf, element, first in scalars:
+                uses = ex.walk((element,))
+                if any(_is_found(e) or _of_any(e, [*late]) for e in uses):
+                    late[leaf] = element, first
+                else:
+                    self._place_elements(leaf, element, first)
+            self._place_loops(numbers, scalars, elsewhere)
+            for leaf, (element, first) in late.items():
+                self._place_elements(leaf, element, first)
 
-    def _place_loops(self) -> None:
-        """Loops over numbers that every iteration runs, for several parts of its writes: once."""
-        kinds = [w.component for w in self.writes]
-        if graph.BEGIN in kinds:
-            return
-        run = [e for w in self.writes for e in ((*w.target, w.value) if w.valid is ex.TRUE else ())]
-        run += [w.valid for w in self.writes]
-        run += [e for _, e, first in self.scalars if graph.TEST not in kinds or first > 0]
-        parts = [*run, *(e for w in self.writes for e in (*w.target, w.value))]
+    def _place_elements(self, leaf: Leaf, element: Expr, first: int) -> None:
+        for at in _elements(leaf.shape):
+            here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
+            (e,) = ex.substitute((element,), here)
+            self.names[leaf.at(*at)] = self._placed(e, ex.TRUE, first)
+
+    def _segments(self) -> list[list[int]]:
+        """The writes of the loop, and of each loop in it, without those of the loops in that."""
+        found, inside = [list[int]()], [0]
+        for number, write in enumerate(self.writes):
+            found[inside[-1]].append(number)
+            if write.component == graph.BEGIN:
+                inside.append(len(found))
+                found.append([])
+            elif write.component == graph.END:
+                inside.pop()
+        return found
+
+    def _place_loops(self, numbers: Sequence[int], scalars: Sequence[tuple[Leaf, Expr, int]],
+                     elsewhere: AbstractSet[Expr]) -> None:  # fmt: skip
+        """Loops over numbers that every iteration of a loop runs, for several parts of what only
+        that computes: once."""
+        writes = [self.writes[p] for p in numbers]
+        kinds = [w.component for w in writes]
+        before = numbers[0] if numbers else 0
+        at = numbers[kinds.index(graph.TEST)] if graph.TEST in kinds else before - 1
+        run = [e for w in writes for e in ((*w.target, w.value) if w.valid is ex.TRUE else ())]
+        run += [w.valid for w in writes]
+        run += [e for _, e, first in scalars if first > at]
+        parts = [*run, *(e for w in writes for e in (*w.target, w.value))]
         forms: dict[Expr, dict[Expr, None]] = {}  # conditions have the index for the counter
         uses = Counter[Expr]()
         for part in dict.fromkeys(parts):
             for e in filter(_is_found, ex.walk((part,))):
-                (form,) = self._counted((e,))
-                forms.setdefault(form, {})[e] = None
+                (form,), known = self._named(self._counted((e,))), self._named((e,))
+                forms.setdefault(form, {}).update(dict.fromkeys((e, *known)))
                 uses[form] += 1
         always, few_ = set(ex.evaluated(run)), {leaf for leaf, _, _ in self.scalars}
-        at = kinds.index(graph.TEST) if graph.TEST in kinds else -1
-        test = [w.valid for w in self.writes if w.component == graph.TEST]
+        test = [w.valid for w in writes if w.component == graph.TEST]
         tested, by_test = set(ex.walk(test)), set(ex.evaluated(test))
         for form, same in forms.items():
             # What the test has, too, is computed ahead of it.
@@ -653,7 +687,7 @@ class _Iteration(_Loop):
             first, last = self._span((form,), -1)[form]
             read = {Leaf(x.node, x.component) for x in ex.walk((form,)) if isinstance(x, ex.Read)}
             if (uses[form] > 1 and not runs.isdisjoint(same) and max(first, begun) <= last
-                    and read.isdisjoint(few_)):  # fmt: skip
+                    and read.isdisjoint(few_) and elsewhere.isdisjoint(same)):  # fmt: skip
                 self.names.update(dict.fromkeys(same, self._keep(form, "found", max(first, begun))))
 
     # --- the order in which it is computed ---

@@ -10,7 +10,7 @@ import pytest
 
 import treadle as td
 from benchmarks.cliffs.loops import fannkuch
-from treadle.dsl.expr import TRUE, Index, constant
+from treadle.dsl.expr import TRUE, Index, While, constant, walk
 from treadle.dsl.graph import BEGIN, ArrayLoop, Sequential, topological
 from treadle.dsl.passes import run_passes
 from treadle.dsl.process.configuration import Settings
@@ -1254,3 +1254,37 @@ def test_walks_in_vectors_stay_kernels() -> None:
     assert kinds(f, w) == (0, 1)
     found, want = (td.jit(f, backend=b)(w) for b in ("native", "reference"))
     assert found.tobytes() == want.tobytes()
+
+
+def middle(x: Any) -> Any:
+    """Hoare's selection: an inner loop whose parts need what two searches have found."""
+
+    def part(s: Any) -> Any:
+        x, low, high = s
+        pivot = x[(low + high) // 2]
+
+        def swap(s: Any) -> Any:
+            x, i, j = s
+            i = td.while_loop(lambda i: x[i] < pivot, lambda i: i + 1, i)
+            j = td.while_loop(lambda j: x[j] > pivot, lambda j: j - 1, j)
+            go, left, right = i <= j, x[i], x[j]
+            x = td.cond(go, x.at[i].set(right).at[j].set(left), x)
+            return x, td.where(go, i + 1, i), td.where(go, j - 1, j)
+
+        x, i, j = td.while_loop(lambda s: s[1] <= s[2], swap, (x, low, high))
+        return x, td.where(j < k, i, low), td.where(k < i, j, high)
+
+    n = x.shape[0]
+    k = n // 2
+    return td.while_loop(lambda s: s[1] < s[2], part, (x, 0, n - 1))[0]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+def test_searches_in_inner_loops_are_made_once(n: int) -> None:
+    x = np.random.default_rng(n).integers(0, 25, n)
+    found, want = (td.jit(middle, backend=b)(x) for b in ("native", "reference"))
+    assert found.tolist() == want.tolist()
+    assert found[n // 2] == np.sort(x)[n // 2]
+    roots = td.jit(middle, backend="native").lower(x).roots
+    (node,) = (n for n in topological(roots) if isinstance(n, Sequential))
+    assert sum(isinstance(e, While) for e in walk((*node.bodies(), *node.early))) == 2
