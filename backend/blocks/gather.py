@@ -3,13 +3,13 @@ chunk looks up the elements that it contains, so that no task reads the whole ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from treadle.dsl.analysis.combines import simple_combine
-from treadle.dsl.expr import Apply, Expr, Index, Read, Var, rewrite, substitute, walk
+from treadle.dsl.expr import TRUE, Apply, Cond, Expr, Index, Read, Var, rewrite, substitute, walk
 from treadle.dsl.graph import Fold, Generate, Label, Leaf, Node, indices
 from treadle.dsl.node import result_variables
 from treadle.dsl.types import int64
@@ -63,8 +63,15 @@ class Gatherer:
         if not large:
             return node
         memo: dict[Expr, Expr] = {}
+        guards = _guards(node.elements)
         for read in large:  # those in the indices of others first
-            memo[read] = self._answer(node, read, rewrite(read.args, lambda e: e, memo))
+            guard = guards.get(read)
+            if guard is None:
+                continue
+            args, (guard,) = (rewrite(x, lambda e: e, memo) for x in (read.args, (guard,)))
+            if guard is not TRUE:  # others may be anything
+                args = at.choose(guard, args, [at.integer(0)] * len(args))
+            memo[read] = self._answer(node, read, args)
         elements = rewrite(node.elements, lambda e: e, memo)
         return node.with_(elements=elements)
 
@@ -116,3 +123,27 @@ class Gatherer:
                      label=Label("owners"), where=node.where)  # fmt: skip
         self.compute(found, 0)
         return found.leaves[0].at(*indices(len(node.shape)))
+
+
+def _guards(roots: Sequence[Expr]) -> dict[Read, Expr]:
+    """Under which condition each read is evaluated, but for those in loops, of which some may have
+    no iterations."""
+    found: dict[Read, list[Expr]] = {}
+    unknown: set[Expr] = set()
+    pending = [(e, TRUE) for e in roots]
+    seen = set(pending)
+    while pending:
+        e, guard = pending.pop()
+        inner = [(a, guard) for a in e.args]
+        if isinstance(e, Read):
+            found.setdefault(e, []).append(guard)
+        if isinstance(e, Cond):
+            p = e.args[0]
+            inner += [(x, at.both(guard, p)) for x in e.then]
+            inner += [(x, at.both(guard, at.negate(p))) for x in e.other]
+        else:
+            unknown.update(walk(e.scoped))
+        pending += [one for one in inner if one not in seen]
+        seen.update(inner)
+    return {read: TRUE if TRUE in given else at.either(*given)
+            for read, given in found.items() if read not in unknown}  # fmt: skip

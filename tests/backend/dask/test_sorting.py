@@ -50,6 +50,19 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "LARGE", 100)
 
 
+def of_some(a: Any, k: Any) -> Any:
+    """Rows at indices of which only those in range are read."""
+    return td.where((k >= 0) & (k < a.shape[0]), a[:, 1][k], -1)
+
+
+def test_indices_that_are_not_read_may_be_out_of_range() -> None:
+    k = np.array([3, -(2**50), 69, 2**60, 0, 70], np.int64)
+    for where in (da.from_array(k, chunks=2), k):
+        made = td.jit(of_some)(da.from_array(MATRIX, chunks=(70, 3)), where)
+        wanted = [MATRIX[n, 1] if 0 <= n < 70 else -1 for n in k]
+        assert made.compute(scheduler="synchronous").tolist() == wanted
+
+
 def check(f: Callable[..., Any], a: np.ndarray, chunks: Any) -> None:
     wanted = flat(td.jit(f, backend="native")(a))
     for got, w in zip(flat(td.jit(f)(da.from_array(a, chunks=chunks))), wanted, strict=True):
