@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise, product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,10 @@ Numbers = NDArray[np.int64]
 Chunks = tuple[tuple[int, ...], ...]
 #: Minimum size of a chunk, in halos, whose boundary is computed by separate blocks.
 NARROW = 4
+#: Indices are less than this.
+MOST_INDEX = 1 << 62
+#: The ranges that are found at most to tell more exactly which indices blocks read.
+MOST_RANGES = 2048
 
 
 def edges(sizes: Sequence[int]) -> list[int]:
@@ -238,6 +243,7 @@ class Spans:
         if form is None:
             return None
         low = high = np.zeros((), np.int64)
+        most = 0
         for atoms, count in form.terms.items():
             factor, moving = count, None
             for atom in atoms:
@@ -249,10 +255,15 @@ class Spans:
                     moving = atom
                 else:
                     return None
+            ends = self._leaf(moving) if moving is not None else ()
+            largest = max((int(abs(end).max(initial=0)) for end in ends), default=1)
+            most += abs(factor) * largest
+            if most >= MOST_INDEX:  # which may overflow
+                return None
             if moving is None:
                 low, high = low + factor, high + factor
                 continue
-            first, last = (part * factor for part in self._leaf(moving))
+            first, last = (part * factor for part in ends)
             low, high = (low + first, high + last) if factor > 0 else (low + last, high + first)
         return low, high
 
@@ -266,13 +277,30 @@ class Spans:
         shape = np.broadcast_shapes(*(low.shape for low, _ in ends.values()), ())
         low, high = np.empty(shape, np.int64), np.empty(shape, np.int64)
         wide = {x: [np.broadcast_to(side, shape) for side in both] for x, both in ends.items()}
+        left = MOST_RANGES
         for at in product(*map(range, shape)):
             ranges = {x: (int(a[at]), int(b[at])) for x, (a, b) in wide.items()}
-            found = _Block(ranges, self.constants).range(e)
+            found, left = self._range(e, ranges, left)
             if found == whole(e.type):
                 return None
             low[at], high[at] = found
         return low, high
+
+    def _range(self, e: Expr, ranges: Mapping[Expr, Range], left: int) -> tuple[Range, int]:
+        """The range of an expression, by halves of a block as long as it has more values than the
+        block has elements, as near an edge where indices are reflected; `left`: how many more
+        ranges may be found."""
+        found = _Block(ranges, self.constants).range(e)
+        widest = max(ranges, key=lambda x: ranges[x][1] - ranges[x][0], default=None)
+        if widest is None or left <= 0:
+            return found, left
+        first, last = ranges[widest]
+        if first >= last or found[1] - found[0] < 2 * prod(b - a + 1 for a, b in ranges.values()):
+            return found, left
+        middle = (first + last) // 2
+        lower, left = self._range(e, {**ranges, widest: (first, middle)}, left - 1)
+        upper, left = self._range(e, {**ranges, widest: (middle + 1, last)}, left - 1)
+        return (min(lower[0], upper[0]), max(lower[1], upper[1])), left
 
 
 class _Block(Intervals):
@@ -294,10 +322,14 @@ class _Block(Intervals):
 
     def result(self, e: Apply, found: Range) -> Range:
         """Comparisons that hold for all elements of a block, or for none, decide which index is
-        read: negative ones count from the end."""
+        read: negative ones count from the end.  Remainders may have the same quotient."""
         ends = [self.known[a] for a in e.args]
         if e.op.name == "less":
             found = int(ends[0][1] < ends[1][0]), int(ends[0][0] < ends[1][1])
+        elif e.op.name == "remainder" and ends[1][0] == ends[1][1] > 0:
+            n = ends[1][0]
+            if ends[0][0] // n == ends[0][1] // n:
+                found = ends[0][0] % n, ends[0][1] % n
         elif e.op.name == "select" and ends[0][0] == ends[0][1]:
             found = ends[1] if ends[0][0] else ends[2]
         return super().result(e, found)

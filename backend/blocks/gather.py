@@ -130,7 +130,7 @@ def _guards(roots: Sequence[Expr]) -> dict[Read, Expr]:
     no iterations."""
     found: dict[Read, list[Expr]] = {}
     unknown: set[Expr] = set()
-    pending = [(e, TRUE) for e in roots]
+    pending: list[tuple[Expr, Expr]] = [(e, TRUE) for e in roots]
     seen = set(pending)
     while pending:
         e, guard = pending.pop()

@@ -29,6 +29,7 @@ from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 
 from .domain import (
+    MOST_INDEX,
     Axis,
     Chunks,
     Following,
@@ -37,11 +38,12 @@ from .domain import (
     Spans,
     Values,
     edges,
+    even,
     follows,
     reads_of,
     strides,
 )
-from .engine import Engine
+from .engine import Engine, default_chunks
 from .program import BlockProgram
 
 #: Boundaries that reflect an index beyond an edge.
@@ -49,6 +51,23 @@ BACK = ("mirror", "symmetric")
 WRAP = "wrap"
 #: Bytes of an array that is cut whatever its extents.
 LARGE = 1 << 40
+#: The most blocks of an array that is read periodically, and how many times smaller than others a
+#: block at an edge is if it is joined to the next one.
+MOST_CUTS, SHORT = 100_000, 4
+#: The least bytes of a block of results that no array determines, if arrays have several chunks.
+SMALLEST = 64 << 10
+
+
+@dataclass(frozen=True)
+class _Cuts:
+    """The blocks of an axis of the domain, and the indices for which an array has elements."""
+
+    axis: int
+    sizes: tuple[int, ...]
+    first: int
+    last: int
+    #: How often the array is read.
+    times: int = 1
 
 
 class NoRule(Exception):
@@ -73,12 +92,15 @@ class Reading:
     """How the index of a read is computed along one axis of an array.
 
     kind "near": the buffer has the indices of the block, so the read stays as it is; "offset": the
-    same, moved by a constant; "image": the indices that the block reads; "whole": all of them.
+    same, moved by a constant; "image": the indices that the block reads; "whole": all of them.  An
+    array that is periodic has any "offset" and "image"; else, where an "image" goes beyond an edge,
+    the buffer ends there, and so its boundary is that of the array.
     """
 
     kind: str
     axis: int = -1
     rest: Any = None
+    periodic: bool = False
 
 
 @dataclass
@@ -343,15 +365,15 @@ class Localiser:
     # --- the domain ---
 
     def _cut(self) -> None:
-        """The axes of the domain, their blocks and their halos; axes that no rule can cut remain
-        whole."""
-        free = self.free
+        """The axes of the domain, their blocks and their halos."""
+        #: Axes along which neighbours are read as any other elements, by blocks without halos.
+        self.far: frozenset[int] = frozenset()
+        self.far = self._distant()
         while True:
-            self.axes = self._axes(free)
-            kept = self._halos(free)
-            if kept == free:
+            self.axes = self._axes(self.free)
+            if not (others := self._halos(self.free)):
                 return
-            free = kept
+            self.far |= others
 
     def _axes(self, free: tuple[int, ...], halos: Mapping[int, Any] | None = None) -> list[Axis]:
         sizes = self._sizes(free)
@@ -366,40 +388,30 @@ class Localiser:
 
     def _sizes(self, free: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
         """The sizes of blocks along the axes to cut: those of the largest array read along them
-        that has several chunks (of equally large ones, one that has several along this axis)."""
-        best: dict[int, tuple[int, bool, tuple[int, ...]]] = {}
+        that has several chunks (of equally large ones, one that has several along this axis), and
+        where it has none, beyond its edges, those of the others."""
+        found: dict[int, list[tuple[tuple[int, bool, int], _Cuts]]] = {}
         for scope in self.shape.scopes:
             for read in reads_of(scope.roots):
                 leaf = Leaf(read.node, read.component)
                 shape = extents_of(leaf.shape, self.known, self.node)
                 weight = prod(shape) * leaf.type.numpy.itemsize
-                if all(len(chunks) == 1 for chunks in self.grids[leaf]):
+                grid = self.grids[leaf]
+                if all(len(chunks) == 1 for chunks in grid):
                     continue
-                for a, e in enumerate(read.args):
-                    found = follows(e, self.known)
-                    position, each = (e, 1) if found is not None else self._quotient(e)
-                    if found is None and isinstance(position, ex.Index):
-                        found = follows(position, self.known)
-                    steps = strides(e, self.known) if found is None else None
-                    axis = found.axis if found is not None else steps[0] if steps else None
-                    if axis is None or axis >= len(scope.axes):
-                        continue
-                    k = scope.axes[axis]
-                    if k not in free or not shape[a]:
-                        continue
-                    if found is None:
-                        assert steps is not None
-                        sizes = _stepped(self.grids[leaf][a], *steps[1:], self.extents[k])
-                    else:
-                        moved = found.offset + found.value
-                        if moved and shape[a] == self.extents[k]:
-                            moved = 0
-                        chunks = [n * each for n in self.grids[leaf][a]]
-                        sizes = _moved(chunks, moved, self.extents[k])
-                    order = weight, len(self.grids[leaf][a]) > 1
-                    if k not in best or order > best[k][:2]:
-                        best[k] = *order, sizes
-        cut = {k: (weight, sizes) for k, (weight, several, sizes) in best.items() if several}
+                for a in range(len(read.args)):
+                    if shape[a] and (cuts := self._cuts_of(scope, read, a, grid[a], free)):
+                        order = weight, len(grid[a]) > 1, -cuts.times
+                        found.setdefault(cuts.axis, []).append((order, cuts))
+        cut: dict[int, tuple[int, tuple[int, ...]]] = {}
+        for k, several in found.items():
+            several.sort(key=lambda one: one[0], reverse=True)
+            (weight, is_cut, _), _ = several[0]
+            if is_cut:
+                cut[k] = (
+                    weight,
+                    _joined([cuts for (_, is_cut, _), cuts in several if is_cut], self.extents[k]),
+                )
         found_sizes = {k: s for k, (_, s) in cut.items()} | self.given
         if self.engine.single and not self.given:
             found_sizes = self._along_one(cut, free)
@@ -407,6 +419,41 @@ class Localiser:
         if missing and not found_sizes:
             found_sizes = self._chosen(missing)
         return {k: found_sizes.get(k, (self.extents[k],)) for k in free}
+
+    def _cuts_of(
+        self, scope: _Scope, read: ex.Read, a: int, sizes: tuple[int, ...], free: Sequence[int]
+    ) -> _Cuts | None:
+        """How an axis of the domain is cut so that an index of a read is in one of the chunks."""
+        e, n = read.args[a], sum(sizes)
+        periodic = self._unwrapped(read, a)
+        e = e if periodic is None else periodic
+        found = follows(e, self.known)
+        position, each = (e, 1) if found is not None else self._quotient(e)
+        if found is None and isinstance(position, ex.Index):
+            found = follows(position, self.known)
+        steps = strides(e, self.known) if found is None else None
+        axis = found.axis if found is not None else steps[0] if steps else None
+        if axis is None or axis >= len(scope.axes) or scope.axes[axis] not in free:
+            return None
+        k = scope.axes[axis]
+        extent = self.extents[k]
+        if found is None:
+            assert steps is not None
+            return _Cuts(k, _stepped(sizes, *steps[1:], extent), 0, extent)
+        offset = found.offset + found.value
+        around = periodic is not None
+        if offset and n == extent and k not in self.far and (read.boundary or not around):
+            offset = 0
+        if each > 1:
+            return _Cuts(k, _moved([m * each for m in sizes], offset, extent), 0, extent)
+        if around and (offset or extent > n):
+            times = (extent + offset % n) // n + 1
+            if times * len(sizes) > MOST_CUTS:
+                return None
+            found_sizes = _moved(sizes * times, offset % n, extent)
+            return _Cuts(k, _without_short_ends(found_sizes), 0, extent, times)
+        first, last = (min(max(end - offset, 0), extent) for end in (0, n))
+        return _Cuts(k, _moved(sizes, offset, extent), first, last)
 
     def _quotient(self, e: Expr) -> tuple[Expr, int]:
         """`i` and c of an index `i // c`, as of an array that is read in row-major order."""
@@ -440,7 +487,23 @@ class Localiser:
         if isinstance(self.node, graph.Matmul) and not self.engine.single:
             return self._of_product(len(self.node.batch), axes, itemsize)
         rest = [self.extents[k] for k in axes]
-        return dict(zip(axes, self.engine.choose(rest, itemsize), strict=True))
+        chosen = self.engine.choose(rest, itemsize)
+        size, each = prod(rest) * itemsize, prod(map(max, chosen)) * itemsize
+        most = max(-(-size // self._parts()) + size // max(rest[0], 1), SMALLEST)
+        if not self.engine.single and each > most:
+            chosen = default_chunks(rest, itemsize, most)
+        return dict(zip(axes, chosen, strict=True))
+
+    def _parts(self) -> int:
+        """The number of chunks of the largest array that is read."""
+        found = [(0, 1)]
+        for leaf in {
+            Leaf(r.node, r.component) for s in self.shape.scopes for r in reads_of(s.roots)
+        }:
+            sizes = self.grids[leaf]
+            size = prod(map(sum, sizes)) * leaf.type.numpy.itemsize
+            found.append((size, prod(map(len, sizes))))
+        return max(found)[1]
 
     def _of_product(self, batch: int, axes: Sequence[int], line: int) -> dict[int, tuple[int, ...]]:
         """The blocks of a product along these axes: whole matrices; else as many rows as columns,
@@ -456,10 +519,10 @@ class Localiser:
             columns = max(found[a])
         return found
 
-    def _halos(self, free: tuple[int, ...]) -> tuple[int, ...]:
-        """Add to each axis the indices that its neighbours need.  The axes that can be cut."""
+    def _halos(self, free: tuple[int, ...]) -> set[int]:
+        """Add to each axis the indices that its neighbours need.  The axes that cannot have any:
+        periodic ones, along which there are other reads, too."""
         halos: dict[int, tuple[int, int, bool]] = {}
-        bad: dict[int, str] = {}
         edged: set[int] = set()  # axes with boundaries that are not periodic
         for scope in self.shape.scopes:
             for read in reads_of(scope.roots):
@@ -480,27 +543,53 @@ class Localiser:
                     had = halos.get(k, (0, 0, False))
                     wrap = had[2] or (read.boundary == WRAP and c != 0)
                     halos[k] = max(had[0], before), max(had[1], after), wrap
+        others: set[int] = set()
         for k, (_, _, wrap) in halos.items():
             if k not in free:
                 continue
-            if wrap and k in edged:
-                bad[k] = "it has periodic and other boundaries"
-            elif wrap and not self._only_near(k):
-                bad[k] = "it is periodic, and its index is used in other ways"
-        left = tuple(k for k in free if k not in bad)
-        if left != free:
-            self.notes += [f"axis {k} is not cut: {why}" for k, why in bad.items()]
-            return left
+            if wrap and (k in edged or not self._only_near(k)):
+                others.add(k)
+        if others:
+            return others
         if any(before or after for before, after, _ in halos.values()):
             self.axes = self._axes(free, halos)
-        return left
+        return others
+
+    def _distant(self) -> frozenset[int]:
+        """The axes along which neighbours are in other chunks than the next one."""
+        reach: dict[int, tuple[int, int, int]] = {}
+        for scope in self.shape.scopes:
+            for read in reads_of(scope.roots):
+                leaf = Leaf(read.node, read.component)
+                shape = extents_of(leaf.shape, self.known, self.node)
+                for a, n in enumerate(shape):
+                    found = self._near(scope, read, a, n)
+                    if found is not None:
+                        k, c = scope.axes[found.axis], found.offset
+                        least, most, size = reach.get(k, (0, 0, 0))
+                        size = max(size, *self.grids[leaf][a])
+                        reach[k] = min(least, c), max(most, c), size
+        return frozenset(k for k, (least, most, size) in reach.items() if most - least > size)
+
+    def _unwrapped(self, read: ex.Read, a: int) -> Expr | None:
+        """The index of a read along an axis, before a remainder by the extent; None if the array is
+        not read periodically."""
+        e = read.args[a]
+        if read.boundary == WRAP:
+            return e
+        if read.boundary is None and isinstance(e, ex.Apply) and e.op.name == "remainder":
+            extent = read.node.outputs[read.component].shape[a]
+            same = self.known.number(e.args[1]) == self.known.number(extent)
+            return e.args[0] if same else None
+        return None
 
     def _near(self, scope: _Scope, read: ex.Read, a: int, extent: int) -> Following | None:
         """How an index of a read follows an axis of the domain that has the same extent."""
         found = follows(read.args[a], self.known)
         if found is None or found.rest or found.axis >= len(scope.axes):
             return None
-        if extent != self.extents[scope.axes[found.axis]]:
+        k = scope.axes[found.axis]
+        if extent != self.extents[k] or (found.offset and k in self.far):
             return None
         return found if read.boundary is not None or not found.offset else None
 
@@ -615,26 +704,33 @@ class Localiser:
             k = scope.axes[near.axis]
             axis = self.axes[k]
             return (Reading("near", k), near.offset), axis.low, axis.high, axis.periodic
-        if read.boundary is not None:
+        unwrapped = self._unwrapped(read, a)
+        around = unwrapped is not None
+        if extent <= 1 and (around or read.boundary is not None):
             return (Reading("whole"), 0), zero, full, False
+        e = e if unwrapped is None else unwrapped
         found = follows(e, self.known)
         if found is not None and found.axis < len(scope.axes):
             k = scope.axes[found.axis]
             axis = self.axes[k]
-            low = axis.low + (found.value + found.offset)
-            high = axis.high + (found.value + found.offset)
-            inside = bool((low >= 0).all() and (high <= extent).all())
+            moved = found.value + found.offset
+            moved = moved if abs(moved) < MOST_INDEX else MOST_INDEX
+            low, high = axis.low + moved, axis.high + moved
+            inside = bool((low >= 0).all() and (high <= extent).all()) and read.boundary is None
+            if around:
+                inside = bool((high - low <= extent).all()) and moved != MOST_INDEX
             if inside and axis.is_cut:
-                return (Reading("offset", k, found.rest), found.offset), low, high, False
+                return (Reading("offset", k, found.rest, around), found.offset), low, high, around
         ends = spans.of(e)
-        if ends is None:
+        form = e if found is None else (found.axis, found.rest)
+        if ends is not None and around and _spread(*ends) < extent:
+            return (Reading("image", -1, form, True), 0), ends[0], ends[1] + 1, True
+        if ends is None or around:
             return (Reading("whole"), 0), zero, full, False
-        low = np.clip(ends[0], 0, extent)
-        high = np.maximum(np.clip(ends[1] + 1, 0, extent), low)
+        low, high = _within(*ends, extent, read.boundary)
         if low.size == 1 and high.size == 1 and 2 * int((high - low).max(initial=0)) >= extent:
             return (Reading("whole"), 0), zero, full, False
-        form = None if found is None else (found.axis, found.rest)
-        return (Reading("image", -1, e if form is None else form), 0), low, high, False
+        return (Reading("image", -1, form), 0), low, high, False
 
     def _number(self, name: str, value: Any) -> Expr:
         """A new run-time number, or a constant if it is 0 in all blocks."""
@@ -716,20 +812,25 @@ class Localiser:
         args: list[Expr] = []
         # What a boundary's function receives: buffers that begin elsewhere share its variables.
         moved: dict[Expr, Expr] = {
-            v: v + self.origins[way.axis]
-            for v, way in zip(read.vars, key[1], strict=False)
-            if way.kind == "near"
+            v: v + (self.origins[way.axis] if way.kind == "near" else self.lows[key, a])
+            for a, (v, way) in enumerate(zip(read.vars, key[1], strict=False))
+            if way.kind != "whole"
         }
+        boundary = read.boundary
+        if boundary == WRAP and all(w.periodic or (w.kind == "near" and not c)
+                                    for w, c in zip(key[1], offsets, strict=True)):  # fmt: skip
+            boundary = None
         for a, (e, way, offset) in enumerate(zip(read.args, key[1], offsets, strict=True)):
             if way.kind in ("near", "offset"):  # n - 1 - (n - 1 - i) is i, whatever n
                 first = 0 if way.kind == "near" else self._least(key, a)
                 args.append(ex.Index(scope.axes.index(way.axis)) + (offset - first))
             elif way.kind == "image":
-                args.append(memo[e] - self.lows[key, a])
+                unwrapped = self._unwrapped(read, a) if way.periodic else None
+                args.append(memo[unwrapped or e] - self.lows[key, a])
             else:
                 args.append(memo[e])
         scoped = ex.substitute([memo[e] for e in read.scoped], moved)
-        return ex.Read(buffer.input, 0, tuple(args), read.boundary, scoped, read.vars)
+        return ex.Read(buffer.input, 0, tuple(args), boundary, scoped, read.vars)
 
     def _least(self, key: Any, a: int) -> int:
         """The least offset of the reads of a buffer along an axis."""
@@ -818,6 +919,74 @@ def _moved(sizes: Sequence[int], offset: int, extent: int) -> tuple[int, ...]:
         return tuple(sizes)
     ends = sorted({0, extent, *(e - offset for e in edges(sizes) if 0 < e - offset < extent)})
     return tuple(b - a for a, b in pairwise(ends)) or (extent,)
+
+
+def _joined(several: Sequence[_Cuts], extent: int) -> tuple[int, ...]:
+    """The blocks of an axis by the first of these cuts, and where it has none by the next ones, or
+    of the same size; a little that is left belongs to the block beside it.
+
+    >>> _joined([_Cuts(0, (3, 4, 4, 2), 3, 11), _Cuts(0, (11, 2), 11, 13)], 13)
+    (7, 4, 2)
+    """
+    best = several[0]
+    if (best.first, best.last) == (0, extent):
+        return best.sizes
+    ends, gaps = {0, extent}, [(0, extent)]
+    for cuts in several:
+        own, left = edges(cuts.sizes), list[tuple[int, int]]()
+        for a, b in gaps:
+            first, last = max(a, cuts.first), min(b, cuts.last)
+            if first >= last:
+                left.append((a, b))
+                continue
+            ends.update(e for e in own if first < e < last)
+            ends.update((first, last))
+            left += [(x, y) for x, y in ((a, first), (last, b)) if x < y]
+        gaps = left
+    size = max(best.sizes)
+    for a, b in gaps:
+        if 2 * (b - a) > size:
+            ends.update(a + e for e in edges(even(b - a, -(-(b - a) // size))))
+        else:
+            ends.discard(a if a else b)
+    return tuple(b - a for a, b in pairwise(sorted({*ends, 0, extent})))
+
+
+def _without_short_ends(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Blocks of which the first and the last are not much smaller than the others.
+
+    >>> _without_short_ends((3, 100, 100, 97)), _without_short_ends((50, 100))
+    ((103, 100, 97), (50, 100))
+    """
+    least = max(sizes) // SHORT
+    for _ in range(2):
+        if len(sizes) > 1 and sizes[-1] <= least:
+            sizes = (*sizes[:-2], sizes[-2] + sizes[-1])
+        sizes = sizes[::-1]
+    return sizes
+
+
+def _spread(first: Numbers, last: Numbers) -> float:
+    """How far apart indices are at most (which may be any int64), if they are none that overflow
+    when one is added."""
+    wide = max(float((last / 2 - first / 2).max(initial=0)), 0.0)
+    return 2 * wide if float(last.max(initial=0)) < MOST_INDEX else float(MOST_INDEX)
+
+
+def _within(first: Numbers, last: Numbers, n: int, boundary: str | None) -> tuple[Numbers, Numbers]:
+    """Of an array of n elements, those that reads at `first` … `last` need, which end at an edge
+    where these go beyond it and are reflected there."""
+    low = np.clip(first, 0, n)
+    high = np.maximum(np.clip(last + 1, 0, n), low)
+    if boundary == "clamp":
+        return np.minimum(low, n - 1), np.maximum(high, 1)
+    if boundary in BACK:
+        edge = int(boundary == "mirror")
+        before, after = first < 0, last >= n
+        low = np.where(after, np.minimum(low, np.maximum(2 * n - 1 - edge - last, 0)), low)
+        high = np.where(before, np.maximum(high, np.minimum(edge - first, n)), high)
+        return np.where(before, 0, low), np.where(after, n, high)
+    return low, high
 
 
 def _stepped(sizes: Sequence[int], step: int, offset: int, extent: int) -> tuple[int, ...]:

@@ -307,10 +307,9 @@ class Scans(Rules):
         made = Generate(node.shape, substitute(node.epilogue, found), label=node.label,
                         where=node.where)  # fmt: skip
         self.known = self.known.with_({number: 0})
-        blocks = self._local(made, {node.axis: sizes}).blocks((*self.program.params, number))
-        position = blocks.program.params.index(number)
-        blocks.numbers[position] = blocks.axes[node.axis].numbers()
-        self._add(blocks, list(node.leaves))
+        local = self._local(made, {node.axis: sizes})
+        local.known = self.known.with_({number: local.axes[node.axis].numbers()})
+        self._add(local.blocks((*self.program.params, number)), list(node.leaves))
 
     def _carried(self, node: Scan, sizes: tuple[int, ...]) -> None:
         """Three stages: the total of every block, the totals of what comes before each, and the

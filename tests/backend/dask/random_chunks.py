@@ -58,7 +58,7 @@ def chunked(arguments: dict[str, Any], rng: Random) -> list[Any]:
             chunks = tuple(cut(rng, n) for n in array.shape)
             made.append(da.from_array(array, chunks=chunks))
     if not any(isinstance(m, da.Array) for m in made):
-        made = [da.from_array(np.asarray(m)) if n[0] == "a" else m
+        made = [da.from_array(np.asarray(m), chunks=-1) if n[0] == "a" else m
                 for n, m in zip(arguments, made, strict=True)]  # fmt: skip
     return made
 

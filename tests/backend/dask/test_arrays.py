@@ -11,6 +11,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.blocks import tasks as block_tasks
+from treadle.backend.blocks.memory import elements
 from treadle.backend.dask import executable, graph, worker
 
 dask = pytest.importorskip("dask")
@@ -61,6 +62,17 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "concatenate": lambda a: td.concatenate([a, a * 2], axis=0),
     "roll": lambda a: td.roll(a, 3, axis=0) - td.roll(a, -5, axis=1),
     "gather": lambda a: a[td.argsort(a[:, 0])],
+    "far roll": lambda a: td.roll(a, 10**8 + 7, axis=0) * td.roll(a, (-20, 31), axis=(0, 1))[::-1],
+    "tile": lambda a: td.tile(a, (2, 3)),
+    "moved by an array": lambda a: a[td.clip(td.arange(a.shape[0]) - 2, 0, a.shape[0] - 1)],
+    "repeated": lambda a: td.resize(td.repeat(a[:, 0], 3), (400,)),
+    "neighbours in two ways": lambda a: (
+        td.stencil(cross, a, boundary=td.wrap) * a[::-1] + td.stencil(far, a, boundary=td.clamp)
+    ),
+    **{f"pad {mode}": lambda a, mode=mode: td.pad(a, ((9, 2), (1, 40)), mode=mode)
+       for mode in ("constant", "edge", "symmetric", "wrap")},
+    "pad reflect": lambda a: td.pad(td.concatenate([a, a * 2, a], axis=1)[:, :3],
+                                    ((0, 0), (9, 2)), mode="reflect"),
     "rows": lambda a: a.sum(axis=1),
     "loops inside": lambda a: td.iterate(
         3, lambda u: td.iterate(2, lambda v: v + td.cumsum(v, axis=1), u) * np.float32(0.5), a
@@ -149,6 +161,37 @@ def matrix(shape: tuple[int, int]) -> np.ndarray:
 def test_the_bits_of_one_machine(name: str) -> None:
     for seed in range(3):
         check(PROGRAMS[name], matrix((37, 53)), seed)
+
+
+def of_data(v: Any) -> Any:
+    return v[td.arange(v.shape[0] - 3) + 3]
+
+
+@pytest.mark.parametrize("f, tasks", [
+    (lambda v: td.pad(v, 3, mode="edge"), 10),
+    (lambda v: td.pad(v, 3, mode="wrap"), 10),
+    (lambda v: td.pad(v, (400_000, 0), mode="reflect"), 10),
+    (lambda v: td.roll(v, 3), 10),
+    (lambda v: td.roll(v, 432_100), 11),
+    (lambda v: td.tile(v, 3), 30),
+    (lambda v: td.resize(v, (2_500_000,)), 25),
+    (lambda v: td.concatenate([v, 2 * v, v]), 30),
+    (lambda v: td.sliding_window_view(v, 4), 10),
+    (lambda v: td.reshape(v, (1000, 1000)), 10),
+    (lambda v: td.mean(td.reshape(v, (-1, 4)), axis=1), 10),
+    (of_data, 10),
+])  # fmt: skip
+def test_what_moves_elements_is_cut_like_its_argument(f: Callable[..., Any], tasks: int) -> None:
+    """Blocks are as many as chunks, and no task reads more than a few chunks."""
+    a = np.random.default_rng(2).random(1_000_000)
+    x = da.from_array(a, chunks=100_000)
+    made = td.jit(f)(x)
+    assert made.compute(scheduler="sync").tobytes() == td.jit(f, backend="native")(a).tobytes()
+    program = td.jit(f).lower(x)
+    stages = list(program.executable.plan([x], ()).every())
+    assert max(block_tasks.count(s.blocks) for s in stages) == tasks
+    for stage in stages:
+        assert all(elements(b) <= 500_001 for b in stage.blocks.buffers)
 
 
 @pytest.mark.long
