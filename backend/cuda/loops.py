@@ -26,7 +26,7 @@ from treadle.skeletons.ir.counted import Loops, loops_in
 from treadle.skeletons.ir.kernel import Buffer, If, Kernel, Load, Store
 from treadle.skeletons.linalg.small import has_kernel
 from treadle.skeletons.lower.build import LoweringContext
-from treadle.skeletons.lower.stencil.gpu_temporal import COUNT, temporal
+from treadle.skeletons.lower.stencil.gpu_temporal import COUNT, changed, temporal
 
 from ..runtime import loops
 from ..runtime.host import Cell, is_host_work
@@ -601,7 +601,7 @@ class TemporalBlocking:
                 inner.slots[slot] = block
             if counters and loop.index is not None:
                 inner.slots[loop.index] = counters[k]
-            launch = self.variant.launch(inner, target, [])
+            launch = self.variant.launch(inner, [target[k] for k in changed(loop.node)], [])
             if launch is None or launch.tasks <= 0:
                 return None
             run.pinned |= inner.pinned

@@ -97,21 +97,27 @@ def temporal(loop: ArrayLoop, context: LoweringContext) -> Temporal | None:
     return None
 
 
+def changed(loop: ArrayLoop) -> list[int]:
+    """The states that iterations change; the others are arrays that they only read."""
+    return [k for k, s in enumerate(loop.state) if loop.body[k] != s.leaf()]
+
+
 def _body(loop: ArrayLoop) -> Generate | None:
     """The body of a counted loop as one operation: one that there is, with states that take the
     value of another, such as the time before in a wave equation."""
     if loop.count is None or loop.predicate is not None:
         return None
-    states = [s.leaf() for s in loop.state]
+    states, changing = [s.leaf() for s in loop.state], changed(loop)
     computed = [leaf for leaf in loop.body if leaf not in states]
     node = computed[0].node if computed else None
     if type(node) is not Generate or node.leaves != tuple(computed):
         return None
-    if any(s.shape != node.shape for s in loop.state):
+    if any(loop.state[k].shape != node.shape for k in changing):
         return None
     here = indices(len(node.shape))
-    elements: Sequence[Expr] = [leaf.at(*here) if leaf in states else node.elements[leaf.component]
-                                for leaf in loop.body]  # fmt: skip
+    elements: Sequence[Expr] = [
+        leaf.at(*here) if leaf in states else node.elements[leaf.component]
+        for leaf in (loop.body[k] for k in changing)]  # fmt: skip
     inside = loop.varying(list(topological(loop.body)))
     while numbers := _numbers(elements, inside):
         elements = ex.rewrite(elements, partial(_known, numbers))
@@ -161,7 +167,7 @@ def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | Non
         isinstance(e, ex.While | ex.Loop | ex.Foreign) for e in ex.walk(node.elements)
     ):
         return None
-    states = [s.leaf() for s in loop.state]
+    states = [loop.state[k].leaf() for k in changed(loop)]
     sources: dict[_Source, None] = {(s, None): None for s in states}
     reach, radius = [0, 0, 0, 0], 0
     folded, kinds = False, set[str | None]()
@@ -194,7 +200,7 @@ def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | Non
     if folded:  # what the border folds back to is as far on the other side
         low, high = min(low, -high), max(high, -low)
         before, after = min(before, -after), max(after, -before)
-    columns = vector_count([s.type for s in loop.state])
+    columns = vector_count([s.type for s in states])
     if low == high == radius == 0 or columns < 2 or radius > columns - folded:
         return None
     return _Shape(low, high, before, after, radius, min(columns, 4), tuple(sources))
@@ -281,7 +287,7 @@ class _Pass:
         self.counts = (self.iterations, half) if half > 1 else (self.iterations,)
         self.count: Expr = ex.constant(self.iterations)
         self.sources = {source: q for q, source in enumerate(shape.sources)}
-        self.states = [s.leaf() for s in self.loop.state]
+        self.states = [self.loop.state[k].leaf() for k in changed(self.loop)]
         self.counter = next(
             (
                 e

@@ -82,6 +82,14 @@ def waves(n, u, c, xs):
     return td.loop(n, step, (u, c))
 
 
+def with_a_state_that_stays(n, u, c, xs):
+    def step(state):
+        kept, x, before = state
+        return kept, turned(x) + td.roll(kept, 1, 1) - before, x
+
+    return td.iterate(n, step, (c, u, u))
+
+
 def forced(n, u, c, xs):
     """The plane of each iteration, and the one of the iteration from the end."""
 
@@ -114,7 +122,8 @@ def adjoint(n, u, c, xs):
 @pytest.mark.parametrize("iterations", [9, 13, 20])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("program", [
-    with_coefficients, with_a_window_of_coefficients, waves, forced, backwards_in_a_loop, adjoint,
+    with_coefficients, with_a_window_of_coefficients, waves, with_a_state_that_stays, forced,
+    backwards_in_a_loop, adjoint,
 ], ids=lambda f: f.__name__)  # fmt: skip
 def test_what_an_iteration_reads(program, shape, iterations, passed, monkeypatch):
     u, c = rng.integers(-9, 9, (2, *shape)).astype("i4")
