@@ -1,4 +1,4 @@
-"""unroll_small_products: in loops, products and sums of a few elements become expressions.
+"""unroll_small_products: products and sums of a few elements become expressions.
 
     loop(n, lambda k, p: f @ p + q, p₀)  of matrices of 4 × 4   →   16 elements, sums of 4 terms
 
@@ -7,7 +7,15 @@ computes it.  Where everything that differs from iteration to iteration has a fe
 becomes one kernel whose iterations are straight-line code (`sequences.py`), and a product there is
 the sums of its elements: from the left, with one rounding for each term, as the kernel for small
 products adds them.  (The rest, such as the row that an inner loop walks along, is computed before
-the loop.)  Extents must be constants; `dsl/operations/` asks for those of products in loops.
+the loop.)
+
+    max(exp(−(p @ q.T)), axis=1)  of points of 3 coordinates   →   Σ over k < 3 inside the maximum
+
+A product of large matrices with an inner axis of a few elements is limited by the memory that it
+writes: as sums, each with the bits of the library's, it is computed where it is read.
+
+Extents must be constants; `dsl/operations/` asks for those of products in loops, and for the inner
+ones.
 """
 
 from __future__ import annotations
@@ -16,7 +24,7 @@ import math
 from collections.abc import Sequence
 
 from ..analysis.combines import identities
-from ..analysis.short_extents import TINY
+from ..analysis.short_extents import SHORT_AXIS, TINY
 from ..expr import Const, Expr, Index, constant, primitive, substitute
 from ..graph import ArrayLoop, Fold, Generate, Leaf, Matmul, Node, Permute, known, topological
 from ..graphs.rebuild import replace_nodes
@@ -31,12 +39,14 @@ LARGEST = 4000
 
 
 def unroll_small_products(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """The graph with products and folds of few elements as expressions, in the loops whose
-    iterations compute nothing else; on a CPU, which runs such a loop as one kernel."""
+    """The graph with products of few columns by few rows as expressions, and products and folds of
+    few elements in the loops whose iterations compute nothing else; on a CPU, which runs such a
+    loop as one kernel."""
     order = list(topological(roots))
     if not context.target.cores or context.settings.check:
         return list(roots)
     chosen = {n for loop in order if isinstance(loop, ArrayLoop) for n in _unrolled(loop)}
+    chosen |= {n for n in order if isinstance(n, Matmul) and _is_thin(n)}
     if not chosen:
         return list(roots)
 
@@ -74,6 +84,12 @@ def _unrolled(loop: ArrayLoop) -> list[Node]:
         elif terms > FEW:
             return []
     return found if work <= LARGEST else []
+
+
+def _is_thin(node: Matmul) -> bool:
+    """Whether this is a product of floats with an inner axis of a few elements."""
+    few = isinstance(node.k, Const) and 0 < int(node.k.value) <= SHORT_AXIS
+    return few and not node.batch and node.left.type.is_float and _is_plain(node)
 
 
 def _is_plain(node: Matmul | Fold) -> bool:

@@ -365,7 +365,10 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
             index += [] if row else [Index(lead)]
             index += [] if column else [Index(lead + 1)]
             return map_over(folded, index, (*batch, a._shape[-2], b._shape[-1]), what)
-        more = ()
+        # A CPU computes sums of so few products where they are read (`passes/small_products.py`).
+        takes = t.is_float and not t.is_narrow and not lead
+        few = short_extents(left._shape[-1:], SHORT_AXIS, what) if takes else None
+        more = few[1] if few else ()
     node = Matmul(
         batch,
         left._shape[-2],

@@ -137,22 +137,60 @@ def test_a_lowered_program_refuses_other_sizes() -> None:
 
 
 def test_where_products_stay_calls() -> None:
-    """Outside of loops; beside what has many elements; with another way to compute them; checked
-    programs; and on a GPU, whose threads have no loop of their own."""
+    """With inner axes of more than four elements, outside of loops and beside what has many
+    elements; with another way to compute them; checked programs; and on a GPU, whose threads have
+    no loop of their own."""
     three = (np.eye(4),) * 3
-    assert kinds(lambda f, p, q: f @ p @ f.T + q, *three)[2] == 2
+    assert kinds(lambda f, p, q: f @ p @ f.T + q, *(np.eye(5),) * 3)[2] == 2
     assert kinds(covariances, *three, check=True)[:3] == (0, 1, 2)
     assert kinds(covariances, *three, backend="cuda")[:3] == (0, 1, 2)
 
     def beside(f: Any, p: Any, a: Any) -> Any:
         return td.loop(9, lambda k, s: (f @ s[0], s[1] * td.sum(s[0]) + td.sum(s[1])), (p, a))
 
-    assert kinds(beside, np.eye(4), np.eye(4), np.ones(1000))[:3] == (0, 1, 1)
+    assert kinds(beside, np.eye(5), np.eye(5), np.ones(1000))[:3] == (0, 1, 1)
 
     def otherwise(f: Any, p: Any) -> Any:
         return td.loop(9, lambda k, p: td.matmul(f, p, name="wanted"), p)
 
     assert kinds(otherwise, np.eye(4), np.eye(4))[:3] == (0, 1, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_few_products_are_summed_where_they_are_read(k: int, dtype: str) -> None:
+    """One kernel, in which nothing is stored, with the bits of the library's product."""
+    rng = np.random.default_rng(k)
+    a, b = rng.standard_normal((2, 400, k)).astype(dtype)
+
+    def furthest(a: Any, b: Any) -> Any:
+        return td.max(td.abs(a @ b.T - 1), axis=1)
+
+    program = td.jit(furthest, backend="native").lower(a, b)
+    assert "1 kernel launched" in program.explain()
+    library = td.jit(lambda a, b: td.matmul(a, b.T, name="wanted"), backend="native")(a, b)
+    assert np.array_equal(td.jit(lambda a, b: a @ b.T, backend="native")(a, b), library)
+    assert np.array_equal(program(a, b), np.abs(library - 1).max(axis=1))
+    assert np.allclose(library, a @ b.T)
+
+
+def test_which_products_are_not_sums() -> None:
+    """Those of long inner axes, of which the same function makes other programs; of integers, of
+    complex numbers, of matrices for each index; with a schedule or a name."""
+    product = td.jit(lambda a, b: a @ b.T, backend="native")
+    rng = np.random.default_rng(0)
+    for k in (3, 5, 0, 4, 9):
+        a, b = rng.random((2, 70, k))
+        assert np.allclose(product(a, b), a @ b.T)
+        assert kinds(lambda a, b: a @ b.T, a, b)[2] == (k not in (3, 4))
+    a = rng.random((70, 3))
+    for other in (a.astype(int), a.astype("complex64"), np.float16(a)):
+        assert kinds(lambda a: a @ a.T, other)[2] == 1
+    assert kinds(lambda a: a @ td.swapaxes(a, 1, 2), rng.random((5, 70, 3)))[2] == 1
+    assert kinds(lambda a: td.matmul(a, a.T, name="wanted"), a)[2] == 1
+    assert kinds(lambda a: a @ a.T, a, backend="cuda")[2] == 1
+    with pytest.raises(td.ShapeError, match="matrices with an extent of 3, not 4"):
+        product.lower(a, a)(*(rng.random((2, 70, 4))))
 
 
 def test_folds_and_vectors() -> None:
