@@ -56,13 +56,12 @@ class ReplayedCalls:
         compile_together(self._launched(run))
 
     def _launched(self, run: HostRun) -> Iterator[Job]:
-        sizes = {k: a.nbytes for k, a in enumerate(run.slots) if a is not None}
         for step in cast("list[KernelStep]", self.owner.kernel_steps):
             # Nothing is compiled ahead where forms depend on the call, for arrays that are not
             # dense, nor for reshaped arrays: dense ones need no kernel.
             if step.forms.several or step.reshaped is not None or step.layouts(run):
                 continue
-            yield from step.dense.ahead(run, sizes)
+            yield from step.dense.ahead(run)
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[HostArray]:
         began = time.thread_time()

@@ -241,10 +241,9 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
             if errors is not None and errors[0]:
                 raise_failure(launch.kernel, errors)
 
-    def ahead(self, run: HostRun, sizes: dict[int, int]) -> Iterator[Job]:
+    def ahead(self, run: HostRun) -> Iterator[Job]:
         """What the launches of a call need, before it.  If arrays that the program computes decide
-        which of several kernels have tasks, that is known when the node runs.  `sizes` are the
-        bytes of the arrays in known slots, to which the outputs are added."""
+        which of several kernels have tasks, that is known when the node runs."""
         hosts = [self.hosted, *(test for one in self.launches for test in one.tests)]
         known = len(run.slots)
         if any(
@@ -256,25 +255,20 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
                 yield self.launches[0].usual, self.fast_math, False
             return
         values = self.host(run.slots, run.params)
-        for target, (start, end), type_ in zip(self.targets, self.shapes, self.types, strict=True):
-            sizes[target] = math.prod(run.extents(values[start:end])) * type_.itemsize
-        outs = [sizes[target] for target in self.targets]
+        outs = [math.prod(run.extents(values[start:end])) * type_.itemsize
+                for (start, end), type_ in zip(self.shapes, self.types, strict=True)]  # fmt: skip
         scratch = [int(values[at]) * type_.itemsize for at, type_, _ in self.scratch]
         for one in self.launches:
             launch = one.chosen(run.slots, run.params, values)
             if values[launch.end] > 0:
-                spaces = sizes, outs, scratch
-                large = launch.is_large(
-                    spaces[space][k] for space, k in launch.sources if space or k in sizes
-                )
-                yield launch, self.fast_math, large
+                yield launch, self.fast_math, launch.is_large(outs, scratch)
 
     def _wanted(self, run: HostRun, spaces: Spaces, values: Numbers) -> Iterator[Job]:
         """What the launches of a call need."""
         for one in self.launches:
             launch = one.chosen(run.slots, run.params, values)
             if values[launch.end] > 0:
-                yield launch, self.fast_math, launch.is_large(_sizes(launch.arrays(spaces)))
+                yield launch, self.fast_math, launch.is_large(_sizes(spaces[1]), _sizes(spaces[2]))
 
 
 class Lowering:
@@ -369,12 +363,13 @@ class KernelLaunch:
         """The arrays of a launch."""
         return [spaces[space][k] for space, k in self.sources]
 
-    def is_large(self, sizes: Iterable[float]) -> bool:
-        """Whether arrays of `sizes` bytes are so large that streaming stores may pay."""
+    def is_large(self, outs: Sequence[float], scratch: Sequence[float]) -> bool:
+        """Whether an array that the kernel writes is so large that streaming stores may pay, of the
+        node's outputs and scratch of so many bytes."""
         if len(self.about.digests) < 2:
             return False
-        limit = Target.host().streaming_bytes
-        return any(size >= limit for size in sizes)
+        limit, sizes = Target.host().streaming_bytes, ((), outs, scratch)
+        return any(space and sizes[space][k] >= limit for space, k in self.sources)
 
     def run(
         self, spaces: Spaces, values: Numbers, errors: HostArray | None, fast_math: bool
@@ -384,7 +379,7 @@ class KernelLaunch:
         if tasks <= 0:
             return
         arrays = self.arrays(spaces)
-        large = self.is_large(_sizes(arrays))
+        large = self.is_large(_sizes(spaces[1]), _sizes(spaces[2]))
         idle = self._idle[large]
         try:
             launcher = idle.pop()
@@ -415,7 +410,8 @@ class KernelLaunch:
             return
         arrays = tuple(self.arrays(spaces))
         scalars = tuple(values[self.start : self.end])
-        compiled, work = self.compiled(fast_math, self.is_large(_sizes(arrays))), self.task_work
+        large = self.is_large(_sizes(spaces[1]), _sizes(spaces[2]))
+        compiled, work = self.compiled(fast_math, large), self.task_work
         report = np.zeros(errors, np.int64) if errors else None
         launch = tape_launch(
             compiled, arrays, scalars, tasks, work, self.given, report, self.in_order
@@ -426,9 +422,9 @@ class KernelLaunch:
             tape.operations += (Fill(report), launch, Failure(report, self._kernel))
 
 
-def _sizes(arrays: Iterable[HostArray]) -> Iterator[float]:
+def _sizes(arrays: Sequence[HostArray]) -> list[float]:
     """The bytes of arrays; those that may grow are large."""
-    return (math.inf if isinstance(a, Growing) else a.nbytes for a in arrays)
+    return [math.inf if isinstance(a, Growing) else a.nbytes for a in arrays]
 
 
 #: A kernel, whether its arithmetic is fast, and whether its arrays are large.

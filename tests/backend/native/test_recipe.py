@@ -106,6 +106,12 @@ def test_streaming_stores_are_compiled_for_large_arrays(
         code.forget()
     assert asked == [0, 4096]  # the second time they are on disk
 
+    asked.clear()
+    a = np.arange(10_000.0)
+    program = td.jit(lambda a: shifted(a[:100]), backend="native")
+    assert same(program(a), a[:100] * 2 + 1)
+    assert asked == [0]  # what is only read does not matter
+
 
 @pytest.mark.skipif(not Target.host().streaming_bytes, reason="no streaming stores")
 def test_only_what_the_first_call_launches_is_compiled_ahead(
