@@ -14,6 +14,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any, Literal
 
 import ml_dtypes
@@ -351,7 +352,7 @@ class Structure:
             return self.names[0]
         if self.cls is dict:
             return dict(zip(self.names, parts, strict=True))
-        return self.cls(parts) if self.cls in (tuple, list) else self.cls(*parts)
+        return parts if self.cls is list else composed(self.cls, parts)
 
     def outline(self) -> str:
         """The nesting as a noun: `one value`, `(a, b)`."""
@@ -406,6 +407,18 @@ def children_of(value: Any) -> tuple[Any, ...]:
     if isinstance(value, tuple):
         return value
     return tuple(getattr(value, f.name) for f in dataclasses.fields(value) if f.init)
+
+
+def composed(cls: type, parts: Sequence[Any]) -> Any:
+    """The tuple, named tuple or dataclass of these `children_of` it."""
+    if issubclass(cls, tuple):
+        return cls(*parts) if hasattr(cls, "_fields") else cls(parts)
+    fields = [f for f in dataclasses.fields(cls) if f.init]
+    # The positional parameters of `__init__`: without fields that are only named, with `InitVar`s.
+    order = getattr(cls, "__match_args__", [f.name for f in fields if not f.kw_only])
+    first = sum(1 for _ in takewhile(lambda p: p[0].name == p[1], zip(fields, order, strict=False)))
+    named = {f.name: part for f, part in zip(fields[first:], parts[first:], strict=True)}
+    return cls(*parts[:first], **named)
 
 
 def field_names(value: Any) -> tuple[str | None, ...]:

@@ -23,7 +23,7 @@ from ..graph import ArrayLoop, Generate, Input, Label, Leaf, Node, ended, topolo
 from ..graphs.rebuild import Rebuilder
 from ..operations.control import is_constant
 from ..scalar import Scalar, as_strong, lift
-from ..types import ScalarType, children_of, field_names, is_composite, kind_of_literal
+from ..types import ScalarType, children_of, composed, field_names, is_composite, kind_of_literal
 
 #: Constants that are equal if they mean the same.
 _NAMED = (type(None), str, type, Enum, np.dtype, ScalarType)
@@ -71,7 +71,7 @@ def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
             return dict(zip(value, made, strict=True))
         if cls is list:
             return as_argument(made)
-        return tuple(made) if cls is tuple else cls(*made)
+        return composed(cls, made)
 
     return [leaf for leaves, _ in parts for leaf in leaves], build
 

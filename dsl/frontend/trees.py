@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from ..array import Array
 from ..errors import TracingError
 from ..graph import Leaf
 from ..scalar import Scalar
-from ..types import LEAF, Structure, children_of, is_composite, kind_of_literal
+from ..types import LEAF, Structure, children_of, composed, is_composite, kind_of_literal
 from .evaluation import known_array
 from .refusals import called, returned
 from .sources import as_array, is_arraylike
@@ -39,7 +40,7 @@ def _arrays(description: tuple[Any, ...], flat: Iterator[Any]) -> Any:
     parts = [_arrays(tree.description, flat) for tree in inner]
     if kind == "dict":
         return dict(zip(detail[0], parts, strict=True))
-    return parts if kind == "list" else tuple(parts) if detail[0] is tuple else detail[0](*parts)
+    return parts if kind == "list" else composed(detail[0], parts)
 
 
 def array_tree(structure: Structure) -> Tree:
@@ -56,7 +57,7 @@ def joined_tree(trees: Sequence[Tree], kind: str, detail: Any = None) -> Tree:
     if kind == "dict":
         make = lambda parts: dict(zip(detail, parts, strict=True))  # noqa: E731
     elif kind == "tuple":
-        make = tuple if detail is tuple else lambda parts: detail(*parts)
+        make = tuple if detail is tuple else partial(composed, detail)
 
     single = all(tree.description == ("array", LEAF) for tree in trees)
 

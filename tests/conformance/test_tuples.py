@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,39 @@ class Particle:
 class Colour:
     red: object
     green: object
+
+
+@dataclass
+class Named:
+    name: object = field(kw_only=True)
+
+
+@dataclass
+class Inherited(Named):
+    x: object
+    ignored: InitVar[int] = 1
+    y: object = 0
+    derived: object = field(init=False, default=5)
+
+
+@dataclass(match_args=False)
+class Later:
+    x: object
+    _: KW_ONLY
+    y: object
+
+
+@dataclass
+class Own:
+    x: object
+    y: object
+
+    def __init__(self, first: object, second: object) -> None:
+        self.x, self.y = first, second
+
+
+class Row(tuple[object, ...]):
+    """A subclass of tuple, which is made of a sequence."""
 
 
 @pytest.mark.parametrize("n", EXTENTS)
@@ -128,6 +161,41 @@ def test_named_tuples_keep_their_class(check):
             ),
         }
     )
+
+
+MADE = {
+    "named": lambda a, b: Named(name=(a, b)),
+    "inherited": lambda a, b: Inherited(a, y=b, name=a + b),
+    "later": lambda a, b: Later(a, y=b),
+    "own": lambda a, b: Own(a, b),
+    "row": lambda a, b: Row((a, b)),
+}
+
+
+PART_OF = {kind: lambda s: s.x for kind in MADE}
+PART_OF.update(named=lambda s: s.name[0], row=lambda s: s[0])
+
+
+def _parts(made):
+    return tuple(made) if isinstance(made, tuple) else tuple(vars(made).items())
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_classes_whose_parts_are_given_by_name_or_as_a_sequence(backend, kind):
+    make, a, b = MADE[kind], np.arange(3), np.arange(3) * 10
+
+    def agrees(got, want):
+        assert type(got) is type(want)
+        assert str(_parts(td.run(got))) == str(_parts(td.run(want)))
+
+    with td.config(backend=backend):
+        agrees(td.jit(lambda s: s)(make(a, b)), make(a, b))
+        agrees(td.run(make(td.use(a), b)), make(a, b))
+        agrees(td.run(td.map(make, a, b)), make(a, b))
+        agrees(td.jit(lambda s: td.iterate(2, lambda s: s, s))(make(a, b)), make(a, b))
+        slope = td.grad(lambda s: td.sum(PART_OF[kind](s) * 2))(make(1.0 * a, 1.0 * b))
+        assert type(slope) is type(make(a, b))
+        assert_same(to_host(td.run(PART_OF[kind](slope))), 2.0 + 0 * a)
 
 
 def test_dataclasses_keep_their_class(check):

@@ -65,7 +65,7 @@ def mapped(a: Value, leaf: Callable[[Value], Value]) -> Value:
         return [mapped(v, leaf) for v in a]
     if types.is_composite(a):
         parts = [mapped(v, leaf) for v in types.children_of(a)]
-        return tuple(parts) if type(a) is tuple else type(a)(*parts)
+        return types.composed(type(a), parts)
     return leaf(a)
 
 
@@ -162,7 +162,7 @@ def symbol(a: Value, inputs: list[Input], params: list[Param], name: str) -> Val
                 zip(types.field_names(a), types.children_of(a), strict=True)
             )
         ]
-        return tuple(parts) if type(a) is tuple else type(a)(*parts)
+        return types.composed(type(a), parts)
     return a
 
 
