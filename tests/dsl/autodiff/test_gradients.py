@@ -484,6 +484,39 @@ def test_vjp_and_stop():
     np.testing.assert_allclose(td.run(stopped), X * X)
 
 
+STOPPED = {
+    "loop": lambda x, c: td.iterate(3, lambda z: td.sin(z) * c + x * c, x),
+    "scan": lambda x, c: td.scan(lambda s, r: (s * r[1] + r[0], s * r[0]), x[0], (x, c))[1],
+    "branch": lambda x, c: td.cond(td.sum(c) > 0, x * c, x - c * x * x),
+    "element": lambda x, c: td.map(lambda v, k: td.loop(3, lambda i, s: s * k + v, v), x, c),
+    "sort": lambda x, c: td.sort(x * c, axis=0),
+    "product": lambda x, c: (x @ c.T) @ (x * c),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", STOPPED)
+def test_what_is_stopped_is_a_constant_in_every_derivative(name, backend):
+    """As if another argument had its value."""
+    f = STOPPED[name]
+
+    def loss(x, c):
+        return td.sum(td.sin(f(x, c)) * W)
+
+    def derivatives(of):
+        gradient = td.grad(of)
+        return td.jit(lambda x: (gradient(x), td.jvp(gradient, (x,), (td.use(W),))[1]),
+                      backend=backend)(X)  # fmt: skip
+
+    value = np.asarray(td.run(td.cumsum(td.use(X), axis=0) - 1.5))
+    stopped = derivatives(lambda x: loss(x, td.stop(td.cumsum(x, axis=0) - 1.5)))
+    for mine, expected in zip(stopped, derivatives(lambda x: loss(x, td.use(value))), strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=1e-11, atol=1e-12)
+    assert not np.allclose(
+        stopped[0], derivatives(lambda x: loss(x, td.cumsum(x, axis=0) - 1.5))[0]
+    )
+
+
 def test_auxiliary_results_of_vjp_and_jvp():
     def f(a, b):
         return a * b, {"sum": td.sum(a), "name": "f"}
