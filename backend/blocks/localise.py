@@ -706,7 +706,9 @@ class Localiser:
             return (Reading("near", k), near.offset), axis.low, axis.high, axis.periodic
         unwrapped = self._unwrapped(read, a)
         around = unwrapped is not None
-        if extent <= 1 and (around or read.boundary is not None):
+        # (Numbers of fewer bits may wrap around; other indices are then out of range.)
+        free = around or read.boundary is not None
+        if free and (extent <= 1 or any(x.type is not int64 for x in ex.walk((e,)))):
             return (Reading("whole"), 0), zero, full, False
         e = e if unwrapped is None else unwrapped
         found = follows(e, self.known)

@@ -204,6 +204,13 @@ def test_the_bits_of_one_machine_for_many_chunks(name: str, scheduler: str) -> N
             check(PROGRAMS[name], matrix(shape), seed, scheduler)
 
 
+def test_periodic_indices_of_few_bits() -> None:
+    a = np.arange(62).reshape(2, 31)
+    f = td.jit(lambda a, n: a[:, td.cast(td.cast(n, td.uint8), td.int64) % a.shape[1]])
+    made = f(da.from_array(a, chunks=(1, 10)), 2**32 + 40)
+    assert made.compute(scheduler="sync").tolist() == [9, 40]
+
+
 def test_results_that_are_arguments_have_the_bytes_of_this_machine() -> None:
     for dtype in (">i4", "<i4", ">f8"):
         a = np.arange(6, dtype=dtype)
