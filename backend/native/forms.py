@@ -26,7 +26,7 @@ from treadle.dsl.graph import (
 )
 from treadle.dsl.passes.convolutions import contracted
 from treadle.dsl.passes.rows import NARROW, most_narrow
-from treadle.dsl.passes.short_folds import Short, deep_folds, length, short_folds
+from treadle.dsl.passes.short_folds import Short, deep_folds, few_gathered, length, short_folds
 from treadle.skeletons.ir.specialise import MOST_ITERATIONS, computed, counting_extents, specialise
 from treadle.skeletons.products.small import is_tall, is_wide, on_cpu, repeated
 
@@ -131,7 +131,7 @@ class NativeForms(Forms):
 
 
 def forms_of(program: TracedProgram) -> Short:
-    """The folds of a program that may be loops on a CPU."""
+    """The folds of a program that may be loops on a CPU, and the maps that few reads compute."""
     short = short_folds(program.roots, program.settings)
     takes = {
         fold: reader for fold, reader in short.reader.items()
@@ -139,12 +139,16 @@ def forms_of(program: TracedProgram) -> Short:
     }  # fmt: skip
     deep = deep_folds(program.roots, program.settings)
     across = {fold: where for fold, where in deep.deep.items() if _goes_across(fold)}
-    alone = {fold: deep.alone[fold] for fold in across}
+    alone: dict[Node, Generate] = {fold: deep.alone[fold] for fold in across}
     for node in topological(program.roots):
         if isinstance(node, CrossedFolds):  # whose two folds are kernels of their own
             leaves = [leaf for fold in node.apart() for leaf in fold.leaves]
             alone |= short_folds(leaves, program.settings).alone
-    return Short(short.alone | alone, takes, deep=across)
+    few = few_gathered(program.roots, program.settings)
+    for node, reader in few.reader.items():
+        if _may_take(reader, few.of(reader, frozenset({node}))):
+            alone[node], takes[node] = few.alone[node], reader
+    return Short(short.alone | alone, takes, few.worth, across)
 
 
 def by_kernel(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = False) -> bool:

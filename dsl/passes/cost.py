@@ -92,6 +92,13 @@ def loads(roots: Iterable[Expr]) -> float:
     return len(reads) - len(shared) / 2
 
 
+def arrays(roots: Iterable[Expr]) -> int:
+    """The number of arrays of which an element is read that depends on its index."""
+    moving = (ex.Index, ex.Var)
+    return len({(e.node, e.component) for e in ex.walk(roots) if isinstance(e, ex.Read)
+                and any(isinstance(x, moving) for x in ex.walk(e.args))})  # fmt: skip
+
+
 def has_loop(roots: Iterable[Expr]) -> bool:
     return any(isinstance(e, ex.While | ex.Loop) for e in ex.walk(roots))
 

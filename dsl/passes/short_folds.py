@@ -15,6 +15,9 @@ gives exactly the bits that would have been stored.  A short fold that is not in
 So does, on a CPU, a fold of several axes whose elements are computed from much smaller arrays (a
 convolution: Σ over p, q, c of x[i + p, j + q, c]·w[p, q, c, o]): the loops keep what they sum in
 registers, and what they read in the cache (`deep_folds`).
+
+Nor is it known whether a kernel that reads `(a / b)[k[i]]` reads few elements or all of them many
+times: the quotient is stored, unless `k` is much shorter in a call (`few_gathered`).
 """
 
 from __future__ import annotations
@@ -38,11 +41,16 @@ from .vertical import Uses, find_uses
 
 #: Results of folds over several axes are loops of at most so many iterations.
 LOOPED = 2048
+#: So many times as many elements as are read where data says cost more to compute and store than
+#: those that are read cost to compute there.
+FEW = 8
+#: The most expressions of elements that are computed where they are read.
+MOST_TAKEN = 256
 
 
-def length(fold: Fold) -> Expr:
-    """The number of elements of a row, a host expression."""
-    return fold.inner[0]
+def length(node: Fold | Generate) -> Expr:
+    """The number of elements of a row, a host expression; 1 of what is no fold."""
+    return node.inner[0] if isinstance(node, Fold) else ex.constant(1)
 
 
 def is_short(count: int) -> bool:
@@ -145,6 +153,49 @@ def deep_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
     nodes = [n for n in topological(roots) if isinstance(n, Fold) and _is_deep(n)]
     made: dict[Node, Generate] = {n: g for n in nodes if (g := _looped(n)) is not None}
     return Short(made, deep={n: _not_too_long(n) for n in nodes if n in made})
+
+
+def few_gathered(roots: Sequence[Leaf], settings: Settings) -> Short:
+    """What one kernel reads where data says, which computes it itself if it reads few elements:
+    `(a / b)[k]` divides all elements for many indices, and those that are read for few."""
+    results = {leaf.node for leaf in roots}
+    maps = any(isinstance(n, Generate) and n not in results for n in topological(roots))
+    if settings.check or not maps:
+        return Short()
+    alone: dict[Node, Generate] = {}
+    reader: dict[Node, Node] = {}
+    worth: dict[Node, Expr] = {}
+    for node, use in find_uses(roots).items():
+        readers = {reader for reader, _ in use.reads}
+        if not isinstance(node, Generate) or not use.gathered or len(readers) != 1:
+            continue
+        (own,) = readers
+        extents = own.iteration_space()
+        space = [e for e in extents if e is not None]
+        taken = isinstance(own, Generate | Fold | Permute) and not own.label.ordered
+        if use.whole is not None or use.by_other_region or not taken or not _is_simple(node):
+            continue
+        known = (ex.Const, ex.Extent, ex.Apply)
+        if len(space) < len(extents) or any(e.boundary is not None for _, e in use.reads):
+            continue
+        if all(isinstance(e, known) for e in ex.walk((*space, *node.shape))):
+            reads = ex.constant(FEW * len(use.reads))
+            count = apply_primitive("multiply", [product(space), reads])
+            alone[node], reader[node] = node, own
+            worth[node] = apply_primitive("less", [count, product(node.shape)])
+    return Short(alone, reader, worth)
+
+
+def _is_simple(node: Generate) -> bool:
+    """Whether a kernel that reads elements may compute them: they have no loops, whose variables
+    its own might share, and no schedule."""
+    kinds = ex.Apply | ex.Const | ex.Extent | ex.Param | ex.Index | ex.Read | ex.Cond | ex.Proj
+    body = list(ex.walk(node.elements))
+    return (
+        not node.label.ordered
+        and len(body) <= MOST_TAKEN
+        and all(isinstance(e, kinds) for e in body)
+    )
 
 
 def _is_deep(node: Fold) -> bool:
@@ -273,10 +324,10 @@ def _is_costly(e: Expr) -> bool:
     return not isinstance(e, ex.Apply | ex.Const | ex.Extent | ex.Index)
 
 
-def _read(node: Node) -> Iterator[Node]:
-    """The folds that a node reads, each once."""
-    seen: dict[Node, None] = {}
+def _read(node: Node) -> Iterator[Fold | Generate]:
+    """The folds and maps that a node reads, each once."""
+    seen: dict[Fold | Generate, None] = {}
     for leaf in node.inputs():
-        if isinstance(leaf.node, Fold):
+        if isinstance(leaf.node, Fold | Generate):
             seen[leaf.node] = None
     return iter(seen)

@@ -297,6 +297,8 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
         return full
     work, reads = cost.operations(body), cost.loads(body)
     again = work * (times - 1) + 2 * max(reads - 1, 0) * times
+    if use.gathered and times < FAR and len({reader for reader, _ in use.reads}) == 1:
+        again += cost.GATHER * (cost.arrays(body) - 1) * times
     if again <= cost.ROUND_TRIP:
         return None
     if times >= FAR:

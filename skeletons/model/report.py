@@ -322,6 +322,9 @@ class ShortRows:
 
     def describe(self, node: Node) -> str | None:
         """One sentence about a fold that may be loops."""
+        if isinstance(node, Generate) and self.left_out(node):
+            number = self.names.kernels[self.short.reader[node]]
+            return f"computed in kernel {number}, which reads few of its elements; not launched"
         if node in self.short.deep and self.loops(node):
             return "each result is computed by loops, in a register"
         reader = self.short.reader.get(node)
@@ -346,7 +349,9 @@ class ShortRows:
             return reason
         if self.left_out(node):
             return None
-        count = self._count(node) if isinstance(node, Fold) else None
+        if not isinstance(node, Fold):
+            return reason
+        count = self._count(node)
         if node in self.short.worth and count is not None and is_short(count):
             return f"no loop in its reader: that is only where {TILED}"
         return f"rows of {SHORT_ROW} elements and more are folded by many lanes together"

@@ -214,11 +214,9 @@ def _kernel(node: graph.Node, names: Names, words: dict[str, str], short: ShortR
         rows.append(("reads", reads))
     rows.append(("writes", _writes(node, names, words)))
     text = short.describe(node)
-    rows += (
-        [("loops" if node in short.short.deep else "short rows", _wrapped_text(text))]
-        if text
-        else []
-    )
+    head = "loops" if node in short.short.deep else "short rows"
+    head = "few" if isinstance(node, graph.Generate) else head
+    rows += [(head, _wrapped_text(text))] if text else []
     rows += [] if short.left_out(node) else _costs(shown, found, names, words)
     rows += product
     schedule = [] if short.left_out(node) else _schedule(node, names, product, short)
