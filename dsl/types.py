@@ -409,7 +409,7 @@ def children_of(value: Any) -> tuple[Any, ...]:
     return tuple(getattr(value, f.name) for f in dataclasses.fields(value) if f.init)
 
 
-def composed(cls: type, parts: Sequence[Any]) -> Any:
+def composed(cls: type, parts: Sequence[object]) -> Any:
     """The tuple, named tuple or dataclass of these `children_of` it."""
     if issubclass(cls, tuple):
         return cls(*parts) if hasattr(cls, "_fields") else cls(parts)
