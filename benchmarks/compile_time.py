@@ -370,10 +370,11 @@ def gpu_code(made: Any, arch: str = "sm_90a") -> None:
     """The machine code of the kernels that a first call would launch on a GPU."""
     from treadle.backend.cuda import source, steps
     from treadle.backend.cuda.compile import nvrtc
+    from treadle.skeletons.lower.lower import lower
 
     kernels = []
     for node in source.nodes(made):
-        for first in steps.lower_for(node, 132, made.settings.check).kernels:
+        for first in lower(node, steps.context_for(132, made.settings.check)).kernels:
             kernels.append(steps.narrowed(first) or first)
     nvrtc.compile_kernels(kernels, arch, made.settings.fast_math)
 

@@ -21,6 +21,7 @@ from treadle.dsl.text import in_bytes
 from treadle.skeletons.ir.kernel import Kernel
 from treadle.skeletons.linalg.small import has_kernel
 from treadle.skeletons.lower.build import LoweringContext, describe
+from treadle.skeletons.lower.lower import lower
 from treadle.skeletons.lower.pieces import NotDivisible, pieces_of
 from treadle.skeletons.model.report import ShortRows
 
@@ -35,7 +36,7 @@ from .pieces import LARGE, PIECE
 from .products.choice import KERNEL, LIBRARY, decided, small_product
 from .products.text import engine_kernel, one_file
 from .products.ways import Measured, by_library
-from .steps import chain, lower_for
+from .steps import chain, context_for
 
 #: Multiprocessors by architecture, for printing without a device.
 _MULTIPROCESSORS = {"sm_80": 108, "sm_90": 132, "sm_90a": 132, "sm_100": 148, "sm_100a": 148}
@@ -152,7 +153,7 @@ def kernels_of(
     """For each launch of a node its variants, in the order of trying.  `schedule`: None for the
     schedule of the node."""
     multiprocessors = _MULTIPROCESSORS.get(arch, 132)
-    lowered = lower_for(node, multiprocessors, check, schedule)
+    lowered = lower(node, context_for(multiprocessors, check, schedule=schedule))
     return [chain(k) for k in lowered.kernels]
 
 

@@ -14,10 +14,10 @@ from treadle.dsl.process.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.counted import Loops, counted, most
-from treadle.skeletons.ir.kernel import Buffer, Kernel, Lowered, raise_failure
+from treadle.skeletons.ir.kernel import Buffer, Kernel, raise_failure
 from treadle.skeletons.ir.narrow import narrow
 from treadle.skeletons.ir.tidy import tidied
-from treadle.skeletons.lower.lower import LoweringContext, lower, untidied
+from treadle.skeletons.lower.lower import LoweringContext, untidied
 
 from ..runtime import steps
 from ..runtime.run import HostValues, Params, Unrecordable
@@ -245,12 +245,6 @@ def narrowed(kernel: Kernel) -> Kernel | None:
 def chain(kernel: Kernel) -> list[Kernel]:
     """Every variant that may be launched, the most likely first."""
     return [*(n for n in map(narrowed, kernel.variants) if n is not None), *kernel.variants]
-
-
-def lower_for(node: Node, multiprocessors: int, check: bool,
-              schedule: Schedule | None = None) -> Lowered:  # fmt: skip
-    """The GPU kernels of a node."""
-    return lower(node, context_for(multiprocessors, check, schedule=schedule))
 
 
 def context_for(

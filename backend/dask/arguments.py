@@ -121,21 +121,18 @@ def given_chunks(given: Any, sources: Sequence[Any]) -> list[Chunks | None]:
     if given is None:
         return [None] * len(shapes)
     ranks = sorted({len(shape) for shape in shapes} - {0})
-    if isinstance(given, tuple | list) and len(given) not in ranks:
+    per_axis = isinstance(given, tuple | list)
+    if per_axis and len(given) not in ranks:
         raise ShapeError(
             f"chunks has {len(given)} extents, and the arrays have "
             f"{' or '.join(map(str, ranks)) or 'no'} axes."
         )
     return [
         tuple(_sizes(size, n, given) for size, n in zip(sizes, shape, strict=True))
-        if shape and len(sizes := _per_axis(given, len(shape))) == len(shape)
+        if shape and len(sizes := given if per_axis else (given,) * len(shape)) == len(shape)
         else None
         for shape in shapes
     ]
-
-
-def _per_axis(given: Any, rank: int) -> Sequence[Any]:
-    return given if isinstance(given, tuple | list) else (given,) * rank
 
 
 def _sizes(size: Any, extent: int, given: Any) -> tuple[int, ...]:

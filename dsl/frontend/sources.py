@@ -149,7 +149,8 @@ def normalise_source(value: Any) -> Any:
         return _of_list(value)
     try:
         if _on_gpu(value):
-            return value if isinstance(value.dtype, np.dtype) else _borrowed(value)
+            # That of another library (PyTorch) gets NumPy's dtype, without a copy.
+            return value if isinstance(value.dtype, np.dtype) else evaluator().borrowed(value)
         made = _of_protocols(value)
     except (errors.TreadleError, MemoryError):
         raise
@@ -238,16 +239,6 @@ def _on_gpu(value: Any) -> bool:
     if hasattr(value, "__cuda_array_interface__"):
         return True
     return hasattr(value, "__dlpack__") and int(value.__dlpack_device__()[0]) in _DLPACK_GPU
-
-
-def is_on_host(value: Any) -> bool:
-    """Whether this is data on the host."""
-    return is_arraylike(value) and not _on_gpu(value)
-
-
-def _borrowed(value: Any) -> Any:
-    """A GPU array with a dtype of another library (PyTorch), with NumPy's dtype; no copy."""
-    return evaluator().borrowed(value)
 
 
 def host_array(value: Any) -> Any:

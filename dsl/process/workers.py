@@ -103,7 +103,8 @@ def later(job: Callable[[], object], after: float | None = None) -> None:
         _later.run(job)
         _idle.append(inbox)
 
-    for inbox in _threads(1):
+    inbox = _free()
+    if inbox is not None:
         inbox.put(work)
 
 
@@ -159,12 +160,13 @@ class _Run(Generic[T]):
         """Give a further thread work, if there is any for it."""
         if not self.todo or len(self.active) >= self.most:
             return False
-        for inbox in _threads(1):
-            number = next(self.numbers)
-            self.active[number] = inbox
-            inbox.put(functools.partial(self._work, number))
-            return True
-        return False
+        inbox = _free()
+        if inbox is None:
+            return False
+        number = next(self.numbers)
+        self.active[number] = inbox
+        inbox.put(functools.partial(self._work, number))
+        return True
 
     def _work(self, number: int, inbox: Inbox) -> None:
         """What a thread does: the jobs that nobody has begun."""
@@ -188,20 +190,17 @@ class _Run(Generic[T]):
             self.failed[k] = error
 
 
-def _threads(count: int) -> list[Inbox]:
-    """Up to `count` threads without work, as many as limits permit."""
-    found: list[Inbox] = []
-    while len(found) < count:
-        try:
-            found.append(_idle.pop())
-        except IndexError:
-            inbox: Inbox = SimpleQueue()
-            try:
-                _thread.start_new_thread(_serve, (inbox,))
-            except RuntimeError:  # a limit of threads, or of memory for their stacks
-                break
-            found.append(inbox)
-    return found
+def _free() -> Inbox | None:
+    """A thread without work; None if limits permit no further one."""
+    try:
+        return _idle.pop()
+    except IndexError:
+        inbox: Inbox = SimpleQueue()
+    try:
+        _thread.start_new_thread(_serve, (inbox,))
+    except RuntimeError:  # a limit of threads, or of memory for their stacks
+        return None
+    return inbox
 
 
 def _serve(inbox: Inbox) -> None:
