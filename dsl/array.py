@@ -372,7 +372,8 @@ class Array(Operators["Array"]):
     ) -> Any:
         given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
         options = {k: v for k, v in given.items() if v is not None}
-        return later.computed.exported(self).__dlpack__(**options)
+        readonly = max_version is not None and max_version >= (1, 0)
+        return later.computed.exported(self, readonly).__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
         return later.computed.exported(self).__dlpack_device__()

@@ -210,10 +210,15 @@ def one_number(
     return convert(value.item())
 
 
-def exported(array: Array) -> Any:
-    """The value for DLPack, where it was computed; whoever takes it must not write to it."""
+def exported(array: Array, readonly: bool = False) -> Any:
+    """The value for DLPack, where it was computed; whoever takes it must not write to it.  Of
+    values of NumPy's, `readonly` makes this a part of what is taken: DLPack 1.0 can say it."""
     one = array.structure.is_leaf
-    return values_of(array, "DLPack")[0] if one else one_array(array, "DLPack")
+    value = values_of(array, "DLPack")[0] if one else one_array(array, "DLPack")
+    if readonly and isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value
 
 
 def known_array(

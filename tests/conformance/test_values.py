@@ -108,6 +108,7 @@ def test_dlpack():
         pytest.skip("its values are on the GPU")
     np.testing.assert_array_equal(np.from_dlpack(x), np.arange(6.0) + 1)
     assert x.__dlpack_device__() == (1, 0)
+    assert not np.from_dlpack(x).flags.writeable  # arrays never change
 
 
 def test_an_array_on_the_host_has_no_gpu_interface(backend):
