@@ -411,14 +411,15 @@ def children_of(value: Any) -> tuple[Any, ...]:
 
 def composed(cls: type, parts: Sequence[object]) -> Any:
     """The tuple, named tuple or dataclass of these `children_of` it."""
-    if issubclass(cls, tuple):
-        return cls(*parts) if hasattr(cls, "_fields") else cls(parts)
+    make: Callable[..., object] = cls
+    if issubclass(cls, tuple) or not dataclasses.is_dataclass(cls):
+        return make(*parts) if hasattr(cls, "_fields") else make(parts)
     fields = [f for f in dataclasses.fields(cls) if f.init]
     # The positional parameters of `__init__`: without fields that are only named, with `InitVar`s.
     order = getattr(cls, "__match_args__", [f.name for f in fields if not f.kw_only])
     first = sum(1 for _ in takewhile(lambda p: p[0].name == p[1], zip(fields, order, strict=False)))
     named = {f.name: part for f, part in zip(fields[first:], parts[first:], strict=True)}
-    return cls(*parts[:first], **named)
+    return make(*parts[:first], **named)
 
 
 def field_names(value: Any) -> tuple[str | None, ...]:
