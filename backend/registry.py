@@ -95,11 +95,6 @@ def register(backend: Backend, target: Target) -> None:
 _ALSO = {"gpu": "cuda", "cpu": "native", "numpy": "reference", "llvm": "native"}
 
 
-def is_name(name: str) -> bool:
-    """Whether there is such a backend."""
-    return name in BACKENDS
-
-
 def require_name(name: str | None) -> None:
     """Raises `BackendUnavailable` unless the name is that of a backend, "auto" or None."""
     if name is None or (isinstance(name, str) and (name == "auto" or name in BACKENDS)):

@@ -39,9 +39,6 @@ class Evaluator(Protocol):
     def require_backend_name(self, name: str | None) -> None:
         """Raise `BackendUnavailable` unless this is the name of a backend."""
 
-    def is_backend_name(self, name: str) -> bool:
-        """Whether this is the name of a backend, existing or planned."""
-
     def borrowed(self, value: Any) -> Any:
         """View a GPU array of another library (PyTorch) with a NumPy dtype; no copy."""
 

@@ -238,7 +238,7 @@ def heading(variants: Sequence[Kernel], arch: str, names: Mapping[Var, str]) -> 
     kernel = variants[0]
     launch = textwrap.wrap(_launch(kernel, arch, names), WIDTH - 3, subsequent_indent="  ")
     lines = [*launch, *_parameters(kernel, names)]
-    choices = _choices(variants)
+    choices = list(dict.fromkeys(map(_needs, variants)))
     if len(choices) > 1:
         rule = "a launch takes the first for which this is true:"
         lines.append(f"variant 1 of {len(choices)}; {rule}")
@@ -294,11 +294,6 @@ def _parameters(kernel: Kernel, names: Mapping[Var, str]) -> list[str]:
     if any(name.endswith("_multiplier") for name in names.values()):
         lines.append("…_multiplier and …_shift: reciprocals to divide by, see quotient")
     return lines
-
-
-def _choices(variants: Sequence[Kernel]) -> list[str]:
-    """The conditions of the variants that a launch can select, in the order of trying."""
-    return list(dict.fromkeys(map(_needs, variants)))
 
 
 def _needs(kernel: Kernel) -> str:

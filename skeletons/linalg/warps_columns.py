@@ -19,6 +19,7 @@ Columns stay in their lanes; position is where a row is in registers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import FALSE, TRUE, Const, Expr, Var
@@ -72,11 +73,8 @@ class QR(Warps):
         if self.q is not None:
             state += [simplify.select(at.equal(self.own, i), one, zero) for i in range(m)]
 
-        def reflect(k: Expr, left: Left, state: list[Expr]) -> list[Expr]:
-            return self._reflect(into, k, left, state)
-
         # (A step is long: its registers are renamed at little cost.)
-        state = self.steps(into, state, reflect, PHASES, steps, together=1)
+        state = self.steps(into, state, partial(self._reflect, into), PHASES, steps, together=1)
         turned = [[c[(i - steps) % m] for i in range(self.height)]
                   for c in (state[:m], state[m:]) if c]  # fmt: skip
         with into.when(at.both(self.exists, at.less(self.own, n))):

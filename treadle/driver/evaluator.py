@@ -38,9 +38,6 @@ class Driver:
     def require_backend_name(self, name: str | None) -> None:
         registry.require_name(name)
 
-    def is_backend_name(self, name: str) -> bool:
-        return registry.is_name(name)
-
     def borrowed(self, value: Any) -> Any:
         return registry.load("cuda").borrowed(value)
 

@@ -49,7 +49,6 @@ from .form import (
     in_order,
     leaf_tables,
     normalised,
-    one_table,
     outer_tables,
     tables,
 )
@@ -185,8 +184,8 @@ class Engine(Launching):
             mode = "owner"  # must not clear the memory between the rows of a block
         if mode == "atomic":
             self.clear(out.address, form.itemsize * out.rows * out.cols)
-        self._launch(out, a, b, mode, (a.rows, b.cols, a.cols), one_table(form), form, fused,
-                     guard=guard)  # fmt: skip
+        table = tables(form, STANDARD, ((0,),))[0]
+        self._launch(out, a, b, mode, (a.rows, b.cols, a.cols), table, form, fused, guard=guard)
 
     def product(self, out: Matrix, a: Matrix, b: Matrix, execution: str, arithmetic: str,
                 algorithm: BilinearAlgorithm, levels: int, fused: Fused | None = None

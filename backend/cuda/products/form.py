@@ -18,7 +18,7 @@ from typing import Any
 
 from treadle.dsl.types import ScalarType
 from treadle.skeletons import products as engines_home
-from treadle.skeletons.products import STANDARD, BilinearAlgorithm, instances
+from treadle.skeletons.products import BilinearAlgorithm, instances
 from treadle.skeletons.products.error import SPLITS
 from treadle.skeletons.products.measured import exact, ways
 from treadle.skeletons.products.model import H200, Machine
@@ -467,11 +467,6 @@ def _fill(form: Form, entry: Any, made: Instance, split: tuple[int, int, int],
         rank = ranks.get((row, col), 0)
         entry.ranks |= rank << 8 * k
         ranks[row, col] = rank + 1
-
-
-def one_table(form: Form) -> Table:
-    """The standard product."""
-    return tables(form, STANDARD, ((0,),))[0]
 
 
 @lru_cache(maxsize=16)

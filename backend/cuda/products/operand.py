@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from treadle.dsl.graph import Matmul
-
 from ...runtime import operand
-from ...runtime.operand import ViewLayout, plain
+from ...runtime.operand import ViewLayout
 from ..running import DeviceRun
 from .cublas import Layout
-
-
-def plain_operands(node: Matmul) -> bool:
-    """Whether both operands are arrays read under affine index maps: views."""
-    return plain(node.left) and plain(node.right)
 
 
 class Operand(operand.Operand):

@@ -21,9 +21,9 @@ from treadle.skeletons.products.kernel_gpu import TENSOR, tiles
 from treadle.skeletons.products.measured import MEASURED, exact, levels_of, ways
 from treadle.skeletons.products.model import H200, Machine
 
+from ...runtime.operand import plain
 from .engine import Engine, engine_for
 from .form import FORMS, HOPPER, TARGETS, Form, capability, features, form_of, machine_of
-from .operand import plain_operands
 
 #: Executions over the library's standard product; the others need our engines.
 BY_LIBRARY = ("recursive", "sequential", "streams", "batched")
@@ -58,9 +58,9 @@ def by_library(node: Matmul) -> bool:
         return False
     if algorithm_of(node.options.algorithm) is not None and node.options.levels:
         return True
-    plain = plain_operands(node)
-    whole = plain and node.epilogue == (node.result,) and type(node) is Matmul
-    own = t.name == "float32" or (t.name == "float64" and not plain)
+    views = plain(node.left) and plain(node.right)
+    whole = views and node.epilogue == (node.result,) and type(node) is Matmul
+    own = t.name == "float32" or (t.name == "float64" and not views)
     return t.is_inexact and (whole or not own)
 
 

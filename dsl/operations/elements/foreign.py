@@ -200,7 +200,7 @@ def foreign_array(
     label = label_of("foreign_array", name, None)
     known = evaluator().backends()
     for backend, function in implementations.items():
-        if not evaluator().is_backend_name(backend):
+        if backend not in known:
             raise errors.TracingError(
                 f"foreign_array: there is no backend {backend!r}.",
                 hint=f"{errors.did_you_mean(str(backend), known)}Backends: {', '.join(known)}.",

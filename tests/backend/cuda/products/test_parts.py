@@ -23,7 +23,7 @@ from treadle.backend.cuda.products import (
 )
 from treadle.backend.cuda.products.choice import EPILOGUE, LEFT, RIGHT, Decision, decide
 from treadle.backend.cuda.products.form import FORMS, SLOTS
-from treadle.backend.cuda.products.operand import plain
+from treadle.backend.runtime.operand import plain
 from treadle.driver.program import Program
 from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Input, Matmul, topological
