@@ -90,10 +90,6 @@ def larger(x: Expr, y: Expr) -> Expr:
     return apply_primitive("maximum", [x, y])
 
 
-def is_more(x: Expr, y: Expr) -> Expr:
-    return apply_primitive("greater", [x, y])
-
-
 def size(x: Expr) -> Expr:
     """|x|, or |re| + |im|, by which LAPACK chooses pivots."""
     if not x.type.is_complex:

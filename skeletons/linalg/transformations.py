@@ -20,7 +20,6 @@ from .small import (
     LARGEST,
     conjugate,
     constant_of,
-    is_more,
     larger,
     minus,
     negative,
@@ -103,7 +102,8 @@ class Rotation:
         kind = p.type
         zero, one = constant_of(0, kind), constant_of(1, kind)
         g = into.let(apply_primitive("absolute", [x]), "size") if x.type.is_complex else x
-        acts = into.let(is_more(size(g), constant_of(negligible(kind), kind)), "acts")
+        least = constant_of(negligible(kind), kind)
+        acts = into.let(apply_primitive("greater", [size(g), least]), "acts")
         divisor = into.let(simplify.select(acts, g, one), "divisor")
         tau = into.let(quotient(minus(q, p), plus(divisor, divisor)), "tau")
         root = apply_primitive("sqrt", [plus(times(tau, tau), one)])

@@ -191,22 +191,15 @@ def copied(into: Linearizer, v: Expr) -> ex.Var:
     return var
 
 
-def fold_serial(into: Linearizer, combine: Combine, start: Expr, stop: Expr, element: Elements,
-                name: str = "k") -> tuple[ex.Var, ...]:  # fmt: skip
-    """Elements start … stop − 1 (at least one), one after the other."""
-    total = declare(into, element(into, start))
-    with into.loop(name, start + 1, stop) as k:
-        accumulate(into, combine, total, element(into, k))
-    return total
-
-
 def fold_tree(into: Linearizer, combine: Combine, count: Expr, partial: Elements
               ) -> tuple[ex.Var, ...]:  # fmt: skip
     """Partial results 0 … count − 1 (at least one), in order, in groups of GROUP."""
     total = declare(into, zeros(combine))
     with into.loop("group", 0, count, step=GROUP) as group:
         stop = into.let(at.minimum(group + GROUP, count), "group_stop")
-        part = fold_serial(into, combine, group, stop, partial, "b")
+        part = declare(into, partial(into, group))
+        with into.loop("b", group + 1, stop) as b:
+            accumulate(into, combine, part, partial(into, b))
         join(into, combine, total, part, first=at.equal(group, 0))
     return total
 
