@@ -117,6 +117,27 @@ def is_view(elements: Iterable[Expr]) -> bool:
     return True
 
 
+def is_selection(elements: Iterable[Expr]) -> bool:
+    """Whether each element is a plain read or a constant, as conditions on indices alone decide
+    (the adjoint of a slice with a step): elements share tests and indices, but no values."""
+    conditions: list[Expr] = []
+    seen: set[Expr] = set()
+    stack = list(elements)
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if isinstance(e, ex.Proj) and isinstance(e.args[0], ex.Cond):
+            choice = e.args[0]
+            conditions.append(choice.args[0])
+            stack += choice.then[e.which], choice.other[e.which]
+        elif not (isinstance(e, ex.Const) or is_view((e,))):
+            return False
+    costly = ex.Read | ex.Cond | ex.Loop | ex.While
+    return not any(isinstance(x, costly) for x in ex.walk(conditions))
+
+
 def crosses_rows(elements: Iterable[Expr], rank: int) -> bool:
     """Whether the rows of a view cross the rows of its array, as in a transposition."""
     last = ex.Index(rank - 1)

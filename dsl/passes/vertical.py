@@ -280,7 +280,7 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
         return _why_not_loaded(node, use, body, loads, full)
     if use.products and not view and _why_not_loaded(node, use, body, loads, full) is None:
         return None
-    if not view and (axes := row_axes(body, node.shape)) is not None:
+    if not cost.is_selection(body) and (axes := row_axes(body, node.shape)) is not None:
         if not all(reads_rows(reader, e, axes) for reader, e in use.reads):
             return "the elements of a row share work, and its reader does not compute whole rows"
     if view or (times <= 1 and full is None and not use.by_other_region):

@@ -7,7 +7,7 @@ import pytest
 
 import treadle as td
 from treadle.dsl.expr import Extent
-from treadle.dsl.passes import rows
+from treadle.dsl.passes import cost, rows
 
 
 def node_of(array):
@@ -84,3 +84,32 @@ def test_different_columns_are_different_elements():
 
     program = td.jit(twice, backend="native").lower(np.ones((50, 3)))
     assert len(program.kernels) == 2
+
+
+@pytest.mark.parametrize("backend", ["native", "cuda"])
+def test_the_adjoint_of_a_slice_with_a_step_is_inlined(backend):
+    """Its elements share tests and indices alone: windows of zeros in between are not stored."""
+
+    def cost(x, w):
+        windows = td.sliding_window_view(x, (3, 3), axis=(1, 2))[:, ::2, ::2]
+        return td.sum(td.einsum("nhwcij,ijcf->nhwf", windows, w) ** 2)
+
+    x, w = np.ones((2, 9, 9, 4)), np.ones((3, 3, 4, 5))
+    program = td.jit(td.grad(cost), backend="native").lower(x, w)
+    kernels = program._on(backend).kernels
+    adjoint = [k for k in kernels if "adjoint of sliding_window_view" in str(k.label)]
+    assert [len(k.outputs[0].shape) for k in adjoint] == [4]
+
+
+def test_what_is_selected_by_indices():
+    x, chosen = td.use(np.ones(50)), td.use(np.ones(50, np.int64))
+
+    def selects(condition, then):
+        def element(i, j):
+            return td.cond(condition(i, j), then(i, j), 0.0)
+
+        return cost.is_selection(node_of(td.generate((50, 3), element)).elements)
+
+    assert selects(lambda i, j: (i + j) % 2 == 0, lambda i, j: x[i // 2])
+    assert not selects(lambda i, j: chosen[i] == j, lambda i, j: x[i])
+    assert not selects(lambda i, j: i > j, lambda i, j: x[i] * 2)
