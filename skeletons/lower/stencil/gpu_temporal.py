@@ -8,8 +8,8 @@
 
 The strip and the columns of a warp overlap those of their neighbours by the reach of T iterations:
 the values there are computed twice, and the outermost lanes only serve the others.  Arrays that the
-loop only reads, of which an iteration may read the plane of its own counter (stored states, in a
-gradient), are loaded where an iteration needs them.  Every value is computed by the expression as
+loop only reads, of which an iteration may read a plane of its own, are loaded where an iteration
+needs them.  Every value is computed by the expression as
 written, with the boundary resolved in every iteration, so the result equals that of single
 iterations bit for bit.
 """
@@ -168,7 +168,7 @@ def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | Non
     ):
         return None
     states = [loop.state[k].leaf() for k in changed(loop)]
-    sources: dict[_Source, None] = {(s, None): None for s in states}
+    sources: dict[_Source, set[tuple[int, int]]] = {(s, None): set() for s in states}
     reach, radius = [0, 0, 0, 0], 0
     folded, kinds = False, set[str | None]()
     for e in ex.walk(node.elements):
@@ -188,12 +188,14 @@ def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | Non
             return None
         if rows[0] is None or rows[1] is None or not _moves_with(e.args[-2:]):
             return None
-        sources[source] = None
+        sources.setdefault(source, set()).add((rows[0], rows[1]))
         k = 0 if source[0] in states else 2
         reach[k], reach[k + 1] = min(reach[k], rows[0]), max(reach[k + 1], rows[0])
         radius = max(radius, abs(rows[1]))
         folded |= e.boundary in ("mirror", "symmetric")
         kinds.add(e.boundary)
+    if any(plane is not None and len(at) > 1 for (_, plane), at in sources.items()):
+        return None  # a window of what is new to each iteration: what it waits for is as long
     if "wrap" in kinds and (kinds - {"wrap", None} or _uses_index(node.elements)):
         return None  # what is computed beyond the edges would not be what it stands for
     low, high, before, after = reach

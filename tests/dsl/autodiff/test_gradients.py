@@ -309,7 +309,7 @@ def test_indices_that_wrap_around_elsewhere():
 
 def test_extents_that_are_checked_to_be_equal_are_one():
     """No copy and no test of a border where the product's and the argument's are equal."""
-    a, b = rng.random((4, 3)), rng.random((3, 5))
+    a, b = rng.random((4, 6)), rng.random((6, 5))
     f = td.value_and_grad(lambda a, b: td.sum((a @ b) ** 2), (0, 1))
     both = td.jit(f, backend="native")  # (on a GPU the sum stores what is summed)
     kernels = both.lower(a, b).kernels
