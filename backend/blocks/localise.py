@@ -927,8 +927,8 @@ def _joined(several: Sequence[_Cuts], extent: int) -> tuple[int, ...]:
     """The blocks of an axis by the first of these cuts, and where it has none by the next ones, or
     of the same size; a little that is left belongs to the block beside it.
 
-    >>> _joined([_Cuts(0, (3, 4, 4, 2), 3, 11), _Cuts(0, (11, 2), 11, 13)], 13)
-    (7, 4, 2)
+    >>> _joined([_Cuts(0, (1, 5, 5, 2), 1, 11), _Cuts(0, (11, 2), 11, 13)], 13)
+    (6, 5, 2)
     """
     best = several[0]
     if (best.first, best.last) == (0, extent):

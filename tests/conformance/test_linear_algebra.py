@@ -743,8 +743,8 @@ def test_rows_times_a_small_matrix(backend, dtype):
             assert "1 kernel launched" in program.explain().splitlines()[0]
             with pytest.raises(td.ShapeError, match="extent of 3, not 4"):
                 program(np.ones((*a.shape[:-1], 4), np.uint8), np.ones((3, 4), dtype), c)
-        few = f.lower(np.ones((6, 3), np.uint8), m, c)  # is for all extents
-        assert few(np.ones((6, 9), np.uint8), np.ones((3, 9), dtype), c).shape == (6, 3)
+        more = f.lower(np.ones((6, 5), np.uint8), np.ones((3, 5), dtype), c)  # is for all extents
+        assert more(np.ones((6, 9), np.uint8), np.ones((3, 9), dtype), c).shape == (6, 3)
 
 
 def test_derivatives_of_rows_times_a_small_matrix():

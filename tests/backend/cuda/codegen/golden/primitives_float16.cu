@@ -108,7 +108,7 @@ __device__ __forceinline__ T from_bits(unsigned short bits) {
 // The neighbour of a towards b, by the bits.
 __device__ __forceinline__ float16 nextafter(float16 a, float16 b) {
   if (a != a || b != b) return float16(a + b);
-  if (a == b) return a;
+  if (a == b) return b;
   const bool up = a < b;
   return from_bits<float16>(a == 0.0f ? (up ? 1 : 32769) : up != (a > 0.0f)
       ? (uint16)(a.bits - 1) : (uint16)(a.bits + 1));
