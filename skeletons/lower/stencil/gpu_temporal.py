@@ -9,9 +9,8 @@
 The strip and the columns of a warp overlap those of their neighbours by the reach of T iterations:
 the values there are computed twice, and the outermost lanes only serve the others.  Arrays that the
 loop only reads, of which an iteration may read a plane of its own, are loaded where an iteration
-needs them.  Every value is computed by the expression as
-written, with the boundary resolved in every iteration, so the result equals that of single
-iterations bit for bit.
+needs them.  Every value is computed by the expression as written, with the boundary resolved in
+every iteration, so the result equals that of single iterations bit for bit.
 """
 
 from __future__ import annotations
@@ -65,9 +64,8 @@ class Temporal:
     which each launch gives as the scalar `COUNT` of the kernel.
 
     `lowered` reads the leaves of the loop's state, and its counter where an iteration does, and
-    writes those of `node`, the body.  It has no fallback: if `requires`
-    or `aligned` of its kernel do not hold, and for the remaining iterations, single iterations must
-    run.
+    writes those of `node`, the body.  It has no fallback: if `requires` or `aligned` of its kernel
+    do not hold, and for the remaining iterations, single iterations must run.
     """
 
     node: Generate
@@ -180,7 +178,7 @@ def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | Non
                 return None
             continue
         extents = zip(source[0].shape[-2:], node.shape, strict=True)
-        if not _is_plane(e, loop) or not all(builder.same(a, b) for a, b in extents):
+        if not _is_plane(e) or not all(builder.same(a, b) for a, b in extents):
             return None
         try:
             rows = [row_of(e, ex.Index(k)) for k in range(rank)]
@@ -213,7 +211,7 @@ def _source(read: ex.Read) -> _Source:
     return Leaf(read.node, read.component), read.args[0] if len(read.args) == 3 else None
 
 
-def _is_plane(read: ex.Read, loop: ArrayLoop) -> bool:
+def _is_plane(read: ex.Read) -> bool:
     """Whether this is an element of an array of two axes, or of a plane that all elements of an
     iteration read; the index of the plane is computed from the counter and numbers."""
     if read.boundary == "function" or any(isinstance(x, ex.Read) for x in ex.walk(read.scoped)):
@@ -222,7 +220,10 @@ def _is_plane(read: ex.Read, loop: ArrayLoop) -> bool:
         return True
     if len(read.args) != 3 or read.boundary not in (None, "wrap", "clamp"):
         return False
-    return not any(isinstance(x, ex.Index) for x in ex.walk(read.args[:1]))
+    return not any(
+        isinstance(x, ex.Index) or (isinstance(x, ex.Read) and x.args)
+        for x in ex.walk(read.args[:1])
+    )
 
 
 def _requires(node: Generate, shape: _Shape, builder: Builder) -> list[Expr] | None:
@@ -233,7 +234,9 @@ def _requires(node: Generate, shape: _Shape, builder: Builder) -> list[Expr] | N
     fits = [
         at.less_equal(shape.high - shape.low + 1, in_scalars(builder, host0)),
         at.less_equal(2 * shape.columns, in_scalars(builder, host1)),
-    ]
+        *(at.less_equal(1, in_scalars(builder, leaf.shape[0]))
+          for leaf, plane in shape.sources if plane is not None),
+    ]  # fmt: skip
     if whole is None or any(e is ex.FALSE for e in fits):
         return None
     return [*whole, *fits]
@@ -290,14 +293,8 @@ class _Pass:
         self.count: Expr = ex.constant(self.iterations)
         self.sources = {source: q for q, source in enumerate(shape.sources)}
         self.states = [self.loop.state[k].leaf() for k in changed(self.loop)]
-        self.counter = next(
-            (
-                e
-                for e in ex.walk(self.node.elements)
-                if isinstance(e, ex.Read) and e.node is self.loop.index
-            ),
-            None,
-        )
+        reads = (e for e in ex.walk(self.node.elements) if isinstance(e, ex.Read))
+        self.counter = next((e for e in reads if e.node is self.loop.index), None)
         self.extents = self.builder.shape(self.node.shape)
         self.points: list[tuple[Expr, ...]] = []
         self.at_row: list[int] = []
@@ -315,16 +312,13 @@ class _Pass:
         self.taken = {True: self._keys(True), False: self._keys(False)}
 
     def within(self, q: int) -> Expr:
-        """The index of the plane of a source, where the boundary of its reads brings it."""
+        """The index of the plane of a source, in range: the boundary of its reads makes it so, or
+        what is read is used only where it is."""
         leaf, plane = self.shape.sources[q]
         assert plane is not None
-        n, boundaries = leaf.shape[0], {
-            t.boundary for t in self._taps() if self.sources[_source(t)] == q}  # fmt: skip
-        if "wrap" in boundaries:
-            return plane % n
-        if "clamp" in boundaries:
-            return at.minimum(at.maximum(plane, 0), n - 1)
-        return plane
+        wraps = any(t.boundary == "wrap" for t in self._taps() if self.sources[_source(t)] == q)
+        last = leaf.shape[0] - 1
+        return plane % leaf.shape[0] if wraps else at.minimum(at.maximum(plane, 0), last)
 
     def _taps(self) -> list[ex.Read]:
         return [e for e in ex.walk(e for p in self.points for e in p)

@@ -99,6 +99,32 @@ def forced(n, u, c, xs):
     return td.loop(n, step, u)
 
 
+def from_the_plane_before(n, u, c, xs):
+    """A plane that is not there for the first iteration."""
+
+    def step(k, x):
+        return (
+            turned(x)
+            + xs[k]
+            + td.generate(u.shape, lambda i, j: td.cond(k > 0, xs[k - 1, i, j], td.int32(0)))
+        )
+
+    return td.loop(n, step, u)
+
+
+def from_the_plane_after(n, u, c, xs):
+    """A plane that is not there for the last iteration."""
+
+    def step(k, x):
+        return (
+            turned(x)
+            + xs[k]
+            + td.generate(u.shape, lambda i, j: td.cond(k < n - 1, xs[k + 1, i, j], td.int32(0)))
+        )
+
+    return td.loop(n, step, u)
+
+
 def backwards_in_a_loop(n, u, c, xs):
     return td.loop(
         3,
@@ -112,7 +138,7 @@ def backwards_in_a_loop(n, u, c, xs):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("program", [
     with_coefficients, with_a_window_of_coefficients, waves, with_a_state_that_stays, forced,
-    backwards_in_a_loop,
+    from_the_plane_before, from_the_plane_after, backwards_in_a_loop,
 ], ids=lambda f: f.__name__)  # fmt: skip
 def test_what_an_iteration_reads(program, shape, iterations, passed, monkeypatch):
     u, c = rng.integers(-9, 9, (2, *shape)).astype("i4")
