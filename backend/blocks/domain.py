@@ -27,6 +27,10 @@ Numbers = NDArray[np.int64]
 Chunks = tuple[tuple[int, ...], ...]
 #: Minimum size of a chunk, in halos, whose boundary is computed by separate blocks.
 NARROW = 4
+#: Boundaries that reflect an index beyond an edge.
+BACK = ("mirror", "symmetric")
+#: How many times smaller than others a block at an edge is if it is joined to the next one.
+SHORT = 4
 #: Indices are less than this.
 MOST_INDEX = 1 << 62
 #: The ranges that are found at most to tell more exactly which indices blocks read.
@@ -396,3 +400,101 @@ def strides(e: Expr, known: Known) -> tuple[int, int, int] | None:
 def reads_of(roots: Sequence[Expr]) -> list[Read]:
     """The reads in expressions, each once."""
     return [e for e in walk(roots) if isinstance(e, Read)]
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """The blocks of an axis of the domain, and the indices for which an array has elements."""
+
+    axis: int
+    sizes: tuple[int, ...]
+    first: int
+    last: int
+    #: How often the array is read.
+    times: int = 1
+
+
+def shifted(sizes: Sequence[int], offset: int, extent: int) -> tuple[int, ...]:
+    """The chunks of `extent` elements that begin `offset` elements after the first of `sizes`."""
+    if not offset and all(sizes) and sum(sizes) == extent:
+        return tuple(sizes)
+    ends = sorted({0, extent, *(e - offset for e in edges(sizes) if 0 < e - offset < extent)})
+    return tuple(b - a for a, b in pairwise(ends)) or (extent,)
+
+
+def joined(several: Sequence[Cuts], extent: int) -> tuple[int, ...]:
+    """The blocks of an axis by the first of these cuts, and where it has none by the next ones, or
+    of the same size; a little that is left belongs to the block beside it.
+
+    >>> joined([Cuts(0, (1, 5, 5, 2), 1, 11), Cuts(0, (11, 2), 11, 13)], 13)
+    (6, 5, 2)
+    """
+    best = several[0]
+    if (best.first, best.last) == (0, extent):
+        return best.sizes
+    ends, gaps = {0, extent}, [(0, extent)]
+    for cuts in several:
+        own, left = edges(cuts.sizes), list[tuple[int, int]]()
+        for a, b in gaps:
+            first, last = max(a, cuts.first), min(b, cuts.last)
+            if first >= last:
+                left.append((a, b))
+                continue
+            ends.update(e for e in own if first < e < last)
+            ends.update((first, last))
+            left += [(x, y) for x, y in ((a, first), (last, b)) if x < y]
+        gaps = left
+    size = max(best.sizes)
+    for a, b in gaps:
+        if 2 * (b - a) > size:
+            ends.update(a + e for e in edges(even(b - a, -(-(b - a) // size))))
+        else:
+            ends.discard(a if a else b)
+    return tuple(b - a for a, b in pairwise(sorted({*ends, 0, extent})))
+
+
+def without_short_ends(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Blocks of which the first and the last are not much smaller than the others.
+
+    >>> without_short_ends((3, 100, 100, 97)), without_short_ends((50, 100))
+    ((103, 100, 97), (50, 100))
+    """
+    least = max(sizes) // SHORT
+    for _ in range(2):
+        if len(sizes) > 1 and sizes[-1] <= least:
+            sizes = (*sizes[:-2], sizes[-2] + sizes[-1])
+        sizes = sizes[::-1]
+    return sizes
+
+
+def spread(first: Numbers, last: Numbers) -> float:
+    """How far apart indices are at most (which may be any int64), if they are none that overflow
+    when one is added."""
+    wide = max(float((last / 2 - first / 2).max(initial=0)), 0.0)
+    return 2 * wide if float(last.max(initial=0)) < MOST_INDEX else float(MOST_INDEX)
+
+
+def needed(first: Numbers, last: Numbers, n: int, boundary: str | None) -> tuple[Numbers, Numbers]:
+    """Of an array of n elements, those that reads at `first` … `last` need, which end at an edge
+    where these go beyond it and are reflected there."""
+    low = np.clip(first, 0, n)
+    high = np.maximum(np.clip(last + 1, 0, n), low)
+    if boundary == "clamp":
+        return np.minimum(low, n - 1), np.maximum(high, 1)
+    if boundary in BACK:
+        edge = int(boundary == "mirror")
+        before, after = first < 0, last >= n
+        low = np.where(after, np.minimum(low, np.maximum(2 * n - 1 - edge - last, 0)), low)
+        high = np.where(before, np.maximum(high, np.minimum(edge - first, n)), high)
+        return np.where(before, 0, low), np.where(after, n, high)
+    return low, high
+
+
+def stepped(sizes: Sequence[int], step: int, offset: int, extent: int) -> tuple[int, ...]:
+    """The blocks of `extent` indices k for which step·k + offset lies in the same chunk."""
+    if step > 0:
+        found = (-(-(e - offset) // step) for e in edges(sizes))
+    else:
+        found = ((offset - e) // -step + 1 for e in edges(sizes))
+    ends = sorted({0, extent, *(k for k in found if 0 < k < extent)})
+    return tuple(b - a for a, b in pairwise(ends)) or (extent,)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -29,45 +28,36 @@ from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 
 from .domain import (
+    BACK,
     MOST_INDEX,
     Axis,
     Chunks,
+    Cuts,
     Following,
     Known,
     Numbers,
     Spans,
     Values,
-    edges,
-    even,
     follows,
+    joined,
+    needed,
     reads_of,
+    shifted,
+    spread,
+    stepped,
     strides,
+    without_short_ends,
 )
 from .engine import Engine, default_chunks
 from .program import BlockProgram
 
-#: Boundaries that reflect an index beyond an edge.
-BACK = ("mirror", "symmetric")
 WRAP = "wrap"
 #: Bytes of an array that is cut whatever its extents.
 LARGE = 1 << 40
-#: The most blocks of an array that is read periodically, and how many times smaller than others a
-#: block at an edge is if it is joined to the next one.
-MOST_CUTS, SHORT = 100_000, 4
+#: The most blocks of an array that is read periodically.
+MOST_CUTS = 100_000
 #: The least bytes of a block of results that no array determines, if arrays have several chunks.
 SMALLEST = 64 << 10
-
-
-@dataclass(frozen=True)
-class _Cuts:
-    """The blocks of an axis of the domain, and the indices for which an array has elements."""
-
-    axis: int
-    sizes: tuple[int, ...]
-    first: int
-    last: int
-    #: How often the array is read.
-    times: int = 1
 
 
 class NoRule(Exception):
@@ -390,7 +380,7 @@ class Localiser:
         """The sizes of blocks along the axes to cut: those of the largest array read along them
         that has several chunks (of equally large ones, one that has several along this axis), and
         where it has none, beyond its edges, those of the others."""
-        found: dict[int, list[tuple[tuple[int, bool, int], _Cuts]]] = {}
+        found: dict[int, list[tuple[tuple[int, bool, int], Cuts]]] = {}
         for scope in self.shape.scopes:
             for read in reads_of(scope.roots):
                 leaf = Leaf(read.node, read.component)
@@ -410,7 +400,7 @@ class Localiser:
             if is_cut:
                 cut[k] = (
                     weight,
-                    _joined([cuts for (_, is_cut, _), cuts in several if is_cut], self.extents[k]),
+                    joined([cuts for (_, is_cut, _), cuts in several if is_cut], self.extents[k]),
                 )
         found_sizes = {k: s for k, (_, s) in cut.items()} | self.given
         if self.engine.single and not self.given:
@@ -422,7 +412,7 @@ class Localiser:
 
     def _cuts_of(
         self, scope: _Scope, read: ex.Read, a: int, sizes: tuple[int, ...], free: Sequence[int]
-    ) -> _Cuts | None:
+    ) -> Cuts | None:
         """How an axis of the domain is cut so that an index of a read is in one of the chunks."""
         e, n = read.args[a], sum(sizes)
         periodic = self._unwrapped(read, a)
@@ -439,21 +429,21 @@ class Localiser:
         extent = self.extents[k]
         if found is None:
             assert steps is not None
-            return _Cuts(k, _stepped(sizes, *steps[1:], extent), 0, extent)
+            return Cuts(k, stepped(sizes, *steps[1:], extent), 0, extent)
         offset = found.offset + found.value
         around = periodic is not None
         if offset and n == extent and k not in self.far and (read.boundary or not around):
             offset = 0
         if each > 1:
-            return _Cuts(k, _moved([m * each for m in sizes], offset, extent), 0, extent)
+            return Cuts(k, shifted([m * each for m in sizes], offset, extent), 0, extent)
         if around and (offset or extent > n):
             times = (extent + offset % n) // n + 1
             if times * len(sizes) > MOST_CUTS:
                 return None
-            found_sizes = _moved(sizes * times, offset % n, extent)
-            return _Cuts(k, _without_short_ends(found_sizes), 0, extent, times)
+            found_sizes = shifted(sizes * times, offset % n, extent)
+            return Cuts(k, without_short_ends(found_sizes), 0, extent, times)
         first, last = (min(max(end - offset, 0), extent) for end in (0, n))
-        return _Cuts(k, _moved(sizes, offset, extent), first, last)
+        return Cuts(k, shifted(sizes, offset, extent), first, last)
 
     def _quotient(self, e: Expr) -> tuple[Expr, int]:
         """`i` and c of an index `i // c`, as of an array that is read in row-major order."""
@@ -725,11 +715,11 @@ class Localiser:
                 return (Reading("offset", k, found.rest, around), found.offset), low, high, around
         ends = spans.of(e)
         form = e if found is None else (found.axis, found.rest)
-        if ends is not None and around and _spread(*ends) < extent:
+        if ends is not None and around and spread(*ends) < extent:
             return (Reading("image", -1, form, True), 0), ends[0], ends[1] + 1, True
         if ends is None or around:
             return (Reading("whole"), 0), zero, full, False
-        low, high = _within(*ends, extent, read.boundary)
+        low, high = needed(*ends, extent, read.boundary)
         if low.size == 1 and high.size == 1 and 2 * int((high - low).max(initial=0)) >= extent:
             return (Reading("whole"), 0), zero, full, False
         return (Reading("image", -1, form), 0), low, high, False
@@ -913,89 +903,3 @@ def rewritten(
             made = e.rebuild(tuple(memo[c] for c in e.args), tuple(memo[c] for c in e.scoped))
         memo[e] = e if made is None else made
     return memo
-
-
-def _moved(sizes: Sequence[int], offset: int, extent: int) -> tuple[int, ...]:
-    """The chunks of `extent` elements that begin `offset` elements after the first of `sizes`."""
-    if not offset and all(sizes) and sum(sizes) == extent:
-        return tuple(sizes)
-    ends = sorted({0, extent, *(e - offset for e in edges(sizes) if 0 < e - offset < extent)})
-    return tuple(b - a for a, b in pairwise(ends)) or (extent,)
-
-
-def _joined(several: Sequence[_Cuts], extent: int) -> tuple[int, ...]:
-    """The blocks of an axis by the first of these cuts, and where it has none by the next ones, or
-    of the same size; a little that is left belongs to the block beside it.
-
-    >>> _joined([_Cuts(0, (1, 5, 5, 2), 1, 11), _Cuts(0, (11, 2), 11, 13)], 13)
-    (6, 5, 2)
-    """
-    best = several[0]
-    if (best.first, best.last) == (0, extent):
-        return best.sizes
-    ends, gaps = {0, extent}, [(0, extent)]
-    for cuts in several:
-        own, left = edges(cuts.sizes), list[tuple[int, int]]()
-        for a, b in gaps:
-            first, last = max(a, cuts.first), min(b, cuts.last)
-            if first >= last:
-                left.append((a, b))
-                continue
-            ends.update(e for e in own if first < e < last)
-            ends.update((first, last))
-            left += [(x, y) for x, y in ((a, first), (last, b)) if x < y]
-        gaps = left
-    size = max(best.sizes)
-    for a, b in gaps:
-        if 2 * (b - a) > size:
-            ends.update(a + e for e in edges(even(b - a, -(-(b - a) // size))))
-        else:
-            ends.discard(a if a else b)
-    return tuple(b - a for a, b in pairwise(sorted({*ends, 0, extent})))
-
-
-def _without_short_ends(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Blocks of which the first and the last are not much smaller than the others.
-
-    >>> _without_short_ends((3, 100, 100, 97)), _without_short_ends((50, 100))
-    ((103, 100, 97), (50, 100))
-    """
-    least = max(sizes) // SHORT
-    for _ in range(2):
-        if len(sizes) > 1 and sizes[-1] <= least:
-            sizes = (*sizes[:-2], sizes[-2] + sizes[-1])
-        sizes = sizes[::-1]
-    return sizes
-
-
-def _spread(first: Numbers, last: Numbers) -> float:
-    """How far apart indices are at most (which may be any int64), if they are none that overflow
-    when one is added."""
-    wide = max(float((last / 2 - first / 2).max(initial=0)), 0.0)
-    return 2 * wide if float(last.max(initial=0)) < MOST_INDEX else float(MOST_INDEX)
-
-
-def _within(first: Numbers, last: Numbers, n: int, boundary: str | None) -> tuple[Numbers, Numbers]:
-    """Of an array of n elements, those that reads at `first` … `last` need, which end at an edge
-    where these go beyond it and are reflected there."""
-    low = np.clip(first, 0, n)
-    high = np.maximum(np.clip(last + 1, 0, n), low)
-    if boundary == "clamp":
-        return np.minimum(low, n - 1), np.maximum(high, 1)
-    if boundary in BACK:
-        edge = int(boundary == "mirror")
-        before, after = first < 0, last >= n
-        low = np.where(after, np.minimum(low, np.maximum(2 * n - 1 - edge - last, 0)), low)
-        high = np.where(before, np.maximum(high, np.minimum(edge - first, n)), high)
-        return np.where(before, 0, low), np.where(after, n, high)
-    return low, high
-
-
-def _stepped(sizes: Sequence[int], step: int, offset: int, extent: int) -> tuple[int, ...]:
-    """The blocks of `extent` indices k for which step·k + offset lies in the same chunk."""
-    if step > 0:
-        found = (-(-(e - offset) // step) for e in edges(sizes))
-    else:
-        found = ((offset - e) // -step + 1 for e in edges(sizes))
-    ends = sorted({0, extent, *(k for k in found if 0 < k < extent)})
-    return tuple(b - a for a, b in pairwise(ends)) or (extent,)

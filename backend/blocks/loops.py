@@ -19,9 +19,9 @@ from treadle.dsl.expr import Expr, Extent, Foreign, Index, Param, Read, substitu
 from treadle.dsl.graph import ArrayLoop, Generate, Input, Label, Leaf, Node
 from treadle.dsl.types import int64
 
-from .domain import Axis, Chunks, Known, edges, even, follows, reads_of
+from .domain import BACK, Axis, Chunks, Known, edges, even, follows, reads_of
 from .engine import Engine
-from .localise import BACK, WRAP, Blocks, Buffer, NoRule, Result, extents_of, rewritten
+from .localise import WRAP, Blocks, Buffer, NoRule, Result, extents_of, rewritten
 from .program import BlockProgram
 from .whole import inside
 

@@ -91,8 +91,8 @@ PATIENCE = 1.0
 
 
 def later(job: Callable[[], object], after: float | None = None) -> None:
-    """Let another thread do what is useful, but not needed, `after` seconds (`PATIENCE`); one
-    job at a time.
+    """Let another thread do what is useful, but not needed, after so many seconds (`PATIENCE`);
+    one job at a time.
 
     It does not run if the process ends before.  If it runs, the end of the process waits for it: it
     may be in a C library, which must not be unloaded.  A `TreadleError` of the job is dropped.
