@@ -19,6 +19,7 @@ import numpy as np
 from treadle.dsl import graph
 from treadle.dsl.analysis.bounds import is_counter
 from treadle.dsl.expr import Expr, Foreign, Loop, Read, Var, While, constant, walk
+from treadle.dsl.process.locks import cached
 from treadle.dsl.target import CUDA
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
@@ -26,7 +27,8 @@ from treadle.skeletons.ir.counted import Loops, loops_in
 from treadle.skeletons.ir.kernel import Buffer, If, Kernel, Load, Store
 from treadle.skeletons.linalg.small import has_kernel
 from treadle.skeletons.lower.build import LoweringContext
-from treadle.skeletons.lower.stencil.gpu_temporal import COUNT, changed, temporal
+from treadle.skeletons.lower.stencil.gpu_temporal import COUNT, temporal
+from treadle.skeletons.lower.stencil.iterations import changed
 
 from ..runtime import loops
 from ..runtime.host import Cell, is_host_work
@@ -224,18 +226,29 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         for op in _hoisted(even, odd, [*front, *back]):
             queue.put(op)
         done = 0
-        if iterations is not None and self.temporal is not None:
-            for steps in self.temporal.steps:
+        in_place = [k for k in changed(self.node) if front[k] is back[k]]
+        for blocking in () if iterations is None else self.temporal:
+            assert iterations is not None and limit is not None
+            if blocking.made is None:
+                continue
+            counts, _ = blocking.made
+            if done or iterations < counts[-1]:
+                break
+            for steps in counts:
                 passes = iterations // steps
-                found = passes and self.temporal.passes(run, self, front, back, steps)
+                beside = list(back)
+                for k in in_place:  # a pass reads what it would overwrite
+                    beside[k] = queue.block(front[k].shape, front[k].dtype)
+                found = passes and blocking.passes(run, self, front, beside, steps)
                 if not found:
                     continue
-                assert limit is not None
                 for k, block in enumerate(found.counters):
                     queue.put(Fill(block, np.asarray(done + k * steps, np.int64)))
-                self._repeat(run, passes, front, back, found.operations, given)
+                self._repeat(run, passes, front, beside, found.operations, given)
                 iterations, done = iterations - passes * steps, done + passes * steps
                 if passes % 2:
+                    for k in in_place:
+                        queue.put(Copy(front[k], beside[k]))
                     front, back, even, odd = back, front, odd, even
                     index.reverse()
         for k, block in enumerate(index if counting else ()):
@@ -569,27 +582,36 @@ class Passes(NamedTuple):
 
 
 class TemporalBlocking:
-    """The kernel that computes several iterations of a loop, one of the numbers `steps`."""
+    """The kernel that computes several iterations of a loop: with vectors of a row's elements, if
+    rows are `whole` vectors, or for any number of columns."""
 
-    def __init__(self, owner: CudaExecutor, steps: tuple[int, ...], variant: KernelLaunch) -> None:
-        self.owner, self.steps, self.variant = owner, steps, variant
+    def __init__(self, owner: CudaExecutor, loop: graph.ArrayLoop, whole: bool) -> None:
+        self.owner, self.loop, self.whole = owner, loop, whole
 
     @classmethod
-    def of(cls, owner: CudaExecutor, loop: graph.ArrayLoop) -> TemporalBlocking | None:
-        """None if temporal blocking is not faster or not possible."""
+    def of(cls, owner: CudaExecutor, loop: graph.ArrayLoop) -> Sequence[TemporalBlocking]:
+        """The kernels to try."""
         if owner.program.settings.check:
+            return ()
+        return [cls(owner, loop, whole) for whole in (True, False)]
+
+    @cached
+    def made(self) -> tuple[tuple[int, ...], KernelLaunch] | None:
+        """The numbers of iterations that the kernel can compute, and the kernel; None if temporal
+        blocking is not faster or not possible."""
+        context = LoweringContext(target=CUDA, threads=self.owner.device.multiprocessors)
+        found = temporal(self.loop, context, self.whole)
+        if found is None:
             return None
-        context = LoweringContext(target=CUDA, threads=owner.device.multiprocessors)
-        made = temporal(loop, context)
-        if made is None:
-            return None
-        (kernel,) = made.lowered.kernels
-        return cls(owner, made.steps, KernelLaunch(owner, made.node, kernel, ()))
+        (kernel,) = found.lowered.kernels
+        return found.steps, KernelLaunch(self.owner, found.node, kernel, ())
 
     def passes(self, run: DeviceRun, loop: LoopStep, front: list[Block], back: list[Block],
                steps: int) -> Passes | None:  # fmt: skip
         """Passes of `steps` iterations; None if the kernel does not apply."""
-        read = {slot for space, slot in self.variant.sources if space == SLOT}
+        assert self.made is not None
+        variant = self.made[1]
+        read = {slot for space, slot in variant.sources if space == SLOT}
         counters = [run.queue.block((), _int64) for _ in range(2)] if loop.index in read else []
         for slot in read - {loop.index, *loop.state}:
             if run.slots[slot].shape:
@@ -601,7 +623,7 @@ class TemporalBlocking:
                 inner.slots[slot] = block
             if counters and loop.index is not None:
                 inner.slots[loop.index] = counters[k]
-            launch = self.variant.launch(inner, [target[k] for k in changed(loop.node)], [])
+            launch = variant.launch(inner, [target[k] for k in changed(loop.node)], [])
             if launch is None or launch.tasks <= 0:
                 return None
             run.pinned |= inner.pinned

@@ -243,6 +243,51 @@ def waves(n: int, steps: int, scale: Scale) -> Case:
     )
 
 
+def fields(n: int, steps: int, scale: Scale) -> Case:
+    """Steps of Maxwell's equations in two dimensions (Yee's scheme), updates of slices of three
+    arrays: a step reads and writes each at least once; the ceiling copies them."""
+    ex, ey, hz = (uniform((n, n)) for _ in range(3))
+
+    def written(ex: Any, ey: Any, hz: Any, steps: int) -> Any:
+        def step(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            ex, ey, hz = state
+            ey = ey.at[1:].add(-0.5 * (hz[1:] - hz[:-1]))
+            ex = ex.at[:, 1:].add(-0.5 * (hz[:, 1:] - hz[:, :-1]))
+            curl = ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1]
+            return ex, ey, hz.at[:-1, :-1].add(-0.7 * curl)
+
+        return td.iterate(steps, step, (ex, ey, hz))[2]
+
+    def exact() -> Any:
+        e, f, h = (a.astype(np.float64) for a in (ex, ey, hz))
+        for _ in range(steps):
+            f[1:] -= 0.5 * (h[1:] - h[:-1])
+            e[:, 1:] -= 0.5 * (h[:, 1:] - h[:, :-1])
+            h[:-1, :-1] -= 0.7 * (e[:-1, 1:] - e[:-1, :-1] + f[1:, :-1] - f[:-1, :-1])
+        return h
+
+    def looped(ex: Any, ey: Any, hz: Any) -> Any:
+        def step(_: Any, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            ex, ey, hz = state
+            ey = ey.at[1:].add(-0.5 * (hz[1:] - hz[:-1]))
+            ex = ex.at[:, 1:].add(-0.5 * (hz[:, 1:] - hz[:, :-1]))
+            curl = ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1]
+            return ex, ey, hz.at[:-1, :-1].add(-0.7 * curl)
+
+        return jax.lax.fori_loop(0, steps, step, (ex, ey, hz))[2]
+
+    ours = td.jit(written, backend=scale.backend)
+    return Case(
+        ours={"": lambda: ours(ex, ey, hz, steps)},
+        peers=by_jax(looped, ex, ey, hz),
+        exact=exact,
+        bytes=24.0 * n * n * steps,
+        goals=(Goal("copy", 2.0),),
+        error=error_of,
+        tolerance=1e-4,
+    )
+
+
 def works(scale: Scale) -> list[Work]:
     n = scale.n(4096, 2048, 40)
     made = [
@@ -261,5 +306,7 @@ def works(scale: Scale) -> list[Work]:
         Work(f"{steps} steps of 5 points, {2 * n}²", GROUP,
              partial(many_steps, 2 * n, steps, scale)),
         Work(f"{steps} steps of waves, {2 * n}²", GROUP, partial(waves, 2 * n, steps, scale)),
+        Work(f"{steps} steps of Maxwell's equations, {2 * n}²", GROUP,
+             partial(fields, 2 * n, steps, scale)),
     ]  # fmt: skip
     return made

@@ -12,12 +12,25 @@ loop, is updated in place, which costs what is written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from fractions import Fraction
 
 from ..analysis.polynomial import affine_forms, polynomial, variables
-from ..expr import TRUE, Apply, Cond, Const, Expr, Index, Proj, constant, substitute
-from ..graph import Fold, Generate, Input, Leaf, Node, Permute, known, topological
+from ..expr import (
+    TRUE,
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Index,
+    Proj,
+    Read,
+    constant,
+    rewrite,
+    substitute,
+    walk,
+)
+from ..graph import Fold, Generate, Input, Leaf, Node, Permute, Shape, known, topological
 from ..graphs.rebuild import rewrite_graph
 from ..node import indices
 from ..scalar import apply_primitive
@@ -36,7 +49,9 @@ def dense_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     def change(node: Node) -> Node:
         if not isinstance(node, Permute) or not _may_change(node):
             return node
-        return _as_elements(node) or node
+        made = as_elements(node)
+        least = 1 if any(_is_folded(node, d) for d in node.defaults) else LEAST_PART
+        return node if made is None or made[1] < least else made[0]
 
     return rewrite_graph(roots, change, context.kept)
 
@@ -57,11 +72,19 @@ def _is_folded(node: Permute, default: Leaf) -> bool:
     return node.combine is not None and isinstance(default.node, Fold)
 
 
-def _as_elements(node: Permute) -> Generate | None:
-    """The update as an element-wise operation, if its targets are most of the elements."""
-    shape = node.defaults[0].shape
+def as_elements(node: Permute, shape: Shape = (), near: Container[Node] = ()
+                ) -> tuple[Generate, Fraction] | None:  # fmt: skip
+    """An update of a dense slice as an element-wise operation, and which part of the elements are
+    its targets, if known: all but a number along each axis count as all, a number as none.
+
+    `shape`: the extents of the array, where the domain uses others that are equal.  `near`: arrays
+    of which elements beside the targets are read as neighbours, as in p[0] = p[1]."""
+    if any(isinstance(e, Read) for e in walk((node.valid,))):
+        return None
+    shape = shape or node.defaults[0].shape
     part = Fraction(1)
     inside: Expr = TRUE
+    fixed: dict[int, Expr] = {}
     sources: dict[Index, Expr] = {}
     equal = {c.left: c.right for c in node.checks if c.relation == "=="}
     domain = tuple(equal.get(n, n) for n in node.domain)  # in terms of the array
@@ -70,10 +93,12 @@ def _as_elements(node: Permute) -> Generate | None:
         if axis is None:
             return None
         moving, start = axis
+        if moving is None:
+            fixed[k] = start
         length = constant(1) if moving is None else _length(domain[moving.axis], n)
         covered = _part(length, n)
         in_order = moving is None or all(moving.axis > e.axis for e in sources)
-        if covered is None or not in_order:
+        if not in_order:
             return None
         part *= covered
         source = apply_primitive("subtract", [Index(k), start])
@@ -91,17 +116,36 @@ def _as_elements(node: Permute) -> Generate | None:
             if known(extent) != 1:
                 return None
             sources[Index(k)] = constant(0)
-    if part < (1 if any(_is_folded(node, d) for d in node.defaults) else LEAST_PART):
-        return None
     moved: dict[Expr, Expr] = dict(sources.items())
+    (valid,) = substitute((node.valid,), moved)
+    inside = apply_primitive("logical_and", [inside, valid])
     new = substitute(node.values, moved)
+    beside: dict[Expr, Expr] = {
+        e: _beside(e, fixed) for e in walk(new) if isinstance(e, Read) and e.node in near
+    }
+    new = rewrite(new, lambda e: beside.get(e, e))
     old = tuple(d.at(*indices(len(shape))) for d in node.defaults)
     if node.combine is not None:
         new = node.combine.of(new, old)
     chosen = Cond(inside, new, old)
     elements = new if inside is TRUE else tuple(Proj(chosen, k) for k in range(len(new)))
-    return Generate(shape, elements, label=node.label, where=node.where, checks=node.checks,
+    made = Generate(shape, elements, label=node.label, where=node.where, checks=node.checks,
                     fused=node.fused)  # fmt: skip
+    return made, part
+
+
+def _beside(read: Read, fixed: Mapping[int, Expr]) -> Read:
+    """A read at a fixed distance from where an axis has its only targets, as one of a neighbour."""
+    found = list(read.args)
+    for k, start in fixed.items():
+        if k < len(found):
+            at, target = polynomial(found[k]), polynomial(start)
+            far = None if at is None or target is None else (at - target).value
+            if far is not None:
+                found[k] = apply_primitive("add", [Index(k), constant(far)])
+    if tuple(found) == read.args:
+        return read
+    return Read(read.node, read.component, tuple(found), read.boundary, read.scoped, read.vars)
 
 
 def _axis(target: Expr) -> tuple[Index | None, Expr] | None:
@@ -158,15 +202,16 @@ def _is_before(e: Expr, n: Expr) -> bool:
     return set(terms) <= {()} and terms.get((), 0) >= 0
 
 
-def _part(length: Expr, n: Expr) -> Fraction | None:
-    """Which part of an axis is written, if known: all but a number of elements counts as all."""
+def _part(length: Expr, n: Expr) -> Fraction:
+    """Which part of an axis is written: all but a number of elements counts as all, what is not
+    known as none."""
     few, many = known(length), known(n)
     if few is not None and many is not None:
         return Fraction(max(int(few), 0), max(int(many), 1))
     left, right = polynomial(n), polynomial(length)
     if left is None or right is None:
-        return None
-    return Fraction(1) if set((left - right).terms) <= {()} else None
+        return Fraction(0)
+    return Fraction(set((left - right).terms) <= {()})
 
 
 def _ends(start: Expr, length: Expr, n: Expr) -> bool:

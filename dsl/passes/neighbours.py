@@ -70,12 +70,14 @@ def _one_read_of_the_element(elements: tuple[Expr, ...], node: Generate) -> tupl
     return rewrite(elements, lambda e: joined.get(e, e)) if joined else elements
 
 
-def neighbour(read: Read, domain: Shape) -> Read:
+def neighbour(read: Read, domain: Shape, extents: Shape = ()) -> Read:
     """The read with a boundary, if all its indices are neighbours and at least one is resolved.
 
     Before the axes of the domain, an array may have others, at indices that are the same for all
-    elements: they are in range, as those of every read without a boundary are."""
-    extents = read.node.outputs[read.component].shape
+    elements: they are in range, as those of every read without a boundary are.
+
+    `extents`: those of the array, where its indices use others that are equal."""
+    extents = extents or read.node.outputs[read.component].shape
     lead = len(extents) - len(domain)
     if read.boundary is not None or lead < 0:
         return read

@@ -204,8 +204,35 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
             ),
         )
     yield "loop", lambda: td.iterate(20, lambda a: td.stencil(lambda w: w[-1] + w[1], a), ints)
+    for boundary in (td.clamp, td.mirror, td.wrap, td.constant(0)):
+        yield f"stencils in passes, {boundary}", lambda b=boundary: _diffused(image[:, :132], b)
+    planes = rng.random((16, 70, 132)).astype("f4")
+    yield "waves in passes", lambda: _waves(image[:, :132], planes)
     for size in (13, 700):
         yield f"loop by one block of {size}", lambda x=ints[:size]: _repeated(x)
+
+
+def _diffused(x: Any, boundary: Any) -> Any:
+    """Iterations of which a pass makes several, with a field of coefficients."""
+    import treadle as td
+
+    return td.iterate(21, lambda u: td.stencil(
+        lambda w: 0.2 * (w[-1, 0] + w[1, 0] + w[0, -1] + w[0, 1] + w[0, 0]), u, boundary=boundary
+    ) + 0.01 * td.use(x), x)  # fmt: skip
+
+
+def _waves(x: Any, planes: Any) -> Any:
+    """The same with two states, one the other's value before, and a plane for each iteration."""
+    import treadle as td
+
+    near = td.use(planes)
+
+    def step(k: Any, state: Any) -> Any:
+        now, before = state
+        around = td.stencil(lambda w: w[-1, 0] + w[1, 0] + w[0, -1] + w[0, 1] - 4 * w[0, 0], now)
+        return 2 * now - before + 0.1 * around + 0.01 * near[k], now
+
+    return td.loop(16, step, (x, x))[0]
 
 
 def _repeated(x: Any) -> Any:

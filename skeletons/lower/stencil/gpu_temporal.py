@@ -2,9 +2,10 @@
 
     a warp            32 · columns neighbouring columns of a strip of rows
       for Y           walks down the strip; a step loads `rows` more rows
-        iterations    u₀(Y) gives u₁(Y − h), which gives u₂(Y − 2h), …: every iteration keeps its
-                      last rows in registers; shuffles provide the neighbours' columns
-        store         u_T(Y − T·h)
+        iterations    x₀(Y) gives x₁(Y − h), which gives x₂(Y − 2h), …: every operation keeps the
+                      last rows of what it reads in registers; shuffles provide the neighbours'
+                      columns (`iterations.Pipeline`)
+        store         x_T(Y − T·h)
 
 The strip and the columns of a warp overlap those of their neighbours by the reach of T iterations:
 the values there are computed twice, and the outermost lanes only serve the others.  Arrays that the
@@ -15,47 +16,52 @@ every iteration, so the result equals that of single iterations bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import product
 
 from treadle.dsl import expr as ex, simplify
 from treadle.dsl.expr import Expr
-from treadle.dsl.graph import ArrayLoop, Generate, Leaf, Node, indices, topological
-from treadle.dsl.passes.neighbours import neighbour
+from treadle.dsl.graph import ArrayLoop, Generate, Leaf, indices
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Assign, Collective, If, Kernel, Let, Lowered, StoreVector
+from ...ir.kernel import Assign, Collective, If, Kernel, Lowered, StoreVector
 from ...ir.linearize import Linearizer, zero
-from ..build import Builder, LoweringContext, flop_count
+from ..build import Builder, LoweringContext
 from ..elementwise.gpu_elements import make_kernel
 from ..gpu.common import WARP, Threads, in_scalars, load_vector, multiples, vector_count
 from .gpu_loads import folded
-from .gpu_stream import NotAStream, moves, row_of
+from .iterations import Body, Pipeline, Source, Stage, Tap, Value, body_of, rows_inside, stages
 
 #: Threads of a block.
 THREADS = 128
-#: Values that a thread has in registers at most (carried between steps, loaded for this step and
-#: the next), and the threads that are then on a multiprocessor at once.
+#: Registers for the values that a thread has at most (carried between steps, loaded for this step
+#: and the next), and the threads that are then on a multiprocessor at once.
 RESIDENT = ((96, 512), (140, 384))
-#: Iterations in one pass: at most so many, reaching at most so many lanes to either side.
-MOST_ITERATIONS, MOST_LANES = 8, 2
+#: Registers for what else there is, of values of 4 bytes.
+OTHERS = 32
+#: Iterations in one pass: at most so many, reaching at most so many columns and lanes to either
+#: side.
+MOST_ITERATIONS, MOST_COLUMNS, MOST_LANES = 8, 8, 4
 #: Additions per element and state that take as long as its way through memory; elements that cost
 #: more than half of it gain nothing.
 BALANCE = 48.0
 #: Rows of a strip: many iterations waste as many rows at its ends.
-SHORTEST, LONG = 16, 128
+SHORTEST, LONG = 8, 128
+#: Rows and columns from the edges on from which nothing depends on how far they are.
+MARGIN = 4
 
 #: The scalar of a kernel that says how many iterations a launch computes.
 COUNT = "iterations"
 
 #: A boundary, and its value where it has one.
 _Border = tuple[str, tuple[Expr, ...]]
-#: What an iteration reads elements of: an array, or a plane of one, with the index of the plane.
-_Source = tuple[Leaf, Expr | None]
-#: (source, row relative to the newest, column relative to the thread's first, border)
-_Key = tuple[int, int, int, _Border | None]
+#: (value, row relative to its newest, column relative to the thread's first, border)
+_Key = tuple[Value, int, int, _Border | None]
+#: The same of an array that the loop only reads: (source, row relative to the newest of the
+#: operation, column, border)
+_Place = tuple[int, int, int, _Border | None]
 
 
 @dataclass(frozen=True)
@@ -64,8 +70,8 @@ class Temporal:
     which each launch gives as the scalar `COUNT` of the kernel.
 
     `lowered` reads the leaves of the loop's state, and its counter where an iteration does, and
-    writes those of `node`, the body.  It has no fallback: if `requires` or `aligned` of its kernel
-    do not hold, and for the remaining iterations, single iterations must run.
+    writes those of `node`, the states that change.  It has no fallback: if `requires` or `aligned`
+    of its kernel do not hold, and for the remaining iterations, single iterations must run.
     """
 
     node: Generate
@@ -73,321 +79,267 @@ class Temporal:
     steps: tuple[int, ...]
 
 
-def temporal(loop: ArrayLoop, context: LoweringContext) -> Temporal | None:
-    """Several iterations of `loop` at once; None if single iterations are as good, or required."""
-    node = _body(loop)
-    if node is None or context.check or context.schedule or node.label.schedule is not None:
+def temporal(loop: ArrayLoop, context: LoweringContext, whole: bool = True) -> Temporal | None:
+    """Several iterations of `loop` at once; None if single iterations are as good, or required.
+
+    With `whole`, threads load vectors, of which rows must consist; otherwise one column each.
+    """
+    body = None if context.check or context.schedule else body_of(loop)
+    if body is None or not body.written:
         return None
+    *others, last = body.nodes
+    node = Generate(
+        body.shape, tuple(s.at(*indices(len(body.shape))) for s in body.states),
+        label=last.label, where=last.where, checks=body.checks,
+        fused=(*last.fused, *(f for n in others for f in ((n.label, n.where), *n.fused))),
+    )  # fmt: skip
     builder = Builder(node, context)
     builder.outputs()
-    shape = _shape_of(loop, node, builder)
+    shape = _shape_of(body, builder, whole)
     if shape is None:
         return None
-    requires = _requires(node, shape, builder)
+    requires = _requires(shape, builder)
     if requires is None:
         return None
-    steps = _iterations(node, shape)
-    while steps > 1:
-        made = _Pass(builder, node, loop, shape, requires, steps)
+    for steps in range(_iterations(body, shape), 0, -1):
+        if steps * len(body.nodes) == 1:
+            return None
+        made = _Pass(builder, node, shape, requires, steps)
         if made.resident:
             return Temporal(node, builder.lowered(made.kernel()), made.counts)
-        steps -= 1
     return None
-
-
-def changed(loop: ArrayLoop) -> list[int]:
-    """The states that iterations change; the others are arrays that they only read."""
-    return [k for k, s in enumerate(loop.state) if loop.body[k] != s.leaf()]
-
-
-def _body(loop: ArrayLoop) -> Generate | None:
-    """The body of a counted loop as one operation: one that there is, with states that take the
-    value of another, such as the time before in a wave equation."""
-    if loop.count is None or loop.predicate is not None:
-        return None
-    states, changing = [s.leaf() for s in loop.state], changed(loop)
-    computed = [leaf for leaf in loop.body if leaf not in states]
-    node = computed[0].node if computed else None
-    if type(node) is not Generate or node.leaves != tuple(computed):
-        return None
-    if any(loop.state[k].shape != node.shape for k in changing):
-        return None
-    here = indices(len(node.shape))
-    elements: Sequence[Expr] = [
-        leaf.at(*here) if leaf in states else node.elements[leaf.component]
-        for leaf in (loop.body[k] for k in changing)]  # fmt: skip
-    inside = loop.varying(list(topological(loop.body)))
-    while numbers := _numbers(elements, inside):
-        elements = ex.rewrite(elements, partial(_known, numbers))
-    known = {s.node for s in states} | {loop.index}
-    if any(isinstance(e, ex.Read) and e.node in inside - known for e in ex.walk(elements)):
-        return None
-    reads = [e for e in ex.walk(elements) if isinstance(e, ex.Read)]
-    found: dict[Expr, Expr] = {e: neighbour(e, node.shape) for e in reads}
-    return node.with_(elements=ex.rewrite(elements, partial(_known, found)))
-
-
-def _numbers(elements: Sequence[Expr], inside: Container[Node]) -> dict[Expr, Expr]:
-    """What elements read of numbers that an iteration computes, as expressions."""
-    return {
-        e: e.node.elements[e.component] for e in ex.walk(elements)
-        if isinstance(e, ex.Read) and e.node in inside and type(e.node) is Generate
-        and not e.node.shape
-    }  # fmt: skip
-
-
-def _known(values: Mapping[Expr, Expr], e: Expr) -> Expr:
-    return values.get(e, e)
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """What an element reads: rows low … high of the state, before … after of other arrays, columns
-    −radius … radius.  `columns` of a thread; `sources`: the states, then the other arrays."""
+    """A body whose elements a warp computes, `columns` of a thread.
 
-    low: int
-    high: int
-    before: int
-    after: int
-    radius: int
+    `stages` are its operations at the border and inside; `sources` the arrays it only reads; the
+    extents of these and of the states that must be `equal`.
+    """
+
+    body: Body
+    stages: dict[bool, tuple[Stage, ...]]
     columns: int
-    sources: tuple[_Source, ...]
-
-    @property
-    def rows(self) -> int:
-        """Rows of a step: the rows that the next one needs are then all new in this one."""
-        return max(self.high - self.low, 1)
+    sources: tuple[Source, ...]
+    equal: dict[Expr, Expr]
 
 
-def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | None:
-    rank = len(node.shape)
-    if rank != 2 or any(
-        isinstance(e, ex.While | ex.Loop | ex.Foreign) for e in ex.walk(node.elements)
-    ):
+def _shape_of(body: Body, builder: Builder, whole: bool) -> _Shape | None:
+    if len(body.shape) != 2:
         return None
-    states = [loop.state[k].leaf() for k in changed(loop)]
-    sources: dict[_Source, set[tuple[int, int]]] = {(s, None): set() for s in states}
-    reach, radius = [0, 0, 0, 0], 0
-    folded, kinds = False, set[str | None]()
-    for e in ex.walk(node.elements):
-        if not isinstance(e, ex.Read):
-            continue
-        source = _source(e)
-        if not moves(e):  # a number, of all elements of an iteration
-            if e.boundary is not None or source[0] in states:
+    columns = min(vector_count([s.type for s in body.states]), 4) if whole else 1
+    found = stages(body), stages(body, (MARGIN, MARGIN))
+    if (whole and columns < 2) or found[0] is None or found[1] is None:
+        return None
+    own = {*body.states, *(leaf for n in body.nodes for leaf in n.leaves)}
+    here = indices(2)
+    sources: dict[Source, set[tuple[int, int]]] = {}
+    kinds, height, radius, equal = set[str | None](), 0, 0, dict(body.equal)
+    for stage in found[0]:
+        height = max(height, stage.height)
+        for e, tap in stage.taps.items():
+            leaf, axes = tap.source
+            for a, axis in zip(leaf.shape, axes, strict=True):
+                if not isinstance(axis, ex.Index):
+                    continue
+                b = body.shape[axis.axis]
+                if not builder.same(equal.get(a, a), b):
+                    if not isinstance(a, ex.Extent):
+                        return None
+                    equal[a] = b
+            if (leaf in own and axes != here) or abs(tap.column) > columns - (
+                e.boundary == "mirror"
+            ):
                 return None
-            continue
-        extents = zip(source[0].shape[-2:], node.shape, strict=True)
-        if not _is_plane(e) or not all(builder.same(a, b) for a, b in extents):
+            if leaf not in own:
+                sources.setdefault(tap.source, set()).add((tap.row, tap.column))
+            radius = max(radius, abs(tap.column))
+            kinds.add(e.boundary)
+        numbers = (
+            e for e in ex.walk(stage.elements) if isinstance(e, ex.Read) and e not in stage.taps
+        )
+        if any(e.boundary is not None or Leaf(e.node, e.component) in own for e in numbers):
             return None
-        try:
-            rows = [row_of(e, ex.Index(k)) for k in range(rank)]
-        except NotAStream:
-            return None
-        if rows[0] is None or rows[1] is None or not _moves_with(e.args[-2:]):
-            return None
-        sources.setdefault(source, set()).add((rows[0], rows[1]))
-        k = 0 if source[0] in states else 2
-        reach[k], reach[k + 1] = min(reach[k], rows[0]), max(reach[k + 1], rows[0])
-        radius = max(radius, abs(rows[1]))
-        folded |= e.boundary in ("mirror", "symmetric")
-        kinds.add(e.boundary)
-    if any(plane is not None and len(at) > 1 for (_, plane), at in sources.items()):
+    if any(len(s.at) > 2 and s.shared and len(taps) > 1 for s, taps in sources.items()):
         return None  # a window of what is new to each iteration: what it waits for is as long
-    if "wrap" in kinds and (kinds - {"wrap", None} or _uses_index(node.elements)):
+    if "wrap" in kinds and kinds - {"wrap", None}:
         return None  # what is computed beyond the edges would not be what it stands for
-    low, high, before, after = reach
-    if folded:  # what the border folds back to is as far on the other side
-        low, high = min(low, -high), max(high, -low)
-        before, after = min(before, -after), max(after, -before)
-    columns = vector_count([s.type for s in states])
-    if low == high == radius == 0 or columns < 2 or radius > columns - folded:
+    if height == radius == 0:
         return None
-    return _Shape(low, high, before, after, radius, min(columns, 4), tuple(sources))
+    return _Shape(body, {False: found[0], True: found[1]}, columns, tuple(sources), equal)
 
 
-def _source(read: ex.Read) -> _Source:
-    """What a read is of; its plane, if it is of an array of planes."""
-    return Leaf(read.node, read.component), read.args[0] if len(read.args) == 3 else None
-
-
-def _is_plane(read: ex.Read) -> bool:
-    """Whether this is an element of an array of two axes, or of a plane that all elements of an
-    iteration read; the index of the plane is computed from the counter and numbers."""
-    if read.boundary == "function" or any(isinstance(x, ex.Read) for x in ex.walk(read.scoped)):
-        return False
-    if len(read.args) == 2:
-        return True
-    if len(read.args) != 3 or read.boundary not in (None, "wrap", "clamp"):
-        return False
-    return not any(
-        isinstance(x, ex.Index) or (isinstance(x, ex.Read) and x.args)
-        for x in ex.walk(read.args[:1])
-    )
-
-
-def _requires(node: Generate, shape: _Shape, builder: Builder) -> list[Expr] | None:
+def _requires(shape: _Shape, builder: Builder) -> list[Expr] | None:
     """What must hold of the extents: whole vectors in a row, and an element's window inside; None
     if it is known not to."""
-    host0, host1 = node.shape
+    host0, host1 = shape.body.shape
     whole = multiples(host1, shape.columns, builder)
+    height = max(s.height for s in shape.stages[False])
     fits = [
-        at.less_equal(shape.high - shape.low + 1, in_scalars(builder, host0)),
+        at.less_equal(height + 1, in_scalars(builder, host0)),
         at.less_equal(2 * shape.columns, in_scalars(builder, host1)),
-        *(at.less_equal(1, in_scalars(builder, leaf.shape[0]))
-          for leaf, plane in shape.sources if plane is not None),
+        *(at.less_equal(1, in_scalars(builder, n))
+          for s in shape.sources for n, axis in zip(s.leaf.shape, s.at, strict=True)
+          if not isinstance(axis, ex.Index)),
+        *(at.equal(in_scalars(builder, a), in_scalars(builder, b))
+          for a, b in shape.equal.items()),
     ]  # fmt: skip
     if whole is None or any(e is ex.FALSE for e in fits):
         return None
     return [*whole, *fits]
 
 
-def _moves_with(args: Sequence[Expr]) -> bool:
-    """Whether axis k of an array goes with axis k of the domain."""
-    return all(any(x is ex.Index(k) for x in ex.walk((a,))) for k, a in enumerate(args))
+def _iterations(body: Body, shape: _Shape) -> int:
+    """As many as balance computing and memory."""
+    cost = max(sum(_work(s.elements) for s in shape.stages[True]), 1.0)
+    balance = BALANCE * max(body.written, len(body.states))
+    if cost > balance / 2:
+        return 1 if len(body.nodes) > 1 else 0
+    reach = Pipeline(body, shape.stages[False], (1,)).beside
+    most = min(MOST_ITERATIONS, min(MOST_COLUMNS, MOST_LANES * shape.columns) // max(reach, 1))
+    return max(min(int(balance / cost) + 1, most), 1)
 
 
-def _uses_index(roots: Sequence[Expr]) -> bool:
-    """Whether an index is used for anything but the index of a read."""
-    stack, seen = list(roots), set[Expr]()
+def _work(elements: Sequence[Expr]) -> float:
+    """The operations of an element, but for the indices of what it reads."""
+    stack, seen, total = list(elements), set[Expr](), 0.0
     while stack:
         e = stack.pop()
         if e not in seen:
             seen.add(e)
-            if isinstance(e, ex.Index):
-                return True
             stack += e.scoped if isinstance(e, ex.Read) else (*e.args, *e.scoped)
-    return False
+            total += e.op.cost if isinstance(e, ex.Apply) else 0.0
+    return total
 
 
-def _iterations(node: Generate, shape: _Shape) -> int:
-    """As many as balance computing and memory."""
-    cost, balance = max(flop_count(node.elements), 1.0), BALANCE * len(node.elements)
-    if cost > balance / 2:
-        return 1
-    lanes = MOST_LANES * shape.columns // max(shape.radius, 1)
-    return max(min(int(balance / cost) + 1, MOST_ITERATIONS, lanes), 1)
+class _Rows:
+    """What a walk computes from which rows, where everything is in range (`inside`) or at the
+    border."""
+
+    def __init__(self, shape: _Shape, counts: Sequence[int], inside: bool) -> None:
+        self.columns, self.inside = shape.columns, inside
+        self.pipeline = pipeline = Pipeline(shape.body, shape.stages[inside], counts)
+        self.rows = pipeline.rows
+        self.sources = {source: q for q, source in enumerate(shape.sources)}
+        self.row = [ex.Var("i", int64) for _ in range(self.rows)]
+        self.column = [ex.Var("j", int64) for _ in range(self.columns)]
+        #: For each operation, row and column of a step: the elements, and their taps.
+        self.points: list[list[tuple[tuple[Expr, ...], dict[Expr, tuple[ex.Read, Tap]]]]] = []
+        for stage in pipeline.stages:
+            made = []
+            for r, k in product(range(self.rows), range(self.columns)):
+                mapping: dict[Expr, Expr] = {
+                    ex.Index(0): self.row[r], ex.Index(1): self.column[k],
+                }  # fmt: skip
+                n = len(stage.elements)
+                moved = ex.substitute((*stage.elements, *stage.taps), mapping)
+                taps = dict(zip(moved[n:], stage.taps.items(), strict=True))
+                made.append((moved[:n], taps))
+            self.points.append(made)
+        #: What is kept between steps, and what each operation loads.
+        self.carried: dict[_Key, None] = {}
+        self.places: dict[tuple[int, int], dict[_Place, None]] = {}
+        for unit in pipeline.units:
+            self._add(unit)
+
+    def _add(self, unit: tuple[int, int]) -> None:
+        places = self.places.setdefault(unit, {})
+        if unit[0] < 0:
+            return
+        for point, (_, taps) in enumerate(self.points[unit[1]]):
+            for read, tap in taps.values():
+                for row in tap.rows:
+                    key = self.key(unit, point, read, tap, row)
+                    if isinstance(key[0], int):
+                        places[key] = None
+                        continue
+                    value, at_row, *rest = key
+                    while at_row <= -self.rows:  # from a step to the next
+                        self.carried[value, at_row, *rest] = None  # type: ignore[index]
+                        at_row += self.rows
+
+    def key(self, unit: tuple[int, int], point: int, read: ex.Read, tap: Tap, row: int
+            ) -> _Key | _Place:  # fmt: skip
+        """The value that a tap of an element takes from `row`.  Those that mean the same value have
+        one key: within the thread's columns it does not depend on the boundary, nor does any where
+        all is in range."""
+        r, k = divmod(point, self.columns)
+        row, column = row - (self.rows - 1 - r), tap.column + k
+        plain = self.inside or 0 <= column < self.columns or read.boundary in (None, "wrap")
+        border = None if plain else (str(read.boundary), read.scoped)
+        if not self.pipeline.is_computed(tap.source):
+            return self.sources[tap.source], row, column, border
+        value = self.pipeline.value(unit[0], tap.source.leaf)
+        lag = self.pipeline.lag
+        return value, row + lag[value.unit] - lag[unit], column, border
 
 
-@dataclass
 class _Pass:
     """The kernel of `iterations` iterations, or of half as many: so at most a few are left over,
     each of which goes through memory alone.  A quarter would need more registers than there are."""
 
-    builder: Builder
-    node: Generate
-    loop: ArrayLoop
-    shape: _Shape
-    requires: list[Expr]
-    iterations: int
+    def __init__(self, builder: Builder, node: Generate, shape: _Shape, requires: list[Expr],
+                 iterations: int) -> None:  # fmt: skip
+        self.builder, self.node, self.shape, self.requires = builder, node, shape, requires
+        self.iterations, self.states = iterations, shape.body.states
+        half = iterations // 2
+        self.counts = (iterations, half) if half > 1 else (iterations,)
+        self.count: Expr = ex.constant(iterations)
+        loop, elements = shape.body.loop, shape.body.elements
+        reads = (e for e in ex.walk(elements) if isinstance(e, ex.Read))
+        self.counter = next((e for e in reads if e.node is loop.index), None)
+        self.extents = builder.shape(node.shape)
+        self.walks = {inside: _Rows(shape, self.counts, inside) for inside in (True, False)}
+        self.halo = -(-self.walks[False].pipeline.beside // shape.columns)
+        border = [e for s in shape.stages[False] for e in s.taps]
+        self.wrapped = {Leaf(e.node, e.component) for e in border if e.boundary == "wrap"}
 
-    def __post_init__(self) -> None:
-        shape, rows = self.shape, self.shape.rows
-        self.newest, self.row, self.column = (
-            ex.Var("y", int64),
-            ex.Var("i", int64),
-            ex.Var("j", int64),
-        )
-        half = self.iterations // 2
-        self.counts = (self.iterations, half) if half > 1 else (self.iterations,)
-        self.count: Expr = ex.constant(self.iterations)
-        self.sources = {source: q for q, source in enumerate(shape.sources)}
-        self.states = [self.loop.state[k].leaf() for k in changed(self.loop)]
-        reads = (e for e in ex.walk(self.node.elements) if isinstance(e, ex.Read))
-        self.counter = next((e for e in reads if e.node is self.loop.index), None)
-        self.extents = self.builder.shape(self.node.shape)
-        self.points: list[tuple[Expr, ...]] = []
-        self.at_row: list[int] = []
-        for r in range(rows):
-            row_offset = -shape.high - (rows - 1 - r)
-            for k in range(shape.columns):
-                mapping: dict[Expr, Expr] = {
-                    ex.Index(0): self.newest + row_offset,
-                    ex.Index(1): self.column + k,
-                }
-                self.points.append(ex.substitute(self.node.elements, mapping))
-                self.at_row.append(row_offset)
-        self.halo = -(-shape.radius * self.iterations // shape.columns)
-        self.wraps = any(e.boundary == "wrap" for e in self._taps())
-        self.taken = {True: self._keys(True), False: self._keys(False)}
-
-    def within(self, q: int) -> Expr:
-        """The index of the plane of a source, in range: the boundary of its reads makes it so, or
+    def within(self, leaf: Leaf, axis: int, index: Expr) -> Expr:
+        """An index that all elements share, in range: the boundary of its reads makes it so, or
         what is read is used only where it is."""
-        leaf, plane = self.shape.sources[q]
-        assert plane is not None
-        wraps = any(t.boundary == "wrap" for t in self._taps() if self.sources[_source(t)] == q)
-        last = leaf.shape[0] - 1
-        return plane % leaf.shape[0] if wraps else at.minimum(at.maximum(plane, 0), last)
-
-    def _taps(self) -> list[ex.Read]:
-        return [e for e in ex.walk(e for p in self.points for e in p)
-                if isinstance(e, ex.Read) and moves(e)]  # fmt: skip
+        n = leaf.shape[axis]
+        if leaf in self.wrapped:
+            return index % n
+        return at.minimum(at.maximum(index, 0), n - 1)
 
     @property
     def carried(self) -> int:
         """Values in registers between steps, of all iterations."""
-        return self.iterations * len(self._carried(True))
+        return len(self.walks[True].carried)
 
     @property
-    def values(self) -> int:
-        """Values in registers: those carried, loaded for this step and the next, and of planes."""
-        step = self.shape.rows * self.shape.columns
-        rows = {key[:2] for key in self.taken[True] if key[0] >= len(self.states)}
+    def registers(self) -> int:
+        """Registers for the values carried, loaded for this step and the next, and of planes."""
+        walk, columns = self.walks[True], self.shape.columns
+        given = [u for u in walk.pipeline.units if u[0] < 0]
+        words = sum(self._words(key[0].unit, key[0].component) for key in walk.carried)
+        words += 2 * walk.rows * columns * sum(self._words(u) for u in given)
+        rows = max(len({place[:2] for place in places}) for places in walk.places.values())
         address = 2
-        return (self.carried + 2 * step * len(self.states)
-                + len(rows) * (self.shape.columns + address))  # fmt: skip
+        return words + rows * (columns + address)
+
+    def _words(self, unit: tuple[int, int], component: int = 0) -> int:
+        """Registers of a value."""
+        return -(-self.walks[True].pipeline.type_of(Value(*unit, component)).bytes // 4)
 
     @property
     def resident(self) -> int:
         """Threads on a multiprocessor at once; 0 if the values do not fit."""
-        return next((threads for most, threads in RESIDENT if self.values <= most), 0)
-
-    # --- which values ---
-
-    def _position(self, tap: ex.Read) -> tuple[int, int, int]:
-        """Source, row relative to the newest, column relative to the thread's first."""
-        _, row = ex.split_constant(tap.args[-2])
-        _, column = ex.split_constant(tap.args[-1])
-        return self.sources[_source(tap)], row, column
-
-    def _keys(self, inside: bool) -> dict[_Key, None]:
-        """The values that the points need: row, column, and how the boundary is read."""
-        found: dict[_Key, None] = {}
-        for point, row_offset in zip(self.points, self.at_row, strict=True):
-            for tap in ex.walk(point):
-                if isinstance(tap, ex.Read) and moves(tap):
-                    q, row, column = self._position(tap)
-                    for r in self._rows_for(tap, row, row_offset, inside):
-                        found[self._key(q, r, column, tap, inside)] = None
-        return found
-
-    def _key(self, q: int, row: int, column: int, tap: ex.Read, inside: bool) -> _Key:
-        """Reads that mean the same value have one key: those within the thread's columns do not
-        depend on the boundary, nor do any where all is in range."""
-        plain = inside or 0 <= column < self.shape.columns or tap.boundary in (None, "wrap")
-        return (q, row, column, None if plain else (str(tap.boundary), tap.scoped))
-
-    def _rows_for(self, tap: ex.Read, row: int, row_offset: int, inside: bool) -> list[int]:
-        """The rows that a tap of the output at `row_offset` may read."""
-        if inside or tap.boundary in (None, "wrap", "constant"):
-            return [row]
-        return [row, *(row_offset + r for r in _inside(str(tap.boundary), row - row_offset))]
-
-    def _carried(self, inside: bool) -> list[_Key]:
-        rows = self.shape.rows
-        return [k for k in self.taken[inside] if k[0] < len(self.states) and k[1] <= -rows]
+        widest = max(self._words(u) for u in self.walks[True].pipeline.units)
+        needed = self.registers + OTHERS * (widest - 1)
+        return next((threads for most, threads in RESIDENT if needed <= most), 0)
 
     # --- the kernel ---
 
     def kernel(self) -> Kernel:
-        builder, shape, iterations = self.builder, self.shape, self.iterations
+        builder, columns = self.builder, self.shape.columns
         launched = ex.Param(COUNT, int64)
         if len(self.counts) > 1:
             self.count = builder.scalar(launched, COUNT)
         grid, into = Threads.of(THREADS), builder.emitter()
         n0, n1 = self.extents
-        width = (WARP - 2 * self.halo) * shape.columns
+        width = (WARP - 2 * self.halo) * columns
         host0, host1 = self.node.shape
         across_host = at.ceil_div(host1, width)
         rows_host = self._strip_rows(across_host)
@@ -400,20 +352,15 @@ class _Pass:
         strip, tile = at.row_major(number, (builder.scalar(strips_host, "strips"), across))
         first = into.let(strip * height, "first")
         last = into.let(at.minimum(first + height, n0), "last")
-        left = tile * width - self.halo * shape.columns
+        left = tile * width - self.halo * columns
         left = into.let(left, "left")
-        j = into.let(left + lane * shape.columns, "j")
-        # The first rows of the last iteration, of which no result is used, begin before the strip.
-        before = -iterations * shape.low
-        if len(self.sources) > len(self.states):
-            before = iterations * (shape.high - shape.low) + shape.rows - shape.before
-        after = max(shape.after - shape.high, 0)
-        reach = last + (iterations * shape.high + 2 * shape.rows - 1 + after)
+        j = into.let(left + lane * columns, "j")
+        before, after = self.walks[True].pipeline.touched()
         inside = at.both(
-            at.less_equal(shape.columns, left),
-            at.less_equal(left + (WARP + 1) * shape.columns, n1),
-            at.less_equal(before, first),
-            at.less_equal(reach, n0),
+            at.less_equal(MARGIN, left),
+            at.less_equal(left + (WARP * columns + MARGIN), n1),
+            at.less_equal(MARGIN - before, first),
+            at.less_equal(last + (after + MARGIN + 1), n0),
         )
         inside = into.let(inside, "inside")
         stores = at.both(
@@ -428,16 +375,17 @@ class _Pass:
                 _Walk(self, into, True, j, first, last, stores).emit()
             with into.otherwise(inside):
                 _Walk(self, into, False, j, first, last, stores).emit()
-        buffers = [builder.input(leaf) for leaf, _ in self.sources] + list(builder.outputs())
-        buffers = list(dict.fromkeys(buffers))
+        read = [*self.states, *(s.leaf for s in self.shape.sources)]
+        buffers = [*map(builder.input, read), *builder.outputs()]
         counts = " or ".join(map(str, self.counts))
         comment = f"{counts} iterations in a pass, {self.carried} values carried"
         blocks = at.ceil_div(across_host * strips_host, THREADS // WARP)
         made = make_kernel(
             builder, self.node, builder.scalar(blocks, "blocks"), grid, into, [comment],
-            **grid.launch(self.requires, buffers, None, self.resident // THREADS),
+            **grid.launch(self.requires, list(dict.fromkeys(buffers)), None,
+                          self.resident // THREADS),
         )  # fmt: skip
-        values = ex.substitute(made.scalar_values, {launched: ex.constant(iterations)})
+        values = ex.substitute(made.scalar_values, {launched: ex.constant(self.iterations)})
         return replace(made, scalar_values=tuple(values))
 
     def _strip_rows(self, across: Expr) -> Expr:
@@ -458,128 +406,168 @@ class _Walk:
                  last: Expr, stores: Expr) -> None:  # fmt: skip
         self.made, self.into, self.inside = made, into, inside
         self.j, self.first, self.last, self.stores = j, first, last, stores
-        self.keys = list(made.taken[inside])
-        self.carried = made._carried(inside)
+        self.plan = made.walks[inside]
+        self.pipeline, self.rows = self.plan.pipeline, self.plan.rows
+        #: The newest rows of each value of a step, and what was found of them.
+        self.fresh: dict[Value, list[Expr]] = {}
+        self.state: dict[_Key, ex.Var] = {}
+        self.found: dict[_Key, Expr] = {}
         n1 = made.extents[1]
         if not inside:
             columns = made.shape.columns
             self.leftmost = into.let(at.equal(j, 0), "leftmost")
             self.rightmost = into.let(at.equal(j + columns, n1), "rightmost")
 
+    def _by_count(self, numbers: Sequence[int]) -> Expr:
+        """The number that belongs to how many iterations a launch computes."""
+        made = self.made
+        *others, last = map(ex.constant, numbers)
+        found: Expr = last
+        for count, number in zip(made.counts, others, strict=False):
+            found = simplify.select(at.equal(made.count, count), number, found)
+        return found
+
     def emit(self) -> None:
-        made, into = self.made, self.into
-        shape, rows = made.shape, made.shape.rows
-        state = [
-            {k: into.declare(zero(made.states[k[0]].type), f"u{t}") for k in self.carried}
-            for t in range(made.iterations)
+        made, into, pipeline = self.made, self.into, self.pipeline
+        self.state = {
+            key: into.declare(zero(self.pipeline.type_of(key[0])), "u") for key in self.plan.carried
+        }
+        begin = into.let(self.first + self._by_count([*map(pipeline.begin, made.counts)]), "begin")
+        stop = self.last + self._by_count([*map(pipeline.stop, made.counts)])
+        given = [Value(*unit, 0) for unit in pipeline.units if unit[0] < 0]
+        loaded = [
+            into.declare(e, "x") for v in given for e in self._load(v, begin - (self.rows - 1))
         ]
-        begin = into.let(self.first + (made.count * shape.low + rows - 1), "begin")
-        stop = self.last + (made.count * shape.high + rows - 1)
-        loaded = [into.declare(e, "x") for e in self._load(begin - (rows - 1))]
-        with into.loop("y", begin, stop, step=rows) as y:
-            ahead = self._load(y + 1)
-            self._store(y - made.count * shape.high, self._iterations(y, loaded, state, 0))
+        size = self.rows * made.shape.columns
+        with into.loop("y", begin, stop, step=self.rows) as y:
+            ahead = [e for v in given for e in self._load(v, y + 1)]
+            self.fresh = {v: list(loaded[k * size : (k + 1) * size]) for k, v in enumerate(given)}
+            self.found = {}
+            self._iterations(y, 0)
+            self._keep([u for u in pipeline.units if u[0] < min(made.counts)])
             into.append(*(Assign(v, e) for v, e in zip(loaded, ahead, strict=True)))
 
-    def _iterations(self, y: Expr, fresh: Sequence[Expr], state: Sequence[dict[_Key, ex.Var]],
-                    done: int) -> Sequence[Expr]:  # fmt: skip
-        """The newest rows after all iterations of the pass, from those after `done` of them."""
+    def _iterations(self, y: Expr, done: int) -> None:
+        """The iterations of the pass after the first `done`, and their results."""
         made, into = self.made, self.into
         stop = min(n for n in made.counts if n > done)
-        for t in range(done, stop):
-            fresh = self._iteration(y - t * made.shape.high, fresh, state[t], t)
+        units = [u for u in self.pipeline.units if done <= u[0] < stop]
+        for unit in units:
+            self._operation(unit, y)
         if stop == made.iterations:
-            return fresh
-        last = [into.declare(e, "x") for e in fresh]
-        with into.when(at.less(stop, made.count)):
-            after = self._iterations(y, fresh, state, stop)
-            into.append(*(Assign(v, e) for v, e in zip(last, after, strict=True)))
-        return last
+            self._store(y, stop)
+            return
+        more = into.let(at.less(stop, made.count), "more")
+        with into.when(more):
+            fresh, found = self.fresh.copy(), self.found.copy()
+            self._iterations(y, stop)
+            self._keep([u for u in self.pipeline.units if u[0] >= stop])
+            self.fresh, self.found = fresh, found
+        with into.otherwise(more):
+            self._store(y, stop)
 
-    def _load(self, row: Expr) -> list[Expr]:
-        """The next rows of the state, every component: index (q·rows + r)·columns + k."""
-        return [e for leaf in self.made.states for r in range(self.made.shape.rows)
-                for e in self._load_row(leaf, (), row + r)]  # fmt: skip
+    def _keep(self, units: Sequence[tuple[int, int]]) -> None:
+        """What the next step finds of the values of some operations: the oldest rows first, each of
+        which takes the place of one before."""
+        kept = sorted((k for k in self.state if k[0].unit in units), key=lambda k: k[1])
+        values = [self._value((k[0], k[1] + self.rows, *k[2:])) for k in kept]
+        self.into.append(*(Assign(self.state[k], e) for k, e in zip(kept, values, strict=True)))
 
-    def _load_row(self, leaf: Leaf, plane: tuple[Expr, ...], row: Expr) -> list[Expr]:
-        """The thread's columns of a row of an array, or of one of its planes."""
+    def _load(self, value: Value, row: Expr) -> list[Expr]:
+        """The next rows of a state: index r·columns + k."""
+        source = Source(self.made.states[value.node], indices(2))
+        row = row - self.pipeline.lag[value.unit]
+        return [e for r in range(self.rows) for e in self._load_row(source, row + r)]
+
+    def _load_row(self, source: Source, row: Expr) -> list[Expr]:
+        """The thread's columns of a row of an array, or of a part of one."""
         made, into = self.made, self.into
         (n0, n1), count, column = made.extents, made.shape.columns, self.j
         if not self.inside:
-            column = column % n1 if made.wraps else at.minimum(at.maximum(column, 0), n1 - count)
-            row = row % n0 if made.wraps else at.minimum(at.maximum(row, 0), n0 - 1)
+            wraps = bool(made.wrapped)
+            column = column % n1 if wraps else at.minimum(at.maximum(column, 0), n1 - count)
+            row = row % n0 if wraps else at.minimum(at.maximum(row, 0), n0 - 1)
             column = into.let(column, "column")
-        buffer, wide = made.builder.input(leaf), min(max(16 // leaf.type.bytes, 1), count)
-        position = at.linear((*plane, row, column), made.builder.shape(leaf.shape))
+        leaf, axes = source
+        moving: dict[Expr, Expr] = {ex.Index(0): row, ex.Index(1): column}
+        index = [
+            moving[a] if a in moving else into.emit((made.within(leaf, k, a),))[0]
+            for k, a in enumerate(axes)
+        ]
+        buffer = made.builder.input(leaf)
+        position = at.linear(index, made.builder.shape(leaf.shape))
+        if axes[-1] is not ex.Index(1):
+            (shared,) = load_vector(into, buffer, position, 1)
+            return [shared for _ in range(count)]
+        wide = min(max(16 // leaf.type.bytes, 1), count)
         return [e for k in range(0, count, wide)
                 for e in load_vector(into, buffer, position + k, wide)]  # fmt: skip
 
-    def _planes(self, newest: Expr) -> dict[_Key, Expr]:
-        """What an iteration needs of arrays that are not its state."""
-        made, into = self.made, self.into
+    def _places(self, unit: tuple[int, int], newest: Expr) -> dict[_Place, Expr]:
+        """What an operation needs of arrays that are not computed."""
         rows: dict[tuple[int, int], list[Expr]] = {}
-        found: dict[_Key, Expr] = {}
-        for key in self.keys:
-            q, row = key[:2]
-            if q < len(made.states):
-                continue
+        found: dict[_Place, Expr] = {}
+        for place in self.plan.places[unit]:
+            q, row, column, border = place
+            source = self.made.shape.sources[q]
             if (q, row) not in rows:
-                leaf, plane = made.shape.sources[q]
-                index = () if plane is None else into.emit((made.within(q),))
-                rows[q, row] = self._load_row(leaf, tuple(index), newest + row)
-            found[key] = self._beside(key, rows[q, row])
+                rows[q, row] = self._load_row(source, newest + row)
+            if source.at[-1] is not ex.Index(1):
+                column = 0
+            found[place] = self._beside(column, border, rows[q, row])
         return found
 
-    def _iteration(self, newest: Expr, fresh: Sequence[Expr], state: dict[_Key, ex.Var], done: int
-              ) -> list[Expr]:  # fmt: skip
-        """One iteration, after `done` of the pass: from the newest rows of its input to the newest
-        of its output."""
-        made, into = self.made, self.into
-        rows = made.shape.rows
+    def _operation(self, unit: tuple[int, int], y: Expr) -> None:
+        """The newest rows of an operation of an iteration."""
+        made, into, plan = self.made, self.into, self.plan
+        newest = y - self.pipeline.lag[unit]
         newest = newest if self.inside else into.let(newest, "newest")
-        known: dict[Expr, Expr] = {made.newest: newest, made.column: self.j}
+        known = self._indices(newest)
         if made.counter is not None:
-            known[made.counter] = into.let(made.begun + done, "counter")
+            known[made.counter] = into.let(made.begun + unit[0], "counter")
+        node = made.shape.body.nodes[unit[1]]
+        results: list[list[Expr]] = [[] for _ in node.outputs]
         with into.when_always(known):
-            values: dict[_Key, Expr] = {**state, **self._planes(newest)}
-            for key in self.keys:
-                if key[0] < len(made.states) and key[1] > -rows:
-                    values[key] = self._fresh(key, fresh)
-            for key in self.carried:  # what the next step finds
-                moved = (key[0], key[1] + rows, *key[2:])
-                if moved not in values:
-                    values[moved] = self._fresh(moved, fresh)
-            results: list[Expr] = []
-            for point, row_offset in zip(made.points, made.at_row, strict=True):
-                row = into.let(newest + row_offset, "row") if not self.inside else newest
-                taps: dict[Expr, Expr] = {
-                    tap: self._tap(tap, row_offset, row, values)
-                    for tap in ex.walk(point)
-                    if isinstance(tap, ex.Read) and moves(tap)
+            places = self._places(unit, newest)
+            for point, (elements, taps) in enumerate(plan.points[unit[1]]):
+                back = self.rows - 1 - point // plan.columns
+                row = newest if self.inside else into.let(newest - back, "row")
+                values: dict[Expr, Expr] = {
+                    moved: self._tap(unit, point, read, tap, row, places)
+                    for moved, (read, tap) in taps.items()
                 }
-                with into.when_always(taps):
-                    for e in into.emit(point, named=True):
-                        if e in state.values():  # which changes before the result is used
-                            copy = ex.Var("kept", e.type)
-                            into.append(Let(copy, e))
-                            e = copy
-                        results.append(e)
-            into.append(*(Assign(v, values[(k[0], k[1] + rows, *k[2:])]) for k, v in state.items()))
-        components = len(made.states)
-        return [e for q in range(components) for e in results[q::components]]
+                with into.when_always(values):
+                    for found, e in zip(results, into.emit(elements, named=True), strict=True):
+                        found.append(e)
+        for c, found in enumerate(results):
+            self.fresh[Value(*unit, c)] = found
 
-    def _fresh(self, key: _Key, fresh: Sequence[Expr]) -> Expr:
-        """A value of the newest rows of the state."""
-        q, row = key[:2]
-        columns, rows = self.made.shape.columns, self.made.shape.rows
-        start = (q * rows + row + rows - 1) * columns
-        return self._beside(key, fresh[start : start + columns])
+    def _indices(self, newest: Expr) -> dict[Expr, Expr]:
+        """The rows and columns of the elements of an operation: of those beyond the edges of an
+        array that wraps, what they stand for."""
+        n0, n1 = self.made.extents
+        rows: list[Expr] = [newest - (self.rows - 1 - r) for r in range(self.rows)]
+        columns: list[Expr] = [self.j + k for k in range(self.plan.columns)]
+        if self.made.wrapped and not self.inside:
+            rows, columns = [r % n0 for r in rows], [c % n1 for c in columns]
+        return dict(zip((*self.plan.row, *self.plan.column), (*rows, *columns), strict=True))
 
-    def _beside(self, key: _Key, own: Sequence[Expr]) -> Expr:
+    def _value(self, key: _Key) -> Expr:
+        """A value of this step or one before."""
+        if key in self.state:
+            return self.state[key]
+        if key not in self.found:
+            value, row, column, border = key
+            columns = self.made.shape.columns
+            start = (row + self.rows - 1) * columns
+            own = self.fresh[value][start : start + columns]
+            self.found[key] = self._beside(column, border, own)
+        return self.found[key]
+
+    def _beside(self, column: int, border: _Border | None, own: Sequence[Expr]) -> Expr:
         """A value of a row of which the thread has its `own` columns: one of them, or a
         neighbour's."""
         made, into = self.made, self.into
-        *_, column, border = key
         columns = made.shape.columns
         if 0 <= column < columns:
             return own[column]
@@ -599,50 +587,42 @@ class _Walk:
         edge = self.leftmost if before else self.rightmost
         return into.let(simplify.select(edge, other, value), "neighbour")
 
-    def _tap(self, tap: ex.Read, row_offset: int, row: Expr, values: dict[_Key, Expr]) -> Expr:
-        """What a read of the output at `row` means."""
-        made = self.made
-        q, at_row, column = made._position(tap)
+    def _tap(self, unit: tuple[int, int], point: int, read: ex.Read, tap: Tap, row: Expr,
+             places: dict[_Place, Expr]) -> Expr:  # fmt: skip
+        """What a read of an element of `row` means."""
 
-        def value(r: int) -> Expr:
-            return values[made._key(q, r, column, tap, self.inside)]
+        def value(at_row: int) -> Expr:
+            key = self.plan.key(unit, point, read, tap, at_row)
+            return places[key] if isinstance(key[0], int) else self._value(key)
 
-        offset = at_row - row_offset
-        if self.inside or tap.boundary in (None, "wrap") or offset == 0:
-            return value(at_row)
-        n0 = made.extents[0]
+        offset = tap.row
+        if self.inside or read.boundary in (None, "wrap") or offset == 0:
+            return value(offset)
+        n0 = self.made.extents[0]
         index = row + offset
         outside = at.less(index, 0) if offset < 0 else at.less_equal(n0, index)
-        if tap.boundary == "constant":
-            (other,) = self.into.emit(tap.scoped)
-            return simplify.select(outside, other, value(at_row))
-        found = value(at_row)
-        for depth, inner in enumerate(_inside(str(tap.boundary), offset), 1):
+        if read.boundary == "constant":
+            (other,) = self.into.emit(read.scoped)
+            return simplify.select(outside, other, value(offset))
+        found = value(offset)
+        for depth, inner in enumerate(rows_inside(str(read.boundary), offset), 1):
             edge = -depth if offset < 0 else n0 + (depth - 1)
-            found = simplify.select(at.equal(index, edge), value(row_offset + inner), found)
+            found = simplify.select(at.equal(index, edge), value(inner), found)
         return found
 
-    def _store(self, newest: Expr, fresh: Sequence[Expr]) -> None:
-        made, into = self.made, self.into
-        rows, columns = made.shape.rows, made.shape.columns
-        for r in range(rows):
-            row = newest - (rows - 1 - r)
-            position = at.linear((row, self.j), made.extents)
-            stores = []
-            for q, out in enumerate(made.builder.outputs()):
-                start = (q * rows + r) * columns
-                wide = max(16 // out.type.bytes, 1)
-                for k in range(0, columns, wide):
-                    part = tuple(fresh[start + k : start + min(k + wide, columns)])
-                    stores.append(StoreVector(out, position + k, part))
-            ok = at.both(self.stores, at.less_equal(self.first, row), at.less(row, self.last))
-            into.append(If(ok, tuple(stores)))
-
-
-def _inside(boundary: str, offset: int) -> list[int]:
-    """For a tap `offset` rows away that is 1, 2, … |offset| rows outside: the rows, relative to the
-    output, that stand for it."""
-    backs = [(depth, folded(boundary, depth)) for depth in range(1, abs(offset) + 1)]
-    if offset < 0:
-        return [offset + depth + back for depth, back in backs]
-    return [offset - depth - back for depth, back in backs]
+    def _store(self, y: Expr, count: int) -> None:
+        """The results after `count` iterations, of which each state has its own newest row."""
+        made, into, columns = self.made, self.into, self.made.shape.columns
+        for out, value in zip(made.builder.outputs(), self.pipeline.finals[count], strict=True):
+            wide = max(16 // out.type.bytes, 1)
+            newest = y - self.pipeline.lag[value.unit]
+            for r in range(self.rows):
+                row = newest - (self.rows - 1 - r)
+                position = at.linear((row, self.j), made.extents)
+                fresh = self.fresh[value][r * columns : (r + 1) * columns]
+                stores = tuple(
+                    StoreVector(out, position + k, tuple(fresh[k : k + wide]))
+                    for k in range(0, columns, wide)
+                )
+                ok = at.both(self.stores, at.less_equal(self.first, row), at.less(row, self.last))
+                into.append(If(ok, stores))

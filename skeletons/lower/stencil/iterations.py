@@ -1,0 +1,473 @@
+"""Loops over stencils of which several iterations are made in one pass through memory: what an
+iteration computes, and when each row of it is there.
+
+    x₁ = f(w(x₀));  y₁ = y₀ + g(w(x₁))       an iteration: operations on whole arrays (`Body`)
+
+    a pass walks down the rows; in a step, of which the newest row is Y,
+        x₀  row Y                            is loaded
+        x₁  row Y − 1                        as f needs the row below
+        y₁  row Y − 2                        and so on, for all iterations of the pass (`Pipeline`)
+
+An update of a part of an array is an operation on all of it, which leaves the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import NamedTuple
+
+from treadle.dsl import expr as ex
+from treadle.dsl.analysis.polynomial import Polynomial, polynomial
+from treadle.dsl.expr import Expr
+from treadle.dsl.graph import (
+    ArrayLoop,
+    Check,
+    Generate,
+    Leaf,
+    Node,
+    Permute,
+    Shape,
+    indices,
+    topological,
+)
+from treadle.dsl.passes.dense import as_elements
+from treadle.dsl.passes.neighbours import neighbour
+from treadle.dsl.types import ScalarType
+
+from .gpu_loads import folded
+from .gpu_stream import NotAStream, moves, row_of
+
+
+class Source(NamedTuple):
+    """What an iteration reads elements of: an array, or a plane, row or column of one.
+
+    `at`: for each axis, `Index(0)` or `Index(1)` where it goes with the rows or columns, otherwise
+    an index that all elements of an iteration share.
+    """
+
+    leaf: Leaf
+    at: tuple[Expr, ...]
+
+    @property
+    def shared(self) -> bool:
+        """Whether an index is one that all elements share."""
+        return any(not isinstance(a, ex.Index) for a in self.at)
+
+
+@dataclass(frozen=True)
+class Tap:
+    """An element that an operation reads, `row` and `column` away from its own.
+
+    `rows` are those that the boundary may take it from.
+    """
+
+    source: Source
+    row: int
+    column: int
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An operation of an iteration: its elements, and what they read of other positions."""
+
+    elements: tuple[Expr, ...]
+    taps: Mapping[ex.Read, Tap]
+
+    @property
+    def height(self) -> int:
+        """Rows between the first and the last that an element needs."""
+        rows = [r for t in self.taps.values() for r in t.rows]
+        return max(rows) - min(rows) if rows else 0
+
+
+@dataclass(frozen=True)
+class Body:
+    """An iteration: operations on arrays of one shape, each of which reads neighbours.
+
+    `states` are those that change, `results` what they change into; `written` says how many arrays
+    an iteration writes.  The expressions use one of several extents that are `equal`, if the states
+    have one shape: the program may not say so.
+    """
+
+    loop: ArrayLoop
+    shape: Shape
+    nodes: tuple[Generate, ...]
+    states: tuple[Leaf, ...]
+    results: tuple[Leaf, ...]
+    written: float
+    equal: dict[Expr, Expr]
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        return tuple(c for n in self.nodes for c in n.checks)
+
+    @property
+    def elements(self) -> tuple[Expr, ...]:
+        return tuple(e for n in self.nodes for e in n.elements)
+
+
+def changed(loop: ArrayLoop) -> list[int]:
+    """The states that iterations change; the others are arrays that they only read."""
+    return [k for k, s in enumerate(loop.state) if loop.body[k] != s.leaf()]
+
+
+def body_of(loop: ArrayLoop) -> Body | None:
+    """The body of a counted loop, if it consists of such operations.  A state may take the value of
+    another, such as the time before in a wave equation."""
+    if loop.count is None or loop.predicate is not None:
+        return None
+    changing = changed(loop)
+    states = tuple(loop.state[k].leaf() for k in changing)
+    equal = _equal([s.shape for s in states])
+    if equal is None:
+        return None
+    shape = ex.substitute(states[0].shape, equal)
+    order = list(topological(loop.body))
+    inside = loop.varying(order)
+    known: set[Node] = {*loop.state}
+    if loop.index is not None:
+        known.add(loop.index)
+    now: dict[Leaf, Leaf] = {}
+    nodes, written = list[Generate](), Fraction(0)
+    for node in order:
+        if node not in inside or node in known or (type(node) is Generate and not node.shape):
+            continue
+        made = _as_operation(node, inside, now, shape, equal)
+        if made is None:
+            return None
+        operation, part = made
+        if any(isinstance(e, ex.Read) and e.node in inside - known
+               for e in ex.walk(operation.elements)):  # fmt: skip
+            return None
+        nodes.append(operation)
+        known.add(operation)
+        written += part * len(operation.elements)
+        now.update(zip(node.leaves, operation.leaves, strict=True))
+    results = []
+    for k in changing:
+        result = now.get(loop.body[k], loop.body[k])
+        if result not in states and result.node not in nodes:
+            if result.node not in known:
+                return None
+            element = result.at(*indices(len(shape)))  # a state that does not change
+            nodes.append(Generate(shape, (element,), label=result.node.label))
+            result = nodes[-1].leaf()
+        results.append(result)
+    return Body(loop, shape, tuple(nodes), states, tuple(results), float(written), equal)
+
+
+def _equal(shapes: Sequence[Shape]) -> dict[Expr, Expr] | None:
+    """For extents of arrays that must have one shape, the one that stands for them; None if there
+    is none."""
+    equal: dict[Expr, Expr] = {}
+    if len({len(s) for s in shapes}) != 1:
+        return None
+    for extents in zip(*shapes, strict=True):
+        fixed = [e for e in dict.fromkeys(extents) if not isinstance(e, ex.Extent)]
+        if len(fixed) > 1:
+            return None
+        one = equal.get(extents[0], extents[0]) if not fixed else fixed[0]
+        equal |= {e: one for e in extents if e is not one}
+    return equal
+
+
+def _as_operation(node: Node, inside: Container[Node], now: Mapping[Leaf, Leaf], shape: Shape,
+                  equal: dict[Expr, Expr]) -> tuple[Generate, Fraction] | None:  # fmt: skip
+    """A node of a body as an operation on whole arrays, with reads of the operations before it, and
+    which part of the arrays it writes."""
+    if node.label.schedule is not None:
+        return None
+    if type(node) is Generate and ex.substitute(node.shape, equal) == shape:
+        made, part = node, Fraction(1)
+    elif isinstance(node, Permute) and ex.substitute(node.defaults[0].shape, equal) == shape:
+        own = node.domain, node.target, node.values
+        domain, target, values = (ex.substitute(roots, equal) for roots in own)
+        (valid,) = ex.substitute((node.valid,), equal)
+        moved = node.with_(domain=domain, target=target, values=values, valid=valid)
+        found = as_elements(moved, shape, inside)
+        if found is None:
+            return None
+        made, part = found
+    else:
+        return None
+    elements: Sequence[Expr] = made.elements
+    while numbers := _numbers(elements, inside):
+        elements = ex.rewrite(elements, partial(_known, numbers))
+    elements = ex.rewrite(ex.substitute(elements, equal), partial(_renamed, now))
+    near: dict[Expr, Expr] = {
+        e: neighbour(e, shape, ex.substitute(e.node.outputs[e.component].shape, equal))
+        for e in ex.walk(elements) if isinstance(e, ex.Read)
+    }  # fmt: skip
+    made = made.with_(shape=shape, elements=ex.rewrite(elements, partial(_known, near)))
+    return made, part
+
+
+def _numbers(elements: Sequence[Expr], inside: Container[Node]) -> dict[Expr, Expr]:
+    """What elements read of numbers that an iteration computes, as expressions."""
+    return {
+        e: e.node.elements[e.component] for e in ex.walk(elements)
+        if isinstance(e, ex.Read) and e.node in inside and type(e.node) is Generate
+        and not e.node.shape
+    }  # fmt: skip
+
+
+def _known(values: Mapping[Expr, Expr], e: Expr) -> Expr:
+    return values.get(e, e)
+
+
+def _renamed(now: Mapping[Leaf, Leaf], e: Expr) -> Expr:
+    leaf = now.get(Leaf(e.node, e.component)) if isinstance(e, ex.Read) else None
+    if leaf is None:
+        return e
+    assert isinstance(e, ex.Read)
+    return ex.Read(leaf.node, leaf.component, e.args, e.boundary, e.scoped, e.vars)
+
+
+# --- what operations read ------------------------------------------------------------------------
+
+
+def stages(body: Body, inside: tuple[int, int] | None = None) -> tuple[Stage, ...] | None:
+    """The operations, none of which reads anything but neighbours and numbers.
+
+    With `inside`, for elements that are so many rows and columns or more away from the edges: of
+    boundaries and of conditions on the indices nothing is left.
+    """
+    made = []
+    for node in body.nodes:
+        elements = node.elements
+        if any(isinstance(e, ex.While | ex.Loop | ex.Foreign) for e in ex.walk(elements)):
+            return None
+        if inside is not None:
+            elements = ex.rewrite(elements, partial(_decided, body.shape, inside))
+        taps: dict[ex.Read, Tap] = {}
+        for e in ex.walk(elements):
+            if isinstance(e, ex.Read) and moves(e):
+                tap = _tap(e, inside is not None)
+                if tap is None:
+                    return None
+                taps[e] = tap
+        made.append(Stage(tuple(elements), taps))
+    return tuple(made)
+
+
+def _tap(read: ex.Read, inside: bool) -> Tap | None:
+    """What a read takes from which neighbour; None if it is none, or one by a function."""
+    if read.boundary == "function" or any(isinstance(x, ex.Read) for x in ex.walk(read.scoped)):
+        return None
+    try:
+        offsets = [row_of(read, ex.Index(k)) for k in range(2)]
+    except NotAStream:
+        return None
+    axes = [_axis(a) for a in read.args]
+    moving = [a for a in axes if isinstance(a, ex.Index)]
+    if None in axes or moving not in ([ex.Index(0), ex.Index(1)], [ex.Index(0)], [ex.Index(1)]):
+        return None
+    if ex.Index(1) in moving and axes[-1] is not ex.Index(1):
+        return None
+    source = Source(Leaf(read.node, read.component), tuple(a for a in axes if a is not None))
+    if source.shared and read.boundary not in (None, "wrap", "clamp"):
+        return None
+    row, column = (offset or 0 for offset in offsets)
+    rows = [row]
+    if not inside and read.boundary in ("clamp", "mirror", "symmetric"):
+        rows += rows_inside(read.boundary, row)
+    return Tap(source, row, column, tuple(rows))
+
+
+def _axis(index: Expr) -> Expr | None:
+    """With which axis an index goes; itself, if all elements share it, as it is computed from the
+    counter and numbers; None if it is another."""
+    found = {x for x in ex.walk((index,)) if isinstance(x, ex.Index)}
+    if len(found) == 1:
+        return found.pop()
+    alone = all(not x.args for x in ex.walk((index,)) if isinstance(x, ex.Read))
+    return index if not found and alone else None
+
+
+def rows_inside(boundary: str, offset: int) -> list[int]:
+    """For an element `offset` rows away that is 1, 2, … |offset| rows outside: how far the rows are
+    that stand for it."""
+    backs = [(depth, folded(boundary, depth)) for depth in range(1, abs(offset) + 1)]
+    if offset < 0:
+        return [offset + depth + back for depth, back in backs]
+    return [offset - depth - back for depth, back in backs]
+
+
+_COMPARISONS = {
+    "less": (False, 1), "less_equal": (False, 0), "greater": (True, 1), "greater_equal": (True, 0),
+}  # fmt: skip
+
+
+def _decided(shape: Shape, inside: tuple[int, int], e: Expr) -> Expr:
+    """A comparison of an index with a place near an edge, and what it chooses, where the index is
+    far from the edges."""
+    if isinstance(e, ex.Proj) and isinstance(cond := e.args[0], ex.Cond):
+        (chosen,) = cond.args
+        if isinstance(chosen, ex.Const):
+            return (cond.then if chosen.value else cond.other)[e.which]
+    if not isinstance(e, ex.Apply) or e.op.name not in (*_COMPARISONS, "equal", "not_equal"):
+        return e
+    left, right = (polynomial(a) for a in e.args)
+    if left is None or right is None:
+        return e
+    below, above = (_least(d, shape, inside) for d in (right - left, left - right))
+    if e.op.name in ("equal", "not_equal"):
+        differs = any(d is not None and d > 0 for d in (below, above))
+        return ex.constant(e.op.name == "not_equal") if differs else e
+    swapped, by = _COMPARISONS[e.op.name]
+    if swapped:
+        below, above = above, below
+    if below is not None and below >= by:
+        return ex.TRUE
+    return ex.FALSE if above is not None and above >= 1 - by else e
+
+
+def _least(p: Polynomial[Expr], shape: Shape, inside: tuple[int, int]) -> int | None:
+    """The least value of a difference over elements far from the edges, if that is known."""
+    for k, (n, margin) in enumerate(zip(shape, inside, strict=True)):
+        index: Expr = ex.Index(k)
+        extent, c = polynomial(n), p.coefficient(index)
+        if extent is None:
+            return None
+        end = Polynomial.number(margin) if c > 0 else extent - (margin + 1)
+        p = p - Polynomial.atom(index) * c + end * c
+    return p.value
+
+
+# --- when rows are there -------------------------------------------------------------------------
+
+
+class Value(NamedTuple):
+    """An array that a pass computes: of an iteration, an operation and a component; of iteration
+    −1, `node` is the state that is given."""
+
+    iteration: int
+    node: int
+    component: int
+
+    @property
+    def unit(self) -> tuple[int, int]:
+        """What is computed together."""
+        return self[:2]
+
+
+class Needs(NamedTuple):
+    """For rows first … last of the results: rows first + low … last + high, and columns to so far
+    beside."""
+
+    low: int
+    high: int
+    beside: int
+
+
+class Pipeline:
+    """The iterations of a pass, each operation some rows behind what it reads (`lag`).
+
+    A pass makes one of the numbers `counts` of iterations, the largest first.
+    """
+
+    def __init__(self, body: Body, operations: Sequence[Stage], counts: Sequence[int]) -> None:
+        self.body, self.stages, self.counts = body, operations, counts
+        self._nodes: dict[Node, int] = {node: k for k, node in enumerate(body.nodes)}
+        self.finals = {n: [self.value(n, s) for s in body.states] for n in counts}
+        self.reads: dict[tuple[int, int], list[tuple[Value, Tap]]] = {}
+        waiting = [v.unit for finals in self.finals.values() for v in finals]
+        while waiting:
+            unit = waiting.pop()
+            if unit not in self.reads:
+                self.reads[unit] = self._reads(unit)
+                waiting += [v.unit for v, _ in self.reads[unit]]
+        self.units = sorted(self.reads)
+        self.rows = max(1, *(s.height for s in operations))
+        self.lag = self._lags()
+        self.needs = {n: self._needs(n) for n in counts}
+
+    def value(self, iteration: int, leaf: Leaf) -> Value:
+        """What a leaf of the body is in an iteration."""
+        while leaf in self.body.states:
+            state = self.body.states.index(leaf)
+            if iteration == 0:
+                return Value(-1, state, 0)
+            iteration, leaf = iteration - 1, self.body.results[state]
+        return Value(iteration, self._nodes[leaf.node], leaf.component)
+
+    def type_of(self, value: Value) -> ScalarType:
+        if value.iteration < 0:
+            return self.body.states[value.node].type
+        return self.body.nodes[value.node].outputs[value.component].type
+
+    def is_computed(self, source: Source) -> bool:
+        """Whether a pass has the rows of a source in registers: of a state or an operation."""
+        return source.leaf in self.body.states or source.leaf.node in self._nodes
+
+    def _reads(self, unit: tuple[int, int]) -> list[tuple[Value, Tap]]:
+        iteration, node = unit
+        if iteration < 0:
+            return []
+        taps = self.stages[node].taps.values()
+        return [
+            (self.value(iteration, t.source.leaf), t) for t in taps if self.is_computed(t.source)
+        ]
+
+    def _lags(self) -> dict[tuple[int, int], int]:
+        """How many rows each operation is behind the newest row: as few as possible; then, so that
+        rows wait for as short a time as possible, as many as what reads it permits."""
+        lag: dict[tuple[int, int], int] = {}
+        for unit in self.units:
+            behind = (lag[v.unit] + max(t.rows) for v, t in self.reads[unit])
+            lag[unit] = max(behind, default=0)
+        latest: dict[tuple[int, int], int] = {}
+        for unit in reversed(self.units):
+            lag[unit] = latest.get(unit, lag[unit])
+            for v, t in self.reads[unit]:
+                most = lag[unit] - max(t.rows)
+                latest[v.unit] = min(latest.get(v.unit, most), most)
+        first = min(lag.values())
+        return {unit: n - first for unit, n in lag.items()}
+
+    def _needs(self, count: int) -> dict[tuple[int, int], Needs]:
+        found = {v.unit: Needs(0, 0, 0) for v in self.finals[count]}
+        for unit in reversed(self.units):
+            if unit not in found:
+                continue
+            low, high, beside = found[unit]
+            for v, t in self.reads[unit]:
+                a, b, c = found.get(v.unit, Needs(0, 0, 0))
+                found[v.unit] = Needs(min(a, low + min(t.rows)), max(b, high + max(t.rows)),
+                                      max(c, beside + abs(t.column)))  # fmt: skip
+        return found
+
+    @property
+    def beside(self) -> int:
+        """Columns beside those of the results that a pass needs."""
+        return max(
+            needs.beside + max((abs(t.column) for t in self._taps(unit)), default=0)
+            for unit, needs in self.needs[self.counts[0]].items()
+        )
+
+    def _taps(self, unit: tuple[int, int]) -> list[Tap]:
+        return [] if unit[0] < 0 else list(self.stages[unit[1]].taps.values())
+
+    def begin(self, count: int) -> int:
+        """The newest row of the first step, relative to the first row of the results."""
+        return min(n.low + self.lag[u] for u, n in self.needs[count].items()) + self.rows - 1
+
+    def stop(self, count: int) -> int:
+        """Where the newest row ends, relative to the end of the results."""
+        return max(self.lag[v.unit] for v in self.finals[count]) + self.rows - 1
+
+    def touched(self) -> tuple[int, int]:
+        """The rows that are loaded, relative to the first row of the results and to their end."""
+        count = self.counts[0]
+        lows, highs = [], []
+        for unit, lag in self.lag.items():
+            rows = [r for t in self._taps(unit) for r in t.rows] or [0]
+            oldest = self.begin(count) - lag - (self.rows - 1)
+            newest = self.stop(count) - 1 - lag + (self.rows if unit[0] < 0 else 0)
+            lows += [oldest + min(rows), oldest]
+            highs += [newest + max(rows), newest]
+        return min(lows), max(highs)
