@@ -8,7 +8,9 @@
         store         x_T(Y − T·h)
 
 The strip and the columns of a warp overlap those of their neighbours by the reach of T iterations:
-the values there are computed twice, and the outermost lanes only serve the others.  Arrays that the
+the values there are computed twice, and the outermost lanes only serve the others.  Elements at
+the edges may depend on more columns (`a[:, -1] = a[:, -2]`): the warp at the right edge stores all
+that do, so the overlap is that of elements inside.  Arrays that the
 loop only reads, of which an iteration may read a plane of its own, are loaded where an iteration
 needs them.  Every value is computed by the expression as written, with the boundary resolved in
 every iteration, so the result equals that of single iterations bit for bit.
@@ -23,6 +25,7 @@ from itertools import product
 from treadle.dsl import expr as ex, simplify
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import ArrayLoop, Generate, Leaf, indices
+from treadle.dsl.process.locks import cached
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
@@ -105,7 +108,7 @@ def temporal(loop: ArrayLoop, context: LoweringContext, whole: bool = True) -> T
         if steps * len(body.nodes) == 1:
             return None
         made = _Pass(builder, node, shape, requires, steps)
-        if made.resident:
+        if made.resident and made.enough:
             return Temporal(node, builder.lowered(made.kernel()), made.counts)
     return None
 
@@ -123,6 +126,21 @@ class _Shape:
     columns: int
     sources: tuple[Source, ...]
     equal: dict[Expr, Expr]
+
+    @cached
+    def wrapped(self) -> set[Leaf]:
+        """The arrays that are read with a boundary that wraps."""
+        taps = (e for s in self.stages[False] for e in s.taps)
+        return {Leaf(e.node, e.component) for e in taps if e.boundary == "wrap"}
+
+    def pipeline(self, inside: bool, counts: Sequence[int]) -> Pipeline:
+        return Pipeline(self.body, self.stages[inside], counts)
+
+    @cached
+    def apart(self) -> bool:
+        """Whether elements at the edges depend on more columns than those inside."""
+        border, inside = (self.pipeline(k, (1,)).beside for k in (False, True))
+        return inside < border and not self.wrapped
 
 
 def _shape_of(body: Body, builder: Builder, whole: bool) -> _Shape | None:
@@ -196,7 +214,7 @@ def _iterations(body: Body, shape: _Shape) -> int:
     balance = BALANCE * max(body.written, len(body.states))
     if cost > balance / 2:
         return 1 if len(body.nodes) > 1 else 0
-    reach = Pipeline(body, shape.stages[False], (1,)).beside
+    reach = shape.pipeline(shape.apart, (1,)).beside
     most = min(MOST_ITERATIONS, min(MOST_COLUMNS, MOST_LANES * shape.columns) // max(reach, 1))
     return max(min(int(balance / cost) + 1, most), 1)
 
@@ -219,7 +237,7 @@ class _Rows:
 
     def __init__(self, shape: _Shape, counts: Sequence[int], inside: bool) -> None:
         self.columns, self.inside = shape.columns, inside
-        self.pipeline = pipeline = Pipeline(shape.body, shape.stages[inside], counts)
+        self.pipeline = pipeline = shape.pipeline(inside, counts)
         self.rows = pipeline.rows
         self.sources = {source: q for q, source in enumerate(shape.sources)}
         self.row = [ex.Var("i", int64) for _ in range(self.rows)]
@@ -291,17 +309,23 @@ class _Pass:
         self.counter = next((e for e in reads if e.node is loop.index), None)
         self.extents = builder.shape(node.shape)
         self.walks = {inside: _Rows(shape, self.counts, inside) for inside in (True, False)}
-        self.halo = -(-self.walks[False].pipeline.beside // shape.columns)
-        border = [e for s in shape.stages[False] for e in s.taps]
-        self.wrapped = {Leaf(e.node, e.component) for e in border if e.boundary == "wrap"}
+        self.halo = -(-self.walks[shape.apart].pipeline.beside // shape.columns)
+        #: Columns that a warp stores.
+        self.width = (WARP - 2 * self.halo) * shape.columns
 
     def within(self, leaf: Leaf, axis: int, index: Expr) -> Expr:
         """An index that all elements share, in range: the boundary of its reads makes it so, or
         what is read is used only where it is."""
         n = leaf.shape[axis]
-        if leaf in self.wrapped:
+        if leaf in self.shape.wrapped:
             return index % n
         return at.minimum(at.maximum(index, 0), n - 1)
+
+    @property
+    def enough(self) -> bool:
+        """Whether the warp at an edge has all columns that those at the edge depend on."""
+        most = MARGIN + self.walks[False].pipeline.beside
+        return not self.shape.apart or most <= self.width
 
     @property
     def carried(self) -> int:
@@ -339,7 +363,7 @@ class _Pass:
             self.count = builder.scalar(launched, COUNT)
         grid, into = Threads.of(THREADS), builder.emitter()
         n0, n1 = self.extents
-        width = (WARP - 2 * self.halo) * columns
+        width = self.width
         host0, host1 = self.node.shape
         across_host = at.ceil_div(host1, width)
         rows_host = self._strip_rows(across_host)
@@ -352,8 +376,12 @@ class _Pass:
         strip, tile = at.row_major(number, (builder.scalar(strips_host, "strips"), across))
         first = into.let(strip * height, "first")
         last = into.let(at.minimum(first + height, n0), "last")
-        left = tile * width - self.halo * columns
-        left = into.let(left, "left")
+        start, stop = tile * width, n1
+        if self.shape.apart:  # the last warp of a row ends at the edge
+            end = into.let(at.maximum(n1 - width, 0), "end")
+            start = at.minimum(start, end)
+            stop = into.let(simplify.select(at.equal(tile, across - 1), n1, end), "stop")
+        left = into.let(start - self.halo * columns, "left")
         j = into.let(left + lane * columns, "j")
         before, after = self.walks[True].pipeline.touched()
         inside = at.both(
@@ -364,7 +392,7 @@ class _Pass:
         )
         inside = into.let(inside, "inside")
         stores = at.both(
-            at.less_equal(self.halo, lane), at.less(lane, WARP - self.halo), at.less(j, n1)
+            at.less_equal(self.halo, lane), at.less(lane, WARP - self.halo), at.less(j, stop)
         )
         stores = into.let(stores, "stores")
         if self.counter is not None:
@@ -484,7 +512,7 @@ class _Walk:
         made, into = self.made, self.into
         (n0, n1), count, column = made.extents, made.shape.columns, self.j
         if not self.inside:
-            wraps = bool(made.wrapped)
+            wraps = bool(made.shape.wrapped)
             column = column % n1 if wraps else at.minimum(at.maximum(column, 0), n1 - count)
             row = row % n0 if wraps else at.minimum(at.maximum(row, 0), n0 - 1)
             column = into.let(column, "column")
@@ -548,7 +576,7 @@ class _Walk:
         n0, n1 = self.made.extents
         rows: list[Expr] = [newest - (self.rows - 1 - r) for r in range(self.rows)]
         columns: list[Expr] = [self.j + k for k in range(self.plan.columns)]
-        if self.made.wrapped and not self.inside:
+        if self.made.shape.wrapped and not self.inside:
             rows, columns = [r % n0 for r in rows], [c % n1 for c in columns]
         return dict(zip((*self.plan.row, *self.plan.column), (*rows, *columns), strict=True))
 

@@ -267,6 +267,18 @@ def test_iterations_of_several_operations(program, shape, iterations, passed, mo
         assert any(passed)
 
 
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("columns", [23, 29, 31, 65, 108, 112, 116, 120, 124, 224, 228, 236])
+def test_the_last_warp_of_a_row_ends_at_the_edge(columns, passed):
+    """The borders' values depend on more columns than a warp shares with the one beside it."""
+    u, c = rng.integers(-9, 9, (2, 21, columns)).astype("i4")
+    want = td.run(with_free_borders(13, td.use(u), td.use(c), None), backend="reference")
+    with emulation():
+        got = td.jit(lambda u, c: with_free_borders(13, u, c, None), backend="cuda")(u, c)
+    assert np.array_equal(got, want)
+    assert any(passed)
+
+
 def test_states_of_different_shapes_take_single_iterations(passed):
     """That two arrays have one shape is known only when a program is called."""
     a, b = rng.integers(-9, 9, (40, 128)).astype("i4"), rng.integers(-9, 9, (41, 128)).astype("i4")

@@ -298,8 +298,8 @@ def together(f, a, backend="reference"):
             for v, e in zip(kernel.scalars, kernel.scalar_values, strict=True)
         ]
         launched = replace(made.lowered, kernels=(replace(kernel, scalar_values=tuple(values)),))
-        execute(launched, loop.body[0].node, arrays, {}, 0)
-        assert np.array_equal(arrays[loop.body[0]], after[steps]), steps
+        execute(launched, made.node, arrays, {}, 0)
+        assert np.array_equal(arrays[made.node.leaf()], after[steps]), steps
     return made.steps[0]
 
 
