@@ -9,6 +9,7 @@ erfc, libm (itself within 1 ulp).  The part on matrix products is `benchmarks.ma
 from __future__ import annotations
 
 import platform
+import re
 import sys
 import warnings
 from typing import Any
@@ -98,37 +99,13 @@ def table() -> str:
 
 
 def page(text: str) -> str:
-    libc = " ".join(platform.libc_ver())
-    return f"""# Accuracy of the native backend
-
-The largest errors found, in units in the last place (ulp) of the type, over {COUNT:,} random
-arguments in the usual range of each function, and over as many random bit patterns, which include
-huge numbers, subnormals, infinities and NaNs. Made by `python -m benchmarks.accuracy --write` on
-{platform.machine()} with {libc} and NumPy {np.__version__}.
-
-{text}
-
-- `+ − × ÷`, `sqrt`, `fma`, comparisons, roundings, `minimum … fmax`, `copysign`, `nextafter`,
-  `fmod` and all conversions are exact or correctly rounded.
-- A product and a sum in the function of one operation are contracted to one `fma`
-  (`lambda a, b, c: a * b + c`). Products and sums of different operations never are, so fusion
-  changes no bit.
-- `x ** n` for a constant whole number n from 2 to 8 is a product: `x**5` is `x * (x*x) * (x*x)`,
-  within (n − 1)/2 ulp and with the same bits on every backend. From −2 to −8 it is the inverse of
-  that product: 0 where the product overflows. Other exponents, and those of the run, take `power`.
-- Each function has one implementation. Vectors, the tail of an array and scalars all use it, so
-  the bits of a result do not depend on its position.
-- float16 and bfloat16 compute in float32 and round after every operation: ½ ulp, and at most 1
-  ulp for the functions above.
-- Complex products round each real product and sum, with the same bits on every backend. complex64
-  functions compute in float64. complex128 functions follow Kahan's formulas (1987), with errors
-  of a few ulp of the result's magnitude; `power` loses as many digits as its exponent times the
-  logarithm has.
-- Integers agree bit for bit with every other backend: they wrap, shifts by the width or more give
-  0, and division by zero gives 0.
-- If the system has no vector routine for a function, the scalar routine of its C library is
-  called for each element.
-"""
+    """The page with this table, and where it was made."""
+    where = f"{platform.machine()} with {' '.join(platform.libc_ver())} and NumPy {np.__version__}."
+    found = products.PAGE.read_text(encoding="utf-8")
+    found, n = re.subn(r"(benchmarks.accuracy --write` on\n).*\n", rf"\g<1>{where}\n", found)
+    found, m = re.subn(r"\| function \|[^\n]*\n(\|[^\n]*\n)+", lambda _: text + "\n", found)
+    assert (n, m) == (1, 1), "the page has no place for the table"
+    return found
 
 
 def main() -> int:

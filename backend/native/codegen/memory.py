@@ -430,7 +430,7 @@ def _by_runs(em: Emitter, what: str, e: str, lanes: int) -> str:
     else:
         code.do(f"ret {t} {code.emit(f'load {t}, ptr {local}')}")
         head = f"define internal {t} @{name}(ptr %p, {m} %m)"
-    em.module.functions.append(code.finish(f"{head} #2"))
+    em.module.helper_functions.append(code.finish(f"{head} #2"))
     return name
 
 
@@ -476,7 +476,7 @@ def _masked(em: Emitter, what: str, e: str, active: Reg | None, lanes: int, alig
             code.do(f"call void @{name}({t} %x, {end})")
             code.do("ret void")
             head = f"define internal void @{ours}({t} %x, {p} %p, {m} %m)"
-        em.module.functions.append(code.finish(f"{head} #2"))
+        em.module.helper_functions.append(code.finish(f"{head} #2"))
     return ours, mask
 
 

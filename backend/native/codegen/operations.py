@@ -246,7 +246,7 @@ def _truncated_long(v: Lanes, t: ScalarType, a: Reg, b: Reg) -> Reg:
         ratio = w.op("fdiv", "double", x, y)
         code.do(f"ret {type_} {w.convert('fptosi', 'double', 'i64', ratio)}")
         head = f"define internal {type_} @{name}({type_} %a, {type_} %b) #2"
-        module.functions.append(code.finish(head))
+        module.helper_functions.append(code.finish(head))
     return v.code.emit(f"call {type_} @{name}({type_} {a}, {type_} {b})")
 
 

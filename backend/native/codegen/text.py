@@ -66,6 +66,7 @@ class Module:
         self.vector_bytes = vector_bytes
         self.declarations: dict[str, str] = {}
         self.functions: list[str] = []
+        self.helper_functions: list[str] = []
         self.helpers: set[str] = set()
         self.symbols: set[str] = set()
         self.rare = False  # whether it has choices of what is rare
@@ -81,6 +82,7 @@ class Module:
         return "\n".join(
             [
                 *self.functions,
+                *self.helper_functions,
                 *self.declarations.values(),
                 f"attributes #0 = {{ nounwind alignstack={self.vector_bytes} {attributes} }}",
                 # LLVM's knowledge of the C library has errors: LLVM 22 folds fmod(NaN, y) to poison
