@@ -1,11 +1,11 @@
 """Sorting by NumPy: the `Library` operations `sort`, `argsort`, `partition` and `argpartition`.
 
 NumPy's unstable sort of numbers uses vectors, on some processors; its stable `argsort` does not,
-and takes ten times as long.  Only integers of 16 bits are counted, digit by digit, and those that
-are as close together become such.  Other keys become integers of the same order, and are sorted
-together with their indices, as one number each.  Keys that are too far apart for that are replaced
-by their ranks first.  NumPy's selection of one position uses vectors, too; that of several at once
-does not, and is one after the other here.
+and takes ten times as long.  Only integers of 8 and 16 bits are counted, digit by digit, and in
+`argsort` those that are as close together become such.  Other keys become integers of the same
+order, and are sorted together with their indices, as one number each.  Keys that are too far apart
+for that are replaced by their ranks first.  NumPy's selection of one position uses vectors, too;
+that of several at once does not, and is one after the other here.
 
 An array in parts is sorted by samples: parts are sorted by themselves (*runs*); `sort_boundaries`
 finds elements near those that begin the parts of the result, in a few samples of every run;
@@ -38,23 +38,20 @@ def _ordered(x: Values) -> Values:
     return x.astype(np.float32) if x.dtype == bfloat16.numpy else x
 
 
-def _narrow(x: Values, axis: int) -> tuple[Values, Values] | None:
+def _narrow(x: Values, axis: int) -> Values | None:
     """Integers that differ by less than 2¹⁶ as distances from the smallest, which NumPy's stable
-    sorts count, digit by digit, and the smallest; None for others, and for few along the axis."""
+    `argsort` counts, digit by digit; None for others, and for few along the axis."""
     if x.dtype.kind not in "iu" or x.itemsize == 1 or x.shape[axis] < FEW or not x.size:
         return None
     low, high = x.min(), x.max()
-    return ((x - low).astype(np.uint16), low) if int(high) - int(low) < 1 << 16 else None
+    return (x - low).astype(np.uint16) if int(high) - int(low) < 1 << 16 else None
 
 
 def sort(x: Values, axis: int) -> Values:
     """As NumPy's, which is not stable: among 0.0 and −0.0, either may be any."""
-    if x.itemsize == 1 and x.shape[axis] >= BYTES:
+    least = {1: BYTES, 2: FEW}.get(x.itemsize, x.shape[axis] + 1)
+    if x.dtype.kind in "biu" and x.shape[axis] >= least:
         return np.sort(x, axis=axis, kind="stable")
-    if narrow := _narrow(x, axis):
-        made: Values = np.sort(narrow[0], axis=axis, kind="stable").astype(x.dtype)
-        made += narrow[1]
-        return made
     return np.sort(_ordered(x), axis=axis).astype(x.dtype, copy=False)
 
 
@@ -97,8 +94,8 @@ def _place(rows: Values, places: Values) -> None:
 def argsort(x: Values, axis: int) -> Values:
     """As NumPy's with `kind="stable"`."""
     x = _ordered(x)
-    if narrow := _narrow(x, axis):
-        x = narrow[0]
+    if (narrow := _narrow(x, axis)) is not None:
+        x = narrow
     small = x.dtype.kind in "biu" and x.dtype.itemsize <= 2  # a radix sort
     if small or x.dtype.kind == "c" or x.shape[axis] < FEW or not x.size:
         return np.argsort(x, axis=axis, kind="stable")
