@@ -9,13 +9,16 @@ permute drops writes outside its target.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from ..analysis.polynomial import always_inside
-from ..expr import Apply, Cond, Const, Expr, Index, Proj, Read, rewrite, walk
-from ..graph import Compact, Leaf, Node, Permute, Shape
+from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, rewrite, walk
+from ..graph import Compact, Fold, Generate, Leaf, Node, Permute, Shape
 from ..graphs.rebuild import rewrite_graph
+from ..operations.indexing.row_major import product
 from ..operations.stencils import in_range
 from ..scalar import apply_primitive
 from .base import Context
@@ -28,10 +31,11 @@ def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
     def change(node: Node) -> Node:
         changes: dict[str, Any] = {}
+        domain = node.iteration_space() if isinstance(node, Generate | Fold) else ()
         for name in node.computed:
             value = getattr(node, name)
             if isinstance(value, tuple):
-                made = guarded(value)
+                made = guarded(value, domain)
                 if made != value:
                     changes[name] = made
         if isinstance(node, Permute) and not isinstance(node, Compact):  # its target is a place
@@ -61,11 +65,21 @@ def inside(valid: Expr, target: Sequence[Expr], shape: Shape, domain: Shape,
     return valid
 
 
-def guarded(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The expressions with selects over possibly invalid reads replaced by conditionals."""
+def guarded(roots: tuple[Expr, ...], domain: Shape) -> tuple[Expr, ...]:
+    """The expressions with selects over possibly invalid reads replaced by conditionals.
+
+    A read that is evaluated whatever the selects choose, such as `v` in `where(v > 0, v, 0)`, needs
+    no guard."""
+    found = list(walk(roots))
+    if not any(isinstance(e, Apply) and e.op.name == "select" for e in found):
+        return roots
+    counts = {e.vars[0]: e.count for e in found if isinstance(e, Loop)}
+    computed = [e for e in found if isinstance(e, Read) and not _is_plain(e, counts)]
+    always = _always_read(found, roots, computed)
+    own = {e for e in computed if e not in always and not _is_reshaped(e, domain)}
     risky: dict[Expr, bool] = {}
-    for e in walk(roots):
-        risky[e] = _is_risky(e) or any(risky[a] for a in e.args)
+    for e in found:
+        risky[e] = e in own or any(risky[x] for x in (*e.args, *e.scoped))
 
     def change(e: Expr) -> Expr:
         if not isinstance(e, Apply) or e.op.name != "select":
@@ -75,12 +89,53 @@ def guarded(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
             return e
         return Proj(Cond(p, (a,), (b,)), 0)
 
-    if not any(isinstance(e, Apply) and e.op.name == "select" for e in risky):
-        return roots
     return rewrite(roots, change)
 
 
-def _is_risky(e: Expr) -> bool:
-    """Whether this is a read at an index other than an axis of the domain or a constant."""
-    return isinstance(e, Read) and e.boundary is None and not all(
-        isinstance(a, Index | Const) for a in e.args)  # fmt: skip
+def _always_read(found: Sequence[Expr], roots: Sequence[Expr], reads: Sequence[Expr]
+                 ) -> set[Expr]:  # fmt: skip
+    """Those of the reads that are evaluated whatever selects and conditionals choose.
+    `found`: all expressions, operands first."""
+    number = {e: 1 << k for k, e in enumerate(reads)}
+    masks: dict[Expr, int] = {}
+
+    def mask(exprs: Iterable[Expr]) -> int:
+        return reduce(or_, (masks[e] for e in exprs), 0)
+
+    for e in found:
+        if isinstance(e, Apply) and e.op.name == "select":
+            made = masks[e.args[0]] | (masks[e.args[1]] & masks[e.args[2]])
+        elif isinstance(e, Cond):
+            made = masks[e.args[0]] | (mask(e.then) & mask(e.other))
+        else:
+            made = mask(e.args)
+        masks[e] = made | number.get(e, 0)
+    every = mask(roots)
+    return {e for e, bit in number.items() if bit & every}
+
+
+def _is_plain(read: Read, counts: Mapping[Var, Expr]) -> bool:
+    """Whether a read has a boundary, or its indices are axes of the domain, constants, and counters
+    of loops over all of an axis: `counts` has the iterations of each."""
+    shape = read.node.outputs[read.component].shape
+    return read.boundary is not None or all(
+        isinstance(i, Index | Const) or (isinstance(i, Var) and counts.get(i) == n)
+        for i, n in zip(read.args, shape, strict=True)
+    )
+
+
+def _is_reshaped(read: Read, domain: Shape) -> bool:
+    """Whether a read is that of a reshaped array: its indices are those of a position in row-major
+    order, which is in range over a domain of these extents."""
+    shape, q, position = read.node.outputs[read.component].shape, None, None
+    for n, i in zip(reversed(shape[1:]), reversed(read.args[1:]), strict=True):
+        if not isinstance(i, Apply) or i.op.name != "remainder" or i.args[1] != n:
+            return False
+        if q is None:
+            q = position = i.args[0]
+        if i.args[0] != q:
+            return False
+        q = apply_primitive("floor_divide", [q, n])
+    if position is None or q != read.args[0]:
+        return False
+    return always_inside(position, product(shape), domain)

@@ -272,6 +272,55 @@ def test_sharing_never_hoists_a_guarded_read():
         run(roots, {lower.inputs[0]: a}, {}, check=True)
 
 
+def conds(f, *arrays):
+    """How many conditionals the kernels of a program have."""
+    lower = td.jit(f, backend="native").lower(*arrays)
+    roots = passes.run_passes(lower.source_roots, Settings(), "native").roots
+    return sum(isinstance(e, Cond) for r in roots for e in walk(r.node.elements))
+
+
+def test_reads_that_are_made_anyway_are_not_guarded():
+    a, k = np.ones(9), np.arange(4)
+    taken = lambda a, k: td.generate(k.shape, lambda i: a[k[i]])
+    assert conds(lambda a, k: td.where(taken(a, k) > 0, taken(a, k), 0), a, k) == 0
+    assert conds(lambda a, k: td.where(k >= 0, taken(a, k), 0), a, k) == 1
+    either = lambda a, k: td.where(k > 0, taken(a, k), 2 * taken(a, k))
+    assert conds(either, a, k) == 0
+
+
+def test_reads_in_loops_are_guarded():
+    """Unless the loop is over all of an axis, which is in range."""
+    a, k = np.ones((4, 3)), np.array([-(10**9), 0, 1, 2])
+
+    def window(a, k):
+        near = lambda i: td.loop(3, lambda j, s: s + a[k[i] + j, 0], 0.0)
+        return td.generate(k.shape, lambda i: td.where(k[i] >= 0, near(i), 0.0))
+
+    def rows(a, k):
+        row = lambda i: td.loop(a.shape[1], lambda j, s: s + a[i, j], 0.0)
+        return td.generate(k.shape, lambda i: td.where(k[i] >= 0, row(i), 0.0))
+
+    assert conds(window, a, k) == 1 and conds(rows, a, k) == 0
+    k[-1] = 1
+    assert np.array_equal(td.jit(window, backend="native")(a, k), [0, 3, 3, 3])
+
+
+def test_reads_of_reshaped_arrays_are_not_guarded():
+    """They are in range wherever the reshaped array is read in range."""
+    a, p = np.ones((3, 4, 4)), np.arange(3) > 0
+
+    def beside(a, p):
+        rows = a.reshape(-1, 4)
+        return td.generate(p.shape, lambda i: td.where(p[i], rows[i + 1, 0], 0))
+
+    assert conds(lambda a: td.where(a.reshape(-1) > 0, a.reshape(-1) + 1, 0), a) == 0
+    assert conds(beside, a, p) == 1
+    inverse = lambda a: td.linalg.inv(a.reshape(-1, 4, 4))
+    assert conds(inverse, a + np.eye(4)) == 0
+    text = td.jit(inverse, backend="native").lower(a).explain()
+    assert "rows of 16 elements side by side" in text
+
+
 def unguarded(roots):
     """Expressions that are evaluated whatever the conditions say."""
     stack, seen = list(roots), set()
