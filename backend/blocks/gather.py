@@ -1,49 +1,56 @@
-"""Distributed gathers: reads of a few elements of a large array at data-dependent indices.  Each
-chunk looks up the elements that it contains, so that no task reads the whole array."""
+"""Reads of large arrays at indices that depend on data, as gathers: the positions are computed
+first, then each chunk is asked for the elements at those that it has, so that no task reads the
+whole array."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TypeVar
 
-from treadle.dsl.analysis.combines import simple_combine
 from treadle.dsl.expr import TRUE, Apply, Cond, Expr, Index, Read, Var, rewrite, substitute, walk
-from treadle.dsl.graph import Fold, Generate, Label, Leaf, Node, indices
+from treadle.dsl.graph import Fold, Generate, Label, Leaf, Shape, indices
 from treadle.dsl.node import result_variables
-from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 
-from .domain import Chunks, Known, edges, reads_of
+from .domain import Chunks, Known, reads_of
+from .engine import BLOCK, Engine
+
+#: Seconds to find a position in its chunk and to put an element in its place, to copy a byte of an
+#: answer, to read one of a whole array, and of a task on threads.
+POSITION, ANSWERED, READ, TASK = 2e-8, 2e-9, 1.5e-10, 2e-4
+
+Asking = TypeVar("Asking", Generate, Fold)
 
 
 @dataclass
 class Gatherer:
-    """Rewrites reads of arrays with more than `least` bytes, whose `chunks` are given, into
-    look-ups by chunks, each of at most `most` bytes.
+    """Rewrites reads of arrays with more than `least` bytes, whose `chunks` are given, into reads
+    of gathered elements.
 
-    `compute(node, n)` plans a node, in blocks of one element along its last n axes; `constant`
-    makes an array of numbers.  `bounded`: arrays of indices of which every block has its own part.
+    `gathered(leaf, axes, positions)` plans the array of the elements of `leaf` at `positions`, in
+    row-major order along `axes`: its axes are those of the positions, then the others of `leaf`.
+    `bounded`: arrays of indices of which
+    every block has its own part.
     """
 
+    engine: Engine
     known: Known
     chunks: Mapping[Leaf, Chunks]
     least: int
-    most: int
-    compute: Callable[[Node, int], None]
-    constant: Callable[[Any], Leaf]
+    compute: Callable[[Fold], None]
+    gathered: Callable[[Leaf, tuple[int, ...], Generate], Leaf]
     bounded: Collection[Leaf] = ()
 
     def split(self, node: Fold) -> Generate | None:
         """The epilogue of a fold as a node of its own, if it reads such arrays, otherwise None.
         The fold without the epilogue is planned."""
-        count = self._size(node.outer)
-        if count is None or not any(self._is_large(r, count) for r in reads_of(node.epilogue)):
+        if not self._large(node.epilogue, node.outer):
             return None
         parts = result_variables(node.elements)
         bare = node.with_(results=parts, epilogue=parts)
-        self.compute(bare, 0)
+        self.compute(bare)
         index = indices(len(node.outer))
         found: dict[Expr, Expr] = {
             v: leaf.at(*index) for v, leaf in zip(node.results, bare.leaves, strict=True)
@@ -51,36 +58,33 @@ class Gatherer:
         return Generate(node.outer, substitute(node.epilogue, found), label=node.label,
                         where=node.where)  # fmt: skip
 
-    def answered(self, node: Generate) -> Generate:
-        """The same elements, of answers."""
-        count = self._size(node.shape)
-        if count is None:
-            return node
-        large = [
-            r for r in reads_of(node.elements)
-            if self._is_large(r, count) and not any(isinstance(e, Var) for e in walk(r.args))
-        ]  # fmt: skip
+    def answered(self, node: Asking) -> Asking:
+        """The same node, of gathered elements."""
+        large = [r for r in self._large(node.elements, _domain(node))
+                 if not any(isinstance(e, Var) for e in walk(r.args))]  # fmt: skip
         if not large:
             return node
         memo: dict[Expr, Expr] = {}
         guards = _guards(node.elements)
         for read in large:  # those in the indices of others first
             guard = guards.get(read)
-            if guard is None:
-                continue
-            args, (guard,) = (rewrite(x, lambda e: e, memo) for x in (read.args, (guard,)))
-            if guard is not TRUE:  # others may be anything
-                args = at.choose(guard, args, [at.integer(0)] * len(args))
-            memo[read] = self._answer(node, read, args)
-        elements = rewrite(node.elements, lambda e: e, memo)
-        return node.with_(elements=elements)
+            if guard is not None:
+                args, (guard,) = (rewrite(x, lambda e: e, memo) for x in (read.args, (guard,)))
+                memo[read] = self._gathered(node, read, args, guard)
+        return node.with_(elements=rewrite(node.elements, lambda e: e, memo))
 
-    def _size(self, shape: tuple[Expr, ...]) -> int | None:
-        found = [self.known.number(e) for e in shape]
-        return None if any(n is None for n in found) else prod(n or 0 for n in found)
+    def _large(self, roots: Sequence[Expr], shape: Sequence[Expr]) -> list[Read]:
+        """The reads, by elements of this shape, of arrays that are better asked than read whole."""
+        extents = [self.known.number(e) for e in shape]
+        if any(n is None for n in extents):
+            return []
+        reads = reads_of(roots)
+        leaves = {Leaf(r.node, r.component) for r in reads}
+        tasks = max((prod(map(len, self.chunks[x])) for x in leaves if x in self.chunks), default=1)
+        return [r for r in reads if self._is_large(r, [n or 0 for n in extents], tasks)]
 
-    def _is_large(self, read: Read, count: int) -> bool:
-        """Whether `count` elements are better asked for than found in the whole array."""
+    def _is_large(self, read: Read, domain: Sequence[int], tasks: int) -> bool:
+        """Whether it is faster, in so many tasks, to ask for elements, or needed."""
         leaf = Leaf(read.node, read.component)
         if read.boundary is not None or leaf not in self.chunks:
             return False
@@ -91,38 +95,67 @@ class Gatherer:
                             for e in inner):  # fmt: skip
             return False
         sizes, itemsize = self.chunks[leaf], leaf.type.numpy.itemsize
-        blocks = prod(map(len, sizes))
-        size = prod(map(sum, sizes)) * itemsize
-        return blocks > 1 and size > self.least and count * blocks * itemsize <= self.most
+        extents = [sum(n) for n in sizes]
+        chunks, size = prod(map(len, sizes)), prod(extents) * itemsize
+        if chunks == 1 or size <= self.least or size > min(BLOCK, self.engine.allowed // 8):
+            return chunks > 1 and size > self.least
+        over, along = _over(read.args, TRUE, domain, extents)
+        positions = prod(domain[k] for k in over)
+        answers = positions * prod(extents[a] for a in along) * itemsize
+        engine, workers = self.engine, max(self.engine.workers, 1)
+        each = engine.overhead if engine.workers else TASK
+        sent = engine.moving * (workers - 1)  # all workers get what only one has
+        asked = (positions * POSITION + answers * (ANSWERED + sent / workers)) / workers
+        whole = size * (tasks * max(READ, engine.copying) + sent) / workers
+        return asked + each * tasks * chunks <= whole
 
-    def _answer(self, node: Generate, read: Read, indices_: tuple[Expr, ...]) -> Expr:
-        """An element of the answers to a read, at these indices."""
-        leaf, rank = Leaf(read.node, read.component), len(node.shape)
-        cut = [a for a, sizes in enumerate(self.chunks[leaf]) if len(sizes) > 1]
-        args, own, counts = list(indices_), list[Expr](), list[Expr]()
-        for k, a in enumerate(cut):
-            sizes, e = self.chunks[leaf][a], args[a]
-            ends = edges(sizes)
-            low, last = (self.constant(n).at(Index(rank + k))
-                         for n in (ends[:-1], [n - 1 for n in ends[1:]]))  # fmt: skip
-            args[a] = at.maximum(at.minimum(e, last), low)
-            counts.append(at.integer(len(sizes)))
-            own.append(self._owner(node, e, ends))
-        value = Read(read.node, read.component, tuple(args))
-        answers = Generate((*node.shape, *counts), (value,), label=Label("answers"),
-                           where=node.where)  # fmt: skip
-        self.compute(answers, len(counts))
-        return answers.leaves[0].at(*indices(rank), *own)
+    def _gathered(self, node: Generate | Fold, read: Read, args: Sequence[Expr], guard: Expr
+                  ) -> Expr:  # fmt: skip
+        """A gathered element, of a read with these indices."""
+        leaf = Leaf(read.node, read.component)
+        extents = [sum(sizes) for sizes in self.chunks[leaf]]
+        domain = _domain(node)
+        numbers = [self.known.number(n) for n in domain]
+        over, along = _over(args, guard, numbers, extents)
+        axes = tuple(a for a in range(len(args)) if a not in along)
+        zero = [at.integer(0)] * len(axes)
+        places: Sequence[Expr] = [args[a] for a in axes]
+        if guard is not TRUE and _reads(places):
+            places = at.choose(guard, places, zero)
+        last = [at.integer(extents[a] - 1) for a in axes]
+        inside = [at.maximum(at.minimum(e, n), zero[0]) for e, n in zip(places, last, strict=True)]
+        position = at.linear(inside, [at.integer(extents[a]) for a in axes])
+        moved: dict[Expr, Expr] = {Index(k): Index(i) for i, k in enumerate(over)}
+        positions = Generate(tuple(domain[k] for k in over), substitute((position,), moved),
+                             label=Label("positions"), where=node.where)  # fmt: skip
+        found = self.gathered(leaf, axes, positions)
+        return found.at(*(Index(k) for k in (*over, *along.values())))
 
-    def _owner(self, node: Generate, e: Expr, ends: list[int]) -> Expr:
-        """The number of the chunk that has an index."""
-        begin = self.constant(ends[1:-1]).at(Index(len(node.shape)))
-        element = at.select(at.less_equal(begin, e), 1, 0)
-        found = Fold(node.shape, (at.integer(len(ends) - 2),), (element,),
-                     simple_combine("add", int64), (at.integer(0),),
-                     label=Label("owners"), where=node.where)  # fmt: skip
-        self.compute(found, 0)
-        return found.leaves[0].at(*indices(len(node.shape)))
+
+def _reads(args: Sequence[Expr]) -> bool:
+    """Whether these indices read arrays, perhaps out of range if they are not used."""
+    return any(isinstance(e, Read) for e in walk(args))
+
+
+def _over(args: Sequence[Expr], guard: Expr, domain: Sequence[int | None], extents: Sequence[int]
+          ) -> tuple[list[int], dict[int, int]]:  # fmt: skip
+    """Of a read of an array of these `extents`: over which axes of the domain its positions are,
+    and the axes of the array whose index is that of another one."""
+    along = {
+        a: e.axis for a, (e, n) in enumerate(zip(args, extents, strict=True))
+        if isinstance(e, Index) and domain[e.axis] == n
+    }  # fmt: skip
+    asked = [e for a, e in enumerate(args) if a not in along]
+    asked += [guard] * _reads(asked)
+    over = {e.axis for e in walk(asked) if isinstance(e, Index)}
+    along = {a: k for a, k in along.items() if k not in over}
+    if len(set(along.values())) < len(along):  # a diagonal
+        over, along = {*over, *along.values()}, {}
+    return sorted(over), along
+
+
+def _domain(node: Generate | Fold) -> Shape:
+    return node.shape if isinstance(node, Generate) else (*node.outer, *node.inner)
 
 
 def _guards(roots: Sequence[Expr]) -> dict[Read, Expr]:

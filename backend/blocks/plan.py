@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -25,11 +26,11 @@ from treadle.dsl.libraries.sort import sorted_axis
 from treadle.dsl.node import result_variables
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
-from treadle.skeletons.lower.fold.rows import is_exact
+from treadle.skeletons.lower.fold.rows import goes_across, is_exact, runs_across
 
 from . import folds, sorting
 from .compaction import Compactions, bounds, compacted, compactions, elements_of
-from .domain import Chunks, Known, Numbers, even, whole_parts
+from .domain import Chunks, Known, Numbers, even, halves, whole_parts
 from .engine import MOST, Engine
 from .exchange import Exchange
 from .folds import Folds, Segments
@@ -37,14 +38,14 @@ from .gather import Gatherer
 from .localise import Blocks, NoRule, extents_of
 from .loops import LoopLocaliser
 from .memory import projected, require
-from .stages import Either, Later, Plan, Repeat
+from .stages import Either, Gathered, Later, Plan, Repeat, Steering
 from .whole import inside, whole
 
 #: Loops of other operations than stencils become at most so many tasks, else one.
 UNROLLED = 20_000
 #: Bytes of an array that one task sorts.
 FEW = 1 << 20
-#: Bytes of an array of which chunks answer reads at indices that depend on data.
+#: Bytes of an array whose chunks are asked for the elements at indices that depend on data.
 LARGE = 4 << 20
 #: Bytes of floats from which a scatter combines them block by block, unless it is deterministic.
 MANY = 64 << 20
@@ -189,32 +190,49 @@ class Planner(Folds):
                 where=node.where,
             ) from None
 
-    def _generate(self, node: graph.Generate) -> None:
-        """Elements, for which chunks of large arrays may answer reads at indices made of data."""
+    def _generate(self, node: graph.Generate, of: Node | None = None) -> None:
+        """Elements, of which chunks of large arrays are asked for those at indices made of data;
+        `of`: the node whose results they are."""
         answered = self._gatherer().answered(node) if self.engine.dynamic else node
+        results = (of or node).leaves
+        element, *more = answered.elements
+        if self.engine.gathers and not more and graph.is_identity_read(element, len(node.shape)):
+            steps = self.plan.steering.get(len(self.plan.stages), [])
+            part = steps[-1] if steps else None
+            assert isinstance(element, Read)
+            read = Leaf(element.node, element.component)
+            if isinstance(part, Gathered) and part.leaves == [read]:
+                self.plan.chunks[results[0]] = self.plan.chunks[part.leaves[0]]
+                part.leaves = list(results)
+                return
         stage = self._plain(answered)
-        if answered is not node:
-            self._takes(stage, node)
+        if of is not None or answered is not node:
+            self._takes(stage, of or node)
 
     def _gatherer(self) -> Gatherer:
-        def compute(node: Node, last: int) -> None:
-            if not last:
-                self._plan_node(node)
-            else:
-                extents = extents_of(node.outputs[0].shape, self.known, node)
-                ones = {k: (1,) * n for k, n in enumerate(extents[-last:], len(extents) - last)}
-                self._plain(node, ones)
+        least = min(LARGE, self.engine.allowed // 8)
+        return Gatherer(self.engine, self.known, self.plan.chunks, least, self._plan_node,
+                        self._gathered_at, self.bounds)  # fmt: skip
 
-        most = self.engine.allowed // 8
-        return Gatherer(
-            self.known,
-            self.plan.chunks,
-            min(LARGE, most),
-            most,
-            compute,
-            self._constant,
-            self.bounds,
-        )
+    def _gathered_at(self, leaf: Leaf, axes: tuple[int, ...], positions: graph.Generate) -> Leaf:
+        """The elements of an array at positions along some axes (see `Gathered`)."""
+        others = [a for a in range(len(leaf.shape)) if a not in axes]
+        rest: Chunks = tuple(self.plan.chunks[leaf][a] for a in others)
+        local = self._local(positions)
+        sizes = {k: local.axes[k].sizes for k in local.free}
+        each = prod(map(max, rest)) * leaf.type.numpy.itemsize
+        while sizes and each * prod(map(max, sizes.values())) > self.engine.allowed // 4:
+            k = max(sizes, key=lambda k: max(sizes[k]))
+            if max(sizes[k]) == 1:
+                break
+            sizes[k] = halves(sizes[k])
+        self._plain(positions, sizes)
+        (at,) = positions.leaves
+        chunks = (*self.plan.chunks[at], *rest)
+        made = self._between(tuple(map(sum, chunks)), leaf.type)
+        self.plan.chunks[made] = chunks
+        self._steered(Gathered(positions, leaf, axes, at, [made]))
+        return made
 
     # --- loops ---
 
@@ -355,7 +373,7 @@ class Planner(Folds):
         self._steered(Either(node, test.leaves[0], (then, other), (first, second),
                              list(node.leaves)))  # fmt: skip
 
-    def _steered(self, part: Repeat | Either | Later) -> None:
+    def _steered(self, part: Steering) -> None:
         self.plan.steering.setdefault(len(self.plan.stages), []).append(part)
 
     @contextmanager
@@ -382,8 +400,15 @@ class Planner(Folds):
     def _fold(self, node: graph.Fold) -> None:
         after = self._gatherer().split(node) if self.engine.dynamic else None
         if after is not None:
-            self._generate(after)
-            self._takes(self.plan.stages[-1], self.instead.get(node, node))
+            self._generate(after, self.instead.get(node, node))
+            return
+        asked = self._of_answers(node) if self.engine.dynamic else node
+        if asked is not node:
+            results = self.instead.get(node, node)
+            self.instead[asked] = results
+            self._fold(asked)
+            if self.plan.stages[-1].leaves == list(asked.leaves):
+                self._takes(self.plan.stages[-1], results)
             return
         outer = len(node.outer)
         exact = is_exact(node.combine)
@@ -408,6 +433,21 @@ class Planner(Folds):
             self._plain(node)
             return
         self._partials(node, cut_axes)
+
+    def _of_answers(self, node: graph.Fold) -> graph.Fold:
+        """A fold of gathered elements, if their arrays are large and it groups them alike."""
+        gatherer = self._gatherer()
+
+        def like(leaf: Leaf, axes: tuple[int, ...], positions: graph.Generate) -> Leaf:
+            others = (sum(n) for a, n in enumerate(self.plan.chunks[leaf]) if a not in axes)
+            own = extents_of(positions.shape, self.known, node)
+            return self._between((*own, *others), leaf.type)
+
+        trial = replace(gatherer, gathered=like).answered(node)
+        ways = [(runs_across(n), goes_across(n), len(n.inner) > 1 and n) for n in (node, trial)]
+        if trial is node or not (is_exact(node.combine) or ways[0] == ways[1]):
+            return node
+        return gatherer.answered(node)
 
     def _segments(self, node: graph.FoldSeg) -> None:
         """Folds of segments: blocks of rows, or of the segments of one row."""

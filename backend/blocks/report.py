@@ -16,7 +16,7 @@ from .engine import Engine
 from .localise import Buffer
 from .memory import elements, projected
 from .plan import Planner
-from .stages import Either, Later, Plan, Repeat, Stage
+from .stages import Either, Gathered, Later, Plan, Repeat, Stage
 from .tasks import count, traffic
 
 
@@ -70,6 +70,8 @@ def _described(plan: Plan) -> list[list[str]]:
                 for holds, side in zip(("", "not "), part.sides, strict=True):
                     lines += [[*t, f"     if the predicate of {label} does {holds}hold"]
                              for t in _described(side)]  # fmt: skip
+            case Gathered():
+                lines.append(_gathered(part, plan))
             case Later():
                 what = f"{part.node.label}{_where(part.node)}"
                 names = ", ".join(f"{leaf.node.label}{_where(leaf.node)}" for leaf in part.needs)
@@ -78,6 +80,19 @@ def _described(plan: Plan) -> list[list[str]]:
                     f"     their extents depend on what arrays hold: {names}",
                 ])  # fmt: skip
     return lines
+
+
+def _gathered(part: Gathered, plan: Plan) -> list[str]:
+    """The lines about elements at positions."""
+    chunks = prod(len(plan.chunks[part.source][a]) for a in part.axes)
+    found = plan.chunks[part.leaves[0]]
+    grid = " × ".join(str(len(sizes)) for sizes in found if len(sizes) > 1) or "1"
+    moved = prod(map(sum, found)) * part.source.type.numpy.itemsize
+    return [
+        f"gather{_where(part.node)}: a grid of {grid} blocks of elements of "
+        f"{part.source.node.called()} at computed positions",
+        f"     {_counted(chunks, 'chunk')} asked for each block, {in_bytes(moved)} in answers",
+    ]
 
 
 def _where(node: Node) -> str:

@@ -71,6 +71,26 @@ class Either:
 
 
 @dataclass
+class Gathered:
+    """The elements of an array at positions that earlier stages computed: `positions` are numbers
+    of elements, in row-major order, along `axes` of the `source`.  The result has the axes of the
+    positions, then the others of the source."""
+
+    node: Node
+    source: Leaf
+    axes: tuple[int, ...]
+    positions: Leaf
+    leaves: list[Leaf]
+
+    def uses(self) -> set[Leaf]:
+        return {self.source, self.positions}
+
+    def others(self) -> tuple[int, ...]:
+        """The other axes of the source."""
+        return tuple(a for a in range(len(self.source.shape)) if a not in self.axes)
+
+
+@dataclass
 class Later:
     """All that follows the stages before it, as extents depend on what arrays hold: `resume` plans
     it, given the values of the arrays that it `needs`; `read`: the arrays that it may read."""
@@ -85,12 +105,16 @@ class Later:
         return {*self.needs, *self.read}
 
 
+#: What comes between stages.
+Steering = Repeat | Either | Gathered | Later
+
+
 @dataclass
 class Plan:
     """The stages of a call, in order.
 
-    `stages`, `steering`: the loops and branches before the stage of a number; the arrays `given`
-    (with the position of their data), the `chunks` of all arrays, and the results, `roots`.
+    `stages`, `steering`: the loops, branches and gathers before the stage of a number; the arrays
+    `given` (with the position of their data), the `chunks` of all arrays, and the results, `roots`.
     """
 
     stages: list[Stage] = field(default_factory=list)
@@ -99,10 +123,10 @@ class Plan:
     roots: list[Leaf] = field(default_factory=list)
     #: Small arrays of numbers that stages read.
     constants: dict[Leaf, Any] = field(default_factory=dict)
-    steering: dict[int, list[Repeat | Either | Later]] = field(default_factory=dict)
+    steering: dict[int, list[Steering]] = field(default_factory=dict)
 
-    def parts(self) -> Iterator[Stage | Repeat | Either | Later]:
-        """The stages, loops and branches, and what is planned later, in order."""
+    def parts(self) -> Iterator[Stage | Steering]:
+        """The stages, what comes between them, and what is planned later, in order."""
         for k in range(len(self.stages) + 1):
             yield from self.steering.get(k, ())
             yield from self.stages[k : k + 1]

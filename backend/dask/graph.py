@@ -26,9 +26,10 @@ from ..blocks.buffers import Piece
 from ..blocks.domain import Chunks, edges
 from ..blocks.engine import default_chunks
 from ..blocks.localise import Blocks
-from ..blocks.stages import Either, Later, Plan, Repeat, Stage
+from ..blocks.stages import Either, Gathered, Later, Plan, Repeat, Stage
 from ..blocks.tasks import SMALL, Parts, chunks_in, key_of, rows, travels_alone
 from ..runtime.storage import packed
+from .gathers import tasks_of
 from .memory import has_workers
 from .windows import exchanged
 from .worker import computed, result_of, strip_of
@@ -83,6 +84,8 @@ def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str) -> None:
                 side = 0 if arrays[part.predicate].compute() else 1
                 _grow(part.sides[side], arrays, name)
                 made = [arrays[leaf] for leaf in part.results[side]]
+            case Gathered():
+                made = [_gathered(part, plan, arrays, name)]
             case Later():
                 after = part.resume(_now(part, plan, arrays))
                 more = after.constants.items()
@@ -90,6 +93,14 @@ def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str) -> None:
                 _grow(after, arrays, name)
                 return
         arrays.update(zip(part.leaves, made, strict=True))
+
+
+def _gathered(part: Gathered, plan: Plan, arrays: dict[Leaf, da.Array], name: str) -> da.Array:
+    """The elements of an array at positions that are computed before."""
+    source, positions = arrays[part.source], arrays[part.positions]
+    layer, graph = tasks_of(part, plan.chunks, source, positions, f"{name}-gather", has_workers())
+    whole = HighLevelGraph.from_collections(layer, graph, dependencies=[source, positions])
+    return _array(whole, layer, plan.chunks[part.leaves[0]], part.source.type)
 
 
 def _now(later: Later, plan: Plan, arrays: dict[Leaf, da.Array]) -> list[Any]:

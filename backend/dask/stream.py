@@ -17,6 +17,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -29,15 +30,16 @@ from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
 
 from ..blocks.buffers import Whole, assembled, kept
-from ..blocks.domain import Chunks
+from ..blocks.domain import Chunks, edges
 from ..blocks.engine import Engine, cut, default_chunks
 from ..blocks.localise import Blocks
 from ..blocks.memory import projected
 from ..blocks.plan import Planner
-from ..blocks.stages import Either, Later, Plan, Repeat, Stage
+from ..blocks.stages import Either, Gathered, Later, Plan, Repeat, Stage
 from ..blocks.tasks import Task, count, tasks
 from .arguments import Parts, check_shape, check_storage, given_chunks
 from .files import File, opened
+from .worker import answer_of, requests_of
 
 #: Blocks in memory at a time: of three, what is read (one is computed, the others are read ahead),
 #: and of two, what is written (one is computed, one is written).
@@ -55,6 +57,8 @@ SMALL, MANY, FEW, ENOUGH = 1 << 18, 500, 32, 64
 _SHARED = ("r", "r+", "w+")
 #: Bytes per second of files, for the number of iterations of a loop in one pass.
 RATE = 1e9
+#: Bytes of memory, at most, for each element that chunks of a file are asked for.
+REQUESTED = 128
 
 Report = Callable[[int, int], None]
 
@@ -339,6 +343,12 @@ class Stream:
                     self._run(part.sides[side], inner, storage)
                     found = [inner[leaf] for leaf in part.results[side]]
                     stored.update(zip(part.leaves, found, strict=True))
+                case Gathered():
+                    (leaf,) = part.leaves
+                    out = storage.array(self.shape(leaf), leaf.type.numpy, False)
+                    chunks, room = self.plan.chunks[part.source], self.memory // BLOCKS_IN_MEMORY
+                    _gather(part, stored[part.source], chunks, stored[part.positions], out, room)
+                    stored[leaf] = out
                 case Later():
                     try:
                         after = part.resume([stored[leaf] for leaf in part.needs])
@@ -488,6 +498,31 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int,
         for file in (*reading.files, *written):
             if file is not None:
                 file.close()
+
+
+def _gather(part: Gathered, source: Any, chunks: Chunks, positions: Any, out: Any,
+            allowed: int) -> None:  # fmt: skip
+    """Write elements of an array in a file to `out`: some positions at a time, those in each block
+    of the file together."""
+    sizes = [chunks[a] for a in part.axes]
+    extents, others = tuple(map(sum, sizes)), part.others()
+    ends = [edges(n) for n in chunks]
+    grid = tuple(map(len, sizes))
+    flat = positions.reshape(-1)
+    rows = out.reshape(flat.size, *(sum(chunks[a]) for a in others))
+    step = max(allowed // REQUESTED, 1)
+    for first in range(0, flat.size, step):
+        asked = requests_of(flat[first : first + step], extents, sizes)
+        for number, request in asked.items():
+            own = np.unravel_index(number, grid)
+            for beside in product(*(range(len(chunks[a])) for a in others)):
+                at = dict(zip((*part.axes, *others), (*map(int, own), *beside), strict=True))
+                box = [slice(ends[a][k], ends[a][k + 1]) for a, k in sorted(at.items())]
+                found = answer_of(request, np.asarray(source[tuple(box)], out.dtype),
+                                  (*part.axes, *others), out.dtype)  # fmt: skip
+                rows[(first + request[0], *(box[a] for a in others))] = found
+                _release_pages(source)
+                _release_pages(out)
 
 
 class _Reader:

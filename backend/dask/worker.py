@@ -7,6 +7,8 @@ of numbers, and chunks of arrays.  It changes nothing, so it can be repeated any
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise, product
+from math import prod
 from threading import Lock
 from typing import Any
 
@@ -16,6 +18,7 @@ from treadle.dsl.errors import standing_at
 from treadle.dsl.process.recent import Recent
 
 from ..blocks.buffers import Block, assembled, kept, pieces_of
+from ..blocks.domain import edges
 from ..blocks.program import BlockProgram
 from ..runtime.storage import unpacked
 from .arguments import plain
@@ -118,3 +121,52 @@ def strip_of(chunk: Any, cut: tuple[tuple[tuple[int, int], ...] | None, ...]) ->
             found = [chunk[(*before, slice(*r))] for r in ranges]
             chunk = np.concatenate(found, axis) if len(found) > 1 else found[0]
     return np.array(chunk, order="C")
+
+
+#: The elements of a block that are in one chunk: which of the block, in row-major order, and their
+#: indices in the chunk.
+Request = tuple[Any, tuple[Any, ...]]
+
+
+def requests_of(positions: Any, extents: Sequence[int], sizes: Sequence[Sequence[int]]
+                ) -> dict[int, Request]:  # fmt: skip
+    """What a block asks of each chunk, by its number: elements at positions in row-major order, of
+    an array of these extents in chunks of these sizes."""
+    flat = np.asarray(positions).reshape(-1)
+    owner = np.zeros(flat.size, np.min_scalar_type(prod(map(len, sizes))))  # sorted by digits
+    at = [flat] if len(extents) == 1 else np.unravel_index(flat, extents)
+    for index, own in zip(at, sizes, strict=True):
+        even = len(set(own[:-1])) == 1 and 0 < own[0] >= own[-1]
+        chunk = index // own[0] if even else np.searchsorted(edges(own)[1:], index, "right")
+        owner = owner * owner.dtype.type(len(own)) + chunk.astype(owner.dtype)
+    order = np.argsort(owner, kind="stable")
+    ends = np.searchsorted(owner, np.arange(prod(map(len, sizes)) + 1), sorter=order)
+    first = [edges(own)[:-1] for own in sizes]
+    return {
+        number: (order[a:b], tuple(i[order[a:b]] - n for i, n in zip(at, begin, strict=True)))
+        for number, (begin, (a, b)) in enumerate(zip(product(*first), pairwise(ends), strict=True))
+        if a < b
+    }
+
+
+def request_of(requests: dict[int, Request], number: int) -> Request | None:
+    """What is asked of a chunk."""
+    return requests.get(number)
+
+
+def answer_of(request: Request | None, chunk: Any, axes: Sequence[int], dtype: Any) -> Any:
+    """The elements of a chunk that are asked for, at indices along the first of its `axes`."""
+    if request is None:
+        return None
+    return _chunk(chunk, dtype).transpose(axes)[request[1]]
+
+
+def gathered(requests: dict[int, Request], answers: Sequence[Any], shape: tuple[int, ...],
+             dtype: Any) -> Any:  # fmt: skip
+    """The block of this shape of what was asked for."""
+    made = np.empty(shape, dtype)
+    count = sum(len(where) for where, _ in requests.values())
+    rows = made.reshape(count, made.size // max(count, 1))
+    for number, (where, _) in requests.items():
+        rows[where] = answers[number].reshape(len(where), -1)
+    return made

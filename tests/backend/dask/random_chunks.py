@@ -30,7 +30,7 @@ import numpy as np
 import treadle as td
 from tests.conformance.fuzz import Manner, Program, Verdict, draw, shrink
 from tests.conformance.fuzz.judging import compare
-from treadle.backend.blocks import plan, scans, tasks as block_tasks
+from treadle.backend.blocks import gather, plan, scans, tasks as block_tasks
 from treadle.backend.dask import executable, graph
 
 SCHEDULERS = ("synchronous", "threads", "processes")
@@ -70,6 +70,7 @@ def as_if_large(on: bool) -> Iterator[None]:
         if on:
             for name in ("FEW", "LARGE", "MANY", "SMALL"):
                 stack.enter_context(patch.object(plan, name, 64))
+            stack.enter_context(patch.object(gather, "READ", 1.0))
             stack.enter_context(patch.object(scans, "ALONE", 0))
             stack.enter_context(patch.object(block_tasks, "WORTH", 0))
             stack.enter_context(patch.object(graph, "has_workers", lambda: True))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.blocks import plan
+from treadle.backend.blocks import gather, plan
 from treadle.backend.blocks.engine import Engine
 from treadle.backend.dask import executable, graph, windows as exchanging
 from treadle.dsl.libraries.sort import boundaries, keyed, windows
@@ -48,6 +48,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small arrays are treated as large ones."""
     monkeypatch.setattr(plan, "FEW", 0)
     monkeypatch.setattr(plan, "LARGE", 100)
+    monkeypatch.setattr(gather, "READ", 1.0)
 
 
 def of_some(a: Any, k: Any) -> Any:
