@@ -93,19 +93,26 @@ class Planner(Folds):
         for k, node in enumerate(nodes):
             if isinstance(node, graph.Input) or node in self.skipped:
                 continue
-            if self.engine.dynamic and (needs := self._late(node)):
+            if self.engine.dynamic and (needs := self._late(node, nodes[k + 1 :])):
                 self._steered(self._later(node, needs, nodes[k:]))
                 return
             self._plan_node(node)
 
-    def _late(self, node: Node) -> list[Leaf]:
-        """The computed numbers on which the extents of a node depend."""
-        shapes = (*node.iteration_space(), *(e for o in node.outputs for e in o.shape))
-        unknown = [e for e in shapes if e is not None and self.known.number(e) is None]
-        found = [e for e in walk(unknown) if isinstance(e, Read) and self.known.number(e) is None]
-        leaves = list(dict.fromkeys(Leaf(e.node, e.component) for e in found))
-        numbers = all(not e.args for e in found) and all(x in self.plan.chunks for x in leaves)
-        return leaves if numbers else []
+    def _late(self, node: Node, rest: Sequence[Node]) -> list[Leaf]:
+        """The computed numbers on which the extents of a node depend; and what it checks, if the
+        extents of the `rest` do, as it would be one block."""
+        numbers = self._unknown(_extents(node))
+        checked = self._unknown([e for c in node.checks for e in (c.left, c.right)])
+        if checked and not numbers and any(self._unknown(_extents(n)) for n in rest):
+            numbers = checked
+        leaves = list(dict.fromkeys(Leaf(e.node, e.component) for e in numbers))
+        scalar = all(not e.args for e in numbers) and all(x in self.plan.chunks for x in leaves)
+        return leaves if scalar else []
+
+    def _unknown(self, numbers: Sequence[Expr]) -> list[Read]:
+        """The reads that numbers depend on, if not all of these are known."""
+        unknown = [e for e in numbers if self.known.number(e) is None]
+        return [e for e in walk(unknown) if isinstance(e, Read) and self.known.number(e) is None]
 
     def _later(self, node: Node, needs: list[Leaf], rest: Sequence[Node]) -> Later:
         """The plan of nodes of which the first needs the values of these numbers; of an array that
@@ -689,3 +696,9 @@ class Planner(Folds):
             parts = even(shape[0], len(sizes))
         parts = self.engine.runs(parts, size // max(shape[0], 1))
         self._add(exchange.blocks(stored, source, sizes, shape, parts, exact), list(node.leaves))
+
+
+def _extents(node: Node) -> list[Expr]:
+    """The extents of what a node computes."""
+    shapes = (*node.iteration_space(), *(e for o in node.outputs for e in o.shape))
+    return [e for e in shapes if e is not None]

@@ -77,7 +77,7 @@ def _described(plan: Plan) -> list[list[str]]:
                 names = ", ".join(f"{leaf.node.label}{_where(leaf.node)}" for leaf in part.needs)
                 lines.append([
                     f"{what} and what follows: planned when the function is called",
-                    f"     their extents depend on what arrays hold: {names}",
+                    f"     extents or checks depend on what arrays hold: {names}",
                 ])  # fmt: skip
     return lines
 

@@ -119,3 +119,17 @@ def test_in_the_body_of_a_loop_it_is_refused() -> None:
 
     with pytest.raises(td.DistributionError, match=r"while_loop|compact"):
         td.jit(f)(da.from_array(matrix((50, 2))[:, 0].copy(), chunks=20))
+
+
+def test_repeats_of_many_elements_are_in_chunks() -> None:
+    """Counts are checked when the function is called, as the extent of the result is known then."""
+    rng = np.random.default_rng(8)
+    x, counts = rng.random(400_000), rng.integers(0, 4, 400_000)
+    given = da.from_array(x, chunks=50_000), da.from_array(counts, chunks=50_000)
+    f = td.jit(lambda x, c: td.repeat(x, c))
+    made = f(*given)
+    assert len(made.chunks[0]) == 8
+    assert np.array_equal(made.compute(scheduler="synchronous"), np.repeat(x, counts))
+    assert "computed whole" not in f.lower(*given).explain("dask")
+    with pytest.raises(td.ShapeError, match="a number of repeats is negative, -1"):
+        f(given[0], given[1] - 1)
