@@ -30,14 +30,14 @@ from treadle.skeletons.lower.fold.rows import goes_across, is_exact, runs_across
 
 from . import folds, sorting
 from .compaction import Compactions, bounds, compacted, compactions, elements_of
-from .domain import Chunks, Known, Numbers, even, halves, whole_parts
+from .domain import Chunks, Known, Numbers, even, halves, reads_of, whole_parts
 from .engine import MOST, Engine
 from .exchange import Exchange
 from .folds import Folds, Segments
 from .gather import Gatherer
 from .localise import Blocks, NoRule, extents_of
 from .loops import LoopLocaliser
-from .memory import projected, require
+from .memory import elements, projected, require
 from .stages import Either, Gathered, Later, Plan, Repeat, Steering
 from .whole import inside, whole
 
@@ -49,6 +49,8 @@ FEW = 1 << 20
 LARGE = 4 << 20
 #: Bytes of floats from which a scatter combines them block by block, unless it is deterministic.
 MANY = 64 << 20
+#: A fold that reads so many times the bytes of its elements folds elements that are stored first.
+SPARSE = 8
 #: The largest array, in bytes, of which every block of a scatter has one.
 SMALL = 16 << 20
 
@@ -411,11 +413,7 @@ class Planner(Folds):
             return
         asked = self._of_answers(node) if self.engine.dynamic else node
         if asked is not node:
-            results = self.instead.get(node, node)
-            self.instead[asked] = results
-            self._fold(asked)
-            if self.plan.stages[-1].leaves == list(asked.leaves):
-                self._takes(self.plan.stages[-1], results)
+            self._fold_instead(asked, node)
             return
         outer = len(node.outer)
         exact = is_exact(node.combine)
@@ -423,6 +421,9 @@ class Planner(Folds):
         inner = range(outer, len(extents))
         if 0 in extents:
             self._plain(node)
+            return
+        if not exact and self._is_sparse(node, extents):
+            self._fold_instead(self._stored(node), node)
             return
         if not exact:
             for rule in (self._leaves, self._rows, self._parts, self._plain):
@@ -440,6 +441,24 @@ class Planner(Folds):
             self._plain(node)
             return
         self._partials(node, cut_axes)
+
+    def _fold_instead(self, again: graph.Fold, node: graph.Fold) -> None:
+        """A fold, as `again`."""
+        results = self.instead[again] = self.instead.get(node, node)
+        self._fold(again)
+        if self.plan.stages[-1].leaves == list(again.leaves):
+            self._takes(self.plan.stages[-1], results)
+
+    def _is_sparse(self, node: graph.Fold, extents: Sequence[int]) -> bool:
+        """Whether a fold of one row reads few elements of a large part of an array, such as those
+        on a diagonal, which blocks can take first."""
+        own = [graph.is_identity_read(read, 1) for read in reads_of(node.elements)]
+        if not self.engine.dynamic or node.outer or len(extents) > 1 or all(own):
+            return False
+        blocks = self._local(node).blocks(self.program.params)
+        read = sum(elements(b) * b.leaf.type.numpy.itemsize for b in blocks.buffers)
+        size = extents[0] * sum(e.type.numpy.itemsize for e in node.elements)
+        return read > LARGE and read > SPARSE * size
 
     def _of_answers(self, node: graph.Fold) -> graph.Fold:
         """A fold of gathered elements, if their arrays are large and it groups them alike."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.blocks import plan
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -130,3 +131,21 @@ def test_more_than_the_memory(tmp_path: Path) -> None:
     for f in (lambda a: td.sum(a * weights), lambda a: td.sum((a[1:] - a[:-1]) ** 2)):
         found = td.stream(f, source, memory="1 MB")
         assert found.tobytes() == td.jit(f, backend="native")(np.array(source)).tobytes()
+
+
+def test_a_trace_takes_the_diagonal_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No task reads the whole matrix; the sum has the bits of one machine, in leaves, too."""
+    monkeypatch.setattr(plan, "LARGE", 100)
+    a = np.random.default_rng(4).standard_normal((300, 300))
+    given = da.from_array(a, chunks=(60, 100))
+
+    def few(a: Any) -> Any:
+        return td.sum(td.generate((10_000,), lambda i: a[i % 300, (i * 7) % 300]) * 0.3)
+
+    for f in (td.trace, few, lambda a: td.mean(td.diagonal(a, 3))):
+        made = td.jit(f)(given)
+        wanted = td.jit(f, backend="native")(a)
+        assert made.compute(scheduler="synchronous").tobytes() == np.asarray(wanted).tobytes()
+    text = td.jit(td.trace).lower(given).explain("dask")
+    assert "every task reads all of" not in text
+    assert "a grid of 5 blocks" in text
