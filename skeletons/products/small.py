@@ -154,11 +154,13 @@ def width(extent: int, most: int) -> int:
 
 
 #: The largest extents for which a CPU uses the kernel: beyond them a library's product takes no
-#: longer; of complex elements only MANY products on SPREAD threads are faster (a library computes
-#: them one after the other).  It computes at least SEVERAL products, or fewer with an m·n·k of at
-#: most LONE: a call of a library costs as much as the arithmetic.  In loops it computes all of
-#: these: native code makes the iterations, if they call no library.
-CPU_LARGEST_COMPLEX, CPU_LARGEST, SPREAD, SEVERAL, LONE = 4, 64, 4, 4, 32**3
+#: longer; of complex elements only MANY products on CPU_SPREAD threads are faster (a library
+#: computes them one after the other).  It computes at least SEVERAL products, or fewer with an
+#: m·n·k of at most LONE: a call of a library costs as much as the arithmetic.  In loops it computes
+#: all of these, and as large ones with extents up to CPU_LONGEST: native code makes the iterations,
+#: if they call no library.
+CPU_LARGEST_COMPLEX, CPU_LARGEST, CPU_LONGEST = 4, 64, 256
+CPU_SPREAD, SEVERAL, LONE = 4, 4, 32**3
 
 
 def repeated(node: Matmul) -> bool:
@@ -168,12 +170,13 @@ def repeated(node: Matmul) -> bool:
 
 
 def on_cpu(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = False,
-           threads: int = SPREAD) -> bool:  # fmt: skip
+           threads: int = CPU_SPREAD) -> bool:  # fmt: skip
     """Whether a CPU computes `count` products with extents m, k, n by the kernel for small ones, on
     so many threads; `looped`: in every iteration of a loop."""
-    shared = threads >= SPREAD and count >= MANY and not looped
+    shared = threads >= CPU_SPREAD and count >= MANY and not looped
     most = CPU_LARGEST if shared or not t.is_complex else CPU_LARGEST_COMPLEX
-    small = min(sizes) > 0 and max(sizes) <= most
+    longest = CPU_LONGEST if looped and not t.is_complex else most
+    small = min(sizes) > 0 and max(sizes) <= longest and prod(sizes) <= most**3
     return small and (looped or count >= SEVERAL or prod(sizes) <= LONE)
 
 

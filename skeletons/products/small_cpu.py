@@ -23,7 +23,7 @@ from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder, element_cost
 from .elements import CpuProduct, small_sizes, sum_type
-from .small import MANY, on_cpu
+from .small import MANY, on_cpu, repeated
 
 #: The longest loops along k that are unrolled.
 UNROLLED = 8
@@ -37,7 +37,7 @@ def small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
     """The kernel, if the extents of a product are small constants; the number of products is a
     run-time value.  A schedule orders the tiles of integers; of floats it changes nothing."""
     sizes = small_sizes(builder, node)
-    if sizes is None or not on_cpu(node.left.type, sizes, MANY):
+    if sizes is None or not on_cpu(node.left.type, sizes, MANY, repeated(node)):
         return None
     if element_cost((node.left, node.right)) > CHEAP:
         return None
