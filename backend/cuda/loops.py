@@ -228,7 +228,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         done = 0
         in_place = [k for k in changed(self.node) if front[k] is back[k]]
         for blocking in () if iterations is None else self.temporal:
-            assert iterations is not None and limit is not None
+            assert iterations is not None
             if blocking.made is None:
                 continue
             counts, _ = blocking.made

@@ -122,7 +122,7 @@ class Share:
 SUMS_STAGED, LOAD = 72, 3
 #: Products with more results than SPREAD have at least WARPS warps, one for each scheduler of a
 #: multiprocessor: so every scheduler has work from all blocks, of which some wait for memory.
-SPREAD, WARPS = 48 * 48, 4
+SPREAD, WARPS = 36 * 36, 4
 
 
 def share_for(m: int, n: int, k: int) -> Share:

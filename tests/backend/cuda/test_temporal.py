@@ -333,3 +333,17 @@ def test_what_takes_single_iterations(passed):
             got = td.jit(lambda a, step=step: td.loop(12, step, a), backend="cuda")(u)
         assert np.array_equal(got, want)
     assert not passed
+
+
+def test_a_while_loop_whose_iterations_the_host_counts():
+    """It has no count of its own, and takes single iterations."""
+
+    def program(x):
+        step = lambda s: (s[0] + 2, td.stencil(around, s[1]))
+        return td.while_loop(lambda s: s[0] < 9, step, (td.unit(0), x))
+
+    u = rng.integers(-9, 9, (8, 64)).astype("i4")
+    want = td.run(program(td.use(u)), backend="reference")
+    with emulation():
+        got = td.jit(program, backend="cuda")(u)
+    assert int(got[0]) == 10 and np.array_equal(got[1], want[1])
