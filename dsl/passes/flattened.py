@@ -79,21 +79,23 @@ def _split(roots: tuple[Expr, ...], domain: Shape, first: int, moved: bool = Tru
 
 
 def _divisor(roots: Sequence[Expr], domain: Shape, axis: int) -> Expr | None:
-    """The extent by which indices along `axis` are divided where an array other than a dense one
-    that is flattened whole is read by quotient and remainder."""
+    """The extent by which indices along `axis` are divided where arrays other than a dense one that
+    is flattened whole are read by quotient and remainder."""
     index = Index(axis)
+    names: dict[Expr, set[str]] = {}
     for e in walk(roots):
         if not isinstance(e, Read) or len(e.args) < 2:
             continue
         divided = [x for x in walk(e.args) if isinstance(x, Apply) and index in x.args]
         if not divided or e.args == delinear(index, e.node.outputs[e.component].shape):
             continue
-        parts = {n: {x.op.name for x in divided if x.args == (index, n)}
-                 for n in (x.args[-1] for x in divided)}  # fmt: skip
-        for n, names in parts.items():
-            if {"floor_divide", "remainder"} <= names and _quotient(domain[axis], n) is not None:
-                return n
-    return None
+        for x in divided:
+            if x.args[0] == index and x.op.name in ("floor_divide", "remainder"):
+                names.setdefault(x.args[1], set()).add(x.op.name)
+    return next(
+        (n for n, found in names.items()
+         if len(found) == 2 and _quotient(domain[axis], n) is not None), None,
+    )  # fmt: skip
 
 
 def _over(roots: tuple[Expr, ...], rank: int, axis: int, by: Expr) -> tuple[Expr, ...]:

@@ -67,6 +67,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "argument": (lambda c: td.argmax(c[:, :, 1:].ravel()), (CUBE,)),
     "constant": (lambda c: td.bincount(c[:, :, :4].ravel(), length=9), (CUBE,)),
     "two shapes": (lambda m, c: m[:, 1:16].ravel()[:180] + c[:, 3:, :].ravel(), (MATRIX, CUBE)),
+    "blocks": (lambda m, c: td.kron(m, c[0]), (MATRIX, CUBE)),
     "pairs": (lambda m: td.unzip(td.map(lambda x: (x, -x), m[1:].T.ravel())), (MATRIX,)),
 }
 
@@ -86,7 +87,7 @@ def test_results_are_those_of_the_graph_as_written(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["sums", "maps", "transposes", "cubes", "permuted",
-                                  "constant", "pairs"])  # fmt: skip
+                                  "constant", "blocks", "pairs"])  # fmt: skip
 def test_no_element_divides(case: str) -> None:
     f, arguments = CASES[case]
     assert not any(map(divides, nodes(f, *arguments)))
