@@ -202,6 +202,12 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     ]  # fmt: skip
     adapt = None if strips is None else strips.adapt
     chosen: list[dict[Any, Any]] = [{} for _ in blocks.results]
+    beside: da.Array | None = None
+    if strips is not None and stage.chunks is not None:
+        # Schedulers give tasks that depend on few others to idle workers, wherever these others
+        # are, and a part of a block would take all of it along.  It depends, too, on the chunk in
+        # whose place it is, which the block has read, and of which there are as many.
+        beside = next((s for s in needed if chunks_of(s) == stage.chunks), None)
     last = [range(n) for n in blocks.grid[-1:]]
     for row in rows(blocks, [chunks_of(s) for s in sources], adapt):
         keys = [read(row.position, along) for read, along in zip(readers, row.along, strict=True)]
@@ -217,8 +223,9 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
                 number = k if len(blocks.results) > 1 else None
                 for at in positions:
                     for chunk, part in chunks_in(stage, result.axes, at):
+                        near = () if beside is None else ((beside.name, *chunk),)
                         chosen[k][f"{named('result')}-{k}", *chunk] = (
-                            result_of, (layer, *at), number, part
+                            result_of, (layer, *at), number, part, *near
                         )  # fmt: skip
             if state:
                 axes, parts_of_state = blocks.results[state[0]].axes, operator.itemgetter(*state)
@@ -231,7 +238,8 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     made = []
     for k, (leaf, tasks) in enumerate(zip(stage.leaves, chosen, strict=True)):
         key = f"{named('result')}-{k}"
-        both = HighLevelGraph({**base.layers, key: tasks}, {**base.dependencies, key: {layer}})
+        reads = {layer, *(() if beside is None else beside.__dask_layers__())}
+        both = HighLevelGraph({**base.layers, key: tasks}, {**base.dependencies, key: reads})
         made.append(_array(both, key, plan.chunks[leaf], leaf.type))
     return made
 

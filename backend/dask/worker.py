@@ -52,8 +52,10 @@ def computed(
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-def result_of(computed: Any, number: int | None, part: tuple[slice, ...] | None) -> Any:
-    """One of the results of a block (None: the only one), or a part of it."""
+def result_of(computed: Any, number: int | None, part: tuple[slice, ...] | None,
+              near: Any = None) -> Any:  # fmt: skip
+    """One of the results of a block (None: the only one), or a part of it; `near`: something that
+    the block has read."""
     array = computed if number is None else computed[number]
     return array if part is None else array[part]
 

@@ -160,6 +160,20 @@ def test_chunks_of_a_loop_are_one_task_for_each_worker(client: Any) -> None:
     assert v.compute().tobytes() == td.jit(heat, backend="native")(a, 100).tobytes()
 
 
+def test_parts_of_a_block_stay_where_it_is(client: Any) -> None:
+    """The scheduler does not spread them over idle workers, which would get all of the block."""
+    client.wait_for_workers(2, timeout=60)
+    u = client.persist(da.from_array(matrix((4096, 512)), chunks=(512, 512)))
+    v = td.jit(heat)(u, 100).persist()
+    distributed.wait(v)
+
+    def spread(name: str, dask_scheduler: Any) -> list[bool]:
+        tasks = dask_scheduler.tasks.values()
+        return [dask_scheduler.is_rootish(t) for t in tasks if t.key[0] == name]
+
+    assert client.run_on_scheduler(spread, v.name) == [False] * 8
+
+
 def test_retries_are_those_of_the_engine(client: Any) -> None:
     """`dask.annotate` reaches the tasks of a call, also those that it computes at once."""
     a = da.from_array(matrix((60, 40)), chunks=(20, 40))
