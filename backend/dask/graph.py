@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import dask
 import dask.array as da
 import numpy as np
+from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from treadle.dsl.graph import Leaf
@@ -43,12 +44,14 @@ def is_dask(value: Any) -> bool:
     return isinstance(value, da.Array)
 
 
-def as_dask(value: Any) -> da.Array:
-    """An array of dask; other arrays are part of the graph, in chunks if they are large."""
+def as_dask(value: Any, name: str = "array") -> da.Array:
+    """An array of dask; other arrays are part of the graph, with this name, in chunks if they are
+    large."""
     if is_dask(value):
         return value
     array = np.asarray(value)
-    return da.from_array(array, chunks=default_chunks(array.shape, array.itemsize))
+    chunks = default_chunks(array.shape, array.itemsize)
+    return da.from_array(array, chunks=chunks, name=f"{name}-{tokenize(array, chunks)}")
 
 
 def chunks_of(value: da.Array) -> Chunks:
@@ -65,10 +68,15 @@ def arrays(plan: Plan, data: Sequence[da.Array], name: str) -> list[da.Array]:
 def every_array(plan: Plan, data: Sequence[da.Array], name: str) -> dict[Leaf, da.Array]:
     """The arrays that a plan has and computes."""
     arrays = {leaf: data[k] for leaf, k in plan.given.items()}
-    arrays.update((leaf, as_dask(value)) for leaf, value in plan.constants.items())
     plain = re.sub(r"\W+", "", name) or "program"
+    arrays.update(_constants(plan, plain))
     _grow(plan, arrays, plain)
     return arrays
+
+
+def _constants(plan: Plan, name: str) -> dict[Leaf, da.Array]:
+    """The numbers that stages read."""
+    return {leaf: as_dask(x, f"{name}-numbers") for leaf, x in plan.constants.items()}
 
 
 def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str) -> None:
@@ -88,8 +96,7 @@ def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str) -> None:
                 made = [_gathered(part, plan, arrays, name)]
             case Later():
                 after = part.resume(_now(part, plan, arrays))
-                more = after.constants.items()
-                arrays.update((leaf, as_dask(x)) for leaf, x in more if leaf not in arrays)
+                arrays.update({**_constants(after, name), **arrays})
                 _grow(after, arrays, name)
                 return
         arrays.update(zip(part.leaves, made, strict=True))

@@ -16,7 +16,7 @@ from treadle.backend.blocks.engine import Engine
 from treadle.backend.dask import executable, graph, windows as exchanging
 from treadle.dsl.libraries.sort import boundaries, keyed, windows
 
-from .test_arrays import da, flat
+from .test_arrays import da, dask, flat
 from .test_loops import stages
 
 RNG = np.random.default_rng(5)
@@ -168,3 +168,16 @@ def test_few_elements_into_a_large_array(name: str, monkeypatch: pytest.MonkeyPa
         warnings.simplefilter("ignore")
         found = td.stream(f, a, at, v, memory="24 kB")
     assert found.tobytes() == wanted.tobytes()
+
+
+def test_every_layer_has_the_name_of_the_function() -> None:
+    """Also the numbers that tasks read; and what gathers do."""
+    a = da.from_array(MATRIX, chunks=(20, 7), name="given")
+
+    def ranked(a: Any) -> Any:
+        v = td.sort(a.ravel())
+        return v[td.cast(a.ravel() * 69, td.int64)]
+
+    names = {dask.utils.key_split(name) for name in td.jit(ranked)(a).dask.layers}
+    assert all(name.startswith(("given", "ranked-")) for name in names), names
+    assert {"ranked-sort-runs", "ranked-numbers", "ranked-gather"} <= names
