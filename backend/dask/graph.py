@@ -70,7 +70,7 @@ def every_array(plan: Plan, data: Sequence[da.Array], name: str) -> dict[Leaf, d
     arrays = {leaf: data[k] for leaf, k in plan.given.items()}
     plain = re.sub(r"\W+", "", name) or "program"
     arrays.update(_constants(plan, plain))
-    _grow(plan, arrays, plain)
+    _grow(plan, arrays, plain, has_workers())
     return arrays
 
 
@@ -79,33 +79,35 @@ def _constants(plan: Plan, name: str) -> dict[Leaf, da.Array]:
     return {leaf: as_dask(x, f"{name}-numbers") for leaf, x in plan.constants.items()}
 
 
-def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str) -> None:
-    """Add the arrays that a plan computes to those that are there."""
+def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str, apart: bool) -> None:
+    """Add the arrays that a plan computes to those that are there; `apart`: by tasks in other
+    processes."""
     for part in plan.parts():
         match part:
             case Stage():
                 with _without_collection():
-                    made = _layers(part, plan, arrays, name)
+                    made = _layers(part, plan, arrays, name, apart)
             case Repeat():
-                made = _repeated(part, arrays, name)
+                made = _repeated(part, arrays, name, apart)
             case Either():
                 side = 0 if arrays[part.predicate].compute() else 1
-                _grow(part.sides[side], arrays, name)
+                _grow(part.sides[side], arrays, name, apart)
                 made = [arrays[leaf] for leaf in part.results[side]]
             case Gathered():
-                made = [_gathered(part, plan, arrays, name)]
+                made = [_gathered(part, plan, arrays, name, apart)]
             case Later():
                 after = part.resume(_now(part, plan, arrays))
                 arrays.update({**_constants(after, name), **arrays})
-                _grow(after, arrays, name)
+                _grow(after, arrays, name, apart)
                 return
         arrays.update(zip(part.leaves, made, strict=True))
 
 
-def _gathered(part: Gathered, plan: Plan, arrays: dict[Leaf, da.Array], name: str) -> da.Array:
+def _gathered(part: Gathered, plan: Plan, arrays: dict[Leaf, da.Array], name: str, apart: bool
+              ) -> da.Array:  # fmt: skip
     """The elements of an array at positions that are computed before."""
     source, positions = arrays[part.source], arrays[part.positions]
-    layer, graph = tasks_of(part, plan.chunks, source, positions, f"{name}-gather", has_workers())
+    layer, graph = tasks_of(part, plan.chunks, source, positions, f"{name}-gather", apart)
     whole = HighLevelGraph.from_collections(layer, graph, dependencies=[source, positions])
     return _array(whole, layer, plan.chunks[part.leaves[0]], part.source.type)
 
@@ -119,7 +121,8 @@ def _now(later: Later, plan: Plan, arrays: dict[Leaf, da.Array]) -> list[Any]:
     return list(dask.compute(*(arrays[leaf] for leaf in later.needs)))
 
 
-def _repeated(loop: Repeat, arrays: dict[Leaf, da.Array], name: str) -> list[da.Array]:
+def _repeated(loop: Repeat, arrays: dict[Leaf, da.Array], name: str, apart: bool
+              ) -> list[da.Array]:  # fmt: skip
     """The last state of a loop, whose iterations are computed one after the other."""
     bound = {*loop.state, loop.index}
     used = [leaf for leaf in loop.uses() if leaf in arrays and leaf not in bound]
@@ -132,17 +135,17 @@ def _repeated(loop: Repeat, arrays: dict[Leaf, da.Array], name: str) -> list[da.
         if loop.predicate is None and iteration == loop.count:
             return state
         if loop.predicate is not None and goes_on is None:
-            _grow(loop.test, inner, name)
+            _grow(loop.test, inner, name, apart)
             goes_on = inner[loop.predicate]
         if goes_on is not None and not goes_on.compute():
             return state
         if loop.index is not None:
             inner[loop.index] = as_dask(np.asarray(iteration))
-        _grow(loop.step, inner, name)
+        _grow(loop.step, inner, name, apart)
         state = [inner[leaf] for leaf in loop.body]
         if loop.predicate is not None:  # of the next state, computed with it
             inner.update(zip(loop.state, state, strict=True))
-            _grow(loop.test, inner, name)
+            _grow(loop.test, inner, name, apart)
             *state, goes_on = dask.persist(*state, inner[loop.predicate])
         else:
             state = list(dask.persist(*state))
@@ -165,7 +168,7 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
+def _layers(stage: Stage, plan: Plan, arrays: Any, name: str, apart: bool) -> list[da.Array]:
     """The arrays that a stage computes."""
     blocks = stage.blocks
     own_results = {b.leaf for b in blocks.buffers} & set(stage.leaves)
@@ -197,7 +200,7 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
         components = [state.index(stage.leaves.index(b.leaf)) if b.leaf in own_results else None
                       for b in blocks.buffers]  # fmt: skip
         run = partial(computed, components=components)
-    strips = _Strips(named("strip"), blocks, sources, graph) if has_workers() else None
+    strips = _Strips(named("strip"), blocks, sources, graph) if apart else None
     readers: list[_Reader] = [
         partial(_row_of, exchanged(graph, f"{named('part')}-{k}", source.name, table,
                                    edges(plan.chunks[buffer.leaf][0])[:-1],

@@ -13,6 +13,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.blocks import loops, plan, scans, tasks
+from treadle.backend.dask import memory
 
 from .test_arrays import PROGRAMS, chunked, da, dask, flat, matrix
 from .test_loops import STEERED, smooth
@@ -172,6 +173,20 @@ def test_parts_of_a_block_stay_where_it_is(client: Any) -> None:
         return [dask_scheduler.is_rootish(t) for t in tasks if t.key[0] == name]
 
     assert client.run_on_scheduler(spread, v.name) == [False] * 8
+
+
+def test_a_call_asks_the_scheduler_as_often_for_many_stages(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    workers = memory._workers
+    monkeypatch.setattr(memory, "_workers", lambda: asked.append(1) or workers())
+    a, counts = da.from_array(matrix((1000, 600)).ravel(), chunks=60_000), []
+    for f in (td.sqrt, td.sort):
+        td.jit(f)(a)
+        counts.append(len(asked))
+        asked.clear()
+    assert counts[0] == counts[1] <= 3
 
 
 def test_retries_are_those_of_the_engine(client: Any) -> None:
