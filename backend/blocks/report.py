@@ -39,9 +39,11 @@ def remarks(
     numbers = program.numbers([*program.arguments, *captured], program.example_numbers)
     plan = Planner(program, shapes, chunks, numbers, engine).plan
     stages, described = list(plan.every()), _described(plan)
-    lines = [f"{where[0].upper()}{where[1:]}: {_counted(len(stages), 'stage')}, "
-             f"{_counted(sum(count(s.blocks) for s in stages), 'task')}, "
-             f"{in_bytes(max((projected(s.blocks) for s in stages), default=0))} "
+    gathers = list(plan.gathers())
+    tasks = [count(s.blocks) for s in stages] + [_asked(g, plan)[0] for g in gathers]
+    needed = [projected(s.blocks) for s in stages] + [_asked(g, plan)[1] for g in gathers]
+    lines = [f"{where[0].upper()}{where[1:]}: {_counted(len(tasks), 'stage')}, "
+             f"{_counted(sum(tasks), 'task')}, {in_bytes(max(needed, default=0))} "
              f"for the largest task, which may use {in_bytes(engine.allowed)}."]  # fmt: skip
     first = 0
     for k, text in enumerate(described):
@@ -82,15 +84,25 @@ def _described(plan: Plan) -> list[list[str]]:
     return lines
 
 
+def _asked(part: Gathered, plan: Plan) -> tuple[int, int]:
+    """The tasks of a gather, and the bytes that the largest needs: answers, and a block of them."""
+    found = plan.chunks[part.leaves[0]]
+    blocks, positions = (prod(map(len, c)) for c in (found, plan.chunks[part.positions]))
+    chunks = prod(len(plan.chunks[part.source][a]) for a in part.axes)
+    itemsize = part.source.type.numpy.itemsize
+    return positions + blocks * (chunks + 1), 2 * prod(map(max, found)) * itemsize
+
+
 def _gathered(part: Gathered, plan: Plan) -> list[str]:
     """The lines about elements at positions."""
     chunks = prod(len(plan.chunks[part.source][a]) for a in part.axes)
-    found = plan.chunks[part.leaves[0]]
+    found, (tasks, needed) = plan.chunks[part.leaves[0]], _asked(part, plan)
     grid = " × ".join(str(len(sizes)) for sizes in found if len(sizes) > 1) or "1"
     moved = prod(map(sum, found)) * part.source.type.numpy.itemsize
     return [
         f"gather{_where(part.node)}: a grid of {grid} blocks of elements of "
-        f"{part.source.node.called()} at computed positions",
+        f"{part.source.node.called()} at computed positions, {_counted(tasks, 'task')} of up to "
+        f"{in_bytes(needed)}",
         f"     {_counted(chunks, 'chunk')} asked for each block, {in_bytes(moved)} in answers",
     ]
 

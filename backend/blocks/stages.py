@@ -137,11 +137,18 @@ class Plan:
 
     def every(self) -> Iterator[Stage]:
         """All stages that are planned, those of loops and branches once."""
+        return (part for part in self._inner() if isinstance(part, Stage))
+
+    def gathers(self) -> Iterator[Gathered]:
+        """The same of gathers."""
+        return (part for part in self._inner() if isinstance(part, Gathered))
+
+    def _inner(self) -> Iterator[Stage | Steering]:
         for part in self.parts():
             match part:
-                case Stage():
-                    yield part
                 case Repeat():
-                    yield from (*part.test.every(), *part.step.every())
+                    yield from (*part.test._inner(), *part.step._inner())
                 case Either():
-                    yield from (*part.sides[0].every(), *part.sides[1].every())
+                    yield from (*part.sides[0]._inner(), *part.sides[1]._inner())
+                case _:
+                    yield part

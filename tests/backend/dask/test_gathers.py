@@ -117,6 +117,10 @@ def test_an_element_moves_once(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f.lower(a, i).explain("dask")
     assert "6 chunks asked for each block, 54 kB in answers" in text
     assert "every task reads all of a" not in text
+    # (One of the graph is the program of the positions.)
+    assert (
+        f": 2 stages, {len(dict(f(a, i).dask)) - a.npartitions - i.npartitions - 1} tasks, " in text
+    )
 
 
 def test_the_faster_way_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
