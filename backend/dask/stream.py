@@ -506,23 +506,29 @@ def _gather(part: Gathered, source: Any, chunks: Chunks, positions: Any, out: An
     of the file together."""
     sizes = [chunks[a] for a in part.axes]
     extents, others = tuple(map(sum, sizes)), part.others()
+    axes = (*part.axes, *others)
     ends = [edges(n) for n in chunks]
     grid = tuple(map(len, sizes))
     flat = positions.reshape(-1)
     rows = out.reshape(flat.size, *(sum(chunks[a]) for a in others))
     step = max(allowed // REQUESTED, 1)
+    # Of answers, and of the pages that they are read from and written to.
+    some = max(allowed // (4 * prod(max(chunks[a]) for a in others) * out.dtype.itemsize), 1)
     for first in range(0, flat.size, step):
         asked = requests_of(flat[first : first + step], extents, sizes)
         for number, request in asked.items():
             own = np.unravel_index(number, grid)
             for beside in product(*(range(len(chunks[a])) for a in others)):
-                at = dict(zip((*part.axes, *others), (*map(int, own), *beside), strict=True))
+                at = dict(zip(axes, (*map(int, own), *beside), strict=True))
                 box = [slice(ends[a][k], ends[a][k + 1]) for a, k in sorted(at.items())]
-                found = answer_of(request, np.asarray(source[tuple(box)], out.dtype),
-                                  (*part.axes, *others), out.dtype)  # fmt: skip
-                rows[(first + request[0], *(box[a] for a in others))] = found
-                _release_pages(source)
-                _release_pages(out)
+                block = np.asarray(source[tuple(box)], out.dtype)
+                columns = tuple(box[a] for a in others)
+                for k in range(0, len(request[0]), some):
+                    where, *indices = (i[k : k + some] for i in (request[0], *request[1]))
+                    found = answer_of((where, tuple(indices)), block, axes, out.dtype)
+                    rows[(first + where, *columns)] = found
+                    _release_pages(source)
+                    _release_pages(out)
 
 
 class _Reader:

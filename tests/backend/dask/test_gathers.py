@@ -143,3 +143,22 @@ def test_sums_of_gathered_floats_have_the_bits_of_one_machine() -> None:
     f = td.jit(lambda t, k: td.sum(t[k] * 1.5))
     assert f(*given).compute().tobytes() == f(table, k).tobytes()
     assert "8 chunks asked for" in f.lower(*given).explain("dask")
+
+
+def test_answers_from_files_fit_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They are written some rows at a time."""
+    sizes: list[int] = []
+
+    def answer(*args: Any) -> Any:
+        found = worker.answer_of(*args)
+        sizes.append(found.nbytes)
+        return found
+
+    monkeypatch.setattr("treadle.backend.dask.stream.answer_of", answer)
+    a = np.memmap(tmp_path / "a", np.float64, "w+", shape=(400, 1000))
+    a[...] = np.arange(400)[:, None]
+    k = rng.integers(0, 400, 1500)
+    out = np.memmap(tmp_path / "b", np.float64, "w+", shape=(1500, 1000))
+    td.stream(lambda a, k: a[k] * 2, a, k, out=out, memory="1 MB")
+    assert (out[:, 7] == 2 * k).all()
+    assert sum(sizes) == out.nbytes and max(sizes) <= 1_000_000 // 12
