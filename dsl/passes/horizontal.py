@@ -1,11 +1,11 @@
 """fuse_horizontal: merge independent kernels over the same extents.
 
 Siblings that share an input then read it once: several maps or stencils over the same shape,
-several reductions of the same array.  Only kernels in the same sides of conds and bodies of loops
-are merged; otherwise work of a side not taken, or of a loop without iterations, would be done.  On
-a GPU an `argmin` is merged with other folds; a CPU has a special two-pass kernel for it.  On a CPU,
-permutes to the same indices (sums and counts over the same bins) are merged, too; a GPU counts in
-kernels of their own.
+several reductions of the same array.  Several numbers that one loop computes are one kernel.  Only
+kernels in the same sides of conds and bodies of loops are merged; otherwise work of a side not
+taken, or of a loop without iterations, would be done.  On a GPU an `argmin` is merged with other
+folds; a CPU has a special two-pass kernel for it.  On a CPU, permutes to the same indices (sums and
+counts over the same bins) are merged, too; a GPU counts in kernels of their own.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from typing import Any
 from .. import graph
 from ..analysis.combines import argument_of, is_commutative
 from ..analysis.regions import innermost, nests, regions
-from ..expr import Expr, Index, Read, Var, substitute, walk
+from ..expr import Expr, Index, Loop, Read, Var, While, substitute, walk
 from ..graph import Leaf, Node
 from ..graphs.rebuild import Rebuilder
 from .base import Context
 from .cost import operations
 from .recognise import counts_in_bytes
 
-MOST_OUTPUTS = 8
+#: Results of a merged kernel, and numbers of one, at most.
+MOST_OUTPUTS, MOST_NUMBERS = 8, 64
 #: The least work per element, in additions, for which folds are merged to compute it once.
 LEAST_SHARED = 4.0
 #: Expressions of more such operands are not searched for those that they share.
 MOST_OPERANDS = 64
 
-#: An array, and the axes of the iteration space along which its own axes lie; none: anywhere.
-Operand = tuple[Leaf, tuple[int, ...]]
+#: An array, and the axes of the iteration space along which its own axes lie; none: anywhere.  Or a
+#: loop that computes numbers.
+Operand = tuple[Leaf | Expr, tuple[int, ...]]
 
 
 def fuse_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -122,8 +124,11 @@ def _siblings(roots: Sequence[Leaf], context: Context, only: Mapping[Node, Set[O
         if (node.label.ordered and not scheduled) or (only is not None and node not in only):
             continue
         where = changing[node], nest[node]
-        if isinstance(node, graph.Generate) and node.shape:
-            groups.setdefault(("g", depth[node], node.shape, where), []).append(node)
+        if isinstance(node, graph.Generate):
+            loops = () if node.shape else _loops(node)
+            if node.shape or loops:  # (others are computed by the host)
+                key = ("g", depth[node], node.shape, loops, where)
+                groups.setdefault(key, []).append(node)
         elif isinstance(node, graph.Fold) and (
             node.epilogue == node.results or (only is not None and _is_argument(node))
         ):
@@ -135,6 +140,11 @@ def _siblings(roots: Sequence[Leaf], context: Context, only: Mapping[Node, Set[O
             groups.setdefault(key, []).append(node)
     clusters = [nodes for group in groups.values() for nodes in _clusters(group, only)]
     return [nodes for nodes in clusters if len(nodes) > 1], depth
+
+
+def _loops(node: graph.Generate) -> tuple[Expr, ...]:
+    """The loops in the elements of a node."""
+    return tuple(e for e in walk(node.elements) if isinstance(e, Loop | While))
 
 
 def _fuse(roots: Sequence[Leaf], context: Context,
@@ -185,7 +195,8 @@ def _clusters(group: list[Node], operands: Mapping[Node, Set[Operand]] | None) -
     for node in group:
         mine = _inputs(node) if operands is None else operands[node]
         for k, (nodes, inputs, outputs) in enumerate(clusters):
-            if (mine & inputs) and outputs + len(node.outputs) <= MOST_OUTPUTS:
+            most = MOST_OUTPUTS if node.outputs[0].shape else MOST_NUMBERS
+            if (mine & inputs) and outputs + len(node.outputs) <= most:
                 clusters[k] = ([*nodes, node], inputs | mine, outputs + len(node.outputs))
                 break
         else:
@@ -194,7 +205,10 @@ def _clusters(group: list[Node], operands: Mapping[Node, Set[Operand]] | None) -
 
 
 def _inputs(node: Node) -> Set[Operand]:
-    return {(leaf, ()) for leaf in node.inputs()}
+    found: set[Operand] = {(leaf, ()) for leaf in node.inputs()}
+    if isinstance(node, graph.Generate) and not node.shape:
+        found |= {(loop, ()) for loop in _loops(node)}
+    return found
 
 
 def _is_regroupable(node: graph.Permute) -> bool:

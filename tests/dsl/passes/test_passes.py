@@ -250,6 +250,33 @@ def test_a_deterministic_program_pins_what_depends_on_an_order():
     assert product.options.deterministic
 
 
+# --- numbers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["native", "cuda"])
+def test_numbers_of_one_loop_are_one_kernel(backend):
+    def epidemic(x):
+        def step(k, s):
+            ill, well, time = s
+            more = td.where(x[k] < 0.5, 1.0, -1.0)
+            return ill + more, well - more, time - td.log(x[k])
+
+        return td.loop(x.shape[0], step, (10.0, 90.0, 0.0))
+
+    def many(a):
+        return td.loop(50, lambda k, s: tuple(v * a + k for v in s), tuple(map(float, range(12))))
+
+    def others(x):
+        return td.loop(9, lambda k, s: s + x[k], 0.0), td.loop(9, lambda k, s: s * x[k], 1.0)
+
+    x = np.random.default_rng(0).random(40)
+    for f, a, kernels in ((epidemic, x, 1), (many, 0.5, 1), (others, x, 2)):
+        assert len(td.jit(f, backend="native").lower(a)._on(backend).kernels) == kernels
+        for one, other in zip(td.jit(f, backend="native")(a), td.jit(f, backend="reference")(a),
+                              strict=True):  # fmt: skip
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
 # --- guards ----------------------------------------------------------------------------------
 
 
