@@ -306,7 +306,7 @@ def works(scale: Scale) -> list[Work]:
         Work(f"{steps} steps of 5 points, {2 * n}²", GROUP,
              partial(many_steps, 2 * n, steps, scale)),
         Work(f"{steps} steps of waves, {2 * n}²", GROUP, partial(waves, 2 * n, steps, scale)),
-        Work(f"{steps} steps of Maxwell's equations, {2 * n}²", GROUP,
-             partial(fields, 2 * n, steps, scale)),
+        Work(f"{steps} steps of Maxwell's equations, {n}²", GROUP,
+             partial(fields, n, steps, scale)),
     ]  # fmt: skip
     return made
