@@ -1,4 +1,4 @@
-"""Several iterations of a loop over a stencil in one pass through memory.
+"""Temporal blocking on a GPU: several iterations of a loop over stencils in one pass over memory.
 
     a warp            32 · columns neighbouring columns of a strip of rows
       for Y           walks down the strip; a step loads `rows` more rows
@@ -7,13 +7,14 @@
                       columns (`iterations.Pipeline`)
         store         x_T(Y − T·h)
 
-The strip and the columns of a warp overlap those of their neighbours by the reach of T iterations:
-the values there are computed twice, and the outermost lanes only serve the others.  Elements at
-the edges may depend on more columns (`a[:, -1] = a[:, -2]`): the warp at the right edge stores all
-that do, so the overlap is that of elements inside.  Arrays that the
-loop only reads, of which an iteration may read a plane of its own, are loaded where an iteration
-needs them.  Every value is computed by the expression as written, with the boundary resolved in
-every iteration, so the result equals that of single iterations bit for bit.
+Strips and the columns of warps overlap by the reach of T iterations (the halo): values there are
+computed twice, and the outermost lanes of a warp store nothing.  Elements at an edge may depend on
+more columns than others (`a[:, -1] = a[:, -2]`).  The last warp of a row ends at the edge, and
+stores all such elements, so the halo is that of inner elements.
+
+Arrays that the loop only reads are loaded in the step that needs them; an iteration may read a
+plane of its own.  Every value is computed by the expression as written, with boundaries resolved in
+every iteration, so results equal those of single iterations bit for bit.
 """
 
 from __future__ import annotations
@@ -39,23 +40,23 @@ from .iterations import Body, Pipeline, Source, Stage, Tap, Value, body_of, rows
 
 #: Threads of a block.
 THREADS = 128
-#: Registers for the values that a thread has at most (carried between steps, loaded for this step
-#: and the next), and the threads that are then on a multiprocessor at once.
+#: The most registers for the values of a thread (carried between steps, and loaded for this step
+#: and the next), with the number of threads that are then resident on a multiprocessor.
 RESIDENT = ((96, 512), (140, 384))
-#: Registers for what else there is, of values of 4 bytes.
+#: Registers for addresses and temporaries, if values have 4 bytes.
 OTHERS = 32
-#: Iterations in one pass: at most so many, reaching at most so many columns and lanes to either
-#: side.
+#: The most iterations in a pass, and its largest halo, in columns and in lanes.
 MOST_ITERATIONS, MOST_COLUMNS, MOST_LANES = 8, 8, 4
-#: Additions per element and state that take as long as its way through memory; elements that cost
-#: more than half of it gain nothing.
+#: The arithmetic, in additions, that takes as long as reading and writing an element of a state.
+#: Iterations with more than half of it gain nothing.
 BALANCE = 48.0
-#: Rows of a strip: many iterations waste as many rows at its ends.
+#: The fewest rows of a strip, and the fewest in large arrays: a pass computes as many rows at the
+#: ends of a strip twice as it has iterations.
 SHORTEST, LONG = 8, 128
-#: Rows and columns from the edges on from which nothing depends on how far they are.
+#: The distance from the edges from which on elements do not depend on it.
 MARGIN = 4
 
-#: The scalar of a kernel that says how many iterations a launch computes.
+#: The name of the kernel's scalar for the number of iterations of a launch.
 COUNT = "iterations"
 
 #: A boundary, and its value where it has one.
@@ -69,12 +70,12 @@ _Place = tuple[int, int, int, _Border | None]
 
 @dataclass(frozen=True)
 class Temporal:
-    """Several iterations of a loop as one kernel: one of the numbers `steps`, the largest first,
-    which each launch gives as the scalar `COUNT` of the kernel.
+    """A kernel that makes several iterations of a loop: one of the numbers `steps`, the largest
+    first, which the launch passes as the scalar `COUNT`.
 
-    `lowered` reads the leaves of the loop's state, and its counter where an iteration does, and
-    writes those of `node`, the states that change.  It has no fallback: if `requires` or `aligned`
-    of its kernel do not hold, and for the remaining iterations, single iterations must run.
+    `lowered` reads the leaves of the loop's state (and the counter, if the body does) and writes
+    the leaves of `node`, the states that change.  It has no fallback: the caller runs single
+    iterations if the kernel's `requires` or `aligned` do not hold, and for those left over.
     """
 
     node: Generate
@@ -83,9 +84,10 @@ class Temporal:
 
 
 def temporal(loop: ArrayLoop, context: LoweringContext, whole: bool = True) -> Temporal | None:
-    """Several iterations of `loop` at once; None if single iterations are as good, or required.
+    """The kernel for several iterations of `loop`; None if it cannot be made, or is no faster.
 
-    With `whole`, threads load vectors, of which rows must consist; otherwise one column each.
+    With `whole`, a thread has a vector of columns, and rows must be whole vectors; otherwise it has
+    one column.
     """
     body = None if context.check or context.schedule else body_of(loop)
     if body is None or not body.written:
@@ -115,10 +117,10 @@ def temporal(loop: ArrayLoop, context: LoweringContext, whole: bool = True) -> T
 
 @dataclass(frozen=True)
 class _Shape:
-    """A body whose elements a warp computes, `columns` of a thread.
+    """How warps compute a body: `columns` per thread.
 
-    `stages` are its operations at the border and inside; `sources` the arrays it only reads; the
-    extents of these and of the states that must be `equal`.
+    `stages`: its operations, for elements near the edges (False) and inside (True).  `sources`: the
+    arrays that it only reads.  `equal`: pairs of extents that must be equal at run time.
     """
 
     body: Body
@@ -129,7 +131,7 @@ class _Shape:
 
     @cached
     def wrapped(self) -> set[Leaf]:
-        """The arrays that are read with a boundary that wraps."""
+        """The arrays that are read with a periodic boundary."""
         taps = (e for s in self.stages[False] for e in s.taps)
         return {Leaf(e.node, e.component) for e in taps if e.boundary == "wrap"}
 
@@ -138,7 +140,7 @@ class _Shape:
 
     @cached
     def apart(self) -> bool:
-        """Whether elements at the edges depend on more columns than those inside."""
+        """Whether elements near the edges depend on more columns than inner ones."""
         border, inside = (self.pipeline(k, (1,)).beside for k in (False, True))
         return inside < border and not self.wrapped
 
@@ -189,8 +191,8 @@ def _shape_of(body: Body, builder: Builder, whole: bool) -> _Shape | None:
 
 
 def _requires(shape: _Shape, builder: Builder) -> list[Expr] | None:
-    """What must hold of the extents: whole vectors in a row, and an element's window inside; None
-    if it is known not to."""
+    """The conditions on the extents: rows of whole vectors, and arrays no smaller than a window.
+    None if one is known not to hold."""
     host0, host1 = shape.body.shape
     whole = multiples(host1, shape.columns, builder)
     height = max(s.height for s in shape.stages[False])
@@ -209,7 +211,7 @@ def _requires(shape: _Shape, builder: Builder) -> list[Expr] | None:
 
 
 def _iterations(body: Body, shape: _Shape) -> int:
-    """As many as balance computing and memory."""
+    """The number of iterations that balances arithmetic and memory."""
     cost = max(sum(_work(s.elements) for s in shape.stages[True]), 1.0)
     balance = BALANCE * max(body.written, len(body.states))
     if cost > balance / 2:
@@ -220,7 +222,7 @@ def _iterations(body: Body, shape: _Shape) -> int:
 
 
 def _work(elements: Sequence[Expr]) -> float:
-    """The operations of an element, but for the indices of what it reads."""
+    """The cost of the operations of an element, without index arithmetic."""
     stack, seen, total = list(elements), set[Expr](), 0.0
     while stack:
         e = stack.pop()
@@ -232,8 +234,8 @@ def _work(elements: Sequence[Expr]) -> float:
 
 
 class _Rows:
-    """What a walk computes from which rows, where everything is in range (`inside`) or at the
-    border."""
+    """The values that a walk over the rows keeps, loads and computes, `inside` the array or near
+    its edges."""
 
     def __init__(self, shape: _Shape, counts: Sequence[int], inside: bool) -> None:
         self.columns, self.inside = shape.columns, inside
@@ -242,7 +244,7 @@ class _Rows:
         self.sources = {source: q for q, source in enumerate(shape.sources)}
         self.row = [ex.Var("i", int64) for _ in range(self.rows)]
         self.column = [ex.Var("j", int64) for _ in range(self.columns)]
-        #: For each operation, row and column of a step: the elements, and their taps.
+        #: For each operation, and each row and column of a step: the elements, and their taps.
         self.points: list[list[tuple[tuple[Expr, ...], dict[Expr, tuple[ex.Read, Tap]]]]] = []
         for stage in pipeline.stages:
             made = []
@@ -255,7 +257,7 @@ class _Rows:
                 taps = dict(zip(moved[n:], stage.taps.items(), strict=True))
                 made.append((moved[:n], taps))
             self.points.append(made)
-        #: What is kept between steps, and what each operation loads.
+        #: The values carried from step to step, and the loads of each operation.
         self.carried: dict[_Key, None] = {}
         self.places: dict[tuple[int, int], dict[_Place, None]] = {}
         for unit in pipeline.units:
@@ -279,9 +281,8 @@ class _Rows:
 
     def key(self, unit: tuple[int, int], point: int, read: ex.Read, tap: Tap, row: int
             ) -> _Key | _Place:  # fmt: skip
-        """The value that a tap of an element takes from `row`.  Those that mean the same value have
-        one key: within the thread's columns it does not depend on the boundary, nor does any where
-        all is in range."""
+        """The key of the value that a tap takes from `row`.  Equal values have one key: the
+        boundary is part of it only where the tap may be outside the array."""
         r, k = divmod(point, self.columns)
         row, column = row - (self.rows - 1 - r), tap.column + k
         plain = self.inside or 0 <= column < self.columns or read.boundary in (None, "wrap")
@@ -294,8 +295,8 @@ class _Rows:
 
 
 class _Pass:
-    """The kernel of `iterations` iterations, or of half as many: so at most a few are left over,
-    each of which goes through memory alone.  A quarter would need more registers than there are."""
+    """The kernel for `iterations` iterations or half as many, so that few are left over, which take
+    a pass each.  (For a quarter, too, it would need more registers than there are.)"""
 
     def __init__(self, builder: Builder, node: Generate, shape: _Shape, requires: list[Expr],
                  iterations: int) -> None:  # fmt: skip
@@ -314,8 +315,8 @@ class _Pass:
         self.width = (WARP - 2 * self.halo) * shape.columns
 
     def within(self, leaf: Leaf, axis: int, index: Expr) -> Expr:
-        """An index that all elements share, in range: the boundary of its reads makes it so, or
-        what is read is used only where it is."""
+        """An index that all elements share, made valid: out of range, its read has a boundary, or
+        its value is not used."""
         n = leaf.shape[axis]
         if leaf in self.shape.wrapped:
             return index % n
@@ -323,18 +324,19 @@ class _Pass:
 
     @property
     def enough(self) -> bool:
-        """Whether the warp at an edge has all columns that those at the edge depend on."""
+        """Whether a warp at an edge has all columns that elements near the edge depend on."""
         most = MARGIN + self.walks[False].pipeline.beside
         return not self.shape.apart or most <= self.width
 
     @property
     def carried(self) -> int:
-        """Values in registers between steps, of all iterations."""
+        """The number of values that are carried from step to step, over all iterations."""
         return len(self.walks[True].carried)
 
     @property
     def registers(self) -> int:
-        """Registers for the values carried, loaded for this step and the next, and of planes."""
+        """Registers for values that are carried, loaded for this step and the next, or loaded from
+        arrays that the loop only reads."""
         walk, columns = self.walks[True], self.shape.columns
         given = [u for u in walk.pipeline.units if u[0] < 0]
         words = sum(self._words(key[0].unit, key[0].component) for key in walk.carried)
@@ -349,7 +351,7 @@ class _Pass:
 
     @property
     def resident(self) -> int:
-        """Threads on a multiprocessor at once; 0 if the values do not fit."""
+        """The number of resident threads per multiprocessor; 0 if the values do not fit."""
         widest = max(self._words(u) for u in self.walks[True].pipeline.units)
         needed = self.registers + OTHERS * (widest - 1)
         return next((threads for most, threads in RESIDENT if needed <= most), 0)
@@ -417,8 +419,8 @@ class _Pass:
         return replace(made, scalar_values=tuple(values))
 
     def _strip_rows(self, across: Expr) -> Expr:
-        """Strips of `LONG` rows or up to twice as many, so that the warps that are resident at once
-        begin and end together; of fewer rows, if all are resident then."""
+        """The rows of a strip: `LONG` to twice as many, so that the last wave of warps is full;
+        fewer if all warps are resident then."""
         warps = self.builder.context.processors * self.resident // WARP
         n = self.node.shape[0]
         rounds = at.ceil_div(n * across, warps) // LONG
@@ -428,7 +430,7 @@ class _Pass:
 
 
 class _Walk:
-    """The walk of a warp, where everything is in range (`inside`) or at the border."""
+    """The walk of a warp over its strip, `inside` the array or near its edges."""
 
     def __init__(self, made: _Pass, into: Linearizer, inside: bool, j: Expr, first: Expr,
                  last: Expr, stores: Expr) -> None:  # fmt: skip
@@ -436,7 +438,7 @@ class _Walk:
         self.j, self.first, self.last, self.stores = j, first, last, stores
         self.plan = made.walks[inside]
         self.pipeline, self.rows = self.plan.pipeline, self.plan.rows
-        #: The newest rows of each value of a step, and what was found of them.
+        #: In a step: the newest rows of each value, and the values derived from them so far.
         self.fresh: dict[Value, list[Expr]] = {}
         self.state: dict[_Key, ex.Var] = {}
         self.found: dict[_Key, Expr] = {}
@@ -447,7 +449,7 @@ class _Walk:
             self.rightmost = into.let(at.equal(j + columns, n1), "rightmost")
 
     def _by_count(self, numbers: Sequence[int]) -> Expr:
-        """The number that belongs to how many iterations a launch computes."""
+        """The number for the iteration count of the launch."""
         made = self.made
         *others, last = map(ex.constant, numbers)
         found: Expr = last
@@ -476,7 +478,7 @@ class _Walk:
             into.append(*(Assign(v, e) for v, e in zip(loaded, ahead, strict=True)))
 
     def _iterations(self, y: Expr, done: int) -> None:
-        """The iterations of the pass after the first `done`, and their results."""
+        """Emit the iterations after the first `done`, and the stores of their results."""
         made, into = self.made, self.into
         stop = min(n for n in made.counts if n > done)
         units = [u for u in self.pipeline.units if done <= u[0] < stop]
@@ -495,20 +497,19 @@ class _Walk:
             self._store(y, stop)
 
     def _keep(self, units: Sequence[tuple[int, int]]) -> None:
-        """What the next step finds of the values of some operations: the oldest rows first, each of
-        which takes the place of one before."""
+        """Shift the carried values of some operations by a step, the oldest rows first."""
         kept = sorted((k for k in self.state if k[0].unit in units), key=lambda k: k[1])
         values = [self._value((k[0], k[1] + self.rows, *k[2:])) for k in kept]
         self.into.append(*(Assign(self.state[k], e) for k, e in zip(kept, values, strict=True)))
 
     def _load(self, value: Value, row: Expr) -> list[Expr]:
-        """The next rows of a state: index r·columns + k."""
+        """Load the next rows of a state; element (r, k) is at r·columns + k."""
         source = Source(self.made.states[value.node], indices(2))
         row = row - self.pipeline.lag[value.unit]
         return [e for r in range(self.rows) for e in self._load_row(source, row + r)]
 
     def _load_row(self, source: Source, row: Expr) -> list[Expr]:
-        """The thread's columns of a row of an array, or of a part of one."""
+        """Load the thread's columns of a row of an array, or of a plane of it."""
         made, into = self.made, self.into
         (n0, n1), count, column = made.extents, made.shape.columns, self.j
         if not self.inside:
@@ -532,7 +533,7 @@ class _Walk:
                 for e in load_vector(into, buffer, position + k, wide)]  # fmt: skip
 
     def _places(self, unit: tuple[int, int], newest: Expr) -> dict[_Place, Expr]:
-        """What an operation needs of arrays that are not computed."""
+        """Load what an operation reads of arrays that the loop does not change."""
         rows: dict[tuple[int, int], list[Expr]] = {}
         found: dict[_Place, Expr] = {}
         for place in self.plan.places[unit]:
@@ -546,7 +547,7 @@ class _Walk:
         return found
 
     def _operation(self, unit: tuple[int, int], y: Expr) -> None:
-        """The newest rows of an operation of an iteration."""
+        """Compute the newest rows of an operation."""
         made, into, plan = self.made, self.into, self.plan
         newest = y - self.pipeline.lag[unit]
         newest = newest if self.inside else into.let(newest, "newest")
@@ -571,8 +572,8 @@ class _Walk:
             self.fresh[Value(*unit, c)] = found
 
     def _indices(self, newest: Expr) -> dict[Expr, Expr]:
-        """The rows and columns of the elements of an operation: of those beyond the edges of an
-        array that wraps, what they stand for."""
+        """The indices of the elements of an operation, modulo the extents if an array is
+        periodic."""
         n0, n1 = self.made.extents
         rows: list[Expr] = [newest - (self.rows - 1 - r) for r in range(self.rows)]
         columns: list[Expr] = [self.j + k for k in range(self.plan.columns)]
@@ -581,7 +582,7 @@ class _Walk:
         return dict(zip((*self.plan.row, *self.plan.column), (*rows, *columns), strict=True))
 
     def _value(self, key: _Key) -> Expr:
-        """A value of this step or one before."""
+        """A value of this step, or a carried one."""
         if key in self.state:
             return self.state[key]
         if key not in self.found:
@@ -593,8 +594,7 @@ class _Walk:
         return self.found[key]
 
     def _beside(self, column: int, border: _Border | None, own: Sequence[Expr]) -> Expr:
-        """A value of a row of which the thread has its `own` columns: one of them, or a
-        neighbour's."""
+        """A column of a row: one of the thread's `own`, or a neighbouring lane's, by a shuffle."""
         made, into = self.made, self.into
         columns = made.shape.columns
         if 0 <= column < columns:
@@ -617,7 +617,7 @@ class _Walk:
 
     def _tap(self, unit: tuple[int, int], point: int, read: ex.Read, tap: Tap, row: Expr,
              places: dict[_Place, Expr]) -> Expr:  # fmt: skip
-        """What a read of an element of `row` means."""
+        """The value of a read by an element of `row`, with its boundary resolved."""
 
         def value(at_row: int) -> Expr:
             key = self.plan.key(unit, point, read, tap, at_row)
@@ -639,7 +639,7 @@ class _Walk:
         return found
 
     def _store(self, y: Expr, count: int) -> None:
-        """The results after `count` iterations, of which each state has its own newest row."""
+        """Store the newest row of each state after `count` iterations."""
         made, into, columns = self.made, self.into, self.made.shape.columns
         for out, value in zip(made.builder.outputs(), self.pipeline.finals[count], strict=True):
             wide = max(16 // out.type.bytes, 1)

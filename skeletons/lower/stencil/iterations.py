@@ -1,14 +1,14 @@
-"""Loops over stencils of which several iterations are made in one pass through memory: what an
-iteration computes, and when each row of it is there.
+"""Temporal blocking of loops over 2-D stencils: the analysis of the body, and the pipeline of rows.
 
     x₁ = f(w(x₀));  y₁ = y₀ + g(w(x₁))       an iteration: operations on whole arrays (`Body`)
 
-    a pass walks down the rows; in a step, of which the newest row is Y,
-        x₀  row Y                            is loaded
-        x₁  row Y − 1                        as f needs the row below
-        y₁  row Y − 2                        and so on, for all iterations of the pass (`Pipeline`)
+    A pass walks down the rows.  In the step whose newest row is Y, it
+        loads     row Y      of x₀
+        computes  row Y − 1  of x₁           f reads the row below
+        computes  row Y − 2  of y₁           … and so on, for all iterations (`Pipeline`)
 
-An update of a part of an array is an operation on all of it, which leaves the rest.
+An update of part of an array counts as an operation on the whole array that copies the rest.
+`gpu_temporal.py` turns a pipeline into a kernel.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from .gpu_stream import NotAStream, moves, row_of
 
 
 class Source(NamedTuple):
-    """What an iteration reads elements of: an array, or a plane, row or column of one.
+    """The array that an iteration reads, or a plane, row or column of it.
 
-    `at`: for each axis, `Index(0)` or `Index(1)` where it goes with the rows or columns, otherwise
-    an index that all elements of an iteration share.
+    `at`: for each axis, `Index(0)` if it runs along the rows, `Index(1)` if along the columns, and
+    otherwise an index that is the same for all elements of an iteration.
     """
 
     leaf: Leaf
@@ -53,15 +53,15 @@ class Source(NamedTuple):
 
     @property
     def shared(self) -> bool:
-        """Whether an index is one that all elements share."""
+        """Whether an index is the same for all elements of an iteration."""
         return any(not isinstance(a, ex.Index) for a in self.at)
 
 
 @dataclass(frozen=True)
 class Tap:
-    """An element that an operation reads, `row` and `column` away from its own.
+    """A read at a constant offset (`row`, `column`) from the element that is computed.
 
-    `rows` are those that the boundary may take it from.
+    `rows`: the row offsets from which the boundary condition may take the value instead.
     """
 
     source: Source
@@ -72,25 +72,26 @@ class Tap:
 
 @dataclass(frozen=True)
 class Stage:
-    """An operation of an iteration: its elements, and what they read of other positions."""
+    """An operation of an iteration: its element expressions, and their reads at offsets."""
 
     elements: tuple[Expr, ...]
     taps: Mapping[ex.Read, Tap]
 
     @property
     def height(self) -> int:
-        """Rows between the first and the last that an element needs."""
+        """The distance between the first and the last row that an element reads."""
         rows = [r for t in self.taps.values() for r in t.rows]
         return max(rows) - min(rows) if rows else 0
 
 
 @dataclass(frozen=True)
 class Body:
-    """An iteration: operations on arrays of one shape, each of which reads neighbours.
+    """One iteration: stencil operations on arrays of a single shape.
 
-    `states` are those that change, `results` what they change into; `written` says how many arrays
-    an iteration writes.  The expressions use one of several extents that are `equal`, if the states
-    have one shape: the program may not say so.
+    `states` are the loop states that change, and `results` their next values.  `written` is the
+    number of arrays (or fractions of arrays) that an iteration writes.  The states must have one
+    shape, which the program may not guarantee: `equal` maps extents to the ones that replace them
+    in the expressions, and has to be tested at run time.
     """
 
     loop: ArrayLoop
@@ -111,13 +112,13 @@ class Body:
 
 
 def changed(loop: ArrayLoop) -> list[int]:
-    """The states that iterations change; the others are arrays that they only read."""
+    """The numbers of the states that iterations change; they only read the others."""
     return [k for k, s in enumerate(loop.state) if loop.body[k] != s.leaf()]
 
 
 def body_of(loop: ArrayLoop) -> Body | None:
-    """The body of a counted loop, if it consists of such operations.  A state may take the value of
-    another, such as the time before in a wave equation."""
+    """The body of a counted loop, or None if it has other operations.  A state may take the
+    previous value of another one, as in a wave equation."""
     if loop.count is None or loop.predicate is not None:
         return None
     changing = changed(loop)
@@ -161,8 +162,8 @@ def body_of(loop: ArrayLoop) -> Body | None:
 
 
 def _equal(shapes: Sequence[Shape]) -> dict[Expr, Expr] | None:
-    """For extents of arrays that must have one shape, the one that stands for them; None if there
-    is none."""
+    """For arrays that must have one shape: each extent, with the one that replaces it.  None if
+    their ranks or constant extents differ."""
     equal: dict[Expr, Expr] = {}
     if len({len(s) for s in shapes}) != 1:
         return None
@@ -177,8 +178,8 @@ def _equal(shapes: Sequence[Shape]) -> dict[Expr, Expr] | None:
 
 def _as_operation(node: Node, inside: Container[Node], now: Mapping[Leaf, Leaf], shape: Shape,
                   equal: dict[Expr, Expr]) -> tuple[Generate, Fraction] | None:  # fmt: skip
-    """A node of a body as an operation on whole arrays, with reads of the operations before it, and
-    which part of the arrays it writes."""
+    """A node of the body as an operation on whole arrays that reads the operations before it, and
+    the fraction of the array that it writes.  None if it is not element-wise."""
     if node.label.schedule is not None:
         return None
     if type(node) is Generate and ex.substitute(node.shape, equal) == shape:
@@ -207,7 +208,7 @@ def _as_operation(node: Node, inside: Container[Node], now: Mapping[Leaf, Leaf],
 
 
 def _numbers(elements: Sequence[Expr], inside: Container[Node]) -> dict[Expr, Expr]:
-    """What elements read of numbers that an iteration computes, as expressions."""
+    """The reads of numbers that an iteration computes, with the expressions of these numbers."""
     return {
         e: e.node.elements[e.component] for e in ex.walk(elements)
         if isinstance(e, ex.Read) and e.node in inside and type(e.node) is Generate
@@ -227,14 +228,15 @@ def _renamed(now: Mapping[Leaf, Leaf], e: Expr) -> Expr:
     return ex.Read(leaf.node, leaf.component, e.args, e.boundary, e.scoped, e.vars)
 
 
-# --- what operations read ------------------------------------------------------------------------
+# --- reads of operations -------------------------------------------------------------------------
 
 
 def stages(body: Body, inside: tuple[int, int] | None = None) -> tuple[Stage, ...] | None:
-    """The operations, none of which reads anything but neighbours and numbers.
+    """The operations of the body; None if one reads anything but numbers and elements at constant
+    offsets.
 
-    With `inside`, for elements that are so many rows and columns or more away from the edges: of
-    boundaries and of conditions on the indices nothing is left.
+    With `inside`, they are specialised for elements at least that many rows and columns away from
+    the edges: boundaries and conditions on the indices are gone.
     """
     made = []
     for node in body.nodes:
@@ -255,7 +257,8 @@ def stages(body: Body, inside: tuple[int, int] | None = None) -> tuple[Stage, ..
 
 
 def _tap(read: ex.Read, inside: bool) -> Tap | None:
-    """What a read takes from which neighbour; None if it is none, or one by a function."""
+    """A read as an offset from the element; None if the offset is not constant, or the boundary is
+    a function."""
     if read.boundary == "function" or any(isinstance(x, ex.Read) for x in ex.walk(read.scoped)):
         return None
     try:
@@ -279,8 +282,8 @@ def _tap(read: ex.Read, inside: bool) -> Tap | None:
 
 
 def _axis(index: Expr) -> Expr | None:
-    """With which axis an index goes; itself, if all elements share it, as it is computed from the
-    counter and numbers; None if it is another."""
+    """The axis along which an index runs; the index itself if it depends on the counter and on
+    numbers only, so that all elements share it; otherwise None."""
     found = {x for x in ex.walk((index,)) if isinstance(x, ex.Index)}
     if len(found) == 1:
         return found.pop()
@@ -289,8 +292,8 @@ def _axis(index: Expr) -> Expr | None:
 
 
 def rows_inside(boundary: str, offset: int) -> list[int]:
-    """For an element `offset` rows away that is 1, 2, … |offset| rows outside: how far the rows are
-    that stand for it."""
+    """The row offsets that replace `offset` if the row read is 1, 2, … |offset| rows outside the
+    array."""
     backs = [(depth, folded(boundary, depth)) for depth in range(1, abs(offset) + 1)]
     if offset < 0:
         return [offset + depth + back for depth, back in backs]
@@ -303,8 +306,8 @@ _COMPARISONS = {
 
 
 def _decided(shape: Shape, inside: tuple[int, int], e: Expr) -> Expr:
-    """A comparison of an index with a place near an edge, and what it chooses, where the index is
-    far from the edges."""
+    """For `rewrite`: decides comparisons of an index with positions near an edge, and the
+    conditionals that depend on them, for elements far from the edges."""
     if isinstance(e, ex.Proj) and isinstance(cond := e.args[0], ex.Cond):
         (chosen,) = cond.args
         if isinstance(chosen, ex.Const):
@@ -327,7 +330,7 @@ def _decided(shape: Shape, inside: tuple[int, int], e: Expr) -> Expr:
 
 
 def _least(p: Polynomial[Expr], shape: Shape, inside: tuple[int, int]) -> int | None:
-    """The least value of a difference over elements far from the edges, if that is known."""
+    """A lower bound of a difference over the elements far from the edges; None if unknown."""
     for k, (n, margin) in enumerate(zip(shape, inside, strict=True)):
         index: Expr = ex.Index(k)
         extent, c = polynomial(n), p.coefficient(index)
@@ -338,12 +341,12 @@ def _least(p: Polynomial[Expr], shape: Shape, inside: tuple[int, int]) -> int | 
     return p.value
 
 
-# --- when rows are there -------------------------------------------------------------------------
+# --- the pipeline of rows ------------------------------------------------------------------------
 
 
 class Value(NamedTuple):
-    """An array that a pass computes: of an iteration, an operation and a component; of iteration
-    −1, `node` is the state that is given."""
+    """An array in the pipeline: a result `component` of operation `node` in an iteration.  In
+    iteration −1, `node` is the number of a state before the pass."""
 
     iteration: int
     node: int
@@ -351,13 +354,13 @@ class Value(NamedTuple):
 
     @property
     def unit(self) -> tuple[int, int]:
-        """What is computed together."""
+        """The (iteration, operation) that computes it."""
         return self[:2]
 
 
 class Needs(NamedTuple):
-    """For rows first … last of the results: rows first + low … last + high, and columns to so far
-    beside."""
+    """What rows first … last of the results depend on: rows first + low … last + high, and columns
+    up to `beside` further left and right."""
 
     low: int
     high: int
@@ -365,9 +368,10 @@ class Needs(NamedTuple):
 
 
 class Pipeline:
-    """The iterations of a pass, each operation some rows behind what it reads (`lag`).
+    """The iterations of a pass.  `lag`: how many rows each operation is behind the row that is
+    loaded.
 
-    A pass makes one of the numbers `counts` of iterations, the largest first.
+    `counts`: the numbers of iterations that one kernel can make, the largest first.
     """
 
     def __init__(self, body: Body, operations: Sequence[Stage], counts: Sequence[int]) -> None:
@@ -387,7 +391,7 @@ class Pipeline:
         self.needs = {n: self._needs(n) for n in counts}
 
     def value(self, iteration: int, leaf: Leaf) -> Value:
-        """What a leaf of the body is in an iteration."""
+        """The array that a leaf of the body stands for in an iteration."""
         while leaf in self.body.states:
             state = self.body.states.index(leaf)
             if iteration == 0:
@@ -401,7 +405,7 @@ class Pipeline:
         return self.body.nodes[value.node].outputs[value.component].type
 
     def is_computed(self, source: Source) -> bool:
-        """Whether a pass has the rows of a source in registers: of a state or an operation."""
+        """Whether a source is a state or the result of an operation, of which a pass keeps rows."""
         return source.leaf in self.body.states or source.leaf.node in self._nodes
 
     def _reads(self, unit: tuple[int, int]) -> list[tuple[Value, Tap]]:
@@ -414,8 +418,10 @@ class Pipeline:
         ]
 
     def _lags(self) -> dict[tuple[int, int], int]:
-        """How many rows each operation is behind the newest row: as few as possible; then, so that
-        rows wait for as short a time as possible, as many as what reads it permits."""
+        """The lag of each operation, in rows behind the newest one.
+
+        First the smallest possible (as soon as possible), then the largest that its readers permit
+        (as late as possible), so that rows stay in registers for as few steps as possible."""
         lag: dict[tuple[int, int], int] = {}
         for unit in self.units:
             behind = (lag[v.unit] + max(t.rows) for v, t in self.reads[unit])
@@ -443,7 +449,7 @@ class Pipeline:
 
     @property
     def beside(self) -> int:
-        """Columns beside those of the results that a pass needs."""
+        """How many columns left and right of the results a pass depends on."""
         return max(
             needs.beside + max((abs(t.column) for t in self._taps(unit)), default=0)
             for unit, needs in self.needs[self.counts[0]].items()
@@ -453,15 +459,16 @@ class Pipeline:
         return [] if unit[0] < 0 else list(self.stages[unit[1]].taps.values())
 
     def begin(self, count: int) -> int:
-        """The newest row of the first step, relative to the first row of the results."""
+        """The newest row in the first step, relative to the first row of the results."""
         return min(n.low + self.lag[u] for u, n in self.needs[count].items()) + self.rows - 1
 
     def stop(self, count: int) -> int:
-        """Where the newest row ends, relative to the end of the results."""
+        """The end of the newest rows, relative to the end of the rows of the results."""
         return max(self.lag[v.unit] for v in self.finals[count]) + self.rows - 1
 
     def touched(self) -> tuple[int, int]:
-        """The rows that are loaded, relative to the first row of the results and to their end."""
+        """The first row that is loaded, relative to the first row of the results, and the last one,
+        relative to their end."""
         count = self.counts[0]
         lows, highs = [], []
         for unit, lag in self.lag.items():
