@@ -3,8 +3,9 @@
 Both sides of `where` are evaluated, and a checked program reports an index out of range in either.
 In unchecked programs, users write `where(i > 0, a[i - 1], 0)`, and reading element −1 could access
 memory outside the array.  So a select with a read at a computed index becomes a `Cond`: a masked
-load on vector units, with the same value and without unused accesses.  For the same reason, a
-permute drops writes outside its target.
+load on vector units, with the same value and without unused accesses.  So does one with a loop that
+has such a read.  Reads that are made anyway need no guard, nor do those of reshaped arrays.  For
+the same reason, a permute drops writes outside its target.
 """
 
 from __future__ import annotations
