@@ -307,7 +307,18 @@ def cast(value: Expr, type_: ScalarType, weak: bool = False) -> Expr:
         if inner.type == type_ and inner.type.is_integer and value.type.is_integer:
             if value.type.bits >= type_.bits:
                 return inner
+    if _chooses_constants(value) and not weak:
+        assert isinstance(value, Apply)
+        predicate, *sides = value.args
+        return select(predicate, *(cast(side, type_) for side in sides))
     return Apply(TABLE["cast"], (value,), type_, weak)
+
+
+def _chooses_constants(e: Expr) -> bool:
+    """Whether an expression selects among constants, such as `where(p, 1, 0)`."""
+    return isinstance(e, Apply) and e.op.name == "select" and all(
+        isinstance(side, Const) or _chooses_constants(side) for side in e.args[1:]
+    )  # fmt: skip
 
 
 def in_order(e: Expr) -> Expr:

@@ -31,8 +31,7 @@ class Gatherer:
 
     `gathered(leaf, axes, positions)` plans the array of the elements of `leaf` at `positions`, in
     row-major order along `axes`: its axes are those of the positions, then the others of `leaf`.
-    `bounded`: arrays of indices of which
-    every block has its own part.
+    `bounded`: arrays of indices of which every block has its own part.
     """
 
     engine: Engine

@@ -10,7 +10,7 @@ from tests.dsl.zoo import ZOO
 from treadle.backend.reference.evaluate import run
 from treadle.driver.program import Program
 from treadle.dsl import passes
-from treadle.dsl.expr import Cond, Index, Read, Var, walk
+from treadle.dsl.expr import Apply, Cond, Index, Read, Var, walk
 from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Fold, Generate, Input, Matmul, Permute, StoringFold, topological
 from treadle.dsl.graphs.relations import checks_before
@@ -275,6 +275,19 @@ def test_numbers_of_one_loop_are_one_kernel(backend):
         for one, other in zip(td.jit(f, backend="native")(a), td.jit(f, backend="reference")(a),
                               strict=True):  # fmt: skip
             np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_constants_that_are_chosen_have_the_type_that_is_needed():
+    """`where(p, 1, 0)` beside floats chooses among floats: nothing is converted for an element."""
+    x = np.array([-1.5, 0.5, 2.0])
+    f = lambda x: x * td.where(x > 1, 2, td.where(x > 0, 1, 0))
+    lower = td.jit(f, backend="native").lower(x)
+    (root,) = passes.run_passes(lower.source_roots, Settings(), "native").roots
+    casts = (e for e in walk(root.node.elements) if isinstance(e, Apply) and e.op.name == "cast")
+    assert not any(casts)
+    assert np.array_equal(td.jit(f, backend="native")(x), [-0.0, 0.5, 4])
+    wrapped = lambda x: td.where(x > 0, 300, -1).astype(td.uint8)
+    assert np.array_equal(td.jit(wrapped, backend="native")(x), [255, 44, 44])
 
 
 # --- guards ----------------------------------------------------------------------------------
