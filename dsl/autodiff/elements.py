@@ -19,10 +19,10 @@ from ..scalar import apply_primitive
 from ..shapes import on_host
 from ..simplify import cast
 from ..types import bool_, int64
-from .expressions import MOST_DUALS, Cotangent, _outside, add, shifted, where_given
+from .expressions import MOST_DUALS, Cotangent, _outside, add, index_map, shifted, where_given
 from .forward import Forward, forward_rule
 from .loops import closed_loop, invariants, state_like
-from .reads import summed
+from .reads import inverse, summed
 from .reverse import Bars, Reverse, own, reverse_rule, rule
 
 
@@ -36,6 +36,7 @@ def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
     rank = len(node.shape)
     seeds: list[tuple[Expr, Expr | Cotangent]] = []
     elements, made = _loops_as_nodes(r, node)
+    elements = tuple(_of_views(r, e, node) for e in elements)
     # Each of them once, after all that read it: loops may share their first states and their terms.
     order = list(topological([leaf for n in made for leaf in n.leaves], inside=False))
     own_nodes = {n for n in made if not any(leaf in r.targets for leaf in n.leaves)}
@@ -56,6 +57,23 @@ def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
         r.parts.pop(leaf, None)
         if parts is not None:
             r.parts[leaf] = parts
+
+
+def _of_views(r: Reverse, e: Expr, node: Generate) -> Expr:
+    """A read of a view that nothing else reads as one of what is viewed: the sum over a window of
+    each second place is found at once, not by way of an array of all places."""
+    while isinstance(e, ex.Read) and e.boundary is None and r.only_reads(node, e.node):
+        view = e.node
+        inner = view.elements[0] if isinstance(view, Generate) else None
+        if not isinstance(inner, ex.Read) or inner.boundary is not None:
+            break
+        composed = shifted(inner, index_map(e.args))
+        assert isinstance(composed, ex.Read)
+        shape = r.unified(composed.node.outputs[composed.component].shape)
+        if inverse(r.unified(composed.args), r.unified(node.shape), shape) is None:
+            break
+        e = composed
+    return e
 
 
 def _loops_as_nodes(r: Reverse, node: Generate) -> tuple[tuple[Expr, ...], list[Node]]:

@@ -17,15 +17,30 @@ from .. import simplify
 from ..analysis.combines import simple_combine
 from ..analysis.polynomial import affine, polynomial, variables
 from ..errors import Location
-from ..expr import FALSE, TRUE, Apply, Const, Expr, Index, Param, Read, Var, constant, rewrite, walk
+from ..expr import (
+    FALSE,
+    TRUE,
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Param,
+    Read,
+    Var,
+    constant,
+    rewrite,
+    walk,
+)
 from ..graph import Fold, Generate, Label, Leaf, Permute, Shape, indices, is_identity_read, known
 from ..operations.indexing.index_space import reshaped_index
-from ..operations.indexing.row_major import delinear, linear, minus, product, times
+from ..operations.indexing.row_major import delinear, linear, minus, plus, product, times
 from ..operations.stencils import in_range, resolve_index
 from ..primitives import TABLE
 from ..scalar import apply_primitive
 from ..types import int64
 from .expressions import Cotangent, _under, add, both, guarded, index_map, settled, shifted, zero
+from .residues import by_class
 
 #: Borders of stencils with greater offsets are scattered.
 _WIDEST_BORDER = 4
@@ -106,7 +121,7 @@ def _with_quotients(es: Sequence[Expr]) -> tuple[Expr, ...]:
     return rewrite(es, divided)
 
 
-def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None:
+def inverse(maps: Sequence[Expr], domain: Shape, shape: Sequence[Expr]) -> Inverse | None:
     """The inverse of an affine map from `domain` to `shape`, which may wrap around at its extents;
     lost axes are Index(rank of the array + k) in images and conditions.  None for other maps."""
     axes = [Var(f"axis{k}", int64) for k in range(len(domain))]
@@ -130,8 +145,8 @@ def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None
         pivot = min(
             unknown,
             key=lambda v: (
-                _few(domain[number[v]]),  # the axis that is lost is summed over
-                abs(unknown[v]) != 1,
+                -_weight(domain[number[v]], unknown[v]),  # the axis that is lost is summed over
+                not _grows(domain[number[v]], shape[j]),
                 sum(v in f for f in forms.values()),
                 number[v],
             ),
@@ -172,9 +187,42 @@ def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None
     return Inverse(done, (*after, *ranges), lost, separate)
 
 
-def _few(n: Expr) -> bool:
-    """Whether an axis is known to be short, as one along a window is."""
-    return isinstance(n, Const) and int(n.value) <= _SHORT
+def of_classes(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None:
+    """The inverse of an affine map of which an array has the quotient by a number along one axis,
+    and the remainder along another, as `residues.by_class` reads its sums; None for other maps."""
+    at: dict[Expr, tuple[int, Expr]] = {}
+    left, flat, extents = dict(enumerate(maps)), dict[int, Expr](), [*shape]
+    for j, m in enumerate(maps):
+        if isinstance(m, Apply) and m.op.name == "remainder" and m.args[1] is shape[j]:
+            at[apply_primitive("floor_divide", list(m.args))] = (j, m.args[0])
+    for j, m in enumerate(maps):
+        if m in at and isinstance(m, Apply):
+            remainder, left[j] = at.pop(m)
+            del left[remainder]
+            flat[j] = plus(times(Index(j), m.args[1]), Index(remainder))
+            extents[j] = times(shape[j], m.args[1])
+    found = inverse([*left.values()], domain, [extents[j] for j in left]) if flat else None
+    if found is None:
+        return None
+    own = [flat.get(j, Index(j)) for j in left]
+    own += [Index(len(maps) + t) for t in range(len(found.lost))]
+    to = index_map(own)
+    images = tuple(None if e is None else shifted(e, to) for e in found.images)
+    conditions = tuple(shifted(e, to) for e in found.conditions)
+    return found._replace(images=images, conditions=conditions)
+
+
+def _weight(n: Expr, c: int) -> float:
+    """Of two axes, the one with less is summed over: in steps of the other's coefficient.  It is
+    known of short axes, as those along windows."""
+    if not isinstance(n, Const) or int(n.value) > _SHORT:
+        return float("inf")
+    return int(n.value) * abs(c)
+
+
+def _grows(n: Expr, whole: Expr) -> bool:
+    """Whether an extent is computed from that of the array, as the number of its windows is."""
+    return any(isinstance(e, Extent) and e in set(walk((whole,))) for e in walk((n,)))
 
 
 def _wraps(m: Expr, n: Expr) -> bool:
@@ -294,6 +342,7 @@ class Scatterer:
             if (found is None or found.lost) and read.boundary is None:
                 have, wanted = self.unified((product(shape), product(self.domain)))
                 found = in_order(maps, self.domain, shape, have is wanted) or found
+            found = found or of_classes(maps, self.domain, shape)
             if found is not None:
                 if not (found.conditions or found.lost or cotangent.mask):
                     x, c = factored(cotangent.value)
@@ -320,9 +369,7 @@ class Scatterer:
     def _gathered(self, found: Inverse, shape: Shape, cotangent: Cotangent) -> Expr:
         rank = len(shape)
         g = settled(cotangent)
-        condition: Expr = TRUE
-        for c in found.conditions:
-            condition = both(condition, c)
+        condition = _all(found.conditions)
         if not found.lost:
             images = [e for e in found.images if e is not None]
             mapping = index_map(images)
@@ -345,8 +392,12 @@ class Scatterer:
             e if e is not None else Index(rank + found.lost.index(a))
             for a, e in enumerate(found.images)
         ]
-        element = guarded(condition, shifted(g, index_map(read_at)), zero(g.type))
-        return summed(shape, inner, element, self.label, self.where).at(*indices(rank))
+        terms = by_class(read_at, found.conditions, shape, inner)
+        moved = shifted(g, index_map(terms.images))
+        element = guarded(_all(terms.conditions), moved, zero(g.type))
+        if not terms.inner:
+            return element
+        return summed(terms.outer, terms.inner, element, self.label, self.where).at(*terms.at)
 
     def _scattered(
         self, target: Sequence[Expr], shape: Shape, cotangent: Cotangent, outside: bool
@@ -461,6 +512,14 @@ class Scatterer:
                 return None
             return simplify.apply(TABLE[g.op.name], (inner, b), g.type)
         return None
+
+
+def _all(conditions: Sequence[Expr]) -> Expr:
+    """Whether all hold."""
+    holds: Expr = TRUE
+    for c in conditions:
+        holds = both(holds, c)
+    return holds
 
 
 def _finite(c: Const) -> bool:

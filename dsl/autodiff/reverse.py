@@ -7,6 +7,7 @@ class (`reverse_rule`) gives the contributions of a node to what it computes fro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
@@ -36,13 +37,15 @@ class Reverse:
     ) -> None:
         #: The bytes that the states of one loop may take; None for all states.
         self.memory = memory
-        self.targets = dict.fromkeys(targets)
+        self.roots, self.targets = roots, dict.fromkeys(targets)
         self.parts: dict[Leaf, list[Expr]] = {}
         self.nodes = list(graph.topological(roots))
         #: All of which it is known whether they depend on targets (`moving`).
         self.known = set(self.nodes)
         #: Nodes whose elements derivatives read: exp(x)' is this result, not exp(x) again.
         self.results: Collection[Node] = ()
+        #: How many nodes read each; counted when it is asked for.
+        self.readers: Counter[Node] | None = None
         #: The nodes that are computed outside of loops and branches.
         self.outside = set(graph.topological(roots, inside=False))
         #: Leaves of loops, and those of the loops that compute the same and store their states.
@@ -63,6 +66,17 @@ class Reverse:
     def moves(self, node: Node, component: int = 0) -> bool:
         """Whether a leaf depends differentiably on a target."""
         return Leaf(node, component) in self.moving
+
+    def only_reads(self, node: Node, view: Node) -> bool:
+        """Whether `node` reads all that is read of a map with one component."""
+        if len(view.outputs) > 1 or view.leaf() in self.targets or view.leaf() in self.parts:
+            return False
+        if self.readers is None:
+            self.readers = Counter(
+                n for node in self.nodes for n in {x.node for x in node.inputs()}
+            )
+            self.readers.update(leaf.node for leaf in self.roots)
+        return self.readers[view] == 1
 
     def wild(self, e: Expr) -> bool:
         """Whether the values or the derivatives of an expression may not be finite."""

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.expr import Apply, Const, walk
-from treadle.dsl.graph import topological
+from treadle.dsl.expr import Apply, Const, Extent, walk
+from treadle.dsl.graph import Fold, topological
 from treadle.dsl.graphs.printer import show_graph
 
 from .helpers import BACKENDS, assert_gradient
@@ -1077,3 +1077,47 @@ def test_arrays_shorter_than_the_weights_of_a_stencil(n, boundary):
         stopped = td.jit(td.grad(slope, argnums=(0, 1)))  # of extents that are known when it runs
         for a, b in zip(stopped(x, w), td.run(td.grad(slope, argnums=(0, 1))(x, w)), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def strided(extent, step, dilation=1, start=0):
+    """Sums of weighted windows at a distance of `step`."""
+
+    def loss(x, w):
+        n = (x.shape[0] - start - max((extent - 1) * dilation, 0) - 1) // step + 1
+        at = lambda i, k: x[start + step * i + dilation * k] * w[k]
+        return td.sum(td.sin(td.sum(td.generate((n, extent), at), axis=1)))
+
+    return loss
+
+
+@pytest.mark.parametrize(
+    "of",
+    [(5, 2), (4, 2), (3, 3), (2, 3), (5, 3, 2, 1), (5, 2, 3), (4, 3, -1, 9), (7, 4, 3, 2)],
+    ids=str,
+)
+@pytest.mark.parametrize("n", (23, 24))
+def test_windows_at_a_distance(of, n):
+    """Each element sums over the windows that have it, and these alone."""
+    loss, x, w = strided(*of), rng.random(n), rng.random(of[0])
+    assert_gradient(loss, x, w)
+    assert "% " not in str([n.bodies() for n in td.jit(td.grad(loss)).lower(x, w).kernels
+                            if isinstance(n, Fold)])  # fmt: skip
+    second = lambda x, w: td.sum(td.grad(loss)(x, w) ** 2)
+    assert_gradient(second, x, w)
+    assert "permute" not in str(td.jit(td.grad(second)).lower(x, w).graph())
+
+
+def test_windows_of_arguments_at_a_distance():
+    """Through slices and transposes, of windows whose extents are those of an argument."""
+
+    def loss(x, w):
+        windows = td.sliding_window_view(x, w.shape)[::2, 1::3]
+        return td.sum(td.cos(td.einsum("ijkl,kl->ij", windows, w)))
+
+    x, w = rng.random((12, 15)), rng.random((3, 4))
+    assert_gradient(loss, x, w)
+    made = td.jit(td.grad(loss)).lower(x, w)
+    (adjoint,) = [n for n in made.kernels if isinstance(n, Fold) and len(n.outer) == 4]
+    assert [e.value for e in adjoint.outer[:2]] == [2, 3]
+    assert all(e.node.name == "w" for n in adjoint.inner for e in walk((n,))
+               if isinstance(e, Extent))  # fmt: skip
