@@ -135,6 +135,23 @@ def backwards_in_a_loop(n, u, c, xs):
     )
 
 
+def as_tuple(x):
+    return x if isinstance(x, tuple) else (x,)
+
+
+def compare(program, shape, iterations):
+    """Compare the results of the emulated GPU with those of `reference`; returns the arguments and
+    the results."""
+    u, c = rng.integers(-9, 9, (2, *shape)).astype("i4")
+    xs = rng.integers(-9, 9, (iterations, *shape)).astype("i4")
+    want = td.run(program(iterations, *map(td.use, (u, c, xs))), backend="reference")
+    with emulation():
+        got = td.jit(partial(program, iterations), backend="cuda")(u, c, xs)
+    for found, meant in zip(as_tuple(got), as_tuple(want), strict=True):
+        assert np.array_equal(found, meant)
+    return (u, c, xs), got
+
+
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("iterations", [9, 13, 20])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -143,17 +160,12 @@ def backwards_in_a_loop(n, u, c, xs):
     from_the_plane_before, from_the_plane_after, backwards_in_a_loop,
 ], ids=lambda f: f.__name__)  # fmt: skip
 def test_what_an_iteration_reads(program, shape, iterations, passed, monkeypatch):
-    u, c = rng.integers(-9, 9, (2, *shape)).astype("i4")
-    xs = rng.integers(-9, 9, (iterations, *shape)).astype("i4")
-    want = td.run(program(iterations, *map(td.use, (u, c, xs))), backend="reference")
+    arguments, got = compare(program, shape, iterations)
     with emulation():
-        got = td.jit(partial(program, iterations), backend="cuda")(u, c, xs)
         monkeypatch.setattr(TemporalBlocking, "of", classmethod(lambda *_: ()))
-        plain = td.jit(partial(program, iterations), backend="cuda")(u, c, xs)
-    as_tuple = lambda x: x if isinstance(x, tuple) else (x,)
-    for found, meant, single in zip(*map(as_tuple, (got, want, plain)), strict=True):
-        assert np.array_equal(found, single)
-        assert np.array_equal(found, meant)
+        single = td.jit(partial(program, iterations), backend="cuda")(*arguments)
+    for found, alone in zip(as_tuple(got), as_tuple(single), strict=True):
+        assert np.array_equal(found, alone)
     assert any(passed)
 
 
@@ -255,14 +267,7 @@ def along_a_channel(n, u, c, xs):
     with_free_borders, along_a_channel,
 ], ids=lambda f: f.__name__)  # fmt: skip
 def test_iterations_of_several_operations(program, shape, iterations, passed, monkeypatch):
-    u, c = rng.integers(-9, 9, (2, *shape)).astype("i4")
-    xs = rng.integers(-9, 9, (iterations, *shape)).astype("i4")
-    want = td.run(program(iterations, *map(td.use, (u, c, xs))), backend="reference")
-    with emulation():
-        got = td.jit(partial(program, iterations), backend="cuda")(u, c, xs)
-    as_tuple = lambda x: x if isinstance(x, tuple) else (x,)
-    for found, meant in zip(as_tuple(got), as_tuple(want), strict=True):
-        assert np.array_equal(found, meant)
+    compare(program, shape, iterations)
     if iterations > 4:
         assert any(passed)
 

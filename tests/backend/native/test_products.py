@@ -768,3 +768,22 @@ def test_products_in_loops_up_to_64_call_no_library(monkeypatch: pytest.MonkeyPa
         assert ("by BLAS" in program.explain()) == (m > 64)
         alone = td.jit(lambda h, w: h @ w, backend="native").lower(first, w)
         assert "by BLAS" in alone.explain()
+
+
+def test_a_long_extent_of_a_product_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to 256, where m·n·k is that of small products: native code makes the iterations."""
+    rng = np.random.default_rng(5)
+    calls: list[Any] = []
+    monkeypatch.setattr(products, "matmul", lambda *a, **k: calls.append(a) or np.matmul(*a, **k))
+    for k, n, by_kernel in ((64, 256, True), (64, 257, False), (128, 256, False)):
+        xs, w = rng.standard_normal((20, 16, k)), rng.standard_normal((k, n)) / n
+        program = td.jit(
+            lambda xs, w: td.scan(lambda s, x: (s + td.sum(x @ w), td.sum(x @ w)), 0.0, xs)[1],
+            backend="native",
+        )
+        for _ in range(3):
+            calls.clear()
+            got = program(xs, w)
+        np.testing.assert_allclose(got, (xs @ w).sum((1, 2)), rtol=1e-9, atol=1e-9)
+        assert (not calls) == by_kernel
+        assert ("by BLAS" in program.lower(xs, w).explain()) != by_kernel

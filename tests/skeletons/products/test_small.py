@@ -19,11 +19,17 @@ from treadle.dsl.target import CUDA
 from treadle.dsl.types import float16, float32, float64, int32
 from treadle.skeletons.ir.specialise import specialise
 from treadle.skeletons.lower.lower import LoweringContext, lower
-from treadle.skeletons.products.small import on_gpu, tile_for
+from treadle.skeletons.products.small import on_gpu, share_for, tile_for
 
 pytestmark = pytest.mark.sample(1)
 
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "int8", "int32", "bool")
+
+
+def test_products_that_are_spread_over_four_warps() -> None:
+    """From 36 × 36 results on: a block of fewer warps leaves schedulers without work."""
+    assert share_for(32, 32, 32).rows == 8
+    assert share_for(36, 36, 36).lanes(36, 36) <= 96 < share_for(40, 40, 40).lanes(40, 40)
 
 
 def product(array: td.Array, *sizes: int) -> Matmul:
