@@ -527,6 +527,44 @@ def vjp(f: Function, *args: object, has_aux: bool = False) -> tuple[Any, ...]:
             "td.vjp works on arrays, outside of scalar functions.",
             hint="Inside, use td.grad of a scalar function.",
         )
+    given = _Given(args, range(len(args))) if callable(f) else None
+    if given is None or not given.known:
+        return _vjp(f, args, has_aux)
+    found = _calls_of_values((f, has_aux, given, *given.parts), {})
+    value = cast_type("tuple[object, object]", found) if has_aux else (found,)
+
+    def back(ybar: object) -> Any:
+        bar = _Given((ybar,), (0,))
+        if not bar.known:
+            return _vjp(f, args, has_aux)[1](ybar)
+        parts = *given.parts, *bar.parts
+        made = _calls_of_pullbacks((f, has_aux, given, bar, *parts), {})
+        left = iter(cast_type("tuple[object, ...]", made))
+        return given.gradients(range(len(args)), len(args) == 1, left)
+
+    return (value[0], back, *value[1:])
+
+
+def _value_in_parts(f: Function, has_aux: bool, given: _Given, *parts: object) -> object:
+    result, _, *aux = _vjp(f, given.args(parts), has_aux)
+    return (result, *aux) if has_aux else result
+
+
+def _pulled_in_parts(
+    f: Function, has_aux: bool, given: _Given, bar: _Given, *parts: object
+) -> object:
+    count = len(given.parts)
+    back = _vjp(f, given.args(parts[:count]), has_aux)[1]
+    (ybar,) = bar.args(parts[count:])
+    return tuple(flatten(back(ybar))[0])
+
+
+#: As `_calls_of_derivatives`: the values of `vjp`, and what its functions return.
+_calls_of_values = CallCache(_value_in_parts)
+_calls_of_pullbacks = CallCache(_pulled_in_parts)
+
+
+def _vjp(f: Function, args: Sequence[object], has_aux: bool) -> tuple[Any, ...]:
     _require_function(f, "vjp", "(f, x)")
     names = names_of(f, len(args))
     groups = []
@@ -656,6 +694,25 @@ def jvp(
             f"jvp: {len(args)} argument(s), but {len(tangents)} tangent(s).",
             hint="Give one tangent for each argument.",
         )
+    given = _Given((*args, *tangents), range(2 * len(args)))
+    if not given.known:
+        return _jvp(f, args, tangents, has_aux)
+    found = _calls_of_tangents((f, has_aux, given, *given.parts), {})
+    return cast_type("tuple[Any, ...]", found)
+
+
+def _tangents_in_parts(f: Function, has_aux: bool, given: _Given, *parts: object) -> object:
+    both = given.args(parts)
+    count = len(both) // 2
+    return _jvp(f, both[:count], both[count:], has_aux)
+
+
+_calls_of_tangents = CallCache(_tangents_in_parts)
+
+
+def _jvp(
+    f: Function, args: Sequence[object], tangents: Sequence[object], has_aux: bool
+) -> tuple[Any, ...]:
     names = names_of(f, len(args))
     symbols: list[object] = []
     variables: list[Variable] = []

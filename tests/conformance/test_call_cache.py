@@ -18,6 +18,7 @@ import pytest
 import treadle as td
 from treadle.driver.program import Program
 from treadle.dsl.array import Array
+from treadle.dsl.autodiff import gradients
 from treadle.dsl.frontend import deferred
 from treadle.dsl.frontend.call_cache import CallCache
 from treadle.dsl.frontend.functions import key_of
@@ -923,6 +924,56 @@ def test_derivatives_are_cached_where_functions_are_known(monkeypatch: pytest.Mo
         host = np.full(2, float(k))
         assert td.grad(of_numpys)(w, host)[0].item() == (1 if k > 1 else 2)
     assert set(seen) == {np.ndarray}
+
+
+def test_products_with_jacobians_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values and functions of `vjp`, values and derivatives of `jvp`."""
+    traced = [0]
+
+    def counted(made: Any) -> Any:
+        def differentiated(*args: Any) -> Any:
+            traced[0] += 1
+            return made(*args)
+
+        return differentiated
+
+    monkeypatch.setattr(gradients, "_vjp", counted(gradients._vjp))
+    monkeypatch.setattr(gradients, "_jvp", counted(gradients._jvp))
+
+    def f(x: Any, scale: Any = 2.0) -> Any:
+        return td.sin(x) * scale
+
+    host = np.linspace(0, 1, 20)
+    for k in range(6):
+        x, bar = td.use(host + k), td.use(host * k)
+        y, back = td.vjp(f, x)
+        dx = back(bar)
+        value, along = td.jvp(f, (x,), (bar,))
+        np.testing.assert_allclose(dx, 2 * np.cos(host + k) * host * k)
+        np.testing.assert_allclose(along, 2 * np.cos(host + k) * host * k)
+        np.testing.assert_array_equal(np.asarray(y), np.asarray(value))
+        if k == 3:
+            before = traced[0]
+    assert traced[0] == before and all(map(is_deferred, (y, dx, value)))
+
+    def several(x: Any) -> Any:
+        return {"sum": td.sum(x), "rest": (x * 2, x[0])}
+
+    for k in range(4):
+        x = td.use(host + k)
+        _, slope = td.vjp(f, x, 2.0)[1](x)
+        np.testing.assert_allclose(float(slope), np.sum(np.sin(host + k) * (host + k)))
+        y, back, aux = td.vjp(lambda x: (several(x), x.shape), x, has_aux=True)
+        assert sorted(y) == ["rest", "sum"] and len(aux) == 1
+        dx = back({"sum": 1.0, "rest": (None, 3.0)})
+        np.testing.assert_array_equal(dx, [4.0] + [1.0] * 19)
+        value, along = td.jvp(several, (x,), (td.use(host),))
+        np.testing.assert_allclose(float(along["sum"]), host.sum())
+        np.testing.assert_allclose(along["rest"][0], 2 * host)
+        with pytest.raises(td.ShapeError):
+            td.vjp(td.sin, x)[1](td.use(np.ones((2, 2))))
+        with pytest.raises(td.DTypeError):
+            td.jvp(td.sin, (td.use(np.arange(3)),), (td.use(np.ones(3)),))
 
 
 def test_loops_whose_bodies_read_results_of_loops():
