@@ -22,6 +22,7 @@ from .codegen.target import Target as CpuTarget
 from .crossed import CrossedStep
 from .forms import forms_of
 from .loops import LoopStep
+from .passes import loops_by_rows
 from .recipe import repeated_places
 from .runtime.replay import bits
 from .runtime.threads import thread_count
@@ -59,6 +60,16 @@ def lowering(program: TracedProgram, node: Node) -> LoweringContext | None:
     if isinstance(node, Matmul) and not _in_language(node):
         return None
     return LoweringContext(threads=thread_count(), check=program.settings.check)
+
+
+def remarks(program: TracedProgram) -> list[str]:
+    """Which loops over arrays may run several iterations at a time, for `explain`."""
+    return [
+        f"The loop {loop.label}{'' if loop.where is None else f' at {loop.where.short()}'}: "
+        "several iterations in one pass over the rows, where arrays are larger than the caches, "
+        "or where iterations take about as long as it takes to bring the threads together."
+        for loop in loops_by_rows(program)
+    ]
 
 
 def source(program: TracedProgram, arch: str | None = None) -> str:
@@ -126,6 +137,8 @@ class Cpu:
     def __init__(self, program: TracedProgram) -> None:
         #: Where several nodes are whose kernels may differ in numbers only.
         self.repeated = repeated_places(program.roots)
+        #: The nodes of loops that may run in passes over blocks of rows.
+        self.by_rows = frozenset().union(*loops_by_rows(program).values())
 
     def kernel_step(
         self, owner: NativeExecutor, node: Node, expendable: frozenset[int] = frozenset()

@@ -28,6 +28,7 @@ from ..runtime import loops
 from ..runtime.memory import POOL, address
 from ..runtime.run import HostValues, Unrecordable
 from ..runtime.types import HostArray
+from .passes import pass_of
 from .running import HostRun
 from .runtime.late import Growing
 from .runtime.lending import Lending, Place
@@ -138,8 +139,11 @@ class LoopStep(loops.LoopStep[HostRun]):
             result = None if stays else run.new(array.shape, array.dtype)
             states.append(State(state, array, result, k in written and not stays, source))
             results[part] = array if result is None else result
+        passes = None
+        if test is None and not testing and not exchanged and len(stable) == len(now):
+            passes = pass_of(rest, stable, made, counter)
         tape.operations.append(
-            Loop(first, limit, counter, test, testing, once, rest, states, made, exchanged)
+            Loop(first, limit, counter, test, testing, once, rest, states, made, exchanged, passes)
         )
         return results
 

@@ -19,11 +19,12 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treadle.dsl.errors import TreadleError
-from treadle.dsl.expr import Expr, Read, substitute, walk
+from treadle.dsl.expr import Expr, Read, constant, substitute, walk
 from treadle.dsl.graph import Input, Leaf, Node, topological
 from treadle.dsl.graphs.encoding import Encoder
 from treadle.dsl.process.recent import Recent
 from treadle.dsl.schedule import Schedule, as_schedule
+from treadle.skeletons.access.rows import Access, access_of
 
 from ..runtime.disk_cache import DiskCache
 from ..runtime.host import HostFunction
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from .executable import NativeExecutor
     from .layouts import Layouts
 
-FORMAT = 6
+FORMAT = 7
 
 
 class LaunchRecipe(NamedTuple):
@@ -50,7 +51,8 @@ class LaunchRecipe(NamedTuple):
     `end` is its number of tasks.  `given` are the scalars that are parameters: (position, parameter
     number).
     `requires`: the conditions under which this kernel is correct; `light` and `in_order` are those
-    of `Kernel`.
+    of `Kernel`.  `rows`: for passes of a loop over blocks of rows, where the values of
+    `Kernel.blocks` are, and how the rows of each source are touched; or none.
     """
 
     digests: tuple[str, ...]
@@ -62,6 +64,21 @@ class LaunchRecipe(NamedTuple):
     requires: HostFunction
     light: bool = False
     in_order: bool = False
+    rows: RowRecipe | None = None
+
+
+class RowRecipe(NamedTuple):
+    """The position of `Blocks.size` among the scalars of a kernel, −1 if all tasks make one row;
+    which host values are `extent`, `unit` and the first row; `multiple`; for each source the rows
+    touched as (low, high, whether they wrap, whether they are written), None: any of them, which
+    are not written."""
+
+    size: int
+    extent: int
+    unit: int
+    row: int
+    multiple: int
+    touched: tuple[tuple[int, int, bool, bool] | None, ...]
 
 
 class Recipe(NamedTuple):
@@ -84,7 +101,7 @@ class Recipe(NamedTuple):
         launches = [
             [
                 [r.digests, r.sources, r.start, r.end, r.types, r.given, r.requires.data(),
-                 r.light, r.in_order]
+                 r.light, r.in_order, r.rows]
                 for r in choice
             ]
             for choice in self.launches
@@ -112,7 +129,9 @@ class Recipe(NamedTuple):
             raise ValueError("another format")
         reads, params = data["depends"]
         launches = tuple(
-            tuple(LaunchRecipe(*(*_tuples(r[:6]), HostFunction.of(r[6]), *r[7:])) for r in choice)
+            tuple(LaunchRecipe(*(*_tuples(r[:6]), HostFunction.of(r[6]), *r[7:9],
+                                 None if r[9] is None else RowRecipe(*_tuples(r[9]))))
+                  for r in choice)
             for choice in data["launches"]
         )  # fmt: skip
         return Recipe(HostFunction.of(data["host"]), _tuples(data["shapes"]),
@@ -145,10 +164,11 @@ class Lowered(NamedTuple):
 
 def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layouts,
             schedule: Schedule | None, across: bool | None = None, *,
-            repeated: bool = False) -> Lowered:  # fmt: skip
+            repeated: bool = False, by_rows: bool = False) -> Lowered:  # fmt: skip
     """Lower a node of a program; `lowered_as` is its specialisation for the extents of a call.
 
-    `repeated`: other nodes may differ from it in their numbers only, which become arguments."""
+    `repeated`: other nodes may differ from it in their numbers only, which become arguments.
+    `by_rows`: it belongs to a loop that may run in passes over blocks of rows."""
     from treadle.skeletons.ir.literals import as_arguments
     from treadle.skeletons.ir.narrow import narrow
     from treadle.skeletons.lower.lower import LoweringContext, lower
@@ -160,8 +180,10 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
         threads=threads.thread_count(), check=settings.check, schedule=schedule, across=across,
         strided=frozenset(leaf for leaf, *_ in layouts),
         steps=layouts,
+        blocks=by_rows,
     )  # fmt: skip
     made = lower(lowered_as, context)
+    access = access_of(lowered_as) if by_rows else None
     if repeated:
         made = replace(made, kernels=tuple(k.every(as_arguments) for k in made.kernels))
     slot_of, compiler = owner.slot_of, owner.host
@@ -187,6 +209,10 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
             hosts += substitute([narrowed.tasks], known)
             buffers = [b for b in narrowed.buffers if b.role != "local"]
             sources = sources_of(buffers, made.scratch, lowered_as, slot_of)
+            rows = None
+            if access is not None and len(made.kernels) == 1:
+                rows, values = _rows(kernel, narrowed, access, lowered_as, len(hosts))
+                hosts += substitute(values, known)
             own = given(narrowed.scalar_values, compiler.param_index)
             targets = targets_of(narrowed)
             digests = [""] * len(targets)
@@ -196,7 +222,7 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
             types = tuple(v.type.name for v in narrowed.scalars)
             variants.append(LaunchRecipe(tuple(digests), sources, start, end, types, own,
                                          compiler.plan((), narrowed.requires, known),
-                                         narrowed.light, narrowed.in_order))  # fmt: skip
+                                         narrowed.light, narrowed.in_order, rows))  # fmt: skip
             versions.append(narrowed)
             decided += substitute(narrowed.requires, known)
             passed |= {start + position for position, _ in own}
@@ -207,6 +233,36 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     recipe = Recipe(compiler.plan(hosts), sizes.shapes, sizes.scratch, tuple(launches),
                     dependence(decided, compiler.param_index))  # fmt: skip
     return Lowered(recipe, tuple(kernels), sizes.fits, sizes.filled)
+
+
+def _rows(kernel: Kernel, made: Kernel, access: Access, node: Node, value: int
+          ) -> tuple[RowRecipe | None, tuple[Expr, ...]]:  # fmt: skip
+    """For passes, with its host values, the first of which is number `value`; `made` is `kernel` in
+    32 bits."""
+    blocks, size = kernel.blocks, -1
+    if access.row is None:
+        if blocks is None:
+            return None, ()
+        size = next(k for k, v in enumerate(kernel.scalars) if v is blocks.size)
+        if made.scalar_values[size] is not kernel.scalar_values[size]:
+            return None, ()
+    touched: list[tuple[int, int, bool, bool] | None] = []
+    for b in made.buffers:
+        if b.role == "scratch":
+            return None, ()
+        if b.role != "local":
+            own = b.leaf.node is node
+            rows = access.writes[b.leaf] if own else access.reads.get(b.leaf)
+            touched.append(None if rows is None else (*rows, own))
+    if blocks is None or access.row is not None:
+        values: tuple[Expr, ...] = (ONE, ONE, access.row or ONE)
+    else:
+        values = (blocks.extent, blocks.unit, ZERO)
+    multiple = 1 if blocks is None or size < 0 else blocks.multiple
+    return RowRecipe(size, value, value + 1, value + 2, multiple, tuple(touched)), values
+
+
+ZERO, ONE = constant(0), constant(1)
 
 
 def place_of(node: Node) -> tuple[str, int]:
@@ -271,7 +327,8 @@ def forget() -> None:
 
 
 def key_of(owner: NativeExecutor, lowered_as: Node, layouts: Layouts, schedule: Schedule | None,
-           across: bool | None = None, repeated: bool = False) -> Key | None:  # fmt: skip
+           across: bool | None = None, repeated: bool = False, by_rows: bool = False
+           ) -> Key | None:  # fmt: skip
     """The key of a recipe; None if it cannot be cached."""
     settings = owner.program.settings
     if settings.check:
@@ -281,7 +338,8 @@ def key_of(owner: NativeExecutor, lowered_as: Node, layouts: Layouts, schedule: 
         encoder.whole(lowered_as)
         strided = sorted((encoder.slot(leaf), *known) for leaf, *known in layouts)
         text = json.dumps([asdict(settings), threads.thread_count(), encoder.table, strided,
-                           _schedule(schedule), len(encoder.params), across, repeated])  # fmt: skip
+                           _schedule(schedule), len(encoder.params), across, repeated,
+                           by_rows])  # fmt: skip
     except (TreadleError, _Unplaced):
         return None
     digest = hashlib.sha256(f"{machine.machine_key()}\n{text}".encode()).hexdigest()

@@ -35,7 +35,15 @@ from .running import HostRun
 from .runtime import code, threads
 from .runtime.late import Extent, Growing, Late
 from .runtime.structures import InstructionKind
-from .runtime.tape import Branch as tape_branch, Copy, Failure, Fill, Launch as tape_launch, Tape
+from .runtime.tape import (
+    Branch as tape_branch,
+    Copy,
+    Failure,
+    Fill,
+    Launch as tape_launch,
+    Rows,
+    Tape,
+)
 
 if TYPE_CHECKING:
     from treadle.skeletons.ir.kernel import Kernel
@@ -183,10 +191,10 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
         self.fast_math = owner.program.settings.fast_math
         way = fixed_direction(node, lowered_as)
         repeated = recipe.place_of(node) in owner.device.repeated and not self.fast_math
-        lower = functools.partial(
-            recipe.lowered, owner, node, lowered_as, layouts, schedule, way, repeated=repeated
-        )
-        key = recipe.key_of(owner, lowered_as, layouts, schedule, way, repeated)
+        by_rows = node in owner.device.by_rows and schedule is None
+        lower = functools.partial(recipe.lowered, owner, node, lowered_as, layouts, schedule, way,
+                                  repeated=repeated, by_rows=by_rows)  # fmt: skip
+        key = recipe.key_of(owner, lowered_as, layouts, schedule, way, repeated, by_rows)
         found = recipe.find(key)
         lowering = Lowering(lower)
         self.errors = 0  # numbers of an error report; recipes with reports are never cached
@@ -413,8 +421,13 @@ class KernelLaunch:
         large = self.is_large(_sizes(spaces[1]), _sizes(spaces[2]))
         compiled, work = self.compiled(fast_math, large), self.task_work
         report = np.zeros(errors, np.int64) if errors else None
+        rows = None
+        if (about := self.about.rows) is not None:
+            extent, unit, row = (int(values[k]) for k in (about.extent, about.unit, about.row))
+            rows = Rows(about.size, extent, unit, row, about.multiple, about.touched,
+                        partial(self.compiled, fast_math))  # fmt: skip
         launch = tape_launch(
-            compiled, arrays, scalars, tasks, work, self.given, report, self.in_order
+            compiled, arrays, scalars, tasks, work, self.given, report, self.in_order, rows
         )
         if report is None:
             tape.operations.append(launch)

@@ -27,12 +27,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from treadle.dsl.errors import TreadleError, out_of_range
-from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, new, walk
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, constant, new, walk
 from treadle.dsl.graph import Combine, Leaf
 from treadle.dsl.graphs.interning import find, publish
 from treadle.dsl.process.locks import cached
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.schedules import Order
+
+ONE = constant(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,6 +366,23 @@ class Special(Statement):
 
 
 @dataclass(frozen=True, eq=False)
+class Blocks:
+    """The tasks of a CPU kernel as blocks of `size` indices of the first axis, each of equally many
+    consecutive tasks.
+
+    `size` is a scalar of the kernel, of which nothing else depends: a launch may pass another one,
+    best a multiple of `multiple`, with tasks for ⌈`extent` / size⌉ blocks, for the same result.
+    `extent` (host) is that of the axis times `unit`, in which `size` counts, too: the planes in an
+    index of the axis.
+    """
+
+    size: Expr
+    extent: Expr
+    unit: Expr = ONE
+    multiple: int = 1
+
+
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """One parallel launch.
 
@@ -403,6 +422,7 @@ class Kernel:
     fallback: Kernel | None = None
     policies: tuple[tuple[Buffer, str], ...] = ()
     literals: int = 0
+    blocks: Blocks | None = None
 
     @cached
     def hosts(self) -> dict[Expr, Expr]:

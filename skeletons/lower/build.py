@@ -50,6 +50,7 @@ class LoweringContext:
     in the order in which the array is dense, or none).  `views`: leaves that only the lowering
     knows, dense, each with the array whose memory it is.
     `into`: the permute by which the elements of a `Generate` are stored in rows of its defaults.
+    `blocks`: tasks are blocks of the first axis, whose size a launch may choose (`Kernel.blocks`).
     `schedule` overrides the schedule of the node's label.  `across` forces the choice whether a CPU
     fold vectorises across columns; otherwise the reads of its elements decide.
     """
@@ -64,6 +65,7 @@ class LoweringContext:
     schedule: Any = None
     across: bool | None = None
     into: Permute | None = None
+    blocks: bool = False
 
     @property
     def gpu(self) -> bool:
@@ -135,6 +137,7 @@ class Builder:
 
     def __post_init__(self) -> None:
         self._scalars: dict[Expr, ex.Var] = {}
+        self._variables: list[tuple[ex.Var, Expr]] = []
         self.buffers: dict[Leaf, ir.Buffer] = {}
         self._names: set[str] = set()
         equals = Equals(self.node)
@@ -178,9 +181,16 @@ class Builder:
             found = self._scalars[host] = ex.Var(self._unique(name), host.type)
         return found
 
+    def variable(self, host: Expr, name: str) -> ex.Var:
+        """The same, also for a constant: another number may be passed."""
+        found = ex.Var(self._unique(name), host.type)
+        self._variables.append((found, host))
+        return found
+
     def is_scalar(self, variable: Expr) -> bool:
         """Whether this is one of the scalars of the kernel."""
-        return any(v is variable for v in self._scalars.values())
+        every = (*self._scalars.values(), *(v for v, _ in self._variables))
+        return any(v is variable for v in every)
 
     def extent(self, host: Expr, name: str = "size") -> Expr:
         """An extent as a scalar: `n0`, `n1` … for those of arrays, `name` for a computed one."""
@@ -421,6 +431,7 @@ class Builder:
         roots += [b.size for b in used]
         free = {e for e in ex.walk(roots) if isinstance(e, ex.Var)}
         scalars = [(v, h) for h, v in self._scalars.items() if v in free]
+        scalars += [(v, h) for v, h in self._variables if v in free]
         return ir.Kernel(
             name=kernel_name(self.node, suffix),
             buffers=tuple(used),

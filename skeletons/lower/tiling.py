@@ -26,6 +26,7 @@ from treadle.skeletons.schedules import Resolved, Row, Schedule
 from treadle.skeletons.schedules.schedule import shown
 
 from ..ir import arithmetic as at
+from ..ir.kernel import Blocks
 from ..ir.linearize import Linearizer
 from .build import Builder
 
@@ -47,10 +48,13 @@ Inner = Callable[[Linearizer, Tile], None]
 
 @dataclass(frozen=True)
 class Tiling:
-    """`tasks` of them; `emit` writes the loops over the tiles of task `task` around `inner`."""
+    """`tasks` of them; `emit` writes the loops over the tiles of task `task` around `inner`.
+
+    `blocks`: how the tasks divide the first axis, if a launch may divide it differently."""
 
     tasks: Expr
     emit: Callable[[Linearizer, Var, Inner], None]
+    blocks: Blocks | None = None
 
 
 def block_range(into: Linearizer, name: str, block: Expr, size: Expr | int, extent: Expr) -> (
@@ -72,19 +76,23 @@ def default_tiling(builder: Builder, domain: Shape, elements: int, row_multiple:
     rank = len(domain)
     extents = builder.shape(domain)
     cols_host = domain[-1]
-    across = builder.scalar(at.ceil_div(cols_host, width), "blocks_across")
+    free = builder.context.blocks and columns is None and rows is None
+    sized: Callable[[Expr, str], Expr] = builder.variable if free else builder.scalar
     if rank == 1:
+        length = sized(constant(width), "block_elements")
+        across = builder.scalar(at.ceil_div(cols_host, width), "blocks_across")
 
         def emit_1d(into: Linearizer, task: Var, inner: Inner) -> None:
             inner(into, Tile((), (constant(0), constant(1)),
-                             block_range(into, "col", task, width, extents[0])))  # fmt: skip
+                             block_range(into, "col", task, length, extents[0])))  # fmt: skip
 
-        return Tiling(across, emit_1d)
+        return Tiling(across, emit_1d, Blocks(length, cols_host) if free else None)
 
+    across = builder.scalar(at.ceil_div(cols_host, width), "blocks_across")
     rows_host = domain[-2]
     if rows is None:
         wanted = whole_rows(elements, cols_host, row_multiple)
-        height = builder.scalar(wanted, "block_rows")
+        height = sized(wanted, "block_rows") if rank == 2 else builder.scalar(wanted, "block_rows")
         down = builder.scalar(at.ceil_div(rows_host, wanted), "blocks_down")
     else:
         height = constant(rows)
@@ -96,23 +104,30 @@ def default_tiling(builder: Builder, domain: Shape, elements: int, row_multiple:
         builder.scalar(planes_host, "planes") if single
         else builder.scalar(at.ceil_div(planes_host, group_host), "plane_groups")
     )  # fmt: skip
+    size = height if single else sized(group_host, "group")
+    blocks = None
+    if free and rank == 2:
+        blocks = Blocks(height, rows_host, multiple=row_multiple)
+    elif free:
+        blocks = Blocks(size, planes_host, at.product(domain[1:-2]))
 
     def emit(into: Linearizer, task: Var, inner: Inner) -> None:
-        group, row_block, col_block = at.row_major(task, (groups, down, across))
+        outer = () if free and rank == 2 else (groups,)
+        *leading, row_block, col_block = at.row_major(task, (*outer, down, across))
         tile_rows = block_range(into, "row", row_block, height, extents[-2])
         tile_cols = block_range(into, "col", col_block, width, extents[-1])
         if rank == 2:
             inner(into, Tile((), tile_rows, tile_cols))
             return
+        (group,) = leading
         start, stop = group, group + 1
         if not single:
-            size = builder.scalar(group_host, "group")
             planes = builder.scalar(planes_host, "planes")
             start, stop = block_range(into, "plane", group, size, planes)
         with into.loop("plane", start, stop) as plane:
             inner(into, Tile(coordinates(builder, into, plane, domain[:-2]), tile_rows, tile_cols))
 
-    return Tiling(at.product((groups, down, across)), emit)
+    return Tiling(at.product((groups, down, across)), emit, blocks)
 
 
 def whole_rows(elements: int, columns: Expr | int, multiple: int) -> Expr:

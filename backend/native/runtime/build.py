@@ -64,8 +64,11 @@ class Module:
 
     def sources(self) -> list[Path]:
         """The C file and the headers of ours that it includes."""
-        names = re.findall(r'^#include "(.+)"$', self.source.read_text(encoding="utf-8"), re.M)
-        return [self.source, *(self.source.with_name(name) for name in names)]
+        found = [self.source]
+        for path in found:
+            names = re.findall(r'^#include "(.+)"$', path.read_text(encoding="utf-8"), re.M)
+            found += [p for name in names if (p := path.with_name(name)) not in found]
+        return found
 
     def digest(self) -> str:
         """Of the source, whatever its line ends are here."""
@@ -107,6 +110,8 @@ MODULES = (
     Module(_HERE / "team.c", _HERE / "team.linux-x86_64.ll", "x86_64-linux-gnu"),
     Module(_HERE / "team.c", _HERE / "team.linux-aarch64.ll", "aarch64-linux-gnu"),
     Module(_HERE / "team.c", _HERE / "team.generic.ll", "x86_64-freestanding"),
+    Module(_HERE / "late.c", _HERE / "late.ll", _ANY, python=True),
+    Module(_HERE / "passes.c", _HERE / "passes.ll", _ANY),
     Module(_HERE / "replay.c", _HERE / "replay.ll", _ANY, python=True),
     Module(_DEVICE / "bus.c", _DEVICE / "bus.ll", _ANY),
 )

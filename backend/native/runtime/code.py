@@ -61,6 +61,11 @@ class CompiledKernel:
     def target(self) -> Target:
         return self._target or Target.host()
 
+    @property
+    def words(self) -> int:
+        """Words of packed arguments: addresses, that of the errors, scalars."""
+        return self.pointers + 1 + sum(2 if t.is_complex else 1 for t in self.types)
+
     def bind(self) -> Launcher:
         """A callable with memory of its own for the arguments; one per thread at a time."""
         return Launcher(self)

@@ -39,6 +39,19 @@ def caches() -> list[str]:
 
 
 @functools.lru_cache(maxsize=1)
+def own_cache() -> int:
+    """The bytes of the largest cache that a core does not share: the second level's; 1 MB if the
+    system does not report it."""
+    folder = Path("/sys/devices/system/cpu/cpu0/cache")
+    for place in folder.glob("index*"):
+        with suppress(OSError, ValueError):
+            if int((place / "level").read_text(encoding="utf-8")) == 2:
+                text = (place / "size").read_text(encoding="utf-8").strip()
+                return int(text.rstrip("KM")) << (20 if text.endswith("M") else 10)
+    return 1 << 20
+
+
+@functools.lru_cache(maxsize=1)
 def processor() -> str:
     """The CPU with its features and caches."""
     about = [platform.machine(), sys.platform]

@@ -104,16 +104,32 @@ def team() -> dict[str, int]:
 
 
 @functools.lru_cache(maxsize=1)
+def passes() -> dict[str, int]:
+    """The addresses of the functions of passes.c."""
+    foreign = {"parallel": team()["parallel"]}
+    return linked(_HERE / "passes.ll", ("keep_arguments", "run_pass", "copy_rows"), foreign)
+
+
+@functools.lru_cache(maxsize=1)
+def late() -> dict[str, int]:
+    """The addresses of the functions of late.c."""
+    path = _HERE / "late.ll"
+    exports = ("hold", "run_evaluation", "fill_memory", "release")
+    return linked(path, exports, _python_symbols(path.read_text(encoding="utf-8")))
+
+
+@functools.lru_cache(maxsize=1)
 def replayer() -> dict[str, int]:
     """The addresses of the functions of replay.c."""
     path = _HERE / "replay.ll"
     foreign = {
         **{name: team()[name] for name in ("parallel", "parallel_brief")},
+        **passes(),
+        **late(),
         "numpy_functions": ctypes.addressof(_numpy_functions()),
         **_python_symbols(path.read_text(encoding="utf-8")),
     }
-    exports = ("run_operations", "replay_function", "inspect", "numpy_agrees", "fill_memory",
-               "release")  # fmt: skip
+    exports = ("run_operations", "replay_function", "inspect", "numpy_agrees")
     return linked(path, exports, foreign)
 
 

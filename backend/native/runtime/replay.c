@@ -18,7 +18,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "team.h"
+#include "late.h"
+#include "passes.h"
 
 enum operation_kind { LAUNCH, FILL, COPY, FAILURE, LOOP, BRANCH, EVALUATE, CALL };
 
@@ -37,71 +38,6 @@ struct part {
     int64_t operation_count;
 };
 
-// Memory of an array whose size operations compute.  `patches`: words that take its address.
-struct memory {
-    void *address;
-    int64_t size;
-    int64_t capacity;
-    void *block; // what malloc returned
-    int64_t **patches;
-    int64_t patch_count;
-};
-
-enum instruction_kind {
-    // `to` is what is at the address `a`, of the type.
-    LOAD,
-    // The word at the address `to` is `a`.
-    STORE,
-    // `to` is the size of the memory at `a`.
-    SIZE,
-    // The memory at `to` has `a` bytes, whose contents are undefined if they were fewer.
-    RESIZE,
-    // The memory at `to` is given back if it is more than `a` bytes.
-    RELEASE,
-    // Operations have failed unless `a`.
-    REQUIRE,
-    // `to` is computed from `a`, `b` and `c`.
-    ADD,
-    SUBTRACT,
-    MULTIPLY,
-    MINIMUM,
-    MAXIMUM,
-    NEGATIVE,
-    ABSOLUTE,
-    FLOOR_DIVIDE,
-    REMAINDER,
-    SELECT,
-    BITWISE_AND,
-    BITWISE_OR,
-    BITWISE_XOR,
-    INVERT,
-    CAST,
-    LESS,
-    LESS_EQUAL,
-    EQUAL,
-    NOT_EQUAL,
-    MULTIPLIER, // as `reciprocal` of hosted.py
-    SHIFT
-};
-
-// Other than in LOAD and STORE, `to`, `a`, `b` and `c` are registers, or addresses of memory.
-struct instruction {
-    int64_t kind; // enum instruction_kind
-    int64_t bits; // of the type of the result, negative if it has a sign
-    int64_t exact; // whether operations fail if the type cannot have the result; else it wraps
-    int64_t to;
-    int64_t a;
-    int64_t b;
-    int64_t c;
-};
-
-// Instructions that compute extents, tasks and scalars from what operations have computed.
-struct evaluation {
-    const struct instruction *instructions;
-    int64_t count;
-    int64_t *registers;
-};
-
 // One of two parts.
 struct branch {
     const uint8_t *test;
@@ -114,6 +50,7 @@ struct buffer {
     void *address;
     int64_t bytes;
     int64_t taken;
+    int64_t place; // the buffer whose memory it has in this run
 };
 
 // An array that is somewhere else in each iteration.  `patches`: words that take its address.
@@ -162,6 +99,7 @@ struct loop {
     int64_t buffer_count;
     struct memory **exchanged; // pairs: the state and what an iteration makes for the next state
     int64_t exchange_count;    // of pairs
+    const struct pass *passes; // NULL: one iteration at a time
 };
 
 struct dimension {
@@ -248,239 +186,11 @@ static const int64_t BREATH = CLOCKS_PER_SEC / 20, SHORT = BREATH / 8, MOST_ITER
 // Tasks that one thread runs between two readings of the clock (threads.py: MOST_TASKS).
 static const int64_t MOST_TASKS = 128;
 
+// A loop moves what it makes between buffers: results of so many bytes are put where they must be
+// beforehand, if so few states are in the same buffers again after so many iterations.
+enum { WORTH_PLACING = 1 << 16, MOST_STATES = 16, MOST_PERIOD = 32 };
+
 static enum outcome run_part(const struct part *part, struct runner *runner);
-
-static void patch(int64_t *const *words, int64_t count, int64_t bits) {
-    for (int64_t k = 0; k < count; k++) {
-        *words[k] = bits;
-    }
-}
-
-// --- numbers that operations compute -----------------------------------------------------------
-
-static void hold(struct memory *memory, void *block, void *address, int64_t size, int64_t capacity) {
-    memory->block = block;
-    memory->size = size;
-    memory->capacity = capacity;
-    if (memory->address != address) {
-        memory->address = address;
-        patch(memory->patches, memory->patch_count, (intptr_t)address);
-    }
-}
-
-// Bytes that may be read beyond an array, and the alignment of its first.
-static const int64_t MARGIN = 64, MOST_BYTES = INT64_C(1) << 46;
-
-// Whether there is room for so many bytes now.
-static bool resize(struct memory *memory, int64_t bytes) {
-    if (bytes < 0 || bytes > MOST_BYTES) {
-        return false;
-    }
-    if (bytes <= memory->capacity) {
-        memory->size = bytes;
-        return true;
-    }
-    int64_t capacity = 2 * memory->capacity > bytes ? 2 * memory->capacity : bytes;
-    PyMem_RawFree(memory->block);
-    void *block = PyMem_RawMalloc((size_t)(capacity + 2 * MARGIN));
-    if (!block) {
-        capacity = bytes;
-        block = PyMem_RawMalloc((size_t)(capacity + 2 * MARGIN));
-    }
-    if (!block) {
-        hold(memory, NULL, NULL, 0, 0);
-        return false;
-    }
-    const intptr_t aligned = ((intptr_t)block + MARGIN - 1) / MARGIN * MARGIN;
-    hold(memory, block, (void *)aligned, bytes, capacity);
-    return true;
-}
-
-// Give the memory back to the operating system if it is more than `most` bytes.
-void release(struct memory *memory, int64_t most) {
-    if (memory->capacity > most) {
-        PyMem_RawFree(memory->block);
-        hold(memory, NULL, NULL, 0, 0);
-    }
-}
-
-// Copy bytes into the memory; whether there is room.
-int64_t fill_memory(struct memory *memory, const void *source, int64_t bytes) {
-    if (!resize(memory, bytes)) {
-        return 0;
-    }
-    memcpy(memory->address, source, (size_t)bytes);
-    return 1;
-}
-
-static int64_t load(const void *address, int64_t bits) {
-    switch (bits) {
-    case 1:
-    case 8:
-        return *(const uint8_t *)address;
-    case 16:
-        return *(const uint16_t *)address;
-    case 32:
-        return *(const uint32_t *)address;
-    case -8:
-        return *(const int8_t *)address;
-    case -16:
-        return *(const int16_t *)address;
-    case -32:
-        return *(const int32_t *)address;
-    default:
-        return *(const int64_t *)address;
-    }
-}
-
-// A number in an integer type of at most 64 bits, wrapped.
-static int64_t wrapped(int64_t value, int64_t bits) {
-    if (bits == 1) {
-        return value != 0;
-    }
-    const int64_t size = bits < 0 ? -bits : bits;
-    if (size >= 64) {
-        return value;
-    }
-    const uint64_t low = (uint64_t)value << (64 - size);
-    return bits < 0 ? (int64_t)low >> (64 - size) : (int64_t)(low >> (64 - size));
-}
-
-static int64_t floor_divide(int64_t a, int64_t b) {
-    if (b == 0) {
-        return 0;
-    }
-    if (b == -1) {
-        return (int64_t)(0 - (uint64_t)a);
-    }
-    return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-
-static int64_t ceiling_log(int64_t divisor) {
-    return divisor <= 1 ? 0 : 64 - __builtin_clzll((uint64_t)divisor - 1);
-}
-
-// Half of the reciprocal of a divisor, 0 if it has none.
-static int64_t reciprocal(int64_t divisor, bool multiplier) {
-    if (divisor < 1 || divisor > INT32_MAX) {
-        return 0;
-    }
-    const int64_t shift = ceiling_log(divisor);
-    if (!multiplier) {
-        return shift;
-    }
-    const uint64_t power = UINT64_C(1) << (31 + shift);
-    return (int64_t)((power - 1) / (uint64_t)divisor + 1) - (INT64_C(1) << 32);
-}
-
-static bool run_evaluation(const struct evaluation *evaluation) {
-    int64_t *r = evaluation->registers;
-    const struct instruction *end = evaluation->instructions + evaluation->count;
-    for (const struct instruction *at = evaluation->instructions; at < end; at++) {
-        int64_t value = 0;
-        bool over = false;
-        switch ((enum instruction_kind)at->kind) {
-        case LOAD:
-            value = load((const void *)at->a, at->bits);
-            break;
-        case STORE:
-            *(int64_t *)at->to = r[at->a];
-            continue;
-        case SIZE:
-            value = ((const struct memory *)at->a)->size;
-            break;
-        case RESIZE:
-            if (!resize((struct memory *)at->to, r[at->a])) {
-                return false;
-            }
-            continue;
-        case RELEASE:
-            release((struct memory *)at->to, r[at->a]);
-            continue;
-        case REQUIRE:
-            if (!r[at->a]) {
-                return false;
-            }
-            continue;
-        case ADD:
-            over = __builtin_add_overflow(r[at->a], r[at->b], &value);
-            break;
-        case SUBTRACT:
-            over = __builtin_sub_overflow(r[at->a], r[at->b], &value);
-            break;
-        case MULTIPLY:
-            over = __builtin_mul_overflow(r[at->a], r[at->b], &value);
-            break;
-        case MINIMUM:
-            value = r[at->a] < r[at->b] ? r[at->a] : r[at->b];
-            break;
-        case MAXIMUM:
-            value = r[at->a] > r[at->b] ? r[at->a] : r[at->b];
-            break;
-        case NEGATIVE:
-            over = __builtin_sub_overflow(0, r[at->a], &value);
-            break;
-        case ABSOLUTE:
-            value = r[at->a];
-            if (value < 0) {
-                over = __builtin_sub_overflow(0, value, &value);
-            }
-            break;
-        case FLOOR_DIVIDE:
-            value = floor_divide(r[at->a], r[at->b]);
-            over = r[at->a] == INT64_MIN && r[at->b] == -1;
-            break;
-        case REMAINDER:
-            value = (int64_t)((uint64_t)r[at->a]
-                              - (uint64_t)floor_divide(r[at->a], r[at->b]) * (uint64_t)r[at->b]);
-            value = r[at->b] ? value : 0;
-            break;
-        case SELECT:
-            value = r[at->a] ? r[at->b] : r[at->c];
-            break;
-        case BITWISE_AND:
-            value = r[at->a] & r[at->b];
-            break;
-        case BITWISE_OR:
-            value = r[at->a] | r[at->b];
-            break;
-        case BITWISE_XOR:
-            value = r[at->a] ^ r[at->b];
-            break;
-        case INVERT:
-            value = ~r[at->a];
-            break;
-        case CAST:
-            value = r[at->a];
-            break;
-        case LESS:
-            value = r[at->a] < r[at->b];
-            break;
-        case LESS_EQUAL:
-            value = r[at->a] <= r[at->b];
-            break;
-        case EQUAL:
-            value = r[at->a] == r[at->b];
-            break;
-        case NOT_EQUAL:
-            value = r[at->a] != r[at->b];
-            break;
-        case MULTIPLIER:
-            value = reciprocal(r[at->a], true);
-            break;
-        case SHIFT:
-            value = reciprocal(r[at->a], false);
-            break;
-        }
-        if (!at->exact) {
-            value = wrapped(value, at->bits);
-        } else if (over) {
-            return false;
-        }
-        r[at->to] = value;
-    }
-    return true;
-}
 
 // --- loops -------------------------------------------------------------------------------------
 
@@ -535,22 +245,20 @@ static void move_to(struct moving *array, void *address, int64_t buffer) {
     }
 }
 
-static void enter_loop(struct loop *loop) {
-    for (int64_t k = 0; k < loop->state_count; k++) {
-        struct state *state = &loop->states[k];
-        void *address = state->first;
-        int64_t buffer = -1;
-        if (state->copied) {
-            buffer = state->result;
-            const int64_t made = ~state->source;
-            if (made >= 0 && loop->made[made].partner >= 0 && (loop->limit - loop->first) % 2) {
-                buffer = loop->made[made].partner;
-            }
-            address = loop->buffers[buffer].address;
-            memcpy(address, state->first, (size_t)loop->buffers[buffer].bytes);
-        }
-        move_to(&state->now, address, buffer);
+static void *memory_of(const struct loop *loop, int64_t buffer) {
+    return loop->buffers[loop->buffers[buffer].place].address;
+}
+
+// Where a state is before the first iteration: -1: where its first value is.
+static int64_t first_buffer(const struct loop *loop, const struct state *state) {
+    if (!state->copied) {
+        return -1;
     }
+    const int64_t made = ~state->source;
+    if (made >= 0 && loop->made[made].partner >= 0 && (loop->limit - loop->first) % 2) {
+        return loop->made[made].partner;
+    }
+    return state->result;
 }
 
 // Where an iteration puts what it makes: buffers that no state is in.
@@ -574,7 +282,88 @@ static void choose_buffers(struct loop *loop, int64_t iteration) {
             }
         }
         loop->buffers[buffer].taken = 1;
-        move_to(&made->now, loop->buffers[buffer].address, buffer);
+        made->now.buffer = buffer;
+    }
+}
+
+static void use_buffers(struct loop *loop) {
+    for (int64_t k = 0; k < loop->made_count; k++) {
+        struct moving *now = &loop->made[k].now;
+        move_to(now, memory_of(loop, now->buffer), now->buffer);
+    }
+}
+
+// The buffers that the states will be in after the last iteration: those of an iteration depend on
+// those of the one before, and are soon the same again.  False if that takes too long to find out.
+static bool find_last_buffers(struct loop *loop, int64_t last[MOST_STATES]) {
+    int64_t history[MOST_PERIOD][MOST_STATES];
+    const int64_t count = loop->limit - loop->first, states = loop->state_count;
+    for (int64_t step = 0; step < count && step < MOST_PERIOD; step++) {
+        choose_buffers(loop, loop->first + step);
+        for (int64_t k = 0; k < states; k++) {
+            const int64_t source = loop->states[k].source;
+            history[step][k] = source >= 0 ? loop->states[source].now.buffer
+                                           : loop->made[~source].now.buffer;
+        }
+        for (int64_t k = 0; k < states; k++) {
+            loop->states[k].now.buffer = history[step][k];
+        }
+        int64_t found = step == count - 1 ? step : -1;
+        for (int64_t p = 2; p <= step && found < 0; p += 2) { // those with a partner alternate
+            if (!memcmp(history[step], history[step - p], (size_t)states * sizeof **history)) {
+                found = step - p + (count - 1 - step) % p;
+            }
+        }
+        if (found >= 0) {
+            memcpy(last, history[found], (size_t)states * sizeof *last);
+            return true;
+        }
+    }
+    return false;
+}
+
+// Let the buffers that the last states will be in have the memory of the results.
+static void place_results(struct loop *loop) {
+    int64_t last[MOST_STATES], bytes = 0;
+    const int64_t states = loop->state_count;
+    for (int64_t k = 0; k < loop->buffer_count; k++) {
+        loop->buffers[k].place = k;
+        bytes += loop->buffers[k].bytes;
+    }
+    if (loop->test || bytes < WORTH_PLACING || states > MOST_STATES
+        || !find_last_buffers(loop, last)) {
+        return;
+    }
+    for (int64_t k = 0; k < states; k++) {
+        bool first = last[k] >= 0 && loop->states[k].result >= 0;
+        for (int64_t j = 0; j < k; j++) {
+            first &= last[j] != last[k];
+        }
+        int64_t other = 0;
+        while (first && loop->buffers[other].place != loop->states[k].result) {
+            other++;
+        }
+        if (first) {
+            loop->buffers[other].place = loop->buffers[last[k]].place;
+            loop->buffers[last[k]].place = loop->states[k].result;
+        }
+    }
+}
+
+static void enter_loop(struct loop *loop) {
+    for (int64_t k = 0; k < loop->state_count; k++) {
+        loop->states[k].now.buffer = first_buffer(loop, &loop->states[k]);
+    }
+    place_results(loop);
+    for (int64_t k = 0; k < loop->state_count; k++) {
+        struct state *state = &loop->states[k];
+        const int64_t buffer = first_buffer(loop, state);
+        void *address = state->first;
+        if (buffer >= 0) {
+            address = memory_of(loop, buffer);
+            memcpy(address, state->first, (size_t)loop->buffers[buffer].bytes);
+        }
+        move_to(&state->now, address, buffer);
     }
 }
 
@@ -598,10 +387,12 @@ static void next_state(struct loop *loop) {
 }
 
 static void swap_bytes(uint8_t *a, uint8_t *b, int64_t bytes) {
-    for (int64_t k = 0; k < bytes; k++) {
-        const uint8_t kept = a[k];
-        a[k] = b[k];
-        b[k] = kept;
+    uint8_t kept[4096];
+    for (int64_t k = 0; k < bytes; k += (int64_t)sizeof kept) {
+        const size_t size = bytes - k < (int64_t)sizeof kept ? (size_t)(bytes - k) : sizeof kept;
+        memcpy(kept, a + k, size);
+        memcpy(a + k, b + k, size);
+        memcpy(b + k, kept, size);
     }
 }
 
@@ -625,6 +416,10 @@ static void exchange(struct loop *loop, int64_t from, int64_t to) {
 // with what is there, and the others, which no other state can be in the way of then, are copied.
 static void leave_loop(struct loop *loop) {
     for (int64_t k = 0; k < loop->state_count; k++) {
+        int64_t *buffer = &loop->states[k].now.buffer;
+        *buffer = *buffer < 0 ? -1 : loop->buffers[*buffer].place;
+    }
+    for (int64_t k = 0; k < loop->state_count; k++) {
         const int64_t buffer = loop->states[k].now.buffer;
         int64_t first = 0;
         while (loop->states[first].now.buffer != buffer) {
@@ -645,14 +440,52 @@ static void leave_loop(struct loop *loop) {
     }
 }
 
+// The iterations of a loop in passes of about equally many.
+static enum outcome run_passes(struct loop *loop, struct runner *runner) {
+    const struct pass *pass = loop->passes;
+    for (int64_t k = loop->first; k < loop->limit;) {
+        const int64_t left = loop->limit - k, passes = (left - 1) / pass->depth + 1;
+        const int64_t count = (left - 1) / passes + 1;
+        for (int64_t j = 0; j < count; j++, k++) {
+            choose_buffers(loop, k);
+            use_buffers(loop);
+            if (k == loop->first) {
+                const enum outcome outcome = run_part(&loop->once, runner);
+                if (outcome != DONE) {
+                    return outcome;
+                }
+            }
+            keep_arguments(pass, j, k);
+            next_state(loop);
+        }
+        run_pass(pass, count);
+        runner->iterations -= count;
+        if (runner->iterations <= 0) {
+            const enum outcome outcome = breathe(runner);
+            if (outcome != DONE) {
+                return outcome;
+            }
+        }
+    }
+    return DONE;
+}
+
 static enum outcome run_loop(struct loop *loop, struct runner *runner) {
     enum outcome outcome = DONE;
     if (loop->computed_limit) {
         loop->limit = *loop->computed_limit;
     }
     enter_loop(loop);
+    if (loop->passes) {
+        outcome = run_passes(loop, runner);
+        if (outcome == DONE) {
+            leave_loop(loop);
+        }
+        return outcome;
+    }
     for (int64_t k = loop->first; k < loop->limit; k++) {
         choose_buffers(loop, k);
+        use_buffers(loop);
         if (loop->counter) {
             *loop->counter = k;
         }

@@ -1,18 +1,18 @@
 ; replay.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis -isystem PYTHON -isystem NUMPY replay.c
-; sha256 of replay.c, team.h: 4bce3587fa265113604186c5e29912ee9ee29d7bef6eb22e86a7056494a93331
+; sha256 of replay.c, late.h, passes.h, team.h: 78f62912bbeb6288cdc63a59cbfb04ec562cfe536c41b6428a294683141f350c
 
 %struct.runner = type { ptr, i64, i64, i64 }
-%struct.state = type { %struct.moving, ptr, i64, i64, i64, ptr, i64 }
-%struct.moving = type { ptr, i64, ptr, i64 }
-%struct.made = type { %struct.moving, i64, i64, i64, i64 }
-%struct.buffer = type { ptr, i64, i64 }
 %struct.array = type { i64, ptr, ptr, i64, ptr, ptr, i64 }
 %struct.dimension = type { i64, i64 }
 %struct.number = type { i64, i64, i64, i64, i64, ptr, i64 }
 %struct.result = type { ptr, i64, ptr, ptr, i64, ptr, i64, ptr, ptr }
 %struct.block = type { ptr, ptr }
+%struct.buffer = type { ptr, i64, i64, i64 }
+%struct.state = type { %struct.moving, ptr, i64, i64, i64, ptr, i64 }
+%struct.moving = type { ptr, i64, ptr, i64 }
+%struct.made = type { %struct.moving, i64, i64, i64, i64 }
 
 @__const.run_operations.runner = private constant %struct.runner { ptr null, i64 1, i64 1, i64 0 }, align 8
 @replay_function.method = internal global { ptr, ptr, i32, [4 x i8], ptr } { ptr @.str, ptr @replay, i32 128, [4 x i8] zeroinitializer, ptr null }, align 8
@@ -24,161 +24,6 @@
 @PyBool_Type = external global i8, align 8
 @_Py_TrueStruct = external global i8, align 8
 @PyComplex_Type = external global i8, align 8
-
-define void @release(ptr %memory, i64 %most) nounwind {
-entry:
-  %capacity = getelementptr inbounds nuw i8, ptr %memory, i64 16
-  %0 = load i64, ptr %capacity, align 8
-  %cmp = icmp sgt i64 %0, %most
-  br i1 %cmp, label %if.then, label %if.end
-
-if.then:
-  %block = getelementptr inbounds nuw i8, ptr %memory, i64 24
-  %1 = load ptr, ptr %block, align 8
-  tail call void @PyMem_RawFree(ptr %1) nounwind
-  %size2.i = getelementptr inbounds nuw i8, ptr %memory, i64 8
-  tail call void @llvm.memset.p0.i64(ptr align 8 dereferenceable(24) %size2.i, i8 0, i64 24, i1 false)
-  %2 = load ptr, ptr %memory, align 8
-  %cmp.not.i = icmp eq ptr %2, null
-  br i1 %cmp.not.i, label %if.end, label %if.then.i
-
-if.then.i:
-  store ptr null, ptr %memory, align 8
-  %patches.i = getelementptr inbounds nuw i8, ptr %memory, i64 32
-  %3 = load ptr, ptr %patches.i, align 8
-  %patch_count.i = getelementptr inbounds nuw i8, ptr %memory, i64 40
-  %4 = load i64, ptr %patch_count.i, align 8
-  %cmp3.i.i = icmp sgt i64 %4, 0
-  br i1 %cmp3.i.i, label %for.body.i.i, label %if.end
-
-for.body.i.i:
-  %k.04.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i ]
-  %arrayidx.i.i = getelementptr inbounds nuw ptr, ptr %3, i64 %k.04.i.i
-  %5 = load ptr, ptr %arrayidx.i.i, align 8
-  store i64 0, ptr %5, align 8
-  %inc.i.i = add nuw nsw i64 %k.04.i.i, 1
-  %exitcond.not.i.i = icmp eq i64 %inc.i.i, %4
-  br i1 %exitcond.not.i.i, label %if.end, label %for.body.i.i
-
-if.end:
-  ret void
-}
-
-declare void @PyMem_RawFree(ptr) nounwind
-
-define i64 @fill_memory(ptr %memory, ptr %source, i64 %bytes) nounwind {
-entry:
-  %call = tail call fastcc zeroext i1 @resize(ptr %memory, i64 %bytes) nounwind
-  br i1 %call, label %if.end, label %return
-
-if.end:
-  %0 = load ptr, ptr %memory, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %0, ptr align 1 %source, i64 %bytes, i1 false)
-  br label %return
-
-return:
-  %retval.0 = phi i64 [ 1, %if.end ], [ 0, %entry ]
-  ret i64 %retval.0
-}
-
-define internal fastcc zeroext i1 @resize(ptr %memory, i64 %bytes) nounwind {
-entry:
-  %or.cond = icmp ugt i64 %bytes, 70368744177664
-  br i1 %or.cond, label %return, label %if.end
-
-if.end:
-  %capacity = getelementptr inbounds nuw i8, ptr %memory, i64 16
-  %0 = load i64, ptr %capacity, align 8
-  %cmp2.not = icmp sgt i64 %bytes, %0
-  br i1 %cmp2.not, label %if.end4, label %if.then3
-
-if.then3:
-  %size = getelementptr inbounds nuw i8, ptr %memory, i64 8
-  store i64 %bytes, ptr %size, align 8
-  br label %return
-
-if.end4:
-  %mul = shl nsw i64 %0, 1
-  %mul.bytes = tail call i64 @llvm.smax.i64(i64 %mul, i64 %bytes)
-  %block = getelementptr inbounds nuw i8, ptr %memory, i64 24
-  %1 = load ptr, ptr %block, align 8
-  tail call void @PyMem_RawFree(ptr %1) nounwind
-  %add = add nuw nsw i64 %mul.bytes, 128
-  %call = tail call ptr @PyMem_RawMalloc(i64 %add) nounwind
-  %tobool.not = icmp eq ptr %call, null
-  br i1 %tobool.not, label %if.end14, label %if.end17
-
-if.end14:
-  %add12 = add nuw nsw i64 %bytes, 128
-  %call13 = tail call ptr @PyMem_RawMalloc(i64 %add12) nounwind
-  %tobool15.not.not = icmp eq ptr %call13, null
-  br i1 %tobool15.not.not, label %if.then16, label %if.end17
-
-if.then16:
-  %size2.i = getelementptr inbounds nuw i8, ptr %memory, i64 8
-  tail call void @llvm.memset.p0.i64(ptr align 8 dereferenceable(24) %size2.i, i8 0, i64 24, i1 false)
-  %2 = load ptr, ptr %memory, align 8
-  %cmp.not.i = icmp eq ptr %2, null
-  br i1 %cmp.not.i, label %return, label %if.then.i
-
-if.then.i:
-  store ptr null, ptr %memory, align 8
-  %patches.i = getelementptr inbounds nuw i8, ptr %memory, i64 32
-  %3 = load ptr, ptr %patches.i, align 8
-  %patch_count.i = getelementptr inbounds nuw i8, ptr %memory, i64 40
-  %4 = load i64, ptr %patch_count.i, align 8
-  %cmp3.i.i = icmp sgt i64 %4, 0
-  br i1 %cmp3.i.i, label %for.body.i.i, label %return
-
-for.body.i.i:
-  %k.04.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i ]
-  %arrayidx.i.i = getelementptr inbounds nuw ptr, ptr %3, i64 %k.04.i.i
-  %5 = load ptr, ptr %arrayidx.i.i, align 8
-  store i64 0, ptr %5, align 8
-  %inc.i.i = add nuw nsw i64 %k.04.i.i, 1
-  %exitcond.not.i.i = icmp eq i64 %inc.i.i, %4
-  br i1 %exitcond.not.i.i, label %return, label %for.body.i.i
-
-if.end17:
-  %block10.057 = phi ptr [ %call13, %if.end14 ], [ %call, %if.end4 ]
-  %capacity5.056 = phi i64 [ %bytes, %if.end14 ], [ %mul.bytes, %if.end4 ]
-  %6 = ptrtoint ptr %block10.057 to i64
-  %sub = add nsw i64 %6, 63
-  %div = sdiv i64 %sub, 64
-  %mul19 = shl nsw i64 %div, 6
-  %7 = inttoptr i64 %mul19 to ptr
-  store ptr %block10.057, ptr %block, align 8
-  %size2.i40 = getelementptr inbounds nuw i8, ptr %memory, i64 8
-  store i64 %bytes, ptr %size2.i40, align 8
-  store i64 %capacity5.056, ptr %capacity, align 8
-  %8 = load ptr, ptr %memory, align 8
-  %cmp.not.i42 = icmp eq ptr %8, %7
-  br i1 %cmp.not.i42, label %return, label %if.then.i43
-
-if.then.i43:
-  store ptr %7, ptr %memory, align 8
-  %patches.i44 = getelementptr inbounds nuw i8, ptr %memory, i64 32
-  %9 = load ptr, ptr %patches.i44, align 8
-  %patch_count.i45 = getelementptr inbounds nuw i8, ptr %memory, i64 40
-  %10 = load i64, ptr %patch_count.i45, align 8
-  %cmp3.i.i46 = icmp sgt i64 %10, 0
-  br i1 %cmp3.i.i46, label %for.body.i.i47, label %return
-
-for.body.i.i47:
-  %k.04.i.i48 = phi i64 [ %inc.i.i50, %for.body.i.i47 ], [ 0, %if.then.i43 ]
-  %arrayidx.i.i49 = getelementptr inbounds nuw ptr, ptr %9, i64 %k.04.i.i48
-  %11 = load ptr, ptr %arrayidx.i.i49, align 8
-  store i64 %mul19, ptr %11, align 8
-  %inc.i.i50 = add nuw nsw i64 %k.04.i.i48, 1
-  %exitcond.not.i.i51 = icmp eq i64 %inc.i.i50, %10
-  br i1 %exitcond.not.i.i51, label %return, label %for.body.i.i47
-
-return:
-  %retval.1 = phi i1 [ false, %entry ], [ true, %if.then3 ], [ false, %for.body.i.i ], [ false, %if.then16 ], [ false, %if.then.i ], [ true, %if.end17 ], [ true, %if.then.i43 ], [ true, %for.body.i.i47 ]
-  ret i1 %retval.1
-}
-
-declare void @llvm.memcpy.p0.p0.i64(ptr noalias, ptr noalias, i64, i1 immarg) nounwind
 
 define i64 @run_operations(ptr %part) nounwind {
 entry:
@@ -196,6 +41,8 @@ entry:
   ret i64 %conv
 }
 
+declare void @llvm.memcpy.p0.p0.i64(ptr noalias, ptr noalias, i64, i1 immarg) nounwind
+
 declare ptr @PyEval_SaveThread() nounwind
 
 declare i64 @clock() nounwind
@@ -207,20 +54,20 @@ entry:
   %1 = load i64, ptr %operation_count, align 8
   %add.ptr.idx = mul nsw i64 %1, 40
   %add.ptr = getelementptr inbounds i8, ptr %0, i64 %add.ptr.idx
-  %cmp212 = icmp sgt i64 %1, 0
-  br i1 %cmp212, label %for.body.lr.ph, label %for.cond.cleanup
+  %cmp133 = icmp sgt i64 %1, 0
+  br i1 %cmp133, label %for.body.lr.ph, label %for.cond.cleanup
 
 for.body.lr.ph:
-  %iterations.i = getelementptr inbounds nuw i8, ptr %runner, i64 8
+  %iterations.i102 = getelementptr inbounds nuw i8, ptr %runner, i64 8
   br label %for.body
 
 for.cond.cleanup:
-  %outcome.0.lcssa = phi i32 [ 0, %entry ], [ %call24.i, %if.end25.i ], [ 1, %sw.bb6.i ], [ %call20.i, %if.end21.i ], [ %call.i85, %if.then8.i ], [ %call29.i, %if.end30.i ], [ 1, %sw.bb15.i ], [ 1, %if.else.i ], [ %outcome.1, %for.inc ]
+  %outcome.0.lcssa = phi i32 [ 0, %entry ], [ %call.i100, %if.then.i98 ], [ %call24.i, %if.then22.i ], [ %call31.i, %if.end32.i ], [ %call27.i, %if.end28.i ], [ %call15.i, %if.then14.i ], [ %call36.i, %if.end37.i ], [ %outcome.1, %for.inc ]
   ret i32 %outcome.0.lcssa
 
 for.body:
-  %op.0213 = phi ptr [ %0, %for.body.lr.ph ], [ %incdec.ptr, %for.inc ]
-  %2 = load i64, ptr %op.0213, align 8
+  %op.0134 = phi ptr [ %0, %for.body.lr.ph ], [ %incdec.ptr, %for.inc ]
+  %2 = load i64, ptr %op.0134, align 8
   %conv = trunc i64 %2 to i32
   switch i32 %conv, label %for.inc [
     i32 0, label %sw.bb
@@ -234,17 +81,17 @@ for.body:
   ]
 
 sw.bb:
-  %threads = getelementptr inbounds nuw i8, ptr %op.0213, i64 32
+  %threads = getelementptr inbounds nuw i8, ptr %op.0134, i64 32
   %3 = load i64, ptr %threads, align 8
   %cmp3 = icmp slt i64 %3, 0
   br i1 %cmp3, label %if.then, label %if.else
 
 if.then:
-  %target = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %target = getelementptr inbounds nuw i8, ptr %op.0134, i64 8
   %4 = load ptr, ptr %target, align 8
-  %source = getelementptr inbounds nuw i8, ptr %op.0213, i64 16
+  %source = getelementptr inbounds nuw i8, ptr %op.0134, i64 16
   %5 = load ptr, ptr %source, align 8
-  %size = getelementptr inbounds nuw i8, ptr %op.0213, i64 24
+  %size = getelementptr inbounds nuw i8, ptr %op.0134, i64 24
   %6 = load i64, ptr %size, align 8
   %sub = sub nsw i64 0, %3
   tail call void @parallel_brief(ptr %4, ptr %5, i64 %6, i64 %sub) nounwind
@@ -255,15 +102,15 @@ if.else:
   br i1 %cmp7, label %if.then9, label %if.else10
 
 if.then9:
-  %target.i = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %target.i = getelementptr inbounds nuw i8, ptr %op.0134, i64 8
   %7 = load ptr, ptr %target.i, align 8
-  %size.i = getelementptr inbounds nuw i8, ptr %op.0213, i64 24
+  %size.i = getelementptr inbounds nuw i8, ptr %op.0134, i64 24
   %8 = load i64, ptr %size.i, align 8
   %cmp17.i = icmp sgt i64 %8, 0
   br i1 %cmp17.i, label %for.body.lr.ph.i, label %for.inc
 
 for.body.lr.ph.i:
-  %source.i = getelementptr inbounds nuw i8, ptr %op.0213, i64 16
+  %source.i = getelementptr inbounds nuw i8, ptr %op.0134, i64 16
   br label %for.body.i
 
 for.body.i:
@@ -290,39 +137,39 @@ if.end.i:
   br i1 %12, label %for.body.i, label %for.inc
 
 if.else10:
-  %size11 = getelementptr inbounds nuw i8, ptr %op.0213, i64 24
+  %size11 = getelementptr inbounds nuw i8, ptr %op.0134, i64 24
   %13 = load i64, ptr %size11, align 8
   %cmp12 = icmp sgt i64 %13, 0
   br i1 %cmp12, label %if.then14, label %for.inc
 
 if.then14:
-  %target15 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %target15 = getelementptr inbounds nuw i8, ptr %op.0134, i64 8
   %14 = load ptr, ptr %target15, align 8
-  %source16 = getelementptr inbounds nuw i8, ptr %op.0213, i64 16
+  %source16 = getelementptr inbounds nuw i8, ptr %op.0134, i64 16
   %15 = load ptr, ptr %source16, align 8
   tail call void @parallel(ptr %14, ptr %15, i64 %13, i64 %3) nounwind
   br label %for.inc
 
 sw.bb21:
-  %target22 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %target22 = getelementptr inbounds nuw i8, ptr %op.0134, i64 8
   %16 = load ptr, ptr %target22, align 8
-  %size23 = getelementptr inbounds nuw i8, ptr %op.0213, i64 24
+  %size23 = getelementptr inbounds nuw i8, ptr %op.0134, i64 24
   %17 = load i64, ptr %size23, align 8
   tail call void @llvm.memset.p0.i64(ptr align 1 %16, i8 0, i64 %17, i1 false)
   br label %for.inc
 
 sw.bb24:
-  %target25 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %target25 = getelementptr inbounds nuw i8, ptr %op.0134, i64 8
   %18 = load ptr, ptr %target25, align 8
-  %source26 = getelementptr inbounds nuw i8, ptr %op.0213, i64 16
+  %source26 = getelementptr inbounds nuw i8, ptr %op.0134, i64 16
   %19 = load ptr, ptr %source26, align 8
-  %size27 = getelementptr inbounds nuw i8, ptr %op.0213, i64 24
+  %size27 = getelementptr inbounds nuw i8, ptr %op.0134, i64 24
   %20 = load i64, ptr %size27, align 8
   tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %18, ptr align 1 %19, i64 %20, i1 false)
   br label %for.inc
 
 sw.bb28:
-  %target29 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %target29 = getelementptr inbounds nuw i8, ptr %op.0134, i64 8
   %21 = load ptr, ptr %target29, align 8
   %22 = load i64, ptr %21, align 8
   %tobool.not = icmp ne i64 %22, 0
@@ -330,7 +177,7 @@ sw.bb28:
   br label %for.inc
 
 sw.bb30:
-  %target31 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
+  %target31 = getelementptr inbounds nuw i8, ptr %op.0134, i64 8
   %23 = load ptr, ptr %target31, align 8
   %computed_limit.i = getelementptr inbounds nuw i8, ptr %23, i64 16
   %24 = load ptr, ptr %computed_limit.i, align 8
@@ -344,1168 +191,198 @@ if.then.i80:
   br label %if.end.i81
 
 if.end.i81:
-  %state_count.i158 = getelementptr inbounds nuw i8, ptr %23, i64 96
-  %26 = load i64, ptr %state_count.i158, align 8
-  %cmp37.i159 = icmp sgt i64 %26, 0
-  br i1 %cmp37.i159, label %for.body.lr.ph.i160, label %enter_loop.exit
+  tail call fastcc void @enter_loop(ptr %23) nounwind
+  %passes.i = getelementptr inbounds nuw i8, ptr %23, i64 152
+  %26 = load ptr, ptr %passes.i, align 8
+  %tobool2.not.i = icmp eq ptr %26, null
+  %27 = load i64, ptr %23, align 8
+  %limit7.i = getelementptr inbounds nuw i8, ptr %23, i64 8
+  %28 = load i64, ptr %limit7.i, align 8
+  %cmp8.i131 = icmp slt i64 %27, %28
+  br i1 %tobool2.not.i, label %if.end6.i, label %if.then3.i
 
-for.body.lr.ph.i160:
-  %states.i161 = getelementptr inbounds nuw i8, ptr %23, i64 88
-  %made2.i = getelementptr inbounds nuw i8, ptr %23, i64 104
-  %limit.i162 = getelementptr inbounds nuw i8, ptr %23, i64 8
-  %buffers.i163 = getelementptr inbounds nuw i8, ptr %23, i64 120
-  br label %for.body.i164
+if.then3.i:
+  br i1 %cmp8.i131, label %for.body.i94.lr.ph, label %if.then4.i
 
-for.body.i164:
-  %k.038.i = phi i64 [ 0, %for.body.lr.ph.i160 ], [ %inc.i180, %move_to.exit.i179 ]
-  %27 = load ptr, ptr %states.i161, align 8
-  %arrayidx.i165 = getelementptr inbounds nuw %struct.state, ptr %27, i64 %k.038.i
-  %first.i = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 32
-  %28 = load ptr, ptr %first.i, align 8
-  %copied.i = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 40
-  %29 = load i64, ptr %copied.i, align 8
-  %tobool.not.i166 = icmp eq i64 %29, 0
-  br i1 %tobool.not.i166, label %if.end17.i, label %if.then.i167
+for.body.i94.lr.ph:
+  %depth.i = getelementptr inbounds nuw i8, ptr %26, i64 16
+  %once.i99 = getelementptr inbounds nuw i8, ptr %23, i64 56
+  br label %for.body.i94
 
-if.then.i167:
-  %result.i168 = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 48
-  %30 = load i64, ptr %result.i168, align 8
-  %source.i169 = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 56
-  %31 = load i64, ptr %source.i169, align 8
-  %cmp1.i170 = icmp slt i64 %31, 0
-  br i1 %cmp1.i170, label %land.lhs.true.i187, label %if.end.i171
+for.body.i94:
+  %29 = phi i64 [ %28, %for.body.i94.lr.ph ], [ %34, %for.cond.i90.backedge ]
+  %k.0.i91130 = phi i64 [ %27, %for.body.i94.lr.ph ], [ %k.1.i.lcssa, %for.cond.i90.backedge ]
+  %30 = xor i64 %k.0.i91130, -1
+  %sub3.i = add i64 %29, %30
+  %31 = load i64, ptr %depth.i, align 8
+  %div.i = sdiv i64 %sub3.i, %31
+  %add.i95 = add nsw i64 %div.i, 1
+  %div5.i = sdiv i64 %sub3.i, %add.i95
+  %add6.i = add i64 %div5.i, 1
+  %cmp8.not.i126 = icmp slt i64 %div5.i, 0
+  br i1 %cmp8.not.i126, label %for.end.i101, label %for.body10.i
 
-land.lhs.true.i187:
-  %not.i188 = xor i64 %31, -1
-  %32 = load ptr, ptr %made2.i, align 8
-  %arrayidx3.i189 = getelementptr inbounds nuw %struct.made, ptr %32, i64 %not.i188
-  %partner.i190 = getelementptr inbounds nuw i8, ptr %arrayidx3.i189, i64 56
-  %33 = load i64, ptr %partner.i190, align 8
-  %cmp4.i = icmp sgt i64 %33, -1
-  br i1 %cmp4.i, label %land.lhs.true5.i, label %if.end.i171
+for.body10.i:
+  %k.1.i128 = phi i64 [ %inc16.i, %if.end15.i ], [ %k.0.i91130, %for.body.i94 ]
+  %j.0.i127 = phi i64 [ %inc.i97, %if.end15.i ], [ 0, %for.body.i94 ]
+  tail call fastcc void @choose_buffers(ptr %23, i64 %k.1.i128) nounwind
+  tail call fastcc void @use_buffers(ptr %23) nounwind
+  %32 = load i64, ptr %23, align 8
+  %cmp12.i = icmp eq i64 %k.1.i128, %32
+  br i1 %cmp12.i, label %if.then.i98, label %if.end15.i
 
-land.lhs.true5.i:
-  %34 = load i64, ptr %limit.i162, align 8
-  %35 = load i64, ptr %23, align 8
-  %sub.i191 = sub nsw i64 %34, %35
-  %36 = and i64 %sub.i191, 1
-  %tobool7.not.i192 = icmp eq i64 %36, 0
-  %spec.select.i193 = select i1 %tobool7.not.i192, i64 %30, i64 %33
-  br label %if.end.i171
+if.then.i98:
+  %call.i100 = tail call fastcc i32 @run_part(ptr %once.i99, ptr %runner) nounwind
+  %cmp13.not.i = icmp eq i32 %call.i100, 0
+  br i1 %cmp13.not.i, label %if.end15.i, label %for.cond.cleanup
 
-if.end.i171:
-  %buffer.0.i = phi i64 [ %30, %if.then.i167 ], [ %spec.select.i193, %land.lhs.true5.i ], [ %30, %land.lhs.true.i187 ]
-  %37 = load ptr, ptr %buffers.i163, align 8
-  %arrayidx12.i = getelementptr inbounds %struct.buffer, ptr %37, i64 %buffer.0.i
-  %38 = load ptr, ptr %arrayidx12.i, align 8
-  %bytes.i172 = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 8
-  %39 = load i64, ptr %bytes.i172, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %38, ptr align 1 %28, i64 %39, i1 false)
-  br label %if.end17.i
+if.end15.i:
+  tail call void @keep_arguments(ptr %26, i64 %j.0.i127, i64 %k.1.i128) nounwind
+  tail call fastcc void @next_state(ptr %23) nounwind
+  %inc.i97 = add nuw i64 %j.0.i127, 1
+  %inc16.i = add nsw i64 %k.1.i128, 1
+  %exitcond.not = icmp eq i64 %j.0.i127, %div5.i
+  br i1 %exitcond.not, label %for.end.i101, label %for.body10.i
 
-if.end17.i:
-  %address.0.i = phi ptr [ %38, %if.end.i171 ], [ %28, %for.body.i164 ]
-  %buffer.1.i = phi i64 [ %buffer.0.i, %if.end.i171 ], [ -1, %for.body.i164 ]
-  %buffer1.i.i173 = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 8
-  store i64 %buffer.1.i, ptr %buffer1.i.i173, align 8
-  %40 = load ptr, ptr %arrayidx.i165, align 8
-  %cmp.not.i.i174 = icmp eq ptr %40, %address.0.i
-  br i1 %cmp.not.i.i174, label %move_to.exit.i179, label %if.then.i.i175
+for.end.i101:
+  %k.1.i.lcssa = phi i64 [ %k.0.i91130, %for.body.i94 ], [ %inc16.i, %if.end15.i ]
+  tail call void @run_pass(ptr %26, i64 %add6.i) nounwind
+  %33 = load i64, ptr %iterations.i102, align 8
+  %sub19.i = sub nsw i64 %33, %add6.i
+  store i64 %sub19.i, ptr %iterations.i102, align 8
+  %cmp21.i = icmp slt i64 %sub19.i, 1
+  br i1 %cmp21.i, label %if.then22.i, label %for.cond.i90.backedge
 
-if.then.i.i175:
-  store ptr %address.0.i, ptr %arrayidx.i165, align 8
-  %patches.i.i176 = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 16
-  %41 = load ptr, ptr %patches.i.i176, align 8
-  %patch_count.i.i177 = getelementptr inbounds nuw i8, ptr %arrayidx.i165, i64 24
-  %42 = load i64, ptr %patch_count.i.i177, align 8
-  %43 = ptrtoint ptr %address.0.i to i64
-  %cmp3.i.i.i178 = icmp sgt i64 %42, 0
-  br i1 %cmp3.i.i.i178, label %for.body.i.i.i182, label %move_to.exit.i179
+if.then22.i:
+  %call24.i = tail call fastcc i32 @breathe(ptr %runner) nounwind
+  %cmp25.not.i = icmp eq i32 %call24.i, 0
+  br i1 %cmp25.not.i, label %for.cond.i90.backedge, label %for.cond.cleanup
 
-for.body.i.i.i182:
-  %k.04.i.i.i183 = phi i64 [ %inc.i.i.i185, %for.body.i.i.i182 ], [ 0, %if.then.i.i175 ]
-  %arrayidx.i.i.i184 = getelementptr inbounds nuw ptr, ptr %41, i64 %k.04.i.i.i183
-  %44 = load ptr, ptr %arrayidx.i.i.i184, align 8
-  store i64 %43, ptr %44, align 8
-  %inc.i.i.i185 = add nuw nsw i64 %k.04.i.i.i183, 1
-  %exitcond.not.i.i.i186 = icmp eq i64 %inc.i.i.i185, %42
-  br i1 %exitcond.not.i.i.i186, label %move_to.exit.i179, label %for.body.i.i.i182
+for.cond.i90.backedge:
+  %34 = load i64, ptr %limit7.i, align 8
+  %cmp.not.i = icmp slt i64 %k.1.i.lcssa, %34
+  br i1 %cmp.not.i, label %for.body.i94, label %if.then4.i
 
-move_to.exit.i179:
-  %inc.i180 = add nuw nsw i64 %k.038.i, 1
-  %45 = load i64, ptr %state_count.i158, align 8
-  %cmp.i181 = icmp slt i64 %inc.i180, %45
-  br i1 %cmp.i181, label %for.body.i164, label %enter_loop.exit
+if.then4.i:
+  tail call fastcc void @leave_loop(ptr %23) nounwind
+  br label %for.inc
 
-enter_loop.exit:
-  %46 = phi i64 [ %26, %if.end.i81 ], [ %45, %move_to.exit.i179 ]
-  %47 = load i64, ptr %23, align 8
-  %limit2.i = getelementptr inbounds nuw i8, ptr %23, i64 8
-  %48 = load i64, ptr %limit2.i, align 8
-  %cmp.i82210 = icmp slt i64 %47, %48
-  br i1 %cmp.i82210, label %for.body.i84.lr.ph, label %for.end.i
+if.end6.i:
+  br i1 %cmp8.i131, label %for.body.i85.lr.ph, label %for.end.i
 
-for.body.i84.lr.ph:
-  %buffer_count.i = getelementptr inbounds nuw i8, ptr %23, i64 128
-  %buffers.i153 = getelementptr inbounds nuw i8, ptr %23, i64 120
-  %states.i145 = getelementptr inbounds nuw i8, ptr %23, i64 88
-  %made_count.i = getelementptr inbounds nuw i8, ptr %23, i64 112
-  %made23.i = getelementptr inbounds nuw i8, ptr %23, i64 104
+for.body.i85.lr.ph:
   %counter.i = getelementptr inbounds nuw i8, ptr %23, i64 24
   %test.i = getelementptr inbounds nuw i8, ptr %23, i64 32
   %testing.i = getelementptr inbounds nuw i8, ptr %23, i64 40
   %once.i = getelementptr inbounds nuw i8, ptr %23, i64 56
   %rest.i = getelementptr inbounds nuw i8, ptr %23, i64 72
-  %exchange_count.i = getelementptr inbounds nuw i8, ptr %23, i64 144
-  %exchanged.i = getelementptr inbounds nuw i8, ptr %23, i64 136
-  br label %for.body.i84
+  br label %for.body.i85
 
-for.body.i84:
-  %k.0.i211 = phi i64 [ %47, %for.body.i84.lr.ph ], [ %inc.i, %next_state.exit ]
-  %49 = load i64, ptr %buffer_count.i, align 8
-  %cmp74.i = icmp sgt i64 %49, 0
-  br i1 %cmp74.i, label %for.body.i154, label %for.cond2.preheader.i
+for.body.i85:
+  %k.0.i132 = phi i64 [ %27, %for.body.i85.lr.ph ], [ %inc.i, %if.end40.i ]
+  tail call fastcc void @choose_buffers(ptr %23, i64 %k.0.i132) nounwind
+  tail call fastcc void @use_buffers(ptr %23) nounwind
+  %35 = load ptr, ptr %counter.i, align 8
+  %tobool9.not.i = icmp eq ptr %35, null
+  br i1 %tobool9.not.i, label %if.end12.i, label %if.then10.i
 
-for.cond2.preheader.i:
-  %50 = load i64, ptr %state_count.i158, align 8
-  %cmp376.i = icmp sgt i64 %50, 0
-  br i1 %cmp376.i, label %for.body5.i, label %for.cond19.preheader.i
+if.then10.i:
+  store i64 %k.0.i132, ptr %35, align 8
+  br label %if.end12.i
 
-for.body.i154:
-  %k.075.i = phi i64 [ %inc.i156, %for.body.i154 ], [ 0, %for.body.i84 ]
-  %51 = load ptr, ptr %buffers.i153, align 8
-  %arrayidx.i155 = getelementptr inbounds nuw %struct.buffer, ptr %51, i64 %k.075.i
-  %taken.i = getelementptr inbounds nuw i8, ptr %arrayidx.i155, i64 16
-  store i64 0, ptr %taken.i, align 8
-  %inc.i156 = add nuw nsw i64 %k.075.i, 1
-  %52 = load i64, ptr %buffer_count.i, align 8
-  %cmp.i157 = icmp slt i64 %inc.i156, %52
-  br i1 %cmp.i157, label %for.body.i154, label %for.cond2.preheader.i
+if.end12.i:
+  %36 = load ptr, ptr %test.i, align 8
+  %tobool13.not.i = icmp eq ptr %36, null
+  br i1 %tobool13.not.i, label %if.end23.i, label %if.then14.i
 
-for.cond19.preheader.i:
-  %53 = load i64, ptr %made_count.i, align 8
-  %cmp2081.i = icmp sgt i64 %53, 0
-  br i1 %cmp2081.i, label %for.body22.i124, label %choose_buffers.exit
+if.then14.i:
+  %call15.i = tail call fastcc i32 @run_part(ptr %testing.i, ptr %runner) nounwind
+  %cmp16.not.i = icmp eq i32 %call15.i, 0
+  br i1 %cmp16.not.i, label %if.end18.i, label %for.cond.cleanup
 
-for.body5.i:
-  %54 = phi i64 [ %58, %for.inc15.i ], [ %50, %for.cond2.preheader.i ]
-  %k1.077.i = phi i64 [ %inc16.i148, %for.inc15.i ], [ 0, %for.cond2.preheader.i ]
-  %55 = load ptr, ptr %states.i145, align 8
-  %arrayidx6.i = getelementptr inbounds nuw %struct.state, ptr %55, i64 %k1.077.i
-  %buffer.i146 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
-  %56 = load i64, ptr %buffer.i146, align 8
-  %cmp7.i147 = icmp sgt i64 %56, -1
-  br i1 %cmp7.i147, label %if.then.i150, label %for.inc15.i
+if.end18.i:
+  %37 = load ptr, ptr %test.i, align 8
+  %38 = load i8, ptr %37, align 1
+  %tobool20.not.i = icmp eq i8 %38, 0
+  br i1 %tobool20.not.i, label %for.end.i, label %if.end23.i
 
-if.then.i150:
-  %57 = load ptr, ptr %buffers.i153, align 8
-  %arrayidx13.i = getelementptr inbounds nuw %struct.buffer, ptr %57, i64 %56
-  %taken14.i = getelementptr inbounds nuw i8, ptr %arrayidx13.i, i64 16
-  store i64 1, ptr %taken14.i, align 8
-  %.pre.i151 = load i64, ptr %state_count.i158, align 8
-  br label %for.inc15.i
+if.end23.i:
+  %39 = load i64, ptr %23, align 8
+  %cmp25.i = icmp eq i64 %k.0.i132, %39
+  br i1 %cmp25.i, label %if.end28.i, label %if.end32.i
 
-for.inc15.i:
-  %58 = phi i64 [ %54, %for.body5.i ], [ %.pre.i151, %if.then.i150 ]
-  %inc16.i148 = add nuw nsw i64 %k1.077.i, 1
-  %cmp3.i149 = icmp slt i64 %inc16.i148, %58
-  br i1 %cmp3.i149, label %for.body5.i, label %for.cond19.preheader.i
+if.end28.i:
+  %call27.i = tail call fastcc i32 @run_part(ptr %once.i, ptr %runner) nounwind
+  %cmp29.i = icmp eq i32 %call27.i, 0
+  br i1 %cmp29.i, label %if.end32.i, label %for.cond.cleanup
 
-for.body22.i124:
-  %k18.082.i = phi i64 [ %inc43.i, %move_to.exit.i134 ], [ 0, %for.cond19.preheader.i ]
-  %59 = load ptr, ptr %made23.i, align 8
-  %arrayidx24.i125 = getelementptr inbounds nuw %struct.made, ptr %59, i64 %k18.082.i
-  %first_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 32
-  %60 = load i64, ptr %first_buffer.i, align 8
-  %partner.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 56
-  %61 = load i64, ptr %partner.i, align 8
-  %cmp26.i126 = icmp sgt i64 %61, -1
-  br i1 %cmp26.i126, label %if.then27.i, label %while.cond.preheader.i
-
-while.cond.preheader.i:
-  %last_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 40
-  %62 = load i64, ptr %last_buffer.i, align 8
-  %cmp2978.i = icmp slt i64 %60, %62
-  br i1 %cmp2978.i, label %land.rhs.lr.ph.i, label %if.end35.i
-
-land.rhs.lr.ph.i:
-  %63 = load ptr, ptr %buffers.i153, align 8
-  br label %land.rhs.i
-
-if.then27.i:
-  %64 = load i64, ptr %limit2.i, align 8
-  %sub.i141 = sub nsw i64 %64, %k.0.i211
-  %65 = and i64 %sub.i141, 1
-  %tobool.not.i142 = icmp eq i64 %65, 0
-  br i1 %tobool.not.i142, label %if.end35.i, label %cond.true.i143
-
-cond.true.i143:
-  %result.i144 = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 48
-  %66 = load i64, ptr %result.i144, align 8
-  br label %if.end35.i
-
-land.rhs.i:
-  %buffer25.079.i = phi i64 [ %60, %land.rhs.lr.ph.i ], [ %inc34.i, %while.body.i ]
-  %arrayidx31.i = getelementptr inbounds %struct.buffer, ptr %63, i64 %buffer25.079.i
-  %taken32.i = getelementptr inbounds nuw i8, ptr %arrayidx31.i, i64 16
-  %67 = load i64, ptr %taken32.i, align 8
-  %tobool33.not.i = icmp eq i64 %67, 0
-  br i1 %tobool33.not.i, label %if.end35.i, label %while.body.i
-
-while.body.i:
-  %inc34.i = add i64 %buffer25.079.i, 1
-  %exitcond.not.i = icmp eq i64 %inc34.i, %62
-  br i1 %exitcond.not.i, label %if.end35.i, label %land.rhs.i
-
-if.end35.i:
-  %buffer25.1.i = phi i64 [ %66, %cond.true.i143 ], [ %61, %if.then27.i ], [ %60, %while.cond.preheader.i ], [ %buffer25.079.i, %land.rhs.i ], [ %62, %while.body.i ]
-  %68 = load ptr, ptr %buffers.i153, align 8
-  %arrayidx37.i = getelementptr inbounds %struct.buffer, ptr %68, i64 %buffer25.1.i
-  %taken38.i = getelementptr inbounds nuw i8, ptr %arrayidx37.i, i64 16
-  store i64 1, ptr %taken38.i, align 8
-  %69 = load ptr, ptr %buffers.i153, align 8
-  %arrayidx41.i127 = getelementptr inbounds %struct.buffer, ptr %69, i64 %buffer25.1.i
-  %70 = load ptr, ptr %arrayidx41.i127, align 8
-  %buffer1.i.i128 = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 8
-  store i64 %buffer25.1.i, ptr %buffer1.i.i128, align 8
-  %71 = load ptr, ptr %arrayidx24.i125, align 8
-  %cmp.not.i.i129 = icmp eq ptr %71, %70
-  br i1 %cmp.not.i.i129, label %move_to.exit.i134, label %if.then.i.i130
-
-if.then.i.i130:
-  store ptr %70, ptr %arrayidx24.i125, align 8
-  %patches.i.i131 = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 16
-  %72 = load ptr, ptr %patches.i.i131, align 8
-  %patch_count.i.i132 = getelementptr inbounds nuw i8, ptr %arrayidx24.i125, i64 24
-  %73 = load i64, ptr %patch_count.i.i132, align 8
-  %74 = ptrtoint ptr %70 to i64
-  %cmp3.i.i.i133 = icmp sgt i64 %73, 0
-  br i1 %cmp3.i.i.i133, label %for.body.i.i.i136, label %move_to.exit.i134
-
-for.body.i.i.i136:
-  %k.04.i.i.i137 = phi i64 [ %inc.i.i.i139, %for.body.i.i.i136 ], [ 0, %if.then.i.i130 ]
-  %arrayidx.i.i.i138 = getelementptr inbounds nuw ptr, ptr %72, i64 %k.04.i.i.i137
-  %75 = load ptr, ptr %arrayidx.i.i.i138, align 8
-  store i64 %74, ptr %75, align 8
-  %inc.i.i.i139 = add nuw nsw i64 %k.04.i.i.i137, 1
-  %exitcond.not.i.i.i140 = icmp eq i64 %inc.i.i.i139, %73
-  br i1 %exitcond.not.i.i.i140, label %move_to.exit.i134, label %for.body.i.i.i136
-
-move_to.exit.i134:
-  %inc43.i = add nuw nsw i64 %k18.082.i, 1
-  %76 = load i64, ptr %made_count.i, align 8
-  %cmp20.i135 = icmp slt i64 %inc43.i, %76
-  br i1 %cmp20.i135, label %for.body22.i124, label %choose_buffers.exit
-
-choose_buffers.exit:
-  %77 = load ptr, ptr %counter.i, align 8
-  %tobool3.not.i = icmp eq ptr %77, null
-  br i1 %tobool3.not.i, label %if.end6.i, label %if.then4.i
-
-if.then4.i:
-  store i64 %k.0.i211, ptr %77, align 8
-  br label %if.end6.i
-
-if.end6.i:
-  %78 = load ptr, ptr %test.i, align 8
-  %tobool7.not.i = icmp eq ptr %78, null
-  br i1 %tobool7.not.i, label %if.end16.i, label %if.then8.i
-
-if.then8.i:
-  %call.i85 = tail call fastcc i32 @run_part(ptr %testing.i, ptr %runner) nounwind
-  %cmp9.not.i = icmp eq i32 %call.i85, 0
-  br i1 %cmp9.not.i, label %if.end11.i, label %for.cond.cleanup
-
-if.end11.i:
-  %79 = load ptr, ptr %test.i, align 8
-  %80 = load i8, ptr %79, align 1
-  %tobool13.not.i = icmp eq i8 %80, 0
-  br i1 %tobool13.not.i, label %for.end.i.loopexit, label %if.end16.i
-
-if.end16.i:
-  %81 = load i64, ptr %23, align 8
-  %cmp18.i = icmp eq i64 %k.0.i211, %81
-  br i1 %cmp18.i, label %if.end21.i, label %if.end25.i
-
-if.end21.i:
-  %call20.i = tail call fastcc i32 @run_part(ptr %once.i, ptr %runner) nounwind
-  %cmp22.i = icmp eq i32 %call20.i, 0
-  br i1 %cmp22.i, label %if.end25.i, label %for.cond.cleanup
-
-if.end25.i:
-  %call24.i = tail call fastcc i32 @run_part(ptr %rest.i, ptr %runner) nounwind
-  %cmp26.i = icmp eq i32 %call24.i, 0
-  br i1 %cmp26.i, label %land.lhs.true.i, label %for.cond.cleanup
+if.end32.i:
+  %call31.i = tail call fastcc i32 @run_part(ptr %rest.i, ptr %runner) nounwind
+  %cmp33.i = icmp eq i32 %call31.i, 0
+  br i1 %cmp33.i, label %land.lhs.true.i, label %for.cond.cleanup
 
 land.lhs.true.i:
-  %82 = load i64, ptr %iterations.i, align 8
-  %dec.i = add nsw i64 %82, -1
-  store i64 %dec.i, ptr %iterations.i, align 8
-  %cmp27.i = icmp slt i64 %82, 2
-  br i1 %cmp27.i, label %if.end30.i, label %if.end33.i
+  %40 = load i64, ptr %iterations.i102, align 8
+  %dec.i = add nsw i64 %40, -1
+  store i64 %dec.i, ptr %iterations.i102, align 8
+  %cmp34.i = icmp slt i64 %40, 2
+  br i1 %cmp34.i, label %if.end37.i, label %if.end40.i
 
-if.end30.i:
-  %call29.i = tail call fastcc i32 @breathe(ptr %runner) nounwind
-  %cmp31.not.i = icmp eq i32 %call29.i, 0
-  br i1 %cmp31.not.i, label %if.end33.i, label %for.cond.cleanup
+if.end37.i:
+  %call36.i = tail call fastcc i32 @breathe(ptr %runner) nounwind
+  %cmp38.not.i = icmp eq i32 %call36.i, 0
+  br i1 %cmp38.not.i, label %if.end40.i, label %for.cond.cleanup
 
-if.end33.i:
-  %83 = load i64, ptr %state_count.i158, align 8
-  %cmp97.i = icmp sgt i64 %83, 0
-  br i1 %cmp97.i, label %for.body.i110, label %for.cond28.preheader.i
-
-for.cond10.preheader.i:
-  %84 = icmp sgt i64 %90, 0
-  br i1 %84, label %for.body14.i, label %for.cond28.preheader.i
-
-for.body.i110:
-  %k.098.i = phi i64 [ %inc.i114, %cond.end.i ], [ 0, %if.end33.i ]
-  %85 = load ptr, ptr %states.i145, align 8
-  %arrayidx.i111 = getelementptr inbounds nuw %struct.state, ptr %85, i64 %k.098.i
-  %source1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i111, i64 56
-  %86 = load i64, ptr %source1.i, align 8
-  %cmp2.i = icmp sgt i64 %86, -1
-  br i1 %cmp2.i, label %cond.true.i, label %cond.false.i
-
-cond.true.i:
-  %arrayidx5.i = getelementptr inbounds nuw %struct.state, ptr %85, i64 %86
-  br label %cond.end.i
-
-cond.false.i:
-  %87 = load ptr, ptr %made23.i, align 8
-  %not.i112 = xor i64 %86, -1
-  %arrayidx7.i = getelementptr inbounds nuw %struct.made, ptr %87, i64 %not.i112
-  br label %cond.end.i
-
-cond.end.i:
-  %cond.i113 = phi ptr [ %arrayidx5.i, %cond.true.i ], [ %arrayidx7.i, %cond.false.i ]
-  %88 = load ptr, ptr %cond.i113, align 8
-  %next.i = getelementptr inbounds nuw i8, ptr %arrayidx.i111, i64 64
-  store ptr %88, ptr %next.i, align 8
-  %buffer.i = getelementptr inbounds nuw i8, ptr %cond.i113, i64 8
-  %89 = load i64, ptr %buffer.i, align 8
-  %next_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx.i111, i64 72
-  store i64 %89, ptr %next_buffer.i, align 8
-  %inc.i114 = add nuw nsw i64 %k.098.i, 1
-  %90 = load i64, ptr %state_count.i158, align 8
-  %cmp.i115 = icmp slt i64 %inc.i114, %90
-  br i1 %cmp.i115, label %for.body.i110, label %for.cond10.preheader.i
-
-for.cond28.preheader.i:
-  %91 = load i64, ptr %exchange_count.i, align 8
-  %cmp29101.i = icmp sgt i64 %91, 0
-  br i1 %cmp29101.i, label %for.body31.i, label %next_state.exit
-
-for.body14.i:
-  %k9.0100.i = phi i64 [ %inc25.i, %move_to.exit.i ], [ 0, %for.cond10.preheader.i ]
-  %92 = load ptr, ptr %states.i145, align 8
-  %arrayidx16.i = getelementptr inbounds nuw %struct.state, ptr %92, i64 %k9.0100.i
-  %next20.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 64
-  %93 = load ptr, ptr %next20.i, align 8
-  %next_buffer23.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 72
-  %94 = load i64, ptr %next_buffer23.i, align 8
-  %buffer1.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 8
-  store i64 %94, ptr %buffer1.i.i, align 8
-  %95 = load ptr, ptr %arrayidx16.i, align 8
-  %cmp.not.i.i = icmp eq ptr %95, %93
-  br i1 %cmp.not.i.i, label %move_to.exit.i, label %if.then.i.i116
-
-if.then.i.i116:
-  store ptr %93, ptr %arrayidx16.i, align 8
-  %patches.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 16
-  %96 = load ptr, ptr %patches.i.i, align 8
-  %patch_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 24
-  %97 = load i64, ptr %patch_count.i.i, align 8
-  %98 = ptrtoint ptr %93 to i64
-  %cmp3.i.i.i = icmp sgt i64 %97, 0
-  br i1 %cmp3.i.i.i, label %for.body.i.i.i117, label %move_to.exit.i
-
-for.body.i.i.i117:
-  %k.04.i.i.i = phi i64 [ %inc.i.i.i119, %for.body.i.i.i117 ], [ 0, %if.then.i.i116 ]
-  %arrayidx.i.i.i118 = getelementptr inbounds nuw ptr, ptr %96, i64 %k.04.i.i.i
-  %99 = load ptr, ptr %arrayidx.i.i.i118, align 8
-  store i64 %98, ptr %99, align 8
-  %inc.i.i.i119 = add nuw nsw i64 %k.04.i.i.i, 1
-  %exitcond.not.i.i.i120 = icmp eq i64 %inc.i.i.i119, %97
-  br i1 %exitcond.not.i.i.i120, label %move_to.exit.i, label %for.body.i.i.i117
-
-move_to.exit.i:
-  %inc25.i = add nuw nsw i64 %k9.0100.i, 1
-  %100 = load i64, ptr %state_count.i158, align 8
-  %cmp12.i = icmp slt i64 %inc25.i, %100
-  br i1 %cmp12.i, label %for.body14.i, label %for.cond28.preheader.i
-
-for.body31.i:
-  %k27.0102.i = phi i64 [ %inc42.i, %hold.exit96.i ], [ 0, %for.cond28.preheader.i ]
-  %101 = load ptr, ptr %exchanged.i, align 8
-  %arrayidx32.idx.i = shl nuw nsw i64 %k27.0102.i, 4
-  %arrayidx32.i105 = getelementptr inbounds nuw i8, ptr %101, i64 %arrayidx32.idx.i
-  %102 = load ptr, ptr %arrayidx32.i105, align 8
-  %arrayidx35.i = getelementptr inbounds nuw i8, ptr %arrayidx32.i105, i64 8
-  %103 = load ptr, ptr %arrayidx35.i, align 8
-  %was.sroa.0.0.copyload.i = load ptr, ptr %102, align 8
-  %was.sroa.4.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %102, i64 8
-  %was.sroa.4.0.copyload.i = load i64, ptr %was.sroa.4.0..sroa_idx.i, align 8
-  %was.sroa.5.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %102, i64 16
-  %was.sroa.5.0.copyload.i = load i64, ptr %was.sroa.5.0..sroa_idx.i, align 8
-  %was.sroa.6.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %102, i64 24
-  %was.sroa.6.0.copyload.i = load ptr, ptr %was.sroa.6.0..sroa_idx.i, align 8
-  %block.i = getelementptr inbounds nuw i8, ptr %103, i64 24
-  %104 = load ptr, ptr %block.i, align 8
-  %105 = load ptr, ptr %103, align 8
-  %size.i106 = getelementptr inbounds nuw i8, ptr %103, i64 8
-  %106 = load i64, ptr %size.i106, align 8
-  %capacity.i = getelementptr inbounds nuw i8, ptr %103, i64 16
-  %107 = load i64, ptr %capacity.i, align 8
-  store ptr %104, ptr %was.sroa.6.0..sroa_idx.i, align 8
-  store i64 %106, ptr %was.sroa.4.0..sroa_idx.i, align 8
-  store i64 %107, ptr %was.sroa.5.0..sroa_idx.i, align 8
-  %cmp.not.i73.i = icmp eq ptr %was.sroa.0.0.copyload.i, %105
-  br i1 %cmp.not.i73.i, label %hold.exit.i, label %if.then.i74.i
-
-if.then.i74.i:
-  store ptr %105, ptr %102, align 8
-  %patches.i75.i = getelementptr inbounds nuw i8, ptr %102, i64 32
-  %108 = load ptr, ptr %patches.i75.i, align 8
-  %patch_count.i76.i = getelementptr inbounds nuw i8, ptr %102, i64 40
-  %109 = load i64, ptr %patch_count.i76.i, align 8
-  %110 = ptrtoint ptr %105 to i64
-  %cmp3.i.i77.i = icmp sgt i64 %109, 0
-  br i1 %cmp3.i.i77.i, label %for.body.i.i78.i, label %hold.exit.i
-
-for.body.i.i78.i:
-  %k.04.i.i79.i = phi i64 [ %inc.i.i81.i, %for.body.i.i78.i ], [ 0, %if.then.i74.i ]
-  %arrayidx.i.i80.i = getelementptr inbounds nuw ptr, ptr %108, i64 %k.04.i.i79.i
-  %111 = load ptr, ptr %arrayidx.i.i80.i, align 8
-  store i64 %110, ptr %111, align 8
-  %inc.i.i81.i = add nuw nsw i64 %k.04.i.i79.i, 1
-  %exitcond.not.i.i82.i = icmp eq i64 %inc.i.i81.i, %109
-  br i1 %exitcond.not.i.i82.i, label %hold.exit.i, label %for.body.i.i78.i
-
-hold.exit.i:
-  store ptr %was.sroa.6.0.copyload.i, ptr %block.i, align 8
-  store i64 %was.sroa.4.0.copyload.i, ptr %size.i106, align 8
-  store i64 %was.sroa.5.0.copyload.i, ptr %capacity.i, align 8
-  %112 = load ptr, ptr %103, align 8
-  %cmp.not.i86.i = icmp eq ptr %112, %was.sroa.0.0.copyload.i
-  br i1 %cmp.not.i86.i, label %hold.exit96.i, label %if.then.i87.i
-
-if.then.i87.i:
-  store ptr %was.sroa.0.0.copyload.i, ptr %103, align 8
-  %patches.i88.i = getelementptr inbounds nuw i8, ptr %103, i64 32
-  %113 = load ptr, ptr %patches.i88.i, align 8
-  %patch_count.i89.i = getelementptr inbounds nuw i8, ptr %103, i64 40
-  %114 = load i64, ptr %patch_count.i89.i, align 8
-  %115 = ptrtoint ptr %was.sroa.0.0.copyload.i to i64
-  %cmp3.i.i90.i = icmp sgt i64 %114, 0
-  br i1 %cmp3.i.i90.i, label %for.body.i.i91.i, label %hold.exit96.i
-
-for.body.i.i91.i:
-  %k.04.i.i92.i = phi i64 [ %inc.i.i94.i, %for.body.i.i91.i ], [ 0, %if.then.i87.i ]
-  %arrayidx.i.i93.i = getelementptr inbounds nuw ptr, ptr %113, i64 %k.04.i.i92.i
-  %116 = load ptr, ptr %arrayidx.i.i93.i, align 8
-  store i64 %115, ptr %116, align 8
-  %inc.i.i94.i = add nuw nsw i64 %k.04.i.i92.i, 1
-  %exitcond.not.i.i95.i = icmp eq i64 %inc.i.i94.i, %114
-  br i1 %exitcond.not.i.i95.i, label %hold.exit96.i, label %for.body.i.i91.i
-
-hold.exit96.i:
-  %inc42.i = add nuw nsw i64 %k27.0102.i, 1
-  %117 = load i64, ptr %exchange_count.i, align 8
-  %cmp29.i107 = icmp slt i64 %inc42.i, %117
-  br i1 %cmp29.i107, label %for.body31.i, label %next_state.exit
-
-next_state.exit:
-  %inc.i = add nsw i64 %k.0.i211, 1
-  %118 = load i64, ptr %limit2.i, align 8
-  %cmp.i82 = icmp slt i64 %inc.i, %118
-  br i1 %cmp.i82, label %for.body.i84, label %for.end.i.loopexit
-
-for.end.i.loopexit:
-  %.pre = load i64, ptr %state_count.i158, align 8
-  br label %for.end.i
+if.end40.i:
+  tail call fastcc void @next_state(ptr %23) nounwind
+  %inc.i = add nsw i64 %k.0.i132, 1
+  %41 = load i64, ptr %limit7.i, align 8
+  %cmp8.i = icmp slt i64 %inc.i, %41
+  br i1 %cmp8.i, label %for.body.i85, label %for.end.i
 
 for.end.i:
-  %119 = phi i64 [ %.pre, %for.end.i.loopexit ], [ %46, %enter_loop.exit ]
-  %cmp80.i = icmp sgt i64 %119, 0
-  br i1 %cmp80.i, label %for.body.lr.ph.i93, label %for.inc
-
-for.body.lr.ph.i93:
-  %states.i = getelementptr inbounds nuw i8, ptr %23, i64 88
-  %buffers.i.i = getelementptr inbounds nuw i8, ptr %23, i64 120
-  br label %for.body.i94
-
-for.cond18.preheader.i:
-  %cmp2082.i = icmp sgt i64 %137, 0
-  br i1 %cmp2082.i, label %for.body22.i, label %for.inc
-
-for.body.i94:
-  %120 = phi i64 [ %119, %for.body.lr.ph.i93 ], [ %137, %if.end.i97 ]
-  %k.081.i = phi i64 [ 0, %for.body.lr.ph.i93 ], [ %inc16.i, %if.end.i97 ]
-  %121 = load ptr, ptr %states.i, align 8
-  %arrayidx.i95 = getelementptr inbounds nuw %struct.state, ptr %121, i64 %k.081.i
-  %buffer1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i95, i64 8
-  %122 = load i64, ptr %buffer1.i, align 8
-  br label %while.cond.i
-
-while.cond.i:
-  %first.0.i = phi i64 [ 0, %for.body.i94 ], [ %inc.i96, %while.cond.i ]
-  %arrayidx3.i = getelementptr inbounds nuw %struct.state, ptr %121, i64 %first.0.i
-  %buffer5.i = getelementptr inbounds nuw i8, ptr %arrayidx3.i, i64 8
-  %123 = load i64, ptr %buffer5.i, align 8
-  %cmp6.not.i = icmp eq i64 %123, %122
-  %inc.i96 = add nuw nsw i64 %first.0.i, 1
-  br i1 %cmp6.not.i, label %while.end.i, label %while.cond.i
-
-while.end.i:
-  %cmp7.i = icmp sgt i64 %122, -1
-  %cmp8.i = icmp eq i64 %first.0.i, %k.081.i
-  %or.cond.i = and i1 %cmp7.i, %cmp8.i
-  br i1 %or.cond.i, label %land.lhs.true9.i, label %if.end.i97
-
-land.lhs.true9.i:
-  %result.i = getelementptr inbounds nuw i8, ptr %arrayidx.i95, i64 48
-  %124 = load i64, ptr %result.i, align 8
-  %cmp12.not.i = icmp eq i64 %122, %124
-  br i1 %cmp12.not.i, label %if.end.i97, label %if.then.i100
-
-if.then.i100:
-  %125 = load ptr, ptr %buffers.i.i, align 8
-  %arrayidx.i.i = getelementptr inbounds nuw %struct.buffer, ptr %125, i64 %122
-  %arrayidx2.i.i = getelementptr inbounds %struct.buffer, ptr %125, i64 %124
-  %cmp40.i.i = icmp sgt i64 %120, 0
-  br i1 %cmp40.i.i, label %for.body.i.i, label %if.else.i.i
-
-for.cond.cleanup.i.i:
-  br i1 %or39.i.i, label %if.then.i.i103, label %if.else.i.i
-
-for.body.i.i:
-  %taken.042.i.i = phi i1 [ %or39.i.i, %for.body.i.i ], [ false, %if.then.i100 ]
-  %k.041.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i100 ]
-  %126 = load ptr, ptr %states.i, align 8
-  %arrayidx3.i.i = getelementptr inbounds nuw %struct.state, ptr %126, i64 %k.041.i.i
-  %buffer4.i.i = getelementptr inbounds nuw i8, ptr %arrayidx3.i.i, i64 8
-  %127 = load i64, ptr %buffer4.i.i, align 8
-  %cmp5.i.i101 = icmp eq i64 %127, %124
-  %or39.i.i = or i1 %taken.042.i.i, %cmp5.i.i101
-  %cmp7.i.i = icmp eq i64 %127, %122
-  %from..i.i = select i1 %cmp5.i.i101, i64 %122, i64 %127
-  %cond14.i.i = select i1 %cmp7.i.i, i64 %124, i64 %from..i.i
-  store i64 %cond14.i.i, ptr %buffer4.i.i, align 8
-  %inc.i.i = add nuw nsw i64 %k.041.i.i, 1
-  %128 = load i64, ptr %state_count.i158, align 8
-  %cmp.i.i102 = icmp slt i64 %inc.i.i, %128
-  br i1 %cmp.i.i102, label %for.body.i.i, label %for.cond.cleanup.i.i
-
-if.then.i.i103:
-  %129 = load ptr, ptr %arrayidx.i.i, align 8
-  %130 = load ptr, ptr %arrayidx2.i.i, align 8
-  %bytes.i.i = getelementptr inbounds nuw i8, ptr %arrayidx2.i.i, i64 8
-  %131 = load i64, ptr %bytes.i.i, align 8
-  %cmp11.i.i.i = icmp sgt i64 %131, 0
-  br i1 %cmp11.i.i.i, label %for.body.i.i.i, label %if.end.i97
-
-for.body.i.i.i:
-  %k.012.i.i.i = phi i64 [ %inc.i.i.i, %for.body.i.i.i ], [ 0, %if.then.i.i103 ]
-  %arrayidx.i.i.i = getelementptr inbounds nuw i8, ptr %129, i64 %k.012.i.i.i
-  %132 = load i8, ptr %arrayidx.i.i.i, align 1
-  %arrayidx1.i.i.i = getelementptr inbounds nuw i8, ptr %130, i64 %k.012.i.i.i
-  %133 = load i8, ptr %arrayidx1.i.i.i, align 1
-  store i8 %133, ptr %arrayidx.i.i.i, align 1
-  store i8 %132, ptr %arrayidx1.i.i.i, align 1
-  %inc.i.i.i = add nuw nsw i64 %k.012.i.i.i, 1
-  %exitcond.not.i.i.i = icmp eq i64 %inc.i.i.i, %131
-  br i1 %exitcond.not.i.i.i, label %if.end.i97, label %for.body.i.i.i
-
-if.else.i.i:
-  %134 = load ptr, ptr %arrayidx2.i.i, align 8
-  %135 = load ptr, ptr %arrayidx.i.i, align 8
-  %bytes19.i.i = getelementptr inbounds nuw i8, ptr %arrayidx2.i.i, i64 8
-  %136 = load i64, ptr %bytes19.i.i, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %134, ptr align 1 %135, i64 %136, i1 false)
-  br label %if.end.i97
-
-if.end.i97:
-  %inc16.i = add nuw nsw i64 %k.081.i, 1
-  %137 = load i64, ptr %state_count.i158, align 8
-  %cmp.i98 = icmp slt i64 %inc16.i, %137
-  br i1 %cmp.i98, label %for.body.i94, label %for.cond18.preheader.i
-
-for.body22.i:
-  %138 = phi i64 [ %145, %if.end44.i ], [ %137, %for.cond18.preheader.i ]
-  %k17.083.i = phi i64 [ %inc46.i, %if.end44.i ], [ 0, %for.cond18.preheader.i ]
-  %139 = load ptr, ptr %states.i, align 8
-  %arrayidx24.i = getelementptr inbounds nuw %struct.state, ptr %139, i64 %k17.083.i
-  %buffer27.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 8
-  %140 = load i64, ptr %buffer27.i, align 8
-  %result28.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 48
-  %141 = load i64, ptr %result28.i, align 8
-  %cmp29.i = icmp slt i64 %141, 0
-  %cmp32.not.i = icmp eq i64 %140, %141
-  %or.cond79.i = select i1 %cmp29.i, i1 true, i1 %cmp32.not.i
-  br i1 %or.cond79.i, label %if.end44.i, label %if.then33.i
-
-if.then33.i:
-  %142 = load ptr, ptr %buffers.i.i, align 8
-  %arrayidx36.i = getelementptr inbounds nuw %struct.buffer, ptr %142, i64 %141
-  %cmp37.i = icmp slt i64 %140, 0
-  %arrayidx41.i = getelementptr inbounds nuw %struct.buffer, ptr %142, i64 %140
-  %cond.in.i = select i1 %cmp37.i, ptr %arrayidx24.i, ptr %arrayidx41.i
-  %cond.i99 = load ptr, ptr %cond.in.i, align 8
-  %143 = load ptr, ptr %arrayidx36.i, align 8
-  %bytes.i = getelementptr inbounds nuw i8, ptr %arrayidx36.i, i64 8
-  %144 = load i64, ptr %bytes.i, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %143, ptr align 1 %cond.i99, i64 %144, i1 false)
-  %.pre.i = load i64, ptr %state_count.i158, align 8
-  br label %if.end44.i
-
-if.end44.i:
-  %145 = phi i64 [ %.pre.i, %if.then33.i ], [ %138, %for.body22.i ]
-  %inc46.i = add nuw nsw i64 %k17.083.i, 1
-  %cmp20.i = icmp slt i64 %inc46.i, %145
-  br i1 %cmp20.i, label %for.body22.i, label %for.inc
+  tail call fastcc void @leave_loop(ptr %23) nounwind
+  br label %for.inc
 
 sw.bb33:
-  %target34 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
-  %146 = load ptr, ptr %target34, align 8
-  %147 = load ptr, ptr %146, align 8
-  %148 = load i8, ptr %147, align 1
-  %tobool36.not = icmp eq i8 %148, 0
+  %target34 = getelementptr inbounds nuw i8, ptr %op.0134, i64 8
+  %42 = load ptr, ptr %target34, align 8
+  %43 = load ptr, ptr %42, align 8
+  %44 = load i8, ptr %43, align 1
+  %tobool36.not = icmp eq i8 %44, 0
   %cond37.v = select i1 %tobool36.not, i64 24, i64 8
-  %cond37 = getelementptr inbounds nuw i8, ptr %146, i64 %cond37.v
+  %cond37 = getelementptr inbounds nuw i8, ptr %42, i64 %cond37.v
   %call38 = tail call fastcc i32 @run_part(ptr %cond37, ptr %runner) nounwind
   br label %for.inc
 
 sw.bb39:
-  %target40 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
-  %149 = load ptr, ptr %target40, align 8
-  %registers.i = getelementptr inbounds nuw i8, ptr %149, i64 16
-  %150 = load ptr, ptr %registers.i, align 8
-  %151 = load ptr, ptr %149, align 8
-  %count.i = getelementptr inbounds nuw i8, ptr %149, i64 8
-  %152 = load i64, ptr %count.i, align 8
-  %add.ptr.idx.i = mul nsw i64 %152, 56
-  %add.ptr.i = getelementptr inbounds i8, ptr %151, i64 %add.ptr.idx.i
-  %cmp.not349.i = icmp slt i64 %152, 1
-  br i1 %cmp.not349.i, label %for.inc, label %for.body.i86
-
-for.body.i86:
-  %at.0350.i = phi ptr [ %incdec.ptr.i, %for.inc.i ], [ %151, %sw.bb39 ]
-  %153 = load i64, ptr %at.0350.i, align 8
-  %conv.i = trunc i64 %153 to i32
-  switch i32 %conv.i, label %sw.epilog.i [
-    i32 0, label %sw.bb.i
-    i32 1, label %sw.bb2.i
-    i32 2, label %sw.bb4.i
-    i32 3, label %sw.bb6.i
-    i32 4, label %sw.bb11.i
-    i32 5, label %sw.bb15.i
-    i32 6, label %sw.bb20.i
-    i32 7, label %sw.bb24.i
-    i32 8, label %sw.bb30.i
-    i32 9, label %sw.bb36.i
-    i32 10, label %sw.bb47.i
-    i32 11, label %sw.bb62.i
-    i32 12, label %sw.bb66.i
-    i32 13, label %sw.bb74.i
-    i32 14, label %sw.bb89.i
-    i32 15, label %sw.bb106.i
-    i32 16, label %sw.bb117.i
-    i32 17, label %sw.bb122.i
-    i32 18, label %sw.bb127.i
-    i32 19, label %sw.bb132.i
-    i32 20, label %sw.bb135.i
-    i32 21, label %sw.bb138.i
-    i32 22, label %sw.bb146.i
-    i32 23, label %sw.bb154.i
-    i32 24, label %sw.bb162.i
-    i32 25, label %sw.bb170.i
-    i32 26, label %sw.bb174.i
-  ]
-
-sw.bb.i:
-  %a.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %154 = load i64, ptr %a.i, align 8
-  %155 = inttoptr i64 %154 to ptr
-  %bits.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 8
-  %156 = load i64, ptr %bits.i, align 8
-  switch i64 %156, label %sw.default.i.i [
-    i64 1, label %sw.bb.i.i
-    i64 8, label %sw.bb.i.i
-    i64 16, label %sw.bb1.i.i
-    i64 32, label %sw.bb3.i.i
-    i64 -8, label %sw.bb5.i.i
-    i64 -16, label %sw.bb7.i.i
-    i64 -32, label %sw.bb9.i.i
-  ]
-
-sw.bb.i.i:
-  %157 = load i8, ptr %155, align 1
-  %conv.i.i = zext i8 %157 to i64
-  br label %sw.epilog.i
-
-sw.bb1.i.i:
-  %158 = load i16, ptr %155, align 2
-  %conv2.i.i = zext i16 %158 to i64
-  br label %sw.epilog.i
-
-sw.bb3.i.i:
-  %159 = load i32, ptr %155, align 4
-  %conv4.i.i = zext i32 %159 to i64
-  br label %sw.epilog.i
-
-sw.bb5.i.i:
-  %160 = load i8, ptr %155, align 1
-  %conv6.i.i = sext i8 %160 to i64
-  br label %sw.epilog.i
-
-sw.bb7.i.i:
-  %161 = load i16, ptr %155, align 2
-  %conv8.i.i = sext i16 %161 to i64
-  br label %sw.epilog.i
-
-sw.bb9.i.i:
-  %162 = load i32, ptr %155, align 4
-  %conv10.i.i = sext i32 %162 to i64
-  br label %sw.epilog.i
-
-sw.default.i.i:
-  %163 = load i64, ptr %155, align 8
-  br label %sw.epilog.i
-
-sw.bb2.i:
-  %a3.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %164 = load i64, ptr %a3.i, align 8
-  %arrayidx.i = getelementptr inbounds i64, ptr %150, i64 %164
-  %165 = load i64, ptr %arrayidx.i, align 8
-  %to.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
-  %166 = load i64, ptr %to.i, align 8
-  %167 = inttoptr i64 %166 to ptr
-  store i64 %165, ptr %167, align 8
-  br label %for.inc.i
-
-sw.bb4.i:
-  %a5.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %168 = load i64, ptr %a5.i, align 8
-  %169 = inttoptr i64 %168 to ptr
-  %size.i89 = getelementptr inbounds nuw i8, ptr %169, i64 8
-  %170 = load i64, ptr %size.i89, align 8
-  br label %sw.epilog.i
-
-sw.bb6.i:
-  %to7.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
-  %171 = load i64, ptr %to7.i, align 8
-  %172 = inttoptr i64 %171 to ptr
-  %a8.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %173 = load i64, ptr %a8.i, align 8
-  %arrayidx9.i = getelementptr inbounds i64, ptr %150, i64 %173
-  %174 = load i64, ptr %arrayidx9.i, align 8
-  %call10.i = tail call fastcc zeroext i1 @resize(ptr %172, i64 %174) nounwind
-  br i1 %call10.i, label %for.inc.i, label %for.cond.cleanup
-
-sw.bb11.i:
-  %to12.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
-  %175 = load i64, ptr %to12.i, align 8
-  %176 = inttoptr i64 %175 to ptr
-  %a13.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %177 = load i64, ptr %a13.i, align 8
-  %arrayidx14.i = getelementptr inbounds i64, ptr %150, i64 %177
-  %178 = load i64, ptr %arrayidx14.i, align 8
-  tail call void @release(ptr %176, i64 %178) nounwind
-  br label %for.inc.i
-
-sw.bb15.i:
-  %a16.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %179 = load i64, ptr %a16.i, align 8
-  %arrayidx17.i = getelementptr inbounds i64, ptr %150, i64 %179
-  %180 = load i64, ptr %arrayidx17.i, align 8
-  %tobool.not.i88 = icmp eq i64 %180, 0
-  br i1 %tobool.not.i88, label %for.cond.cleanup, label %for.inc.i
-
-sw.bb20.i:
-  %a21.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %181 = load i64, ptr %a21.i, align 8
-  %arrayidx22.i = getelementptr inbounds i64, ptr %150, i64 %181
-  %182 = load i64, ptr %arrayidx22.i, align 8
-  %b.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %183 = load i64, ptr %b.i, align 8
-  %arrayidx23.i = getelementptr inbounds i64, ptr %150, i64 %183
-  %184 = load i64, ptr %arrayidx23.i, align 8
-  %185 = tail call { i64, i1 } @llvm.sadd.with.overflow.i64(i64 %182, i64 %184)
-  %186 = extractvalue { i64, i1 } %185, 1
-  %187 = extractvalue { i64, i1 } %185, 0
-  br label %sw.epilog.i
-
-sw.bb24.i:
-  %a25.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %188 = load i64, ptr %a25.i, align 8
-  %arrayidx26.i = getelementptr inbounds i64, ptr %150, i64 %188
-  %189 = load i64, ptr %arrayidx26.i, align 8
-  %b27.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %190 = load i64, ptr %b27.i, align 8
-  %arrayidx28.i = getelementptr inbounds i64, ptr %150, i64 %190
-  %191 = load i64, ptr %arrayidx28.i, align 8
-  %192 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 %189, i64 %191)
-  %193 = extractvalue { i64, i1 } %192, 1
-  %194 = extractvalue { i64, i1 } %192, 0
-  br label %sw.epilog.i
-
-sw.bb30.i:
-  %a31.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %195 = load i64, ptr %a31.i, align 8
-  %arrayidx32.i = getelementptr inbounds i64, ptr %150, i64 %195
-  %196 = load i64, ptr %arrayidx32.i, align 8
-  %b33.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %197 = load i64, ptr %b33.i, align 8
-  %arrayidx34.i = getelementptr inbounds i64, ptr %150, i64 %197
-  %198 = load i64, ptr %arrayidx34.i, align 8
-  %199 = tail call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %196, i64 %198)
-  %200 = extractvalue { i64, i1 } %199, 1
-  %201 = extractvalue { i64, i1 } %199, 0
-  br label %sw.epilog.i
-
-sw.bb36.i:
-  %a37.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %202 = load i64, ptr %a37.i, align 8
-  %arrayidx38.i = getelementptr inbounds i64, ptr %150, i64 %202
-  %203 = load i64, ptr %arrayidx38.i, align 8
-  %b39.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %204 = load i64, ptr %b39.i, align 8
-  %arrayidx40.i = getelementptr inbounds i64, ptr %150, i64 %204
-  %205 = load i64, ptr %arrayidx40.i, align 8
-  %.317.i = tail call i64 @llvm.smin.i64(i64 %203, i64 %205)
-  br label %sw.epilog.i
-
-sw.bb47.i:
-  %a48.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %206 = load i64, ptr %a48.i, align 8
-  %arrayidx49.i = getelementptr inbounds i64, ptr %150, i64 %206
-  %207 = load i64, ptr %arrayidx49.i, align 8
-  %b50.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %208 = load i64, ptr %b50.i, align 8
-  %arrayidx51.i = getelementptr inbounds i64, ptr %150, i64 %208
-  %209 = load i64, ptr %arrayidx51.i, align 8
-  %.318.i = tail call i64 @llvm.smax.i64(i64 %207, i64 %209)
-  br label %sw.epilog.i
-
-sw.bb62.i:
-  %a63.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %210 = load i64, ptr %a63.i, align 8
-  %arrayidx64.i = getelementptr inbounds i64, ptr %150, i64 %210
-  %211 = load i64, ptr %arrayidx64.i, align 8
-  %212 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %211)
-  %213 = extractvalue { i64, i1 } %212, 1
-  %214 = extractvalue { i64, i1 } %212, 0
-  br label %sw.epilog.i
-
-sw.bb66.i:
-  %a67.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %215 = load i64, ptr %a67.i, align 8
-  %arrayidx68.i = getelementptr inbounds i64, ptr %150, i64 %215
-  %216 = load i64, ptr %arrayidx68.i, align 8
-  %cmp69.i = icmp slt i64 %216, 0
-  br i1 %cmp69.i, label %if.then71.i, label %sw.epilog.i
-
-if.then71.i:
-  %217 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %216)
-  %218 = extractvalue { i64, i1 } %217, 1
-  %219 = extractvalue { i64, i1 } %217, 0
-  br label %sw.epilog.i
-
-sw.bb74.i:
-  %a75.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %220 = load i64, ptr %a75.i, align 8
-  %arrayidx76.i = getelementptr inbounds i64, ptr %150, i64 %220
-  %221 = load i64, ptr %arrayidx76.i, align 8
-  %b77.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %222 = load i64, ptr %b77.i, align 8
-  %arrayidx78.i = getelementptr inbounds i64, ptr %150, i64 %222
-  %223 = load i64, ptr %arrayidx78.i, align 8
-  switch i64 %223, label %if.end3.i.i [
-    i64 0, label %floor_divide.exit.i
-    i64 -1, label %if.then2.i.i
-  ]
-
-if.then2.i.i:
-  %sub.i.i = sub i64 0, %221
-  br label %floor_divide.exit.i
-
-if.end3.i.i:
-  %div.i.i = sdiv i64 %221, %223
-  %rem.i.i = srem i64 %221, %223
-  %cmp4.not.i.i = icmp eq i64 %rem.i.i, 0
-  %cmp8.unshifted.i.i = xor i64 %223, %221
-  %cmp8.unshifted.lobit.neg.i.i = ashr i64 %cmp8.unshifted.i.i, 63
-  %land.ext.neg.i.i = select i1 %cmp4.not.i.i, i64 0, i64 %cmp8.unshifted.lobit.neg.i.i
-  %sub11.i.i = add i64 %land.ext.neg.i.i, %div.i.i
-  br label %floor_divide.exit.i
-
-floor_divide.exit.i:
-  %retval.0.i319.i = phi i64 [ %sub11.i.i, %if.end3.i.i ], [ %sub.i.i, %if.then2.i.i ], [ %223, %sw.bb74.i ]
-  %cmp82.i = icmp eq i64 %221, -9223372036854775808
-  %cmp86.i = icmp eq i64 %223, -1
-  %spec.select.i = and i1 %cmp82.i, %cmp86.i
-  br label %sw.epilog.i
-
-sw.bb89.i:
-  %a90.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %224 = load i64, ptr %a90.i, align 8
-  %arrayidx91.i = getelementptr inbounds i64, ptr %150, i64 %224
-  %225 = load i64, ptr %arrayidx91.i, align 8
-  %b94.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %226 = load i64, ptr %b94.i, align 8
-  %arrayidx95.i = getelementptr inbounds i64, ptr %150, i64 %226
-  %227 = load i64, ptr %arrayidx95.i, align 8
-  switch i64 %227, label %if.end3.i323.i [
-    i64 0, label %floor_divide.exit331.i
-    i64 -1, label %if.then2.i320.i
-  ]
-
-if.then2.i320.i:
-  %sub.i321.i = sub i64 0, %225
-  br label %floor_divide.exit331.i
-
-if.end3.i323.i:
-  %div.i324.i = sdiv i64 %225, %227
-  %rem.i325.i = srem i64 %225, %227
-  %cmp4.not.i326.i = icmp eq i64 %rem.i325.i, 0
-  %cmp8.unshifted.i327.i = xor i64 %227, %225
-  %cmp8.unshifted.lobit.neg.i328.i = ashr i64 %cmp8.unshifted.i327.i, 63
-  %land.ext.neg.i329.i = select i1 %cmp4.not.i326.i, i64 0, i64 %cmp8.unshifted.lobit.neg.i328.i
-  %sub11.i330.i = add i64 %land.ext.neg.i329.i, %div.i324.i
-  br label %floor_divide.exit331.i
-
-floor_divide.exit331.i:
-  %retval.0.i322.i = phi i64 [ %sub11.i330.i, %if.end3.i323.i ], [ %sub.i321.i, %if.then2.i320.i ], [ %227, %sw.bb89.i ]
-  %mul.i = mul i64 %retval.0.i322.i, %227
-  %sub.i87 = sub i64 %225, %mul.i
-  %tobool101.not.i = icmp eq i64 %227, 0
-  %cond105.i = select i1 %tobool101.not.i, i64 0, i64 %sub.i87
-  br label %sw.epilog.i
-
-sw.bb106.i:
-  %a107.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %228 = load i64, ptr %a107.i, align 8
-  %arrayidx108.i = getelementptr inbounds i64, ptr %150, i64 %228
-  %229 = load i64, ptr %arrayidx108.i, align 8
-  %tobool109.not.i = icmp eq i64 %229, 0
-  %.pn.in.v.i = select i1 %tobool109.not.i, i64 48, i64 40
-  %.pn.in.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 %.pn.in.v.i
-  %.pn.i = load i64, ptr %.pn.in.i, align 8
-  %cond116.in.i = getelementptr inbounds i64, ptr %150, i64 %.pn.i
-  %cond116.i = load i64, ptr %cond116.in.i, align 8
-  br label %sw.epilog.i
-
-sw.bb117.i:
-  %a118.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %230 = load i64, ptr %a118.i, align 8
-  %arrayidx119.i = getelementptr inbounds i64, ptr %150, i64 %230
-  %231 = load i64, ptr %arrayidx119.i, align 8
-  %b120.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %232 = load i64, ptr %b120.i, align 8
-  %arrayidx121.i = getelementptr inbounds i64, ptr %150, i64 %232
-  %233 = load i64, ptr %arrayidx121.i, align 8
-  %and.i = and i64 %233, %231
-  br label %sw.epilog.i
-
-sw.bb122.i:
-  %a123.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %234 = load i64, ptr %a123.i, align 8
-  %arrayidx124.i = getelementptr inbounds i64, ptr %150, i64 %234
-  %235 = load i64, ptr %arrayidx124.i, align 8
-  %b125.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %236 = load i64, ptr %b125.i, align 8
-  %arrayidx126.i = getelementptr inbounds i64, ptr %150, i64 %236
-  %237 = load i64, ptr %arrayidx126.i, align 8
-  %or.i = or i64 %237, %235
-  br label %sw.epilog.i
-
-sw.bb127.i:
-  %a128.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %238 = load i64, ptr %a128.i, align 8
-  %arrayidx129.i = getelementptr inbounds i64, ptr %150, i64 %238
-  %239 = load i64, ptr %arrayidx129.i, align 8
-  %b130.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %240 = load i64, ptr %b130.i, align 8
-  %arrayidx131.i = getelementptr inbounds i64, ptr %150, i64 %240
-  %241 = load i64, ptr %arrayidx131.i, align 8
-  %xor.i = xor i64 %241, %239
-  br label %sw.epilog.i
-
-sw.bb132.i:
-  %a133.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %242 = load i64, ptr %a133.i, align 8
-  %arrayidx134.i = getelementptr inbounds i64, ptr %150, i64 %242
-  %243 = load i64, ptr %arrayidx134.i, align 8
-  %not.i = xor i64 %243, -1
-  br label %sw.epilog.i
-
-sw.bb135.i:
-  %a136.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %244 = load i64, ptr %a136.i, align 8
-  %arrayidx137.i = getelementptr inbounds i64, ptr %150, i64 %244
-  %245 = load i64, ptr %arrayidx137.i, align 8
-  br label %sw.epilog.i
-
-sw.bb138.i:
-  %a139.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %246 = load i64, ptr %a139.i, align 8
-  %arrayidx140.i = getelementptr inbounds i64, ptr %150, i64 %246
-  %247 = load i64, ptr %arrayidx140.i, align 8
-  %b141.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %248 = load i64, ptr %b141.i, align 8
-  %arrayidx142.i = getelementptr inbounds i64, ptr %150, i64 %248
-  %249 = load i64, ptr %arrayidx142.i, align 8
-  %cmp143.i = icmp slt i64 %247, %249
-  %conv145.i = zext i1 %cmp143.i to i64
-  br label %sw.epilog.i
-
-sw.bb146.i:
-  %a147.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %250 = load i64, ptr %a147.i, align 8
-  %arrayidx148.i = getelementptr inbounds i64, ptr %150, i64 %250
-  %251 = load i64, ptr %arrayidx148.i, align 8
-  %b149.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %252 = load i64, ptr %b149.i, align 8
-  %arrayidx150.i = getelementptr inbounds i64, ptr %150, i64 %252
-  %253 = load i64, ptr %arrayidx150.i, align 8
-  %cmp151.i = icmp sle i64 %251, %253
-  %conv153.i = zext i1 %cmp151.i to i64
-  br label %sw.epilog.i
-
-sw.bb154.i:
-  %a155.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %254 = load i64, ptr %a155.i, align 8
-  %arrayidx156.i = getelementptr inbounds i64, ptr %150, i64 %254
-  %255 = load i64, ptr %arrayidx156.i, align 8
-  %b157.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %256 = load i64, ptr %b157.i, align 8
-  %arrayidx158.i = getelementptr inbounds i64, ptr %150, i64 %256
-  %257 = load i64, ptr %arrayidx158.i, align 8
-  %cmp159.i = icmp eq i64 %255, %257
-  %conv161.i = zext i1 %cmp159.i to i64
-  br label %sw.epilog.i
-
-sw.bb162.i:
-  %a163.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %258 = load i64, ptr %a163.i, align 8
-  %arrayidx164.i = getelementptr inbounds i64, ptr %150, i64 %258
-  %259 = load i64, ptr %arrayidx164.i, align 8
-  %b165.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
-  %260 = load i64, ptr %b165.i, align 8
-  %arrayidx166.i = getelementptr inbounds i64, ptr %150, i64 %260
-  %261 = load i64, ptr %arrayidx166.i, align 8
-  %cmp167.i = icmp ne i64 %259, %261
-  %conv169.i = zext i1 %cmp167.i to i64
-  br label %sw.epilog.i
-
-sw.bb170.i:
-  %a171.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %262 = load i64, ptr %a171.i, align 8
-  %arrayidx172.i = getelementptr inbounds i64, ptr %150, i64 %262
-  %263 = load i64, ptr %arrayidx172.i, align 8
-  %264 = add i64 %263, -2147483648
-  %or.cond.i.i = icmp ult i64 %264, -2147483647
-  br i1 %or.cond.i.i, label %sw.epilog.i, label %if.end.i.i
-
-if.end.i.i:
-  %cmp.i.i.i = icmp samesign ult i64 %263, 2
-  %sub.i.i.i = add nsw i64 %263, -1
-  %265 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i.i, i1 true)
-  %sub1.i.i.i = sub nuw nsw i64 64, %265
-  %266 = shl nuw nsw i64 2147483648, %sub1.i.i.i
-  %267 = add nsw i64 %266, -1
-  %sub.i333.i = select i1 %cmp.i.i.i, i64 2147483647, i64 %267
-  %div.i334.i = udiv i64 %sub.i333.i, %263
-  %sub5.i.i = add nsw i64 %div.i334.i, -4294967295
-  br label %sw.epilog.i
-
-sw.bb174.i:
-  %a175.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
-  %268 = load i64, ptr %a175.i, align 8
-  %arrayidx176.i = getelementptr inbounds i64, ptr %150, i64 %268
-  %269 = load i64, ptr %arrayidx176.i, align 8
-  %270 = add i64 %269, -2147483648
-  %or.cond.i335.i = icmp ult i64 %270, -2147483647
-  br i1 %or.cond.i335.i, label %sw.epilog.i, label %if.end.i336.i
-
-if.end.i336.i:
-  %cmp.i.i337.i = icmp samesign ult i64 %269, 2
-  %sub.i.i338.i = add nsw i64 %269, -1
-  %271 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i338.i, i1 true)
-  %sub1.i.i339.i = sub nuw nsw i64 64, %271
-  %cond.i.i340.i = select i1 %cmp.i.i337.i, i64 0, i64 %sub1.i.i339.i
-  br label %sw.epilog.i
-
-sw.epilog.i:
-  %value.0.i = phi i64 [ 0, %for.body.i86 ], [ %retval.0.i319.i, %floor_divide.exit.i ], [ %170, %sw.bb4.i ], [ %187, %sw.bb20.i ], [ %194, %sw.bb24.i ], [ %201, %sw.bb30.i ], [ %.317.i, %sw.bb36.i ], [ %.318.i, %sw.bb47.i ], [ %214, %sw.bb62.i ], [ %219, %if.then71.i ], [ %216, %sw.bb66.i ], [ %sub5.i.i, %if.end.i.i ], [ %cond105.i, %floor_divide.exit331.i ], [ %cond116.i, %sw.bb106.i ], [ %and.i, %sw.bb117.i ], [ %or.i, %sw.bb122.i ], [ %xor.i, %sw.bb127.i ], [ %not.i, %sw.bb132.i ], [ %245, %sw.bb135.i ], [ %conv145.i, %sw.bb138.i ], [ %conv153.i, %sw.bb146.i ], [ %conv161.i, %sw.bb154.i ], [ %conv169.i, %sw.bb162.i ], [ %conv10.i.i, %sw.bb9.i.i ], [ %cond.i.i340.i, %if.end.i336.i ], [ %163, %sw.default.i.i ], [ %conv.i.i, %sw.bb.i.i ], [ %conv2.i.i, %sw.bb1.i.i ], [ %conv4.i.i, %sw.bb3.i.i ], [ %conv6.i.i, %sw.bb5.i.i ], [ %conv8.i.i, %sw.bb7.i.i ], [ 0, %sw.bb170.i ], [ 0, %sw.bb174.i ]
-  %over.0.i = phi i1 [ false, %for.body.i86 ], [ %spec.select.i, %floor_divide.exit.i ], [ false, %sw.bb4.i ], [ %186, %sw.bb20.i ], [ %193, %sw.bb24.i ], [ %200, %sw.bb30.i ], [ false, %sw.bb36.i ], [ false, %sw.bb47.i ], [ %213, %sw.bb62.i ], [ %218, %if.then71.i ], [ false, %sw.bb66.i ], [ false, %if.end.i.i ], [ false, %floor_divide.exit331.i ], [ false, %sw.bb106.i ], [ false, %sw.bb117.i ], [ false, %sw.bb122.i ], [ false, %sw.bb127.i ], [ false, %sw.bb132.i ], [ false, %sw.bb135.i ], [ false, %sw.bb138.i ], [ false, %sw.bb146.i ], [ false, %sw.bb154.i ], [ false, %sw.bb162.i ], [ false, %sw.bb9.i.i ], [ false, %if.end.i336.i ], [ false, %sw.default.i.i ], [ false, %sw.bb.i.i ], [ false, %sw.bb1.i.i ], [ false, %sw.bb3.i.i ], [ false, %sw.bb5.i.i ], [ false, %sw.bb7.i.i ], [ false, %sw.bb170.i ], [ false, %sw.bb174.i ]
-  %exact.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 16
-  %272 = load i64, ptr %exact.i, align 8
-  %tobool178.not.i = icmp eq i64 %272, 0
-  br i1 %tobool178.not.i, label %if.then179.i, label %if.else.i
-
-if.then179.i:
-  %bits180.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 8
-  %273 = load i64, ptr %bits180.i, align 8
-  %cmp.i.i = icmp eq i64 %273, 1
-  br i1 %cmp.i.i, label %if.then.i.i, label %if.end.i343.i
-
-if.then.i.i:
-  %cmp1.i.i = icmp ne i64 %value.0.i, 0
-  %conv2.i346.i = zext i1 %cmp1.i.i to i64
-  br label %if.end184.i
-
-if.end.i343.i:
-  %cond.i.i = tail call i64 @llvm.abs.i64(i64 %273, i1 true)
-  %cmp5.i.i = icmp samesign ugt i64 %cond.i.i, 63
-  br i1 %cmp5.i.i, label %if.end184.i, label %if.end8.i.i
-
-if.end8.i.i:
-  %cmp3.i.i = icmp slt i64 %273, 0
-  %sub9.i.i = sub nuw nsw i64 64, %cond.i.i
-  %shl.i344.i = shl i64 %value.0.i, %sub9.i.i
-  %shr.i.i = ashr exact i64 %shl.i344.i, %sub9.i.i
-  %shr16.i.i = lshr exact i64 %shl.i344.i, %sub9.i.i
-  %cond18.i.i = select i1 %cmp3.i.i, i64 %shr.i.i, i64 %shr16.i.i
-  br label %if.end184.i
-
-if.else.i:
-  br i1 %over.0.i, label %for.cond.cleanup, label %if.end184.i
-
-if.end184.i:
-  %value.1.i = phi i64 [ %value.0.i, %if.else.i ], [ %conv2.i346.i, %if.then.i.i ], [ %cond18.i.i, %if.end8.i.i ], [ %value.0.i, %if.end.i343.i ]
-  %to185.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
-  %274 = load i64, ptr %to185.i, align 8
-  %arrayidx186.i = getelementptr inbounds i64, ptr %150, i64 %274
-  store i64 %value.1.i, ptr %arrayidx186.i, align 8
-  br label %for.inc.i
-
-for.inc.i:
-  %incdec.ptr.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 56
-  %cmp.not.not.i = icmp ult ptr %incdec.ptr.i, %add.ptr.i
-  br i1 %cmp.not.not.i, label %for.body.i86, label %for.inc
+  %target40 = getelementptr inbounds nuw i8, ptr %op.0134, i64 8
+  %45 = load ptr, ptr %target40, align 8
+  %call41 = tail call zeroext i1 @run_evaluation(ptr %45) nounwind
+  %not.call41 = xor i1 %call41, true
+  %cond43 = zext i1 %not.call41 to i32
+  br label %for.inc
 
 sw.bb44:
-  %target45 = getelementptr inbounds nuw i8, ptr %op.0213, i64 8
-  %275 = load ptr, ptr %target45, align 8
-  %276 = load ptr, ptr %runner, align 8
-  tail call void @PyEval_RestoreThread(ptr %276) nounwind
-  %call.i90 = tail call ptr @PyObject_CallNoArgs(ptr %275) nounwind
-  %tobool.not.i91 = icmp eq ptr %call.i90, null
-  %cond.i92 = select i1 %tobool.not.i91, i32 2, i32 0
-  tail call void @Py_DecRef(ptr %call.i90) nounwind
+  %target45 = getelementptr inbounds nuw i8, ptr %op.0134, i64 8
+  %46 = load ptr, ptr %target45, align 8
+  %47 = load ptr, ptr %runner, align 8
+  tail call void @PyEval_RestoreThread(ptr %47) nounwind
+  %call.i86 = tail call ptr @PyObject_CallNoArgs(ptr %46) nounwind
+  %tobool.not.i87 = icmp eq ptr %call.i86, null
+  %cond.i88 = select i1 %tobool.not.i87, i32 2, i32 0
+  tail call void @Py_DecRef(ptr %call.i86) nounwind
   %call1.i = tail call ptr @PyEval_SaveThread() nounwind
   store ptr %call1.i, ptr %runner, align 8
   br label %for.inc
 
 for.inc:
-  %outcome.1 = phi i32 [ 0, %for.body ], [ 0, %if.then ], [ %cond.i92, %sw.bb44 ], [ 0, %if.then14 ], [ 0, %if.else10 ], [ 0, %sw.bb21 ], [ 0, %sw.bb24 ], [ %cond, %sw.bb28 ], [ %outcome.1.i, %if.end.i ], [ %call38, %sw.bb33 ], [ 0, %sw.bb39 ], [ 0, %if.then9 ], [ 0, %if.end44.i ], [ 0, %for.end.i ], [ 0, %for.cond18.preheader.i ], [ 0, %for.inc.i ]
-  %incdec.ptr = getelementptr inbounds nuw i8, ptr %op.0213, i64 40
+  %outcome.1 = phi i32 [ 0, %for.body ], [ 0, %if.then ], [ %cond.i88, %sw.bb44 ], [ 0, %if.then14 ], [ 0, %if.else10 ], [ 0, %sw.bb21 ], [ 0, %sw.bb24 ], [ %cond, %sw.bb28 ], [ 0, %if.then4.i ], [ %call38, %sw.bb33 ], [ %cond43, %sw.bb39 ], [ 0, %if.then9 ], [ 0, %for.end.i ], [ %outcome.1.i, %if.end.i ]
+  %incdec.ptr = getelementptr inbounds nuw i8, ptr %op.0134, i64 40
   %cmp = icmp ult ptr %incdec.ptr, %add.ptr
   %cmp2 = icmp eq i32 %outcome.1, 0
-  %277 = select i1 %cmp, i1 %cmp2, i1 false
-  br i1 %277, label %for.body, label %for.cond.cleanup
+  %48 = select i1 %cmp, i1 %cmp2, i1 false
+  br i1 %48, label %for.body, label %for.cond.cleanup
 }
 
 declare void @PyEval_RestoreThread(ptr) nounwind
@@ -1771,8 +648,8 @@ record_fits.exit:
   br i1 %tobool.not, label %if.end23, label %land.rhs
 
 land.lhs.true:
-  %busy.i.le197 = getelementptr inbounds nuw i8, ptr %record.0143, i64 8
-  %array_count.i.le194 = getelementptr inbounds nuw i8, ptr %record.0143, i64 32
+  %busy.i.le196 = getelementptr inbounds nuw i8, ptr %record.0143, i64 8
+  %array_count.i.le193 = getelementptr inbounds nuw i8, ptr %record.0143, i64 32
   %results = getelementptr inbounds nuw i8, ptr %record.0143, i64 56
   %39 = load ptr, ptr %results, align 8
   %result_count = getelementptr inbounds nuw i8, ptr %record.0143, i64 64
@@ -1881,8 +758,8 @@ for.inc.i47:
   br i1 %exitcond.not.i49, label %if.then, label %for.body.i44
 
 if.then:
-  store i64 1, ptr %busy.i.le197, align 8
-  %53 = load i64, ptr %array_count.i.le194, align 8
+  store i64 1, ptr %busy.i.le196, align 8
+  %53 = load i64, ptr %array_count.i.le193, align 8
   %cmp60.i = icmp sgt i64 %53, 0
   br i1 %cmp60.i, label %for.body.lr.ph.i63, label %for.cond3.preheader.i
 
@@ -1930,7 +807,7 @@ for.body.i.i73:
   br i1 %exitcond.not.i.i76, label %patch.exit.loopexit.i, label %for.body.i.i73
 
 patch.exit.loopexit.i:
-  %.pre.i = load i64, ptr %array_count.i.le194, align 8
+  %.pre.i = load i64, ptr %array_count.i.le193, align 8
   br label %patch.exit.i
 
 patch.exit.i:
@@ -2058,35 +935,11 @@ cond.end.i.i85:
   br i1 %tobool6.not.i.i, label %written_result.exit.thread.i, label %if.end8.i.i86
 
 if.end8.i.i86:
-  %size2.i.i.i = getelementptr inbounds nuw i8, ptr %84, i64 8
-  call void @llvm.memset.p0.i64(ptr align 8 dereferenceable(24) %size2.i.i.i, i8 0, i64 24, i1 false)
-  %88 = load ptr, ptr %84, align 8
-  %cmp.not.i.i.i = icmp eq ptr %88, null
-  br i1 %cmp.not.i.i.i, label %hold.exit.i.i, label %if.then.i.i.i
-
-if.then.i.i.i:
-  store ptr null, ptr %84, align 8
-  %patches.i.i.i = getelementptr inbounds nuw i8, ptr %84, i64 32
-  %89 = load ptr, ptr %patches.i.i.i, align 8
-  %patch_count.i.i.i = getelementptr inbounds nuw i8, ptr %84, i64 40
-  %90 = load i64, ptr %patch_count.i.i.i, align 8
-  %cmp3.i.i.i.i = icmp sgt i64 %90, 0
-  br i1 %cmp3.i.i.i.i, label %for.body.i.i.i.i, label %hold.exit.i.i
-
-for.body.i.i.i.i:
-  %k.04.i.i.i.i = phi i64 [ %inc.i.i.i.i, %for.body.i.i.i.i ], [ 0, %if.then.i.i.i ]
-  %arrayidx.i.i.i.i = getelementptr inbounds nuw ptr, ptr %89, i64 %k.04.i.i.i.i
-  %91 = load ptr, ptr %arrayidx.i.i.i.i, align 8
-  store i64 0, ptr %91, align 8
-  %inc.i.i.i.i = add nuw nsw i64 %k.04.i.i.i.i, 1
-  %exitcond.not.i.i.i.i = icmp eq i64 %inc.i.i.i.i, %90
-  br i1 %exitcond.not.i.i.i.i, label %hold.exit.i.i, label %for.body.i.i.i.i
-
-hold.exit.i.i:
-  %92 = load ptr, ptr @numpy_functions, align 8
-  %arrayidx.i.i87 = getelementptr inbounds nuw i8, ptr %92, i64 2256
-  %93 = load ptr, ptr %arrayidx.i.i87, align 8
-  %call9.i.i88 = call i32 %93(ptr %call2.i.i84, ptr %call5.i.i) nounwind
+  call void @hold(ptr %84, ptr null, ptr null, i64 0, i64 0) nounwind
+  %88 = load ptr, ptr @numpy_functions, align 8
+  %arrayidx.i.i87 = getelementptr inbounds nuw i8, ptr %88, i64 2256
+  %89 = load ptr, ptr %arrayidx.i.i87, align 8
+  %call9.i.i88 = call i32 %89(ptr %call2.i.i84, ptr %call5.i.i) nounwind
   %tobool10.not.i.i89 = icmp eq i32 %call9.i.i88, 0
   br i1 %tobool10.not.i.i89, label %written_result.exit.thread19.i, label %written_result.exit.thread.i
 
@@ -2119,21 +972,21 @@ take_results.exit:
 
 if.then11:
   %.pr = load i64, ptr %result_count, align 8
-  %94 = load ptr, ptr %results, align 8
+  %90 = load ptr, ptr %results, align 8
   %cmp.i97 = icmp eq i64 %.pr, 1
   br i1 %cmp.i97, label %if.then.i111, label %if.end.i98
 
 if.then.i111:
-  %made.i112 = getelementptr inbounds nuw i8, ptr %94, i64 64
-  %95 = load ptr, ptr %made.i112, align 8
+  %made.i112 = getelementptr inbounds nuw i8, ptr %90, i64 64
+  %91 = load ptr, ptr %made.i112, align 8
   br label %cleanup.thread
 
 if.end.i98:
-  %96 = phi ptr [ %94, %if.then11 ], [ %82, %land.lhs.true6 ]
-  %97 = phi i64 [ %.pr, %if.then11 ], [ %83, %land.lhs.true6 ]
-  %call.i = call ptr @PyTuple_New(i64 %97) nounwind
+  %92 = phi ptr [ %90, %if.then11 ], [ %82, %land.lhs.true6 ]
+  %93 = phi i64 [ %.pr, %if.then11 ], [ %83, %land.lhs.true6 ]
+  %call.i = call ptr @PyTuple_New(i64 %93) nounwind
   %tobool.not.i99 = icmp eq ptr %call.i, null
-  %cmp3.i.i100 = icmp sgt i64 %97, 0
+  %cmp3.i.i100 = icmp sgt i64 %93, 0
   br i1 %tobool.not.i99, label %if.then1.i, label %for.cond.preheader.i101
 
 for.cond.preheader.i101:
@@ -2144,47 +997,47 @@ if.then1.i:
 
 for.body.i.i105:
   %k.04.i.i106 = phi i64 [ %inc.i.i109, %for.body.i.i105 ], [ 0, %if.then1.i ]
-  %arrayidx.i.i107 = getelementptr inbounds nuw %struct.result, ptr %96, i64 %k.04.i.i106
+  %arrayidx.i.i107 = getelementptr inbounds nuw %struct.result, ptr %92, i64 %k.04.i.i106
   %made.i.i108 = getelementptr inbounds nuw i8, ptr %arrayidx.i.i107, i64 64
-  %98 = load ptr, ptr %made.i.i108, align 8
-  call void @Py_DecRef(ptr %98) nounwind
+  %94 = load ptr, ptr %made.i.i108, align 8
+  call void @Py_DecRef(ptr %94) nounwind
   %inc.i.i109 = add nuw nsw i64 %k.04.i.i106, 1
-  %exitcond.not.i.i110 = icmp eq i64 %inc.i.i109, %97
+  %exitcond.not.i.i110 = icmp eq i64 %inc.i.i109, %93
   br i1 %exitcond.not.i.i110, label %cleanup.thread, label %for.body.i.i105
 
 for.body.i102:
   %k.019.i = phi i64 [ %inc.i103, %for.body.i102 ], [ 0, %for.cond.preheader.i101 ]
-  %arrayidx4.i = getelementptr inbounds nuw %struct.result, ptr %96, i64 %k.019.i
+  %arrayidx4.i = getelementptr inbounds nuw %struct.result, ptr %92, i64 %k.019.i
   %made5.i = getelementptr inbounds nuw i8, ptr %arrayidx4.i, i64 64
-  %99 = load ptr, ptr %made5.i, align 8
-  %call6.i = call i32 @PyTuple_SetItem(ptr %call.i, i64 %k.019.i, ptr %99) nounwind
+  %95 = load ptr, ptr %made5.i, align 8
+  %call6.i = call i32 @PyTuple_SetItem(ptr %call.i, i64 %k.019.i, ptr %95) nounwind
   %inc.i103 = add nuw nsw i64 %k.019.i, 1
-  %exitcond.not.i104 = icmp eq i64 %inc.i103, %97
+  %exitcond.not.i104 = icmp eq i64 %inc.i103, %93
   br i1 %exitcond.not.i104, label %cleanup.thread, label %for.body.i102
 
 cleanup.thread:
-  %retval.1.i = phi ptr [ %95, %if.then.i111 ], [ %call.i, %for.cond.preheader.i101 ], [ null, %if.then1.i ], [ null, %for.body.i.i105 ], [ %call.i, %for.body.i102 ]
-  store i64 0, ptr %busy.i.le197, align 8
+  %retval.1.i = phi ptr [ %91, %if.then.i111 ], [ %call.i, %for.cond.preheader.i101 ], [ null, %if.then1.i ], [ null, %for.body.i.i105 ], [ %call.i, %for.body.i102 ]
+  store i64 0, ptr %busy.i.le196, align 8
   br label %cleanup24
 
 if.end:
-  %100 = load ptr, ptr %results, align 8
-  %101 = load i64, ptr %result_count, align 8
-  %cmp3.i = icmp sgt i64 %101, 0
+  %96 = load ptr, ptr %results, align 8
+  %97 = load i64, ptr %result_count, align 8
+  %cmp3.i = icmp sgt i64 %97, 0
   br i1 %cmp3.i, label %for.body.i113, label %cleanup
 
 for.body.i113:
   %k.04.i = phi i64 [ %inc.i116, %for.body.i113 ], [ 0, %if.end ]
-  %arrayidx.i114 = getelementptr inbounds nuw %struct.result, ptr %100, i64 %k.04.i
+  %arrayidx.i114 = getelementptr inbounds nuw %struct.result, ptr %96, i64 %k.04.i
   %made.i115 = getelementptr inbounds nuw i8, ptr %arrayidx.i114, i64 64
-  %102 = load ptr, ptr %made.i115, align 8
-  call void @Py_DecRef(ptr %102) nounwind
+  %98 = load ptr, ptr %made.i115, align 8
+  call void @Py_DecRef(ptr %98) nounwind
   %inc.i116 = add nuw nsw i64 %k.04.i, 1
-  %exitcond.not.i117 = icmp eq i64 %inc.i116, %101
+  %exitcond.not.i117 = icmp eq i64 %inc.i116, %97
   br i1 %exitcond.not.i117, label %cleanup, label %for.body.i113
 
 cleanup:
-  store i64 0, ptr %busy.i.le197, align 8
+  store i64 0, ptr %busy.i.le196, align 8
   %cmp19.not = icmp eq i64 %call4, 2
   br i1 %cmp19.not, label %cleanup24, label %if.end23
 
@@ -2261,13 +1114,13 @@ land.end:
   ret i32 %land.ext
 }
 
-declare ptr @PyMem_RawMalloc(i64) nounwind
-
 declare void @parallel_brief(ptr, ptr, i64, i64) nounwind
 
 declare void @parallel(ptr, ptr, i64, i64) nounwind
 
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg) nounwind
+
+declare zeroext i1 @run_evaluation(ptr) nounwind
 
 define internal fastcc i32 @breathe(ptr %runner) nounwind {
 entry:
@@ -2341,13 +1194,895 @@ cleanup:
 
 declare i32 @PyErr_CheckSignals() nounwind
 
-declare { i64, i1 } @llvm.sadd.with.overflow.i64(i64, i64) nounwind
+define internal fastcc void @enter_loop(ptr %loop) nounwind {
+entry:
+  %history.i.i = alloca [32 x [16 x i64]], align 16
+  %last.i = alloca [16 x i64], align 16
+  %state_count = getelementptr inbounds nuw i8, ptr %loop, i64 96
+  %0 = load i64, ptr %state_count, align 8
+  %cmp51 = icmp sgt i64 %0, 0
+  br i1 %cmp51, label %for.body.lr.ph, label %for.cond.cleanup
 
-declare { i64, i1 } @llvm.ssub.with.overflow.i64(i64, i64) nounwind
+for.body.lr.ph:
+  %states = getelementptr inbounds nuw i8, ptr %loop, i64 88
+  br label %for.body
 
-declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64) nounwind
+for.cond.cleanup:
+  %.lcssa = phi i64 [ %0, %entry ], [ %34, %for.body ]
+  %buffer_count.i = getelementptr inbounds nuw i8, ptr %loop, i64 128
+  %1 = load i64, ptr %buffer_count.i, align 8
+  %cmp103.i = icmp sgt i64 %1, 0
+  br i1 %cmp103.i, label %for.body.lr.ph.i, label %place_results.exit
 
-declare i64 @llvm.ctlz.i64(i64, i1 immarg) nounwind
+for.body.lr.ph.i:
+  %buffers.i = getelementptr inbounds nuw i8, ptr %loop, i64 120
+  %.pre.i = load ptr, ptr %buffers.i, align 8
+  br label %for.body.i
+
+for.cond.cleanup.i:
+  %2 = icmp slt i64 %add.i, 65536
+  %test.i = getelementptr inbounds nuw i8, ptr %loop, i64 32
+  %3 = load ptr, ptr %test.i, align 8
+  %tobool.i = icmp ne ptr %3, null
+  %or.cond.i = select i1 %tobool.i, i1 true, i1 %2
+  %cmp6.i = icmp sgt i64 %.lcssa, 16
+  %or.cond66.i = or i1 %cmp6.i, %or.cond.i
+  br i1 %or.cond66.i, label %place_results.exit, label %lor.lhs.false7.i
+
+for.body.i:
+  %4 = phi ptr [ %.pre.i, %for.body.lr.ph.i ], [ %5, %for.body.i ]
+  %k.0105.i = phi i64 [ 0, %for.body.lr.ph.i ], [ %inc.i, %for.body.i ]
+  %bytes.0104.i = phi i64 [ 0, %for.body.lr.ph.i ], [ %add.i, %for.body.i ]
+  %arrayidx.i = getelementptr inbounds nuw %struct.buffer, ptr %4, i64 %k.0105.i
+  %place.i = getelementptr inbounds nuw i8, ptr %arrayidx.i, i64 24
+  store i64 %k.0105.i, ptr %place.i, align 8
+  %5 = load ptr, ptr %buffers.i, align 8
+  %arrayidx2.i = getelementptr inbounds nuw %struct.buffer, ptr %5, i64 %k.0105.i
+  %bytes3.i = getelementptr inbounds nuw i8, ptr %arrayidx2.i, i64 8
+  %6 = load i64, ptr %bytes3.i, align 8
+  %add.i = add nsw i64 %6, %bytes.0104.i
+  %inc.i = add nuw nsw i64 %k.0105.i, 1
+  %7 = load i64, ptr %buffer_count.i, align 8
+  %cmp.i = icmp slt i64 %inc.i, %7
+  br i1 %cmp.i, label %for.body.i, label %for.cond.cleanup.i
+
+lor.lhs.false7.i:
+  %limit.i.i = getelementptr inbounds nuw i8, ptr %loop, i64 8
+  %8 = load i64, ptr %limit.i.i, align 8
+  %9 = load i64, ptr %loop, align 8
+  %sub.i.i = sub nsw i64 %8, %9
+  %10 = load i64, ptr %state_count, align 8
+  %.not.not123.i.i = icmp sgt i64 %sub.i.i, 0
+  br i1 %.not.not123.i.i, label %for.body.lr.ph.i.i, label %find_last_buffers.exit.thread.i
+
+for.body.lr.ph.i.i:
+  %cmp4114.i.i = icmp sgt i64 %10, 0
+  %states7.i.i = getelementptr inbounds nuw i8, ptr %loop, i64 88
+  %made.i.i = getelementptr inbounds nuw i8, ptr %loop, i64 104
+  %sub31.i.i = add nsw i64 %sub.i.i, -1
+  %mul.i.i = shl i64 %10, 3
+  %11 = tail call i64 @llvm.umin.i64(i64 %sub.i.i, i64 32)
+  br label %for.body.i.i
+
+for.cond.i.i:
+  %inc62.i.i = add nuw nsw i64 %step.0124.i.i, 1
+  %exitcond130.not.i.i = icmp eq i64 %inc62.i.i, %11
+  br i1 %exitcond130.not.i.i, label %find_last_buffers.exit.thread.i, label %for.body.i.i
+
+for.body.i.i:
+  %step.0124.i.i = phi i64 [ 0, %for.body.lr.ph.i.i ], [ %inc62.i.i, %for.cond.i.i ]
+  %12 = load i64, ptr %loop, align 8
+  %add.i.i = add nsw i64 %12, %step.0124.i.i
+  tail call fastcc void @choose_buffers(ptr %loop, i64 %add.i.i) nounwind
+  br i1 %cmp4114.i.i, label %for.body6.lr.ph.i.i, label %for.cond.cleanup20.i.i
+
+for.body6.lr.ph.i.i:
+  %13 = load ptr, ptr %states7.i.i, align 8
+  %arrayidx15.i.i = getelementptr inbounds nuw [16 x i64], ptr %history.i.i, i64 %step.0124.i.i
+  br label %for.body6.i.i
+
+for.body6.i.i:
+  %k.0115.i.i = phi i64 [ 0, %for.body6.lr.ph.i.i ], [ %inc.i.i, %cond.end.i.i ]
+  %arrayidx.i.i = getelementptr inbounds nuw %struct.state, ptr %13, i64 %k.0115.i.i
+  %source8.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i.i, i64 56
+  %14 = load i64, ptr %source8.i.i, align 8
+  %cmp9.i.i = icmp sgt i64 %14, -1
+  br i1 %cmp9.i.i, label %cond.true.i.i, label %cond.false.i.i
+
+cond.true.i.i:
+  %arrayidx11.i.i = getelementptr inbounds nuw %struct.state, ptr %13, i64 %14
+  br label %cond.end.i.i
+
+cond.false.i.i:
+  %15 = load ptr, ptr %made.i.i, align 8
+  %not.i.i = xor i64 %14, -1
+  %arrayidx12.i.i = getelementptr inbounds nuw %struct.made, ptr %15, i64 %not.i.i
+  br label %cond.end.i.i
+
+cond.end.i.i:
+  %arrayidx11.pn.i.i = phi ptr [ %arrayidx11.i.i, %cond.true.i.i ], [ %arrayidx12.i.i, %cond.false.i.i ]
+  %cond.in.i.i = getelementptr inbounds nuw i8, ptr %arrayidx11.pn.i.i, i64 8
+  %cond.i.i = load i64, ptr %cond.in.i.i, align 8
+  %arrayidx16.i.i = getelementptr inbounds nuw i64, ptr %arrayidx15.i.i, i64 %k.0115.i.i
+  store i64 %cond.i.i, ptr %arrayidx16.i.i, align 8
+  %inc.i.i = add nuw nsw i64 %k.0115.i.i, 1
+  %exitcond.not.i.i = icmp eq i64 %inc.i.i, %10
+  br i1 %exitcond.not.i.i, label %for.body21.i.i, label %for.body6.i.i
+
+for.cond.cleanup20.i.i:
+  %cmp32.i.i = icmp ne i64 %step.0124.i.i, %sub31.i.i
+  %cond36.i.i = select i1 %cmp32.i.i, i64 -1, i64 %step.0124.i.i
+  %cmp38118.i.i = icmp samesign ugt i64 %step.0124.i.i, 1
+  %16 = select i1 %cmp38118.i.i, i1 %cmp32.i.i, i1 false
+  br i1 %16, label %for.body43.lr.ph.i.i, label %for.cond.cleanup42.i.i
+
+for.body43.lr.ph.i.i:
+  %arrayidx44.i.i = getelementptr inbounds nuw [16 x i64], ptr %history.i.i, i64 %step.0124.i.i
+  %sub50.i.i = sub nsw i64 %sub31.i.i, %step.0124.i.i
+  br label %for.body43.i.i
+
+for.body21.i.i:
+  %k17.0117.i.i = phi i64 [ %inc29.i.i, %for.body21.i.i ], [ 0, %cond.end.i.i ]
+  %arrayidx23.i.i = getelementptr inbounds nuw i64, ptr %arrayidx15.i.i, i64 %k17.0117.i.i
+  %17 = load i64, ptr %arrayidx23.i.i, align 8
+  %18 = load ptr, ptr %states7.i.i, align 8
+  %arrayidx25.i.i = getelementptr inbounds nuw %struct.state, ptr %18, i64 %k17.0117.i.i
+  %buffer27.i.i = getelementptr inbounds nuw i8, ptr %arrayidx25.i.i, i64 8
+  store i64 %17, ptr %buffer27.i.i, align 8
+  %inc29.i.i = add nuw nsw i64 %k17.0117.i.i, 1
+  %exitcond129.not.i.i = icmp eq i64 %inc29.i.i, %10
+  br i1 %exitcond129.not.i.i, label %for.cond.cleanup20.i.i, label %for.body21.i.i
+
+for.cond.cleanup42.i.i:
+  %found.0.lcssa.i.i = phi i64 [ %cond36.i.i, %for.cond.cleanup20.i.i ], [ %found.1.i.i, %for.inc52.i.i ]
+  %cmp40.lcssa.i.i = phi i1 [ %cmp32.i.i, %for.cond.cleanup20.i.i ], [ %cmp40.i.i, %for.inc52.i.i ]
+  br i1 %cmp40.lcssa.i.i, label %for.cond.i.i, label %find_last_buffers.exit.i
+
+for.body43.i.i:
+  %p.0121.i.i = phi i64 [ 2, %for.body43.lr.ph.i.i ], [ %add53.i.i, %for.inc52.i.i ]
+  %found.0120.i.i = phi i64 [ %cond36.i.i, %for.body43.lr.ph.i.i ], [ %found.1.i.i, %for.inc52.i.i ]
+  %sub45.i.i = sub nuw nsw i64 %step.0124.i.i, %p.0121.i.i
+  %arrayidx46.i.i = getelementptr inbounds nuw [16 x i64], ptr %history.i.i, i64 %sub45.i.i
+  %bcmp.i.i = call i32 @bcmp(ptr %arrayidx44.i.i, ptr %arrayidx46.i.i, i64 %mul.i.i)
+  %tobool.not.i.i = icmp eq i32 %bcmp.i.i, 0
+  br i1 %tobool.not.i.i, label %if.then.i.i, label %for.inc52.i.i
+
+if.then.i.i:
+  %rem.i.i = srem i64 %sub50.i.i, %p.0121.i.i
+  %add51.i.i = add nsw i64 %rem.i.i, %sub45.i.i
+  br label %for.inc52.i.i
+
+for.inc52.i.i:
+  %found.1.i.i = phi i64 [ %found.0120.i.i, %for.body43.i.i ], [ %add51.i.i, %if.then.i.i ]
+  %add53.i.i = add nuw nsw i64 %p.0121.i.i, 2
+  %cmp38.i.i = icmp samesign ule i64 %add53.i.i, %step.0124.i.i
+  %cmp40.i.i = icmp slt i64 %found.1.i.i, 0
+  %19 = select i1 %cmp38.i.i, i1 %cmp40.i.i, i1 false
+  br i1 %19, label %for.body43.i.i, label %for.cond.cleanup42.i.i
+
+find_last_buffers.exit.thread.i:
+  br label %place_results.exit
+
+find_last_buffers.exit.i:
+  %arrayidx57.i.i = getelementptr inbounds nuw [16 x i64], ptr %history.i.i, i64 %found.0.lcssa.i.i
+  call void @llvm.memcpy.p0.p0.i64(ptr align 16 %last.i, ptr align 16 %arrayidx57.i.i, i64 %mul.i.i, i1 false)
+  %cmp10111.i = icmp sgt i64 %.lcssa, 0
+  br i1 %cmp10111.i, label %for.body12.i, label %place_results.exit
+
+for.body12.i:
+  %k8.0112.i = phi i64 [ %inc62.i, %if.end60.i ], [ 0, %find_last_buffers.exit.i ]
+  %arrayidx13.i = getelementptr inbounds nuw i64, ptr %last.i, i64 %k8.0112.i
+  %20 = load i64, ptr %arrayidx13.i, align 8
+  %cmp14.i = icmp sgt i64 %20, -1
+  br i1 %cmp14.i, label %land.rhs.i, label %land.end.i
+
+land.rhs.i:
+  %21 = load ptr, ptr %states7.i.i, align 8
+  %arrayidx16.i = getelementptr inbounds nuw %struct.state, ptr %21, i64 %k8.0112.i
+  %result.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 48
+  %22 = load i64, ptr %result.i, align 8
+  %cmp17.i = icmp sgt i64 %22, -1
+  br label %land.end.i
+
+land.end.i:
+  %storedv.i = phi i1 [ false, %for.body12.i ], [ %cmp17.i, %land.rhs.i ]
+  %cmp19106.not.i = icmp eq i64 %k8.0112.i, 0
+  br i1 %cmp19106.not.i, label %while.cond.preheader.i, label %for.body21.i
+
+while.cond.preheader.i:
+  %first.0.lcssa.i = phi i1 [ %storedv.i, %land.end.i ], [ %and100.i, %for.body21.i ]
+  br i1 %first.0.lcssa.i, label %land.rhs33.lr.ph.i, label %if.end60.i
+
+land.rhs33.lr.ph.i:
+  %23 = load ptr, ptr %buffers.i, align 8
+  %24 = load ptr, ptr %states7.i.i, align 8
+  %arrayidx38.i = getelementptr inbounds nuw %struct.state, ptr %24, i64 %k8.0112.i
+  %result39.i = getelementptr inbounds nuw i8, ptr %arrayidx38.i, i64 48
+  %25 = load i64, ptr %result39.i, align 8
+  br label %land.rhs33.i
+
+for.body21.i:
+  %j.0108.i = phi i64 [ %inc29.i, %for.body21.i ], [ 0, %land.end.i ]
+  %first.0107.i = phi i1 [ %and100.i, %for.body21.i ], [ %storedv.i, %land.end.i ]
+  %arrayidx22.i = getelementptr inbounds nuw i64, ptr %last.i, i64 %j.0108.i
+  %26 = load i64, ptr %arrayidx22.i, align 8
+  %cmp24.i = icmp ne i64 %26, %20
+  %and100.i = and i1 %first.0107.i, %cmp24.i
+  %inc29.i = add nuw nsw i64 %j.0108.i, 1
+  %exitcond.not.i = icmp eq i64 %inc29.i, %k8.0112.i
+  br i1 %exitcond.not.i, label %while.cond.preheader.i, label %for.body21.i
+
+land.rhs33.i:
+  %other.0110.i = phi i64 [ 0, %land.rhs33.lr.ph.i ], [ %inc43.i, %land.rhs33.i ]
+  %arrayidx35.i = getelementptr inbounds nuw %struct.buffer, ptr %23, i64 %other.0110.i
+  %place36.i = getelementptr inbounds nuw i8, ptr %arrayidx35.i, i64 24
+  %27 = load i64, ptr %place36.i, align 8
+  %cmp40.not.i = icmp eq i64 %27, %25
+  %inc43.i = add nuw nsw i64 %other.0110.i, 1
+  br i1 %cmp40.not.i, label %if.then45.i, label %land.rhs33.i
+
+if.then45.i:
+  %place36.i.le = getelementptr inbounds nuw i8, ptr %arrayidx35.i, i64 24
+  %arrayidx48.i = getelementptr inbounds %struct.buffer, ptr %23, i64 %20
+  %place49.i = getelementptr inbounds nuw i8, ptr %arrayidx48.i, i64 24
+  %28 = load i64, ptr %place49.i, align 8
+  store i64 %28, ptr %place36.i.le, align 8
+  %29 = load ptr, ptr %states7.i.i, align 8
+  %arrayidx54.i = getelementptr inbounds nuw %struct.state, ptr %29, i64 %k8.0112.i
+  %result55.i = getelementptr inbounds nuw i8, ptr %arrayidx54.i, i64 48
+  %30 = load i64, ptr %result55.i, align 8
+  %31 = load ptr, ptr %buffers.i, align 8
+  %arrayidx58.i = getelementptr inbounds %struct.buffer, ptr %31, i64 %20
+  %place59.i = getelementptr inbounds nuw i8, ptr %arrayidx58.i, i64 24
+  store i64 %30, ptr %place59.i, align 8
+  br label %if.end60.i
+
+if.end60.i:
+  %inc62.i = add nuw nsw i64 %k8.0112.i, 1
+  %exitcond116.not.i = icmp eq i64 %inc62.i, %.lcssa
+  br i1 %exitcond116.not.i, label %place_results.exit, label %for.body12.i
+
+place_results.exit:
+  %32 = load i64, ptr %state_count, align 8
+  %cmp653 = icmp sgt i64 %32, 0
+  br i1 %cmp653, label %for.body8.lr.ph, label %for.cond.cleanup7
+
+for.body8.lr.ph:
+  %states9 = getelementptr inbounds nuw i8, ptr %loop, i64 88
+  %buffers.i42 = getelementptr inbounds nuw i8, ptr %loop, i64 120
+  br label %for.body8
+
+for.body:
+  %k.052 = phi i64 [ 0, %for.body.lr.ph ], [ %inc, %for.body ]
+  %33 = load ptr, ptr %states, align 8
+  %arrayidx = getelementptr inbounds nuw %struct.state, ptr %33, i64 %k.052
+  %call = tail call fastcc i64 @first_buffer(ptr %loop, ptr %arrayidx) nounwind
+  %buffer = getelementptr inbounds nuw i8, ptr %arrayidx, i64 8
+  store i64 %call, ptr %buffer, align 8
+  %inc = add nuw nsw i64 %k.052, 1
+  %34 = load i64, ptr %state_count, align 8
+  %cmp = icmp slt i64 %inc, %34
+  br i1 %cmp, label %for.body, label %for.cond.cleanup
+
+for.cond.cleanup7:
+  ret void
+
+for.body8:
+  %k3.054 = phi i64 [ 0, %for.body8.lr.ph ], [ %inc19, %move_to.exit ]
+  %35 = load ptr, ptr %states9, align 8
+  %arrayidx10 = getelementptr inbounds nuw %struct.state, ptr %35, i64 %k3.054
+  %call12 = tail call fastcc i64 @first_buffer(ptr %loop, ptr %arrayidx10) nounwind
+  %first = getelementptr inbounds nuw i8, ptr %arrayidx10, i64 32
+  %36 = load ptr, ptr %first, align 8
+  %cmp13 = icmp sgt i64 %call12, -1
+  br i1 %cmp13, label %if.then, label %if.end
+
+if.then:
+  %37 = load ptr, ptr %buffers.i42, align 8
+  %arrayidx.i43 = getelementptr inbounds nuw %struct.buffer, ptr %37, i64 %call12
+  %place.i44 = getelementptr inbounds nuw i8, ptr %arrayidx.i43, i64 24
+  %38 = load i64, ptr %place.i44, align 8
+  %arrayidx2.i45 = getelementptr inbounds %struct.buffer, ptr %37, i64 %38
+  %39 = load ptr, ptr %arrayidx2.i45, align 8
+  %bytes = getelementptr inbounds nuw i8, ptr %arrayidx.i43, i64 8
+  %40 = load i64, ptr %bytes, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %39, ptr align 1 %36, i64 %40, i1 false)
+  br label %if.end
+
+if.end:
+  %address.0 = phi ptr [ %39, %if.then ], [ %36, %for.body8 ]
+  %buffer1.i = getelementptr inbounds nuw i8, ptr %arrayidx10, i64 8
+  store i64 %call12, ptr %buffer1.i, align 8
+  %41 = load ptr, ptr %arrayidx10, align 8
+  %cmp.not.i = icmp eq ptr %41, %address.0
+  br i1 %cmp.not.i, label %move_to.exit, label %if.then.i
+
+if.then.i:
+  store ptr %address.0, ptr %arrayidx10, align 8
+  %patches.i = getelementptr inbounds nuw i8, ptr %arrayidx10, i64 16
+  %42 = load ptr, ptr %patches.i, align 8
+  %patch_count.i = getelementptr inbounds nuw i8, ptr %arrayidx10, i64 24
+  %43 = load i64, ptr %patch_count.i, align 8
+  %44 = ptrtoint ptr %address.0 to i64
+  %cmp3.i.i = icmp sgt i64 %43, 0
+  br i1 %cmp3.i.i, label %for.body.i.i46, label %move_to.exit
+
+for.body.i.i46:
+  %k.04.i.i = phi i64 [ %inc.i.i48, %for.body.i.i46 ], [ 0, %if.then.i ]
+  %arrayidx.i.i47 = getelementptr inbounds nuw ptr, ptr %42, i64 %k.04.i.i
+  %45 = load ptr, ptr %arrayidx.i.i47, align 8
+  store i64 %44, ptr %45, align 8
+  %inc.i.i48 = add nuw nsw i64 %k.04.i.i, 1
+  %exitcond.not.i.i49 = icmp eq i64 %inc.i.i48, %43
+  br i1 %exitcond.not.i.i49, label %move_to.exit, label %for.body.i.i46
+
+move_to.exit:
+  %inc19 = add nuw nsw i64 %k3.054, 1
+  %46 = load i64, ptr %state_count, align 8
+  %cmp6 = icmp slt i64 %inc19, %46
+  br i1 %cmp6, label %for.body8, label %for.cond.cleanup7
+}
+
+define internal fastcc void @leave_loop(ptr %loop) nounwind {
+entry:
+  %kept.i.i = alloca [4096 x i8], align 16
+  %state_count = getelementptr inbounds nuw i8, ptr %loop, i64 96
+  %0 = load i64, ptr %state_count, align 8
+  %cmp109 = icmp sgt i64 %0, 0
+  br i1 %cmp109, label %for.body.lr.ph, label %for.cond.cleanup37
+
+for.body.lr.ph:
+  %states = getelementptr inbounds nuw i8, ptr %loop, i64 88
+  %buffers = getelementptr inbounds nuw i8, ptr %loop, i64 120
+  br label %for.body
+
+for.cond5.preheader:
+  %cmp7111 = icmp sgt i64 %5, 0
+  br i1 %cmp7111, label %for.body9.lr.ph, label %for.cond.cleanup37
+
+for.body9.lr.ph:
+  %states11 = getelementptr inbounds nuw i8, ptr %loop, i64 88
+  %buffers.i = getelementptr inbounds nuw i8, ptr %loop, i64 120
+  br label %for.body9
+
+for.body:
+  %k.0110 = phi i64 [ 0, %for.body.lr.ph ], [ %inc, %cond.end ]
+  %1 = load ptr, ptr %states, align 8
+  %arrayidx = getelementptr inbounds nuw %struct.state, ptr %1, i64 %k.0110
+  %buffer1 = getelementptr inbounds nuw i8, ptr %arrayidx, i64 8
+  %2 = load i64, ptr %buffer1, align 8
+  %cmp2 = icmp slt i64 %2, 0
+  br i1 %cmp2, label %cond.end, label %cond.false
+
+cond.false:
+  %3 = load ptr, ptr %buffers, align 8
+  %arrayidx3 = getelementptr inbounds nuw %struct.buffer, ptr %3, i64 %2
+  %place = getelementptr inbounds nuw i8, ptr %arrayidx3, i64 24
+  %4 = load i64, ptr %place, align 8
+  br label %cond.end
+
+cond.end:
+  %cond = phi i64 [ %4, %cond.false ], [ -1, %for.body ]
+  store i64 %cond, ptr %buffer1, align 8
+  %inc = add nuw nsw i64 %k.0110, 1
+  %5 = load i64, ptr %state_count, align 8
+  %cmp = icmp slt i64 %inc, %5
+  br i1 %cmp, label %for.body, label %for.cond5.preheader
+
+for.cond34.preheader:
+  %cmp36113 = icmp sgt i64 %.pr, 0
+  br i1 %cmp36113, label %for.body38.lr.ph, label %for.cond.cleanup37
+
+for.body38.lr.ph:
+  %states39 = getelementptr inbounds nuw i8, ptr %loop, i64 88
+  %buffers51 = getelementptr inbounds nuw i8, ptr %loop, i64 120
+  br label %for.body38
+
+for.body9:
+  %k4.0112 = phi i64 [ 0, %for.body9.lr.ph ], [ %inc31, %if.end ]
+  %6 = phi i64 [ %5, %for.body9.lr.ph ], [ %.pr, %if.end ]
+  %7 = load ptr, ptr %states11, align 8
+  %arrayidx12 = getelementptr inbounds nuw %struct.state, ptr %7, i64 %k4.0112
+  %buffer14 = getelementptr inbounds nuw i8, ptr %arrayidx12, i64 8
+  %8 = load i64, ptr %buffer14, align 8
+  br label %while.cond
+
+while.cond:
+  %first.0 = phi i64 [ 0, %for.body9 ], [ %inc20, %while.cond ]
+  %arrayidx16 = getelementptr inbounds nuw %struct.state, ptr %7, i64 %first.0
+  %buffer18 = getelementptr inbounds nuw i8, ptr %arrayidx16, i64 8
+  %9 = load i64, ptr %buffer18, align 8
+  %cmp19.not = icmp eq i64 %9, %8
+  %inc20 = add nuw nsw i64 %first.0, 1
+  br i1 %cmp19.not, label %while.end, label %while.cond
+
+while.end:
+  %cmp21 = icmp sgt i64 %8, -1
+  %cmp22 = icmp eq i64 %first.0, %k4.0112
+  %or.cond = and i1 %cmp21, %cmp22
+  br i1 %or.cond, label %land.lhs.true23, label %if.end
+
+land.lhs.true23:
+  %result = getelementptr inbounds nuw i8, ptr %arrayidx12, i64 48
+  %10 = load i64, ptr %result, align 8
+  %cmp26.not = icmp eq i64 %8, %10
+  br i1 %cmp26.not, label %if.end, label %if.then
+
+if.then:
+  %11 = load ptr, ptr %buffers.i, align 8
+  %arrayidx.i = getelementptr inbounds nuw %struct.buffer, ptr %11, i64 %8
+  %arrayidx2.i = getelementptr inbounds %struct.buffer, ptr %11, i64 %10
+  %cmp40.i = icmp sgt i64 %6, 0
+  br i1 %cmp40.i, label %for.body.i, label %if.else.i
+
+for.cond.cleanup.i:
+  br i1 %or39.i, label %if.then.i, label %if.else.i
+
+for.body.i:
+  %taken.042.i = phi i1 [ %or39.i, %for.body.i ], [ false, %if.then ]
+  %k.041.i = phi i64 [ %inc.i, %for.body.i ], [ 0, %if.then ]
+  %12 = load ptr, ptr %states11, align 8
+  %arrayidx3.i = getelementptr inbounds nuw %struct.state, ptr %12, i64 %k.041.i
+  %buffer4.i = getelementptr inbounds nuw i8, ptr %arrayidx3.i, i64 8
+  %13 = load i64, ptr %buffer4.i, align 8
+  %cmp5.i = icmp eq i64 %13, %10
+  %or39.i = or i1 %taken.042.i, %cmp5.i
+  %cmp7.i = icmp eq i64 %13, %8
+  %from..i = select i1 %cmp5.i, i64 %8, i64 %13
+  %cond14.i = select i1 %cmp7.i, i64 %10, i64 %from..i
+  store i64 %cond14.i, ptr %buffer4.i, align 8
+  %inc.i = add nuw nsw i64 %k.041.i, 1
+  %14 = load i64, ptr %state_count, align 8
+  %cmp.i = icmp slt i64 %inc.i, %14
+  br i1 %cmp.i, label %for.body.i, label %for.cond.cleanup.i
+
+if.then.i:
+  %15 = load ptr, ptr %arrayidx.i, align 8
+  %16 = load ptr, ptr %arrayidx2.i, align 8
+  %bytes.i = getelementptr inbounds nuw i8, ptr %arrayidx2.i, i64 8
+  %17 = load i64, ptr %bytes.i, align 8
+  %cmp20.i.i = icmp sgt i64 %17, 0
+  br i1 %cmp20.i.i, label %for.body.i.i, label %swap_bytes.exit.i
+
+for.body.i.i:
+  %k.021.i.i = phi i64 [ %add.i.i, %for.body.i.i ], [ 0, %if.then.i ]
+  %sub.i.i = sub nsw i64 %17, %k.021.i.i
+  %cond.i.i = tail call i64 @llvm.smin.i64(i64 %sub.i.i, i64 4096)
+  %add.ptr.i.i = getelementptr inbounds nuw i8, ptr %15, i64 %k.021.i.i
+  call void @llvm.memcpy.p0.p0.i64(ptr align 16 %kept.i.i, ptr align 1 %add.ptr.i.i, i64 %cond.i.i, i1 false)
+  %add.ptr4.i.i = getelementptr inbounds nuw i8, ptr %16, i64 %k.021.i.i
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %add.ptr.i.i, ptr align 1 %add.ptr4.i.i, i64 %cond.i.i, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr align 1 %add.ptr4.i.i, ptr align 16 %kept.i.i, i64 %cond.i.i, i1 false)
+  %add.i.i = add nuw nsw i64 %k.021.i.i, 4096
+  %cmp.i.i = icmp slt i64 %add.i.i, %17
+  br i1 %cmp.i.i, label %for.body.i.i, label %swap_bytes.exit.i
+
+swap_bytes.exit.i:
+  br label %if.end
+
+if.else.i:
+  %18 = load ptr, ptr %arrayidx2.i, align 8
+  %19 = load ptr, ptr %arrayidx.i, align 8
+  %bytes19.i = getelementptr inbounds nuw i8, ptr %arrayidx2.i, i64 8
+  %20 = load i64, ptr %bytes19.i, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %18, ptr align 1 %19, i64 %20, i1 false)
+  br label %if.end
+
+if.end:
+  %inc31 = add nuw nsw i64 %k4.0112, 1
+  %.pr = load i64, ptr %state_count, align 8
+  %cmp7 = icmp slt i64 %inc31, %.pr
+  br i1 %cmp7, label %for.body9, label %for.cond34.preheader
+
+for.cond.cleanup37:
+  ret void
+
+for.body38:
+  %21 = phi i64 [ %.pr, %for.body38.lr.ph ], [ %28, %if.end65 ]
+  %k33.0114 = phi i64 [ 0, %for.body38.lr.ph ], [ %inc67, %if.end65 ]
+  %22 = load ptr, ptr %states39, align 8
+  %arrayidx40 = getelementptr inbounds nuw %struct.state, ptr %22, i64 %k33.0114
+  %buffer43 = getelementptr inbounds nuw i8, ptr %arrayidx40, i64 8
+  %23 = load i64, ptr %buffer43, align 8
+  %result44 = getelementptr inbounds nuw i8, ptr %arrayidx40, i64 48
+  %24 = load i64, ptr %result44, align 8
+  %cmp45 = icmp slt i64 %24, 0
+  %cmp48.not = icmp eq i64 %23, %24
+  %or.cond108 = select i1 %cmp45, i1 true, i1 %cmp48.not
+  br i1 %or.cond108, label %if.end65, label %if.then49
+
+if.then49:
+  %25 = load ptr, ptr %buffers51, align 8
+  %arrayidx53 = getelementptr inbounds nuw %struct.buffer, ptr %25, i64 %24
+  %cmp54 = icmp slt i64 %23, 0
+  %arrayidx60 = getelementptr inbounds nuw %struct.buffer, ptr %25, i64 %23
+  %cond63.in = select i1 %cmp54, ptr %arrayidx40, ptr %arrayidx60
+  %cond63 = load ptr, ptr %cond63.in, align 8
+  %26 = load ptr, ptr %arrayidx53, align 8
+  %bytes = getelementptr inbounds nuw i8, ptr %arrayidx53, i64 8
+  %27 = load i64, ptr %bytes, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %26, ptr align 1 %cond63, i64 %27, i1 false)
+  %.pre = load i64, ptr %state_count, align 8
+  br label %if.end65
+
+if.end65:
+  %28 = phi i64 [ %.pre, %if.then49 ], [ %21, %for.body38 ]
+  %inc67 = add nuw nsw i64 %k33.0114, 1
+  %cmp36 = icmp slt i64 %inc67, %28
+  br i1 %cmp36, label %for.body38, label %for.cond.cleanup37
+}
+
+define internal fastcc void @choose_buffers(ptr %loop, i64 %iteration) nounwind {
+entry:
+  %buffer_count = getelementptr inbounds nuw i8, ptr %loop, i64 128
+  %0 = load i64, ptr %buffer_count, align 8
+  %cmp71 = icmp sgt i64 %0, 0
+  br i1 %cmp71, label %for.body.lr.ph, label %for.cond2.preheader
+
+for.body.lr.ph:
+  %buffers = getelementptr inbounds nuw i8, ptr %loop, i64 120
+  br label %for.body
+
+for.cond2.preheader:
+  %state_count = getelementptr inbounds nuw i8, ptr %loop, i64 96
+  %1 = load i64, ptr %state_count, align 8
+  %cmp373 = icmp sgt i64 %1, 0
+  br i1 %cmp373, label %for.body5.lr.ph, label %for.cond19.preheader
+
+for.body5.lr.ph:
+  %states = getelementptr inbounds nuw i8, ptr %loop, i64 88
+  %buffers8 = getelementptr inbounds nuw i8, ptr %loop, i64 120
+  br label %for.body5
+
+for.body:
+  %k.072 = phi i64 [ 0, %for.body.lr.ph ], [ %inc, %for.body ]
+  %2 = load ptr, ptr %buffers, align 8
+  %arrayidx = getelementptr inbounds nuw %struct.buffer, ptr %2, i64 %k.072
+  %taken = getelementptr inbounds nuw i8, ptr %arrayidx, i64 16
+  store i64 0, ptr %taken, align 8
+  %inc = add nuw nsw i64 %k.072, 1
+  %3 = load i64, ptr %buffer_count, align 8
+  %cmp = icmp slt i64 %inc, %3
+  br i1 %cmp, label %for.body, label %for.cond2.preheader
+
+for.cond19.preheader:
+  %made_count = getelementptr inbounds nuw i8, ptr %loop, i64 112
+  %4 = load i64, ptr %made_count, align 8
+  %cmp2078 = icmp sgt i64 %4, 0
+  br i1 %cmp2078, label %for.body22.lr.ph, label %for.cond.cleanup21
+
+for.body22.lr.ph:
+  %made23 = getelementptr inbounds nuw i8, ptr %loop, i64 104
+  %buffers30 = getelementptr inbounds nuw i8, ptr %loop, i64 120
+  %limit = getelementptr inbounds nuw i8, ptr %loop, i64 8
+  br label %for.body22
+
+for.body5:
+  %5 = phi i64 [ %1, %for.body5.lr.ph ], [ %9, %for.inc15 ]
+  %k1.074 = phi i64 [ 0, %for.body5.lr.ph ], [ %inc16, %for.inc15 ]
+  %6 = load ptr, ptr %states, align 8
+  %arrayidx6 = getelementptr inbounds nuw %struct.state, ptr %6, i64 %k1.074
+  %buffer = getelementptr inbounds nuw i8, ptr %arrayidx6, i64 8
+  %7 = load i64, ptr %buffer, align 8
+  %cmp7 = icmp sgt i64 %7, -1
+  br i1 %cmp7, label %if.then, label %for.inc15
+
+if.then:
+  %8 = load ptr, ptr %buffers8, align 8
+  %arrayidx13 = getelementptr inbounds nuw %struct.buffer, ptr %8, i64 %7
+  %taken14 = getelementptr inbounds nuw i8, ptr %arrayidx13, i64 16
+  store i64 1, ptr %taken14, align 8
+  %.pre = load i64, ptr %state_count, align 8
+  br label %for.inc15
+
+for.inc15:
+  %9 = phi i64 [ %5, %for.body5 ], [ %.pre, %if.then ]
+  %inc16 = add nuw nsw i64 %k1.074, 1
+  %cmp3 = icmp slt i64 %inc16, %9
+  br i1 %cmp3, label %for.body5, label %for.cond19.preheader
+
+for.cond.cleanup21:
+  ret void
+
+for.body22:
+  %k18.079 = phi i64 [ 0, %for.body22.lr.ph ], [ %inc42, %if.end35 ]
+  %10 = load ptr, ptr %made23, align 8
+  %arrayidx24 = getelementptr inbounds nuw %struct.made, ptr %10, i64 %k18.079
+  %first_buffer = getelementptr inbounds nuw i8, ptr %arrayidx24, i64 32
+  %11 = load i64, ptr %first_buffer, align 8
+  %partner = getelementptr inbounds nuw i8, ptr %arrayidx24, i64 56
+  %12 = load i64, ptr %partner, align 8
+  %cmp26 = icmp sgt i64 %12, -1
+  br i1 %cmp26, label %if.then27, label %while.cond.preheader
+
+while.cond.preheader:
+  %last_buffer = getelementptr inbounds nuw i8, ptr %arrayidx24, i64 40
+  %13 = load i64, ptr %last_buffer, align 8
+  %cmp2975 = icmp slt i64 %11, %13
+  br i1 %cmp2975, label %land.rhs.lr.ph, label %if.end35
+
+land.rhs.lr.ph:
+  %14 = load ptr, ptr %buffers30, align 8
+  br label %land.rhs
+
+if.then27:
+  %15 = load i64, ptr %limit, align 8
+  %sub = sub nsw i64 %15, %iteration
+  %16 = and i64 %sub, 1
+  %tobool.not = icmp eq i64 %16, 0
+  br i1 %tobool.not, label %if.end35, label %cond.true
+
+cond.true:
+  %result = getelementptr inbounds nuw i8, ptr %arrayidx24, i64 48
+  %17 = load i64, ptr %result, align 8
+  br label %if.end35
+
+land.rhs:
+  %buffer25.076 = phi i64 [ %11, %land.rhs.lr.ph ], [ %inc34, %while.body ]
+  %arrayidx31 = getelementptr inbounds %struct.buffer, ptr %14, i64 %buffer25.076
+  %taken32 = getelementptr inbounds nuw i8, ptr %arrayidx31, i64 16
+  %18 = load i64, ptr %taken32, align 8
+  %tobool33.not = icmp eq i64 %18, 0
+  br i1 %tobool33.not, label %if.end35, label %while.body
+
+while.body:
+  %inc34 = add i64 %buffer25.076, 1
+  %exitcond.not = icmp eq i64 %inc34, %13
+  br i1 %exitcond.not, label %if.end35, label %land.rhs
+
+if.end35:
+  %buffer25.1 = phi i64 [ %17, %cond.true ], [ %12, %if.then27 ], [ %11, %while.cond.preheader ], [ %13, %while.body ], [ %buffer25.076, %land.rhs ]
+  %19 = load ptr, ptr %buffers30, align 8
+  %arrayidx37 = getelementptr inbounds %struct.buffer, ptr %19, i64 %buffer25.1
+  %taken38 = getelementptr inbounds nuw i8, ptr %arrayidx37, i64 16
+  store i64 1, ptr %taken38, align 8
+  %buffer40 = getelementptr inbounds nuw i8, ptr %arrayidx24, i64 8
+  store i64 %buffer25.1, ptr %buffer40, align 8
+  %inc42 = add nuw nsw i64 %k18.079, 1
+  %20 = load i64, ptr %made_count, align 8
+  %cmp20 = icmp slt i64 %inc42, %20
+  br i1 %cmp20, label %for.body22, label %for.cond.cleanup21
+}
+
+define internal fastcc void @use_buffers(ptr %loop) nounwind {
+entry:
+  %made_count = getelementptr inbounds nuw i8, ptr %loop, i64 112
+  %0 = load i64, ptr %made_count, align 8
+  %cmp9 = icmp sgt i64 %0, 0
+  br i1 %cmp9, label %for.body.lr.ph, label %for.cond.cleanup
+
+for.body.lr.ph:
+  %made = getelementptr inbounds nuw i8, ptr %loop, i64 104
+  %buffers.i = getelementptr inbounds nuw i8, ptr %loop, i64 120
+  br label %for.body
+
+for.cond.cleanup:
+  ret void
+
+for.body:
+  %k.010 = phi i64 [ 0, %for.body.lr.ph ], [ %inc, %move_to.exit ]
+  %1 = load ptr, ptr %made, align 8
+  %arrayidx = getelementptr inbounds nuw %struct.made, ptr %1, i64 %k.010
+  %buffer = getelementptr inbounds nuw i8, ptr %arrayidx, i64 8
+  %2 = load i64, ptr %buffer, align 8
+  %3 = load ptr, ptr %buffers.i, align 8
+  %arrayidx.i = getelementptr inbounds %struct.buffer, ptr %3, i64 %2
+  %place.i = getelementptr inbounds nuw i8, ptr %arrayidx.i, i64 24
+  %4 = load i64, ptr %place.i, align 8
+  %arrayidx2.i = getelementptr inbounds %struct.buffer, ptr %3, i64 %4
+  %5 = load ptr, ptr %arrayidx2.i, align 8
+  %6 = load ptr, ptr %arrayidx, align 8
+  %cmp.not.i = icmp eq ptr %6, %5
+  br i1 %cmp.not.i, label %move_to.exit, label %if.then.i
+
+if.then.i:
+  store ptr %5, ptr %arrayidx, align 8
+  %patches.i = getelementptr inbounds nuw i8, ptr %arrayidx, i64 16
+  %7 = load ptr, ptr %patches.i, align 8
+  %patch_count.i = getelementptr inbounds nuw i8, ptr %arrayidx, i64 24
+  %8 = load i64, ptr %patch_count.i, align 8
+  %9 = ptrtoint ptr %5 to i64
+  %cmp3.i.i = icmp sgt i64 %8, 0
+  br i1 %cmp3.i.i, label %for.body.i.i, label %move_to.exit
+
+for.body.i.i:
+  %k.04.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i ]
+  %arrayidx.i.i = getelementptr inbounds nuw ptr, ptr %7, i64 %k.04.i.i
+  %10 = load ptr, ptr %arrayidx.i.i, align 8
+  store i64 %9, ptr %10, align 8
+  %inc.i.i = add nuw nsw i64 %k.04.i.i, 1
+  %exitcond.not.i.i = icmp eq i64 %inc.i.i, %8
+  br i1 %exitcond.not.i.i, label %move_to.exit, label %for.body.i.i
+
+move_to.exit:
+  %inc = add nuw nsw i64 %k.010, 1
+  %11 = load i64, ptr %made_count, align 8
+  %cmp = icmp slt i64 %inc, %11
+  br i1 %cmp, label %for.body, label %for.cond.cleanup
+}
+
+define internal fastcc void @next_state(ptr %loop) nounwind {
+entry:
+  %state_count = getelementptr inbounds nuw i8, ptr %loop, i64 96
+  %0 = load i64, ptr %state_count, align 8
+  %cmp73 = icmp sgt i64 %0, 0
+  br i1 %cmp73, label %for.body.lr.ph, label %for.cond28.preheader
+
+for.body.lr.ph:
+  %states = getelementptr inbounds nuw i8, ptr %loop, i64 88
+  %made = getelementptr inbounds nuw i8, ptr %loop, i64 104
+  br label %for.body
+
+for.cond10.preheader:
+  %1 = icmp sgt i64 %7, 0
+  br i1 %1, label %for.body14.lr.ph, label %for.cond28.preheader
+
+for.body14.lr.ph:
+  %states15 = getelementptr inbounds nuw i8, ptr %loop, i64 88
+  br label %for.body14
+
+for.body:
+  %k.074 = phi i64 [ 0, %for.body.lr.ph ], [ %inc, %cond.end ]
+  %2 = load ptr, ptr %states, align 8
+  %arrayidx = getelementptr inbounds nuw %struct.state, ptr %2, i64 %k.074
+  %source1 = getelementptr inbounds nuw i8, ptr %arrayidx, i64 56
+  %3 = load i64, ptr %source1, align 8
+  %cmp2 = icmp sgt i64 %3, -1
+  br i1 %cmp2, label %cond.true, label %cond.false
+
+cond.true:
+  %arrayidx5 = getelementptr inbounds nuw %struct.state, ptr %2, i64 %3
+  br label %cond.end
+
+cond.false:
+  %4 = load ptr, ptr %made, align 8
+  %not = xor i64 %3, -1
+  %arrayidx7 = getelementptr inbounds nuw %struct.made, ptr %4, i64 %not
+  br label %cond.end
+
+cond.end:
+  %cond = phi ptr [ %arrayidx5, %cond.true ], [ %arrayidx7, %cond.false ]
+  %5 = load ptr, ptr %cond, align 8
+  %next = getelementptr inbounds nuw i8, ptr %arrayidx, i64 64
+  store ptr %5, ptr %next, align 8
+  %buffer = getelementptr inbounds nuw i8, ptr %cond, i64 8
+  %6 = load i64, ptr %buffer, align 8
+  %next_buffer = getelementptr inbounds nuw i8, ptr %arrayidx, i64 72
+  store i64 %6, ptr %next_buffer, align 8
+  %inc = add nuw nsw i64 %k.074, 1
+  %7 = load i64, ptr %state_count, align 8
+  %cmp = icmp slt i64 %inc, %7
+  br i1 %cmp, label %for.body, label %for.cond10.preheader
+
+for.cond28.preheader:
+  %exchange_count = getelementptr inbounds nuw i8, ptr %loop, i64 144
+  %8 = load i64, ptr %exchange_count, align 8
+  %cmp2977 = icmp sgt i64 %8, 0
+  br i1 %cmp2977, label %for.body31.lr.ph, label %for.cond.cleanup30
+
+for.body31.lr.ph:
+  %exchanged = getelementptr inbounds nuw i8, ptr %loop, i64 136
+  br label %for.body31
+
+for.body14:
+  %k9.076 = phi i64 [ 0, %for.body14.lr.ph ], [ %inc25, %move_to.exit ]
+  %9 = load ptr, ptr %states15, align 8
+  %arrayidx16 = getelementptr inbounds nuw %struct.state, ptr %9, i64 %k9.076
+  %next20 = getelementptr inbounds nuw i8, ptr %arrayidx16, i64 64
+  %10 = load ptr, ptr %next20, align 8
+  %next_buffer23 = getelementptr inbounds nuw i8, ptr %arrayidx16, i64 72
+  %11 = load i64, ptr %next_buffer23, align 8
+  %buffer1.i = getelementptr inbounds nuw i8, ptr %arrayidx16, i64 8
+  store i64 %11, ptr %buffer1.i, align 8
+  %12 = load ptr, ptr %arrayidx16, align 8
+  %cmp.not.i = icmp eq ptr %12, %10
+  br i1 %cmp.not.i, label %move_to.exit, label %if.then.i
+
+if.then.i:
+  store ptr %10, ptr %arrayidx16, align 8
+  %patches.i = getelementptr inbounds nuw i8, ptr %arrayidx16, i64 16
+  %13 = load ptr, ptr %patches.i, align 8
+  %patch_count.i = getelementptr inbounds nuw i8, ptr %arrayidx16, i64 24
+  %14 = load i64, ptr %patch_count.i, align 8
+  %15 = ptrtoint ptr %10 to i64
+  %cmp3.i.i = icmp sgt i64 %14, 0
+  br i1 %cmp3.i.i, label %for.body.i.i, label %move_to.exit
+
+for.body.i.i:
+  %k.04.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i ]
+  %arrayidx.i.i = getelementptr inbounds nuw ptr, ptr %13, i64 %k.04.i.i
+  %16 = load ptr, ptr %arrayidx.i.i, align 8
+  store i64 %15, ptr %16, align 8
+  %inc.i.i = add nuw nsw i64 %k.04.i.i, 1
+  %exitcond.not.i.i = icmp eq i64 %inc.i.i, %14
+  br i1 %exitcond.not.i.i, label %move_to.exit, label %for.body.i.i
+
+move_to.exit:
+  %inc25 = add nuw nsw i64 %k9.076, 1
+  %17 = load i64, ptr %state_count, align 8
+  %cmp12 = icmp slt i64 %inc25, %17
+  br i1 %cmp12, label %for.body14, label %for.cond28.preheader
+
+for.cond.cleanup30:
+  ret void
+
+for.body31:
+  %k27.078 = phi i64 [ 0, %for.body31.lr.ph ], [ %inc42, %for.body31 ]
+  %18 = load ptr, ptr %exchanged, align 8
+  %arrayidx32.idx = shl nuw nsw i64 %k27.078, 4
+  %arrayidx32 = getelementptr inbounds nuw i8, ptr %18, i64 %arrayidx32.idx
+  %19 = load ptr, ptr %arrayidx32, align 8
+  %arrayidx35 = getelementptr inbounds nuw i8, ptr %arrayidx32, i64 8
+  %20 = load ptr, ptr %arrayidx35, align 8
+  %was.sroa.0.0.copyload = load ptr, ptr %19, align 8
+  %was.sroa.4.0..sroa_idx = getelementptr inbounds nuw i8, ptr %19, i64 8
+  %was.sroa.4.0.copyload = load i64, ptr %was.sroa.4.0..sroa_idx, align 8
+  %was.sroa.5.0..sroa_idx = getelementptr inbounds nuw i8, ptr %19, i64 16
+  %was.sroa.5.0.copyload = load i64, ptr %was.sroa.5.0..sroa_idx, align 8
+  %was.sroa.6.0..sroa_idx = getelementptr inbounds nuw i8, ptr %19, i64 24
+  %was.sroa.6.0.copyload = load ptr, ptr %was.sroa.6.0..sroa_idx, align 8
+  %block = getelementptr inbounds nuw i8, ptr %20, i64 24
+  %21 = load ptr, ptr %block, align 8
+  %22 = load ptr, ptr %20, align 8
+  %size = getelementptr inbounds nuw i8, ptr %20, i64 8
+  %23 = load i64, ptr %size, align 8
+  %capacity = getelementptr inbounds nuw i8, ptr %20, i64 16
+  %24 = load i64, ptr %capacity, align 8
+  tail call void @hold(ptr %19, ptr %21, ptr %22, i64 %23, i64 %24) nounwind
+  tail call void @hold(ptr %20, ptr %was.sroa.6.0.copyload, ptr %was.sroa.0.0.copyload, i64 %was.sroa.4.0.copyload, i64 %was.sroa.5.0.copyload) nounwind
+  %inc42 = add nuw nsw i64 %k27.078, 1
+  %25 = load i64, ptr %exchange_count, align 8
+  %cmp29 = icmp slt i64 %inc42, %25
+  br i1 %cmp29, label %for.body31, label %for.cond.cleanup30
+}
+
+define internal fastcc i64 @first_buffer(ptr %loop, ptr %state) nounwind {
+entry:
+  %copied = getelementptr inbounds nuw i8, ptr %state, i64 40
+  %0 = load i64, ptr %copied, align 8
+  %tobool.not = icmp eq i64 %0, 0
+  br i1 %tobool.not, label %return, label %if.end
+
+if.end:
+  %source = getelementptr inbounds nuw i8, ptr %state, i64 56
+  %1 = load i64, ptr %source, align 8
+  %cmp = icmp slt i64 %1, 0
+  br i1 %cmp, label %land.lhs.true, label %if.end9
+
+land.lhs.true:
+  %not = xor i64 %1, -1
+  %made1 = getelementptr inbounds nuw i8, ptr %loop, i64 104
+  %2 = load ptr, ptr %made1, align 8
+  %arrayidx = getelementptr inbounds nuw %struct.made, ptr %2, i64 %not
+  %partner = getelementptr inbounds nuw i8, ptr %arrayidx, i64 56
+  %3 = load i64, ptr %partner, align 8
+  %cmp2 = icmp sgt i64 %3, -1
+  br i1 %cmp2, label %land.lhs.true3, label %if.end9
+
+land.lhs.true3:
+  %limit = getelementptr inbounds nuw i8, ptr %loop, i64 8
+  %4 = load i64, ptr %limit, align 8
+  %5 = load i64, ptr %loop, align 8
+  %sub = sub nsw i64 %4, %5
+  %6 = and i64 %sub, 1
+  %tobool4.not = icmp eq i64 %6, 0
+  br i1 %tobool4.not, label %if.end9, label %return
+
+if.end9:
+  %result = getelementptr inbounds nuw i8, ptr %state, i64 48
+  %7 = load i64, ptr %result, align 8
+  br label %return
+
+return:
+  %retval.1 = phi i64 [ -1, %entry ], [ %7, %if.end9 ], [ %3, %land.lhs.true3 ]
+  ret i64 %retval.1
+}
+
+declare void @keep_arguments(ptr, i64, i64) nounwind
+
+declare void @run_pass(ptr, i64) nounwind
+
+declare void @hold(ptr, ptr, ptr, i64, i64) nounwind
 
 declare ptr @PyObject_CallNoArgs(ptr) nounwind
 
@@ -2395,14 +2130,16 @@ entry:
   ret void
 }
 
+declare void @PyMem_RawFree(ptr) nounwind
+
 declare ptr @PyCapsule_GetPointer(ptr, ptr) nounwind
 
 declare ptr @PyTuple_New(i64) nounwind
 
 declare i32 @PyTuple_SetItem(ptr, i64, ptr) nounwind
 
-declare i64 @llvm.abs.i64(i64, i1 immarg) nounwind
-
-declare i64 @llvm.smax.i64(i64, i64) nounwind
+declare i32 @bcmp(ptr, ptr, i64) nounwind
 
 declare i64 @llvm.smin.i64(i64, i64) nounwind
+
+declare i64 @llvm.umin.i64(i64, i64) nounwind

@@ -35,7 +35,20 @@ from ...runtime.types import HostArray
 from . import modules, structures, threads
 from .late import Extent, Growing, Instruction, Late
 from .structures import InstructionKind, NumberKind, OperationKind, Outcome
-from .tape import Branch, Call, Copy, Evaluate, Failure, Fill, Launch, Loop, Number, Operation, Tape
+from .tape import (
+    Branch,
+    Call,
+    Copy,
+    Evaluate,
+    Failure,
+    Fill,
+    Launch,
+    Loop,
+    Number,
+    Operation,
+    Pass,
+    Tape,
+)
 
 #: Bytes of arrays that a record may keep: a call that moves more takes far longer than Python.
 LARGEST = 16 << 20
@@ -535,10 +548,45 @@ class Code:
         for name in ("counter", "test"):
             self._address(made, name, getattr(loop, name))
         self._loops += 1
-        made.testing, made.once, made.rest = map(self._part, (loop.testing, loop.once, loop.rest))
+        rest = loop.rest if loop.passes is None else ()
+        made.testing, made.once, made.rest = map(self._part, (loop.testing, loop.once, rest))
         self._loops -= 1
+        if loop.passes is not None:
+            made.passes = self._pass(loop.passes)
         self._buffers(made, loop)
         return made
+
+    def _pass(self, passes: Pass) -> int:
+        """The address of the structure."""
+        rows = (structures.Operation * len(passes.units))()
+        units, words = self._table(structures.Unit, len(passes.units)), 0
+        for row, unit, one in zip(rows, units, passes.units, strict=True):
+            if isinstance(one.operation, Launch):
+                self._launch(row, one.operation)
+                unit.words = one.operation.compiled.words
+            else:
+                unit.words = self._copy_rows(row, one.operation)
+            unit.function, unit.source, unit.counter = row.target, row.source, one.counter
+            unit.first, unit.blocks, unit.tasks = one.first, one.blocks, one.tasks
+            unit.down, unit.up = one.down, one.up
+            words += unit.words
+        bounds, count = self._addresses(passes.bounds)
+        copies, _ = self._addresses([0] * (words * passes.depth))
+        numbers, _ = self._addresses([0] * passes.depth)
+        made = structures.Pass(ctypes.addressof(units), len(units), passes.depth, passes.down,
+                               passes.up, bounds, count - 1, passes.circular, copies, words,
+                               numbers)  # fmt: skip
+        self._kept.append(made)
+        return ctypes.addressof(made)
+
+    def _copy_rows(self, row: structures.Operation, copy: Copy) -> int:
+        """A copy as a launch; returns the number of its arguments."""
+        rows = copy.target.shape[0]
+        where, count = self._addresses([0, 0, rows, copy.target.nbytes // max(rows, 1)])
+        for k, array in enumerate((copy.target, copy.source)):
+            write([where + 8 * k], self._address_word(array, where + 8 * k))
+        row.target, row.source = modules.passes()["copy_rows"], where
+        return count
 
     def _buffers(self, made: structures.Loop, loop: Loop) -> None:
         """The memory of a loop: buffers of one size one after the other."""
@@ -591,7 +639,7 @@ class Code:
         return structures.Moving(0, -1, *self._addresses(self.words[id(array)]))
 
     def _addresses(self, words: Sequence[int]) -> tuple[int, int]:
-        """The address of a table of addresses that lives as long as the code, and its length."""
+        """The address of a table of words that lives as long as the code, and its length."""
         table = (ctypes.c_int64 * len(words))(*words)
         self._kept.append(table)
         return ctypes.addressof(table), len(words)
@@ -616,7 +664,7 @@ def write(words: Iterable[int], value: int) -> None:
 def fill(memory: structures.Memory, array: HostArray) -> None:
     """Copy a dense array into memory that grows."""
     make = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-    call = make(modules.replayer()["fill_memory"])
+    call = make(modules.late()["fill_memory"])
     if not call(ctypes.addressof(memory), address(array), array.nbytes):
         raise no_memory(array.shape, array.dtype)
 
@@ -624,7 +672,7 @@ def fill(memory: structures.Memory, array: HostArray) -> None:
 def release(memory: structures.Memory, most: int) -> None:
     """Give memory back that has grown beyond `most` bytes."""
     make = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-    make(modules.replayer()["release"])(ctypes.addressof(memory), most)
+    make(modules.late()["release"])(ctypes.addressof(memory), most)
 
 
 def _release(memories: Sequence[structures.Memory]) -> None:

@@ -143,6 +143,7 @@ class Buffer(Structure):
     address: int
     bytes: int
     taken: int
+    place: int
 
 
 @words
@@ -191,6 +192,35 @@ class Loop(Structure):
     buffer_count: int
     exchanged: int
     exchange_count: int
+    passes: int
+
+
+@words
+class Unit(Structure):
+    function: int
+    source: int
+    words: int
+    counter: int
+    first: int
+    blocks: int
+    tasks: int
+    down: int
+    up: int
+
+
+@words
+class Pass(Structure):
+    units: int
+    unit_count: int
+    depth: int
+    down: int
+    up: int
+    bounds: int
+    chunks: int
+    circular: int
+    arguments: int
+    words: int
+    numbers: int
 
 
 @words

@@ -41,6 +41,19 @@ class TooLarge(Unrecordable):
     """More memory than a tape may ask for: so for these extents."""
 
 
+class Rows(NamedTuple):
+    """The tasks of a launch as blocks of rows: what `RowRecipe` says, with the values that it has
+    numbers of; `regular()`: the kernel without streaming stores."""
+
+    size: int
+    extent: int
+    unit: int
+    row: int
+    multiple: int
+    touched: tuple[tuple[int, int, bool, bool] | None, ...]
+    regular: Callable[[], CompiledKernel]
+
+
 class Launch(NamedTuple):
     """A kernel's arguments and tasks.  `given` says which scalars are a parameter of the program:
     (position, its number); `errors`: an array for what fails; `in_order`: as `Kernel.in_order`."""
@@ -53,6 +66,7 @@ class Launch(NamedTuple):
     given: tuple[tuple[int, int], ...] = ()
     errors: HostArray | None = None
     in_order: bool = False
+    rows: Rows | None = None
 
     def threads(self, repeated: bool) -> int:
         """How many share the tasks, if their number is known; `repeated`: by a loop.  Negative for
@@ -109,6 +123,30 @@ class State(NamedTuple):
     source: int
 
 
+class Unit(NamedTuple):
+    """An operation of an iteration in a pass: `struct unit` of passes.h.  `counter`: which of its
+    arrays is the loop's counter; −1: none.  The tasks of a copy are rows."""
+
+    operation: Launch | Copy
+    counter: int
+    first: int
+    blocks: int
+    tasks: int
+    down: int
+    up: int
+
+
+class Pass(NamedTuple):
+    """Several iterations of a loop at a time: `struct pass` of passes.h."""
+
+    units: list[Unit]
+    depth: int
+    down: int
+    up: int
+    bounds: list[int]
+    circular: bool
+
+
 class Loop(NamedTuple):
     """Iterations `first` to `limit` − 1, as long as `test` holds; `counter` has their number.
 
@@ -128,6 +166,7 @@ class Loop(NamedTuple):
     states: list[State]
     made: list[HostArray]
     exchanged: list[tuple[Growing, Growing]]
+    passes: Pass | None = None
 
 
 class Branch(NamedTuple):

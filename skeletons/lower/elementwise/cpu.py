@@ -86,9 +86,9 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
 
     axes = row_axes(roots, [builder.root(e) for e in domain]) if plan is None else None
     if axes is not None:
-        tasks = _narrow_rows(builder, node, outs, axes, task, into)
-        return builder.lowered(_kernel(builder, node, tasks, task, into))
-    if rank > 1 and plan is None:
+        tiles = _narrow_rows(builder, node, outs, axes, task, into)
+        return builder.lowered(_kernel(builder, node, tiles, task, into))
+    if rank > 1 and plan is None and not context.blocks:
         p = Var("p", int64)
         row = transform.collapse(roots, domain, builder, p)
         if row is not None:
@@ -96,11 +96,11 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
             return builder.lowered(_kernel(builder, node, tasks, task, into, collapsed=True))
     narrow = _narrow_axes(builder, node) if plan is None else None
     if narrow is not None:
-        tasks = _narrow_rows(builder, node, outs, narrow, task, into)
-        return builder.lowered(_kernel(builder, node, tasks, task, into))
+        tiles = _narrow_rows(builder, node, outs, narrow, task, into)
+        return builder.lowered(_kernel(builder, node, tiles, task, into))
     if plan is None and (merged := _Merged.of(builder, node, outs)) is not None:
-        tasks = merged.emit(task, into)
-        return builder.lowered(_kernel(builder, node, tasks, task, into))
+        tiles = merged.emit(task, into)
+        return builder.lowered(_kernel(builder, node, tiles, task, into))
     transposing = plan is None and _walks_columns(builder, roots, rank)
     if transposing and (found := in_tiles(builder, node, outs, task, into)) is not None:
         return builder.lowered(_kernel(builder, node, found, task, into))
@@ -129,7 +129,7 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     body = _Rows(builder, node, outs, unroll, box, over)
     inner = body.transposed if transposing and box is None else body.tile
     chosen.emit(into, task, inner)
-    return builder.lowered(_kernel(builder, node, chosen.tasks, task, into))
+    return builder.lowered(_kernel(builder, node, chosen, task, into))
 
 
 def _without_ones(builder: Builder, node: Generate) -> Generate:
@@ -206,8 +206,10 @@ def _walks_columns(builder: Builder, roots: Sequence[Expr], rank: int) -> bool:
     return transform.is_transposing(long, rank, builder)
 
 
-def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Linearizer,
+def _kernel(builder: Builder, node: Generate, tasks: Expr | Tiling, task: Var, into: Linearizer,
             collapsed: bool = False) -> Kernel:  # fmt: skip
+    blocks = tasks.blocks if isinstance(tasks, Tiling) else None
+    tasks = tasks.tasks if isinstance(tasks, Tiling) else tasks
     rank = len(node.shape)
     outs = builder.outputs()
     comments = [f"schedule: {tiling.shown_schedule(builder)}"]
@@ -215,7 +217,7 @@ def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Line
         comments.append(f"{rank} contiguous axes as one")
     work = elements_per_task(builder, node.elements, outs) * element_cost(node.elements)
     return builder.kernel("", tasks, task, tuple(into.out), comments=comments,
-                          light=work <= TASK_COST / 2)  # fmt: skip
+                          light=work <= TASK_COST / 2, blocks=blocks)  # fmt: skip
 
 
 def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer], roots: Sequence[Expr],
@@ -250,7 +252,7 @@ def _narrow_axes(builder: Builder, node: Generate) -> int | None:
 
 
 def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], axes: int, task: Var,
-                 into: Linearizer) -> Expr:  # fmt: skip
+                 into: Linearizer) -> Expr | Tiling:  # fmt: skip
     """Short rows, vectorised along the axis before their own: those from `axes` on."""
     lead, count = node.shape[:axes], len(node.elements)
     extents = builder.shape(node.shape)
@@ -288,7 +290,7 @@ def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], axes:
 
     tiles.emit(into, task, rows)
     builder.notes.append(f"rows of {width} elements side by side")
-    return tiles.tasks
+    return tiles
 
 
 class _Rows:
@@ -497,12 +499,12 @@ class _Merged(_Rows):
             return None
         return _Merged(builder, node, outs, box, inside, between, position)
 
-    def emit(self, task: Var, into: Linearizer) -> Expr:
-        """Emit the tiles; returns their number."""
+    def emit(self, task: Var, into: Linearizer) -> Expr | Tiling:
+        """Emit the tiles."""
         tiles = tiling.default_tiling(self.builder, self.domain, self.elements, self.unroll)
         tiles.emit(into, task, self.tile)
         self.builder.notes.append("columns and elements of the last axis as one row")
-        return tiles.tasks
+        return tiles if self.rank > 1 else tiles.tasks
 
     def _in_parts(self, into: Linearizer, indices: Sequence[Expr], roots: Sequence[Expr],
                   cols: tuple[Expr, Expr], part: Part) -> None:  # fmt: skip

@@ -159,7 +159,8 @@ class _Permute:
         else:
             plan = tiling.plan_of(builder, rank, outputs=True)
         if len(self.domain) > 1 and plan is None:
-            self.collapsed = transform.collapse(roots, self.domain, builder, self.line)
+            if not builder.context.blocks:
+                self.collapsed = transform.collapse(roots, self.domain, builder, self.line)
             short = self.collapsed is None and is_short(builder, self.domain[-1], NARROW)
             members: list[tuple[Expr, ...]] = []
             if short and len(parts) == 1 and not self.one_to_one:
@@ -170,7 +171,7 @@ class _Permute:
                 parts, roots, short, self.domain = members, every, False, self.domain[:-1]
                 self.count_host = at.product(self.domain)
             first = len(self.domain) - 2 if short else 0
-            if short:
+            if short and not (builder.context.blocks and first == 0):
                 self.collapsed = transform.collapse(roots, self.domain, builder, self.line, first,
                                                     divided=True)  # fmt: skip
             if self.collapsed is not None:
@@ -482,7 +483,9 @@ class _Permute:
 
     def kernel(self, suffix: str, tasks: Expr, task: ex.Var, into: Linearizer, *comments: str
                ) -> Kernel:  # fmt: skip
-        return self.builder.kernel(suffix, tasks, task, tuple(into.out), comments=comments)
+        blocks = self.tiling.blocks if suffix == "stores" and self.one_to_one else None
+        return self.builder.kernel(suffix, tasks, task, tuple(into.out), comments=comments,
+                                   blocks=blocks)  # fmt: skip
 
 
 def update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Sequence[Expr],

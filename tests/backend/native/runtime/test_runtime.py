@@ -22,7 +22,9 @@ from treadle.backend.native.codegen.target import Target
 from treadle.backend.native.runtime import build, modules, replay, structures, threads
 
 MODULES = pytest.mark.parametrize("module", build.MODULES, ids=lambda m: m.output.name)
-REPLAY, TEAM = (build.MODULES[0].source.with_name(name) for name in ("replay.c", "team.c"))
+REPLAY, LATE, PASSES, TEAM = (
+    build.MODULES[0].source.with_name(name) for name in ("replay.c", "late.h", "passes.h", "team.c")
+)
 
 
 def code(path: Path) -> str:
@@ -82,11 +84,11 @@ def test_the_extra_is_the_pinned_clang() -> None:
 
 
 def test_structures_are_those_of_c() -> None:
-    found = members(REPLAY)
+    found = members(REPLAY) | members(LATE) | members(PASSES)
     assert set(found) == {
         "operation", "part", "branch", "buffer", "moving", "state", "made", "loop", "dimension",
         "array", "number", "block", "result", "record", "view", "runner", "memory", "instruction",
-        "evaluation",
+        "evaluation", "unit", "pass",
     }  # fmt: skip
     del found["runner"]  # C's own
     for name, fields in found.items():
@@ -100,7 +102,9 @@ def test_constants_are_those_of_c() -> None:
     enums = (structures.OperationKind, structures.InstructionKind, structures.NumberKind,
              structures.Outcome)  # fmt: skip
     kinds = {name: value for enum in enums for name, value in enum.__members__.items()}
-    assert constants(REPLAY) == kinds
+    own = {"WORTH_PLACING", "MOST_STATES", "MOST_PERIOD"}
+    shared = constants(REPLAY) | constants(LATE)
+    assert {name: value for name, value in shared.items() if name not in own} == kinds
     found = constants(TEAM)
     assert found["MOST_THREADS"] == threads.MOST_THREADS
     assert found["MOST_TASKS"] == threads.MOST_TASKS
