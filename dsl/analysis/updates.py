@@ -21,6 +21,7 @@ from ..expr import TRUE, Apply, Const, Expr, Index, Read, Var, rewrite, substitu
 from ..graph import ArrayLoop, Branch, Input, Leaf, Node, Permute, Sequential, known, topological
 from ..scalar import apply_primitive
 from ..types import int64
+from .bounds import is_counter
 from .polynomial import Polynomial, affine_forms, polynomial, variables
 
 # --- Permutes in which every source has a target of its own: parts given by slices, transposes ----
@@ -239,7 +240,8 @@ def _never_written(node: Permute, read: Expr) -> bool:
     symbols: dict[Expr, Expr] = {}
     for at, to in zip(read.args, node.target, strict=True):
         here, there = (_form(e, symbols) for e in (at, *substitute((to,), other)))
-        if here is not None and there is not None and _differs(here - there, other):
+        natural = {*other, *other.values(), *(v for e, v in symbols.items() if is_counter(e))}
+        if here is not None and there is not None and _differs(here - there, natural):
             return True
     return False
 
@@ -258,15 +260,14 @@ def _form(e: Expr, symbols: dict[Expr, Expr]) -> Polynomial[Expr] | None:
     return polynomial(plain)
 
 
-def _differs(difference: Polynomial[Expr], other: dict[Expr, Expr]) -> bool:
-    """Whether a difference of indices has the same sign, and is not 0, for all elements."""
-    ranged = {*other, *other.values()}
+def _differs(difference: Polynomial[Expr], natural: Set[Expr]) -> bool:
+    """Whether a difference of indices has the same sign, and is not 0, whatever the values of the
+    variables, none of which is negative."""
     least = most = True
     for monomial, coefficient in difference.terms.items():
         if not monomial:
             continue
-        natural = all(x in ranged for x in monomial)
-        if not natural:
+        if not natural.issuperset(monomial):
             return False
         least &= coefficient > 0
         most &= coefficient < 0

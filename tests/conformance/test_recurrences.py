@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.analysis.updates import overwritable
+from treadle.dsl.analysis.updates import overwritable, overwrites
 from treadle.dsl.graph import (
     ArrayLoop,
     Generate,
@@ -415,6 +415,12 @@ def one(x):
     return td.fill(1, x)
 
 
+def cleared(a, i, k):
+    """`a` with a multiple of row k subtracted from row i."""
+    a = a.at[i, k].multiply(1 / (8.0 + a[k, k]))
+    return a.at[i, k + 1 :].add(-a[i, k] * a[k, k + 1 :])
+
+
 LOOPS = {
     "own element and another": lambda a, x: td.loop(
         5, lambda k, a: put(a, lambda j: (k, j), a[k] * 2.0 + a[k + 1]), a
@@ -467,6 +473,11 @@ LOOPS = {
             a, lambda i, j: td.cond((i > k) & (j > k), (i, j), td.ignore),
             td.generate((6, 6), lambda i, j: a[i, j] - a[i, k] * a[k, j] / (8.0 + a[k, k])),
         ),
+        a,
+    ),
+    "elimination row by row": lambda a, x: td.loop(
+        5,
+        lambda k, a: td.loop(k + 1, a.shape[0], lambda i, a: cleared(a, i, k), a),
         a,
     ),
     "all elements": lambda a, x: td.loop(3, lambda k, x: x.at[:].set(1.0 * k), x),
@@ -526,6 +537,15 @@ def test_which_states_are_updated_in_place():
     assert ": updated in place" in text
     text = td.jit(LOOPS["the old state is kept"], backend="native").lower(a, x).explain()
     assert "updated in place" not in text
+
+
+def test_rows_behind_a_counter_are_updated_in_place():
+    """Row k is none of the rows k + 1 + j, whose counter j is not negative: of two updates, the
+    second needs no copy of what the first has made."""
+    nodes = lowered(LOOPS["elimination row by row"], np.ones((6, 6)), np.ones(6))
+    updates = [n for n in nodes if isinstance(n, Permute)]
+    assert len(updates) == 2
+    assert all(overwrites(n, default) for n in updates for default in n.defaults)
 
 
 def test_an_update_costs_what_it_writes():

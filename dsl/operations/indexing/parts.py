@@ -13,11 +13,10 @@ from ...errors import AxisError, DTypeError, ShapeError, TracingError
 from ...expr import Const, Expr, Index, constant, substitute
 from ...frontend.sources import as_array, entries, is_arraylike
 from ...graph import Check, Shape
-from ...scalar import Scalar, apply_primitive, as_count
+from ...scalar import Scalar, as_count
 from ...shapes import broadcast_shapes, require, stretched
 from ...types import int64
-from .row_major import plus
-from .slicing import from_either_end, from_some, require_in_range, slice_axis
+from .slicing import from_either_end, from_some, from_start, require_in_range, slice_axis
 
 
 def unwrapped(index: Indexing) -> Indexing:
@@ -138,13 +137,13 @@ def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
             own = stretched(arrays[k]._shape, block)
             shifted = substitute(own, {Index(j): Index(first + j) for j in range(len(block))})
             (e,) = arrays[k]._element(shifted)
-            target.append(_from_end(simplify.cast(e, int64), n))
+            target.append(from_start(simplify.cast(e, int64), n))
             picked.append((n, axis))
         else:
             refuse_no_index(part)
             e = as_count(part, "an index")
             strict = reading or isinstance(e, Const)
-            at = from_either_end(e, n, axis, checks) if strict else _from_end(e, n)
+            at = from_either_end(e, n, axis, checks) if strict else from_start(e, n)
             target.append(at)
     shape[first:first] = block
     for n, axis in picked if reading else ():
@@ -222,8 +221,3 @@ def _in_range(part: Any, n: Expr, axis: int) -> tuple[Check, ...]:
     for worst in (int(numbers.max()), int(numbers.min())):
         from_either_end(constant(worst), n, axis, checks)
     return tuple(checks)
-
-
-def _from_end(e: Expr, n: Expr) -> Expr:
-    """A run-time index, counted from the end if negative."""
-    return simplify.select(apply_primitive("less", [e, constant(0)]), plus(e, n), e)

@@ -31,7 +31,7 @@ def _is_natural(e: Expr) -> bool:
     return known and bounds(e)[0] >= 0
 
 
-def _from_start(e: Expr, n: Expr) -> Expr:
+def from_start(e: Expr, n: Expr) -> Expr:
     """An index or a bound, counted from the end if negative."""
     if _is_natural(e):
         return e
@@ -171,7 +171,7 @@ def _bound_down(value: Any, n: Expr) -> Expr:
 
 def _clipped(e: Expr, n: Expr, low: int) -> Expr:
     """A bound counted from the start, not below `low`."""
-    return e if _is_natural(e) else greatest(_from_start(e, n), constant(low))
+    return e if _is_natural(e) else greatest(from_start(e, n), constant(low))
 
 
 def integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
@@ -181,7 +181,7 @@ def integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
 def from_either_end(e: Expr, n: Expr, axis: int, checks: list[Check]) -> Expr:
     """The index `e`, counted from the end if negative; checked if known before the first kernel."""
     if not isinstance(e, Const):
-        at = _from_start(e, n)
+        at = from_start(e, n)
         checks += within(at, n, axis)
         return at
     v = int(e.value)
