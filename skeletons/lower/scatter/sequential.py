@@ -153,8 +153,8 @@ class _Sequential:
             for counter, n in zip((*row, j), self.node.domain, strict=True):
                 self.builder.stays_below(counter, n)
             for copy in range(copies):
-                known: dict[Expr, Expr] = {
-                    read: var
+                known: dict[Expr, Expr] = {  # what is read after the write is the same element
+                    read: _kept(into, var, "before")
                     for read, var in zip(self.previous, carried, strict=True)
                     if read is not None and var is not None
                 }

@@ -369,6 +369,21 @@ def test_what_the_iteration_before_wrote_stays_in_a_register() -> None:
         assert np.allclose(td.jit(some, backend="native")(x[:, 0]), 1 + np.cumsum(x[:, 0]))
 
 
+def test_the_element_before_the_written_one_is_read_after_the_write() -> None:
+    def f(x: Any) -> Any:
+        def step(j: Any, s: Any) -> Any:
+            h = s[0].at[j + 1].set(0.5 * s[0][j] + x[j])
+            return h, s[1].at[j].set(h[j])
+
+        n = x.shape[0]
+        return td.loop(n, step, (td.zeros(n + 1), td.zeros(n)))
+
+    x = np.arange(1.0, 9.0)
+    after, before = td.jit(f, backend="native")(x)
+    assert np.array_equal(before, after[:-1]) and after[2] == 2.5
+    assert kinds(f, x) == (1, 0)
+
+
 def diffused(image: Any) -> Any:
     """Errors of rounding passed on to four neighbours (Floyd and Steinberg 1976)."""
     h, w = image.shape
@@ -446,7 +461,7 @@ def test_what_an_iteration_waits_for_comes_last() -> None:
     program = td.jit(least, backend="native").lower(x)
     (node,) = (n for n in topological(program.roots) if isinstance(n, Sequential))
     text = str(lower(node, LoweringContext(target=NATIVE)).kernels[0])
-    assert "= minimum(minimum(out[" in text and ", previous)\n" in text, text
+    assert "= minimum(minimum(out[" in text and ", before)\n" in text, text
     want = td.jit(least, backend="reference")(x)
     assert np.array_equal(program(x).view(np.int64), want.view(np.int64))
 
