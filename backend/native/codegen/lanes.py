@@ -40,10 +40,12 @@ class Lanes:
         return made
 
     def select(self, element: str, condition: Reg, a: Reg, b: Reg) -> Reg:
-        t, rare = self.type(element), ""
-        if self.code.in_order and element == "i64" and self.code.tested.get(condition) == b:
-            self.code.module.rare, rare = True, ", !prof !3"  # an index from the end
-        return self.code.emit(f"select {self.type('i1')} {condition}, {t} {a}, {t} {b}{rare}")
+        t, how = self.type(element), ""
+        if self.code.in_order and not self.lanes:
+            how = ", !unpredictable !0"  # no branch: those are written as such
+            if element == "i64" and self.code.tested.get(condition) == b:
+                self.code.module.rare, how = True, ", !prof !3"  # an index from the end
+        return self.code.emit(f"select {self.type('i1')} {condition}, {t} {a}, {t} {b}{how}")
 
     def convert(self, name: str, source: str, target: str, a: Reg) -> Reg:
         """A conversion instruction: zext, fptrunc, bitcast, …"""

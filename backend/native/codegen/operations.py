@@ -160,7 +160,12 @@ def _integer(v: Lanes, name: str, t: ScalarType, result: ScalarType, args: list[
         case "shift_right":
             return v.op("ashr" if t.signed else "lshr", e, *args)
         case "minimum" | "maximum":
-            return v.call(("s" if t.signed else "u") + name[:3], e, *args)
+            sign, less = "s" if t.signed else "u", "lt" if name == "minimum" else "gt"
+            if v.code.in_order and not v.lanes and not any(map(is_number, args)):
+                # LLVM would make a branch of its own minimum.
+                hidden = v.code.hidden(e, a)
+                return v.select(e, v.compare(sign + less, e, *args), hidden, args[1])
+            return v.call(sign + name[:3], e, *args)
         case "divide" | "modulo":
             quotient = _divide(v, t, a, args[1], consts[1] is not None)
             if name == "divide":

@@ -1037,6 +1037,32 @@ def test_what_a_branch_chooses_is_in_it() -> None:
     assert "select(value" not in text and len(re.findall("if value", text)) == 1, text
 
 
+def test_choices_are_not_branches() -> None:
+    """Of what data decide, a processor would predict every second one wrongly."""
+
+    def alignment(s: Any, t: Any) -> Any:
+        def cell(i: Any, j: Any, state: Any) -> Any:
+            h, best = state
+            match = h[i, j] + td.where(s[i] == t[j], 3, -3)
+            new = td.maximum(match, td.maximum(h[i, j + 1], h[i + 1, j]) - 2)
+            return h.at[i + 1, j + 1].set(new), td.maximum(best, new)
+
+        n, m = s.shape[0], t.shape[0]
+        start = td.zeros((n + 1, m + 1), dtype=td.int64), 0
+        return td.loop(n, lambda i, h: td.loop(m, lambda j, h: cell(i, j, h), h), start)[1]
+
+    def found(s: Any, t: Any, backend: str) -> Any:
+        return td.jit(alignment, backend=backend)(s, t)
+
+    s, t = np.random.default_rng(3).integers(0, 4, (2, 20))
+    assert found(s, t, "native") == found(s, t, "reference")
+    text = td.jit(alignment, backend="native").lower(s, t).source("native")
+    body = text[text.index("@loop_sequence") :]
+    chosen = [line for line in body.splitlines() if "= select i1" in line]
+    assert len(chosen) >= 4 and all("!unpredictable" in line for line in chosen), body
+    assert "llvm.smax" not in body  # LLVM makes branches of those, too
+
+
 def test_inner_loops_are_loops_of_their_kernel() -> None:
     def number_of_loops(f: Any, *args: Any) -> list[int]:
         roots = td.jit(f, backend="native").lower(*args).roots
