@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
-from treadle.dsl.types import ScalarType
+from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.ranges import is_varying, varying_variables
 
@@ -56,6 +56,8 @@ _WORTH = 3
 _ITERATIONS = 16.0
 #: Loops of more operations are not emitted a second time.
 _LONGEST = 400
+#: How much longer a vector takes to divide 64-bit integers, as float64 numbers, than 32-bit ones.
+_LONG_DIVISION = 2.0
 #: Cycles of a call of a user's function.
 _FOREIGN = 50.0
 
@@ -264,6 +266,8 @@ class _Times:
                     one, vector = one + cost, vector + cost * vectors
                 else:
                     one += cost / _SCALARS
+                    if differs and e.type == int64 and _divides(e):
+                        vectors *= _LONG_DIVISION
                     vector += cost * vectors / (_VECTORS if differs else _SCALARS)
         return one, vector
 
@@ -298,14 +302,20 @@ class _Times:
         return None
 
 
+_DIVISIONS = ("floor_divide", "remainder", "quot", "rem", "divide", "modulo")
+
+
+def _divides(e: Apply) -> bool:
+    """Whether the divisor is no constant."""
+    return e.op.name in _DIVISIONS and not isinstance(e.args[1], Const)
+
+
 def _issue(e: Apply) -> float:
     """The instructions of an operation, about."""
     name, kind = e.op.name, e.args[-1].type
-    if name in ("floor_divide", "remainder", "quot", "rem", "divide", "modulo"):
-        if kind.is_integer and isinstance(e.args[1], Const):
-            n = int(e.args[1].value)
-            return 2.0 if n > 0 and not n & (n - 1) else 5.0
-        return e.op.cost
+    if name in _DIVISIONS and kind.is_integer and isinstance(e.args[1], Const):
+        n = int(e.args[1].value)
+        return 2.0 if n > 0 and not n & (n - 1) else 5.0
     if kind.is_float and name in ("minimum", "maximum"):
         return 3.0  # NaN and the sign of zero
     return max(e.op.cost, 1.0)

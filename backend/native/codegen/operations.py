@@ -195,13 +195,18 @@ def _integer(v: Lanes, name: str, t: ScalarType, result: ScalarType, args: list[
 
 def _divide(v: Lanes, t: ScalarType, a: Reg, b: Reg, constant: bool) -> Reg:
     """a / b towards zero; undefined for b = 0 and b = −1, for which machine division may trap."""
-    e = f"i{t.bits}"
-    if not constant:
-        unsafe = v.compare("eq", e, b, v.lit(e, 0))
-        if t.signed:
-            unsafe = v.either(unsafe, v.compare("eq", e, b, v.lit(e, -1)))
-        b = v.select(e, unsafe, v.lit(e, 1), b)
-    return _truncated(v, t, a, b, constant)
+    e, code = f"i{t.bits}", v.code
+    known = code.quotients  # a remainder has the quotient of the same numbers
+    place = id(code.lines), code.block, v.lanes, t, a, b
+    if place not in known:
+        safe = b
+        if not constant:
+            unsafe = v.compare("eq", e, b, v.lit(e, 0))
+            if t.signed:
+                unsafe = v.either(unsafe, v.compare("eq", e, b, v.lit(e, -1)))
+            safe = v.select(e, unsafe, v.lit(e, 1), b)
+        known[place] = _truncated(v, t, a, safe, constant)
+    return known[place]
 
 
 def _truncated(v: Lanes, t: ScalarType, a: Reg, b: Reg, constant: bool) -> Reg:

@@ -114,6 +114,8 @@ class Code:
         #: Whether a number that may be negative rarely is: what waits for a choice is slow, and a
         #: processor goes on while it tests.  The numbers whose signs are tested, by the tests.
         self.in_order, self.tested = False, dict[Reg, Reg]()
+        #: Integer quotients, by their blocks and operands.
+        self.quotients: dict[tuple[object, ...], Reg] = {}
 
     def fresh(self, hint: str = "t") -> str:
         self.count += 1

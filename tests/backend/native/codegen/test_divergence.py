@@ -244,6 +244,19 @@ def escape(re: Any, im: Any) -> Any:
     return td.map(steps, re, im)
 
 
+def factors(numbers: Any) -> Any:
+    def count(n: Any) -> Any:
+        def step(s: Any) -> Any:
+            n, p, found = s
+            divides = n % p == 0
+            return td.where(divides, n // p, n), td.where(divides, p, p + 1), found + divides
+
+        n, _, found = td.while_loop(lambda s: s[1] * s[1] <= s[0], step, (n, 2, 0))
+        return found + (n > 1)
+
+    return td.map(count, numbers)
+
+
 def arguments(name: str) -> tuple[Any, ...]:
     rng = np.random.default_rng(5)
     x = np.cumsum(rng.standard_normal(3000))
@@ -253,6 +266,8 @@ def arguments(name: str) -> tuple[Any, ...]:
         case "rows":
             first = np.concatenate([[0], np.cumsum(lengths(300))])
             return first, rng.integers(0, 3000, first[-1]), rng.random(first[-1]), x
+        case "factors":
+            return (rng.integers(2, 10_000, 300),)
         case "descent":
             n = 1023  # a complete tree, keys in order
             keys, left, right = np.zeros(n), np.full(n, -1), np.full(n, -1)
@@ -270,17 +285,20 @@ def arguments(name: str) -> tuple[Any, ...]:
     return points, points[::-1].copy()
 
 
-PROGRAMS = {"prominences": prominences, "rows": rows, "descent": descent, "escape": escape}
+PROGRAMS = {"prominences": prominences, "rows": rows, "descent": descent, "escape": escape,
+            "factors": factors}  # fmt: skip
 
 
 def test_the_form_follows_from_the_work() -> None:
-    """Independent loads: scalars.  Loads that wait for each other: vectors, then lane by lane.
-    Arithmetic: vectors."""
+    """Independent loads: scalars.  Loads that wait for each other, divisions of 64-bit integers:
+    vectors, then lane by lane.  Other arithmetic: vectors."""
     made = {name: form(f, *arguments(name)) for name, f in PROGRAMS.items()}
     assert {name: x.scalar for name, x in made.items()} == {
-        "prominences": True, "rows": True, "descent": False, "escape": False}  # fmt: skip
-    (tree,), (points,) = made["descent"].loops, made["escape"].loops
+        "prominences": True, "rows": True, "descent": False, "escape": False, "factors": False,
+    }  # fmt: skip
+    (tree,), (points,), (division,) = (made[k].loops for k in ("descent", "escape", "factors"))
     assert 3 <= tree.least < tree.lanes and points.least == 0
+    assert 3 <= division.least < division.lanes
     for x in made.values():
         for loop in x.loops:  # lane by lane where the lanes that are left take less than a vector
             assert not loop.least or loop.least * loop.one <= loop.vector

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import treadle as td
 from treadle.backend.native.codegen.target import Target
 from treadle.dsl.expr import Apply, Const, Var
 from treadle.dsl.primitives import TABLE, Primitive, convert, value_of
@@ -376,6 +377,19 @@ def test_long_division() -> None:
                           args, None, "vector")  # fmt: skip
             with np.errstate(all="ignore"):
                 assert (out == TABLE[name].numpy(*args)).all()
+
+
+def test_a_quotient_and_its_remainder_are_one_division() -> None:
+    x, y = np.arange(-9, 9), np.arange(18) % 5
+    joint = td.jit(
+        lambda x, y: td.loop(18, lambda k, s: 3 * s + x[k] // y[k] - x[k] % y[k], 0),
+        backend="native",
+    ).lower(x, y)
+    assert joint.source("native").count("sdiv") == 1
+    want = 0
+    for a, b in zip(x.tolist(), y.tolist(), strict=True):
+        want = 3 * want + (a // b - a % b if b else 0)
+    assert joint(x, y) == want
 
 
 def test_empty() -> None:
