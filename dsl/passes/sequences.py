@@ -671,24 +671,30 @@ class _Iteration(_Loop):
         run += [w.valid for w in writes]
         run += [e for _, e, first in scalars if first > at]
         parts = [*run, *(e for w in writes for e in (*w.target, w.value))]
-        forms: dict[Expr, dict[Expr, None]] = {}  # conditions have the index for the counter
+        # The results of each loop; conditions have the index for the counter.
+        loops: dict[Expr, dict[Expr, dict[Expr, None]]] = {}
         uses = Counter[Expr]()
         for part in dict.fromkeys(parts):
             for e in filter(_is_found, ex.walk((part,))):
                 (form,), known = self._named(self._counted((e,))), self._named((e,))
-                forms.setdefault(form, {}).update(dict.fromkeys((e, *known)))
-                uses[form] += 1
+                if _is_found(form):
+                    forms = loops.setdefault(form.args[0], {})
+                    forms.setdefault(form, {}).update(dict.fromkeys((e, *known)))
+                    uses[form.args[0]] += 1
         always, few_ = set(ex.evaluated(run)), {leaf for leaf, _, _ in self.scalars}
         test = [w.valid for w in writes if w.component == graph.TEST]
         tested, by_test = set(ex.walk(test)), set(ex.evaluated(test))
-        for form, same in forms.items():
+        for loop, forms in loops.items():
+            same = {e for of_form in forms.values() for e in of_form}
             # What the test has, too, is computed ahead of it.
             begun, runs = (at + 1, always) if tested.isdisjoint(same) else (at, by_test)
-            first, last = self._span((form,), -1)[form]
-            read = {Leaf(x.node, x.component) for x in ex.walk((form,)) if isinstance(x, ex.Read)}
-            if (uses[form] > 1 and not runs.isdisjoint(same) and max(first, begun) <= last
+            first, last = self._span((loop,), -1)[loop]
+            read = {Leaf(x.node, x.component) for x in ex.walk((loop,)) if isinstance(x, ex.Read)}
+            if (uses[loop] > 1 and not runs.isdisjoint(same) and max(first, begun) <= last
                     and read.isdisjoint(few_) and elsewhere.isdisjoint(same)):  # fmt: skip
-                self.names.update(dict.fromkeys(same, self._keep(form, "found", max(first, begun))))
+                for form, of_form in forms.items():
+                    kept = self._keep(form, "found", max(first, begun))
+                    self.names.update(dict.fromkeys(of_form, kept))
 
     # --- the order in which it is computed ---
 

@@ -315,8 +315,8 @@ class _Sequential:
         """Parts of an iteration.  `cells`: the variables of values that branches compute."""
         for test, run in itertools.groupby(parts, lambda part: part.tests[:1]):
             if not test or not _is_kept(test[0]):  # what is tested may change between writes
-                for part in run:
-                    self._part(into, part, carried, cells)
+                for _, same in itertools.groupby(run, _found_by):
+                    self._part(into, tuple(same), carried, cells)
                 continue
             inside = [part._replace(tests=part.tests[1:]) for part in run]
             for name in [part.name for part in inside if part.name is not None]:
@@ -326,9 +326,11 @@ class _Sequential:
             with into.when(into.value(test[0])):
                 self._parts(into, inside, carried, cells)
 
-    def _part(self, into: Linearizer, part: _Part, carried: Sequence[ex.Var | None],
+    def _part(self, into: Linearizer, same: Sequence[_Part], carried: Sequence[ex.Var | None],
               cells: dict[Expr, ex.Var]) -> None:  # fmt: skip
-        """A value, a write or a loop, under what is left of its tests."""
+        """A value, several that one loop finds, a write or a loop, under what is left of its
+        tests."""
+        part = same[0]
         valid = _both(part.tests)
         if part.loop is not None:
             with into.when_always({}), into.when(into.value(valid)):
@@ -339,13 +341,16 @@ class _Sequential:
             with into.when_always({}), into.when(into.value(valid)):
                 self._write(into, part, carried[part.write])
             return
+        found: dict[Expr, Expr] = {}
         with into.when_always({}):
-            value = into.value(_where(valid, part.value))
-            if part.name in cells:
-                into.append(Assign(cells[part.name], value))
-                return
-            found = _kept(into, value, part.name.name)
-        into.bind({part.name: found})
+            values = into.emit(_where(valid, tuple(p.value for p in same)))
+            for name, value in zip((p.name for p in same), values, strict=True):
+                assert name is not None
+                if name in cells:
+                    into.append(Assign(cells[name], value))
+                else:
+                    found[name] = _kept(into, value, name.name)
+        into.bind(found)
 
     def _repeat(self, into: Linearizer, loop: _Loop, after: Sequence[Statement] = ()) -> None:
         nothing = [None] * len(self.values)
@@ -449,8 +454,17 @@ def _guarded(value: Expr) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     return tests, (value,)
 
 
-def _where(valid: Expr, value: Expr) -> Expr:
-    return value if valid is ex.TRUE else ex.Proj(ex.Cond(valid, (value,), (zero(value.type),)), 0)
+def _where(valid: Expr, values: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    if valid is ex.TRUE:
+        return values
+    chosen = ex.Cond(valid, values, tuple(zero(e.type) for e in values))
+    return tuple(ex.Proj(chosen, k) for k in range(len(values)))
+
+
+def _found_by(part: _Part) -> object:
+    """What values have in common that one loop finds under the same tests."""
+    loop = part.value.args[0] if part.name and isinstance(part.value, ex.Proj) else None
+    return (loop, part.tests) if isinstance(loop, ex.Loop | While) else part
 
 
 def _under_tests(parts: Sequence[_Part]) -> list[_Part]:

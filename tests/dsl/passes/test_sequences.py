@@ -1329,3 +1329,34 @@ def test_searches_in_inner_loops_are_made_once(n: int) -> None:
     roots = td.jit(middle, backend="native").lower(x).roots
     (node,) = (n for n in topological(roots) if isinstance(n, Sequential))
     assert sum(isinstance(e, While) for e in walk((*node.bodies(), *node.early))) == 2
+
+
+def grown(keys: Any) -> Any:
+    """A search tree: where its last node is, at which side, and how far down."""
+
+    def insert(k: Any, s: Any) -> Any:
+        left, right, steps = s
+
+        def down(at: Any) -> Any:
+            node, _, _, depth = at
+            greater = keys[k + 1] > keys[node]
+            return td.where(greater, right[node], left[node]), node, greater, depth + 1
+
+        _, last, greater, depth = td.while_loop(lambda s: s[0] >= 0, down, (0, 0, False, 0))
+        left = td.cond(greater, left, left.at[last].set(k + 1))
+        right = td.cond(greater, right.at[last].set(k + 1), right)
+        return left, right, steps + depth
+
+    n = keys.shape[0]
+    return td.loop(n - 1, insert, (td.full(n, -1), td.full(n, -1), 0))
+
+
+def test_a_search_with_several_results_is_made_once() -> None:
+    keys = np.random.default_rng(1).permutation(60)
+    for found, want in zip(*(td.jit(grown, backend=b)(keys) for b in ("native", "reference")),
+                           strict=True):  # fmt: skip
+        assert np.array_equal(found, want)
+    roots = td.jit(grown, backend="native").lower(keys).roots
+    (node,) = (n for n in topological(roots) if isinstance(n, Sequential))
+    kernel = lower(node, LoweringContext(target=NATIVE)).kernels[0]
+    assert len(re.findall(r"^ *while\b", str(kernel), re.M)) == 1
