@@ -35,7 +35,6 @@ from typing import NamedTuple
 
 from .. import expr as ex, graph
 from ..analysis.bounds import element_bounds
-from ..analysis.polynomial import always_inside
 from ..errors import Location
 from ..expr import Expr
 from ..graph import Leaf, Node, known
@@ -61,6 +60,7 @@ from .inner_loops import (
     used_by,
     where_both,
 )
+from .iteration_tests import with_tests_decided
 from .recurrence import dependent, is_unsafe
 from .short_axes import is_free
 from .vertical import LARGEST, Inliner
@@ -350,10 +350,7 @@ class _Loop:
         loops = [n for n in self.order if isinstance(n, graph.ArrayLoop)]
         bound = {*self.order, *(b for x in (self.loop, *loops) for b in x.bound)}
         need(bound.isdisjoint(graph.topological(node.leaves, inside=False)))
-        memo: dict[Expr, Expr] = {}
-        known = {f: ex.rewrite(getattr(node, f), lambda e: _decided(e, node.domain), memo)
-                 for f in node.computed}  # fmt: skip
-        return node.with_(**known)
+        return with_tests_decided(node)
 
 
 class _Iteration(_Loop):
@@ -854,31 +851,6 @@ def _weaker(guard: Expr) -> Iterator[Expr]:
         p, valid = found
         yield from (where_both(p, v) for v in _weaker(valid))
         yield from _weaker(p)
-
-
-def _decided(e: Expr, domain: graph.Shape) -> Expr:
-    """A test of an index, or its result where this is the same in all iterations: counters are
-    neither negative nor beyond their loops."""
-    if not (isinstance(e, ex.Apply) and e.args[0].type is int64 and e.op.name in _TESTS):
-        return e
-    index, limit = e.args
-    if limit is not ex.constant(0):
-        inside = e.op.name == "less" and always_inside(index, limit, domain)
-        return ex.TRUE if inside else e
-    # What is more than the index at one end of every loop, if it grows, or shrinks, with all.
-    ends: list[dict[Expr, Expr]] = [
-        {ex.Index(k): n for k, n in enumerate(domain)},
-        {ex.Index(k): ex.constant(0) for k in range(len(domain))},
-    ]
-    for end in ends:
-        beyond = apply_primitive("add", [ex.substitute((index,), end)[0], ex.constant(1)])
-        if always_inside(index, beyond, domain):
-            return ex.TRUE if e.op.name == "greater_equal" else ex.FALSE
-    return e
-
-
-#: What indices are tested by.
-_TESTS = ("less", "greater_equal")
 
 
 def _elements(shape: Sequence[Expr]) -> list[tuple[Expr, ...]]:

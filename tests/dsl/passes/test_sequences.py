@@ -369,6 +369,23 @@ def test_what_the_iteration_before_wrote_stays_in_a_register() -> None:
         assert np.allclose(td.jit(some, backend="native")(x[:, 0]), 1 + np.cumsum(x[:, 0]))
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (4, 1), (5, 3), (3, 9), (2, 2)])
+def test_iterations_at_the_end_that_write_nothing_are_not_made(shape: tuple[int, int]) -> None:
+    def passed_on(u: Any) -> Any:
+        n = u.shape[0]
+
+        def row(i: Any, u: Any) -> Any:
+            return td.loop(n, lambda j, u: u.at[i, j + 1].set(0.5 * u[i, j] + i), u)
+
+        return td.loop(n, row, u)
+
+    u = np.random.default_rng(4).random(shape)
+    program = td.jit(passed_on, backend="native").lower(u)
+    assert np.array_equal(program(u), td.jit(passed_on, backend="reference")(u))
+    (node,) = (n for n in topological(program.roots) if isinstance(n, Sequential))
+    assert node.valid == (TRUE,) and "minimum" in str(node.domain[1])
+
+
 def test_the_element_before_the_written_one_is_read_after_the_write() -> None:
     def f(x: Any) -> Any:
         def step(j: Any, s: Any) -> Any:

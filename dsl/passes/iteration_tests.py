@@ -1,0 +1,88 @@
+"""What the iterations of a sequence test: what always holds, and what holds up to an iteration.
+
+for j < m: if j + 1 < n: t[j + 1] = …   →   for j < min(m, n − 1): t[j + 1] = …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..analysis.polynomial import always_inside
+from ..expr import (
+    FALSE,
+    TRUE,
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Param,
+    conjuncts,
+    constant,
+    rewrite,
+    split_constant,
+    substitute,
+    walk,
+)
+from ..graph import Sequential, Shape
+from ..operations.indexing.row_major import greatest, least, minus
+from ..scalar import apply_primitive
+from ..types import int64
+
+
+def with_tests_decided(node: Sequential) -> Sequential:
+    """The sequence without tests that always hold, and without the iterations at the end of an axis
+    that write nothing."""
+    node = _rewritten(node, lambda e: _decided(e, node.domain))
+    if min(node.written) < 0:  # a loop in it has iterations of its own
+        return node
+    same = set.intersection(*({*conjuncts(e)} for e in node.valid))
+    domain, held = list(node.domain), dict[Expr, Expr]()
+    for test in (e for e in conjuncts(node.valid[0]) if e in same):
+        for axis in range(len(domain)):
+            if (stop := _holds_before(test, axis)) is not None:
+                domain[axis], held[test] = least(domain[axis], stop), TRUE
+    return _rewritten(node, lambda e: held.get(e, e)).with_(domain=tuple(domain))
+
+
+def _rewritten(node: Sequential, change: Callable[[Expr], Expr]) -> Sequential:
+    memo: dict[Expr, Expr] = {}
+    return node.with_(**{f: rewrite(getattr(node, f), change, memo) for f in node.computed})
+
+
+def _holds_before(test: Expr, axis: int) -> Expr | None:
+    """The first index along an axis for which a test does not hold that holds for those before."""
+    if not (isinstance(test, Apply) and test.op.name == "less" and test.args[0].type is int64):
+        return None
+    index, limit = test.args
+    counter, ahead = split_constant(index)
+    if counter is not Index(axis) or not all(
+        isinstance(e, Const | Extent | Param | Apply) for e in walk((limit,))
+    ):
+        return None
+    return greatest(minus(limit, constant(ahead)), constant(0))
+
+
+def _decided(e: Expr, domain: Shape) -> Expr:
+    """A test of an index, or its result where this is the same in all iterations: counters are
+    neither negative nor beyond their loops."""
+    if not (isinstance(e, Apply) and e.args[0].type is int64 and e.op.name in _TESTS):
+        return e
+    index, limit = e.args
+    if limit is not constant(0):
+        inside = e.op.name == "less" and always_inside(index, limit, domain)
+        return TRUE if inside else e
+    # What is more than the index at one end of every loop, if it grows, or shrinks, with all.
+    ends: list[dict[Expr, Expr]] = [
+        {Index(k): n for k, n in enumerate(domain)},
+        {Index(k): constant(0) for k in range(len(domain))},
+    ]
+    for end in ends:
+        beyond = apply_primitive("add", [substitute((index,), end)[0], constant(1)])
+        if always_inside(index, beyond, domain):
+            return TRUE if e.op.name == "greater_equal" else FALSE
+    return e
+
+
+#: What indices are tested by.
+_TESTS = ("less", "greater_equal")
