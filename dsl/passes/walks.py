@@ -12,6 +12,9 @@ kernels of their own if they are so costly that a step would wait for them.  Man
 vectors and threads, except for walks along rows on a CPU: vectors of these would have to gather
 what they read.  So if the steps are cheap without the costly parts, they run walk by walk.  The
 pass runs after producers are inlined, and finds them in the steps.
+
+A loop over numbers, such as `loop(n, lambda k, s: s + log(x[k]), 0.0)`, is a walk, too: what it
+computes from the elements of an array that it passes over is computed before.
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 from .. import expr as ex
+from ..analysis.polynomial import Polynomial, polynomial
 from ..analysis.regions import regions
 from ..expr import Expr
 from ..graph import Generate, Label, Leaf, Node, Recurrence, indices, topological
 from ..graphs.rebuild import Rebuilder
+from ..operations.indexing.row_major import greatest
 from .base import Context, Fused
 from .cost import operations
 from .recurrence import is_unsafe
@@ -34,12 +39,13 @@ FEW_WALKS = 4
 #: independent work as HIDDEN additions, but not call functions of the cost FUNCTION, such as an
 #: exponential (`benchmarks/cliffs`, "walk with …": benchmarks/results/cliffs-walks-2026-11-30).
 HIDDEN, FUNCTION = 64.0, 15.0
+AHEAD = "one walk would compute its elements one after the other"
 
 
 def split_walks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with costly work outside of the kernels of single walks and of walks along rows."""
     order = list(topological(roots))
-    if not any(isinstance(node, Recurrence) for node in order):
+    if not any(isinstance(node, Recurrence) or _is_number(node) for node in order):
         return list(roots)
     region, cpu = regions(roots), not context.target.gpu
     builder = Rebuilder()
@@ -49,6 +55,8 @@ def split_walks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             inlined = context.inlined.get(node, {})
             parts = dict(zip(builder.exprs(tuple(inlined)), inlined.values(), strict=True))
             _Split(made, bool(region[node]), context, parts).put(node, builder)
+        elif isinstance(made, Generate) and _is_number(made) and not region[node]:
+            builder.replace(node, _after_elements(made, context), context.kept)
         else:
             builder.replace(node, made, context.kept)
     return [builder.leaf(r) for r in roots]
@@ -69,6 +77,50 @@ def _goes_along_rows(node: Recurrence) -> bool:
     return all(last in ex.walk((row,)) or not row.varies for row in rows)
 
 
+def _is_number(node: Node) -> bool:
+    """Whether a loop computes a number, which is no part of a larger array."""
+    return isinstance(node, Generate) and not node.shape and any(
+        isinstance(e, ex.Loop) for e in ex.evaluated(node.elements)
+    )  # fmt: skip
+
+
+def _after_elements(node: Generate, context: Context) -> Generate:
+    """A number computed by loops that read the costly parts of their iterations."""
+    memo: dict[Expr, Expr] = {}
+    for loop in () if context.settings.check else ex.evaluated(node.elements):
+        if not isinstance(loop, ex.Loop) or loop.count.reads or loop.count.varies:
+            continue
+        counter, free = loop.vars[0], _free(loop.scoped)
+        always = ex.evaluated(loop.scoped, lambda e, free=free: len(free[e]) > 1)
+        found = [e for e in always if free[e] == {counter} and e.type is not None]
+        here = ex.substitute(found, {counter: ex.Index(0)})
+        parts = {e: at for e, at in zip(found, here, strict=True)
+                 if is_costly(at, set()) and _passes_over(at)}  # fmt: skip
+        if parts:
+            label = Label(f"{node.label.operation} (elements)")
+            before = Generate((greatest(loop.count, ex.constant(0)),), tuple(parts.values()),
+                              label=label, where=node.where)  # fmt: skip
+            context.kept[before] = AHEAD
+            memo |= {e: Leaf(before, k).at(counter) for k, e in enumerate(parts)}
+    return node.with_(elements=ex.rewrite(node.elements, lambda e: e, memo)) if memo else node
+
+
+def _passes_over(e: Expr) -> bool:
+    """Whether there is an array with an element for every iteration: as many results are not more
+    than this."""
+    return any(
+        isinstance(x, ex.Read) and any((ex.Index(0),) in _affine(at).terms for at in x.args)
+        for x in ex.walk((e,))
+    )
+
+
+def _affine(index: Expr) -> Polynomial[Expr]:
+    """An index as a polynomial, which may count from the end if it is negative."""
+    if isinstance(index, ex.Apply) and index.op.name == "select":
+        index = index.args[2]
+    return polynomial(index) or Polynomial({})
+
+
 class _Split:
     """A recurrence, and the kernels before and after it.
 
@@ -80,7 +132,7 @@ class _Split:
     def __init__(self, node: Recurrence, inside: bool, context: Context,
                  inlined: Mapping[Expr, Fused]) -> None:  # fmt: skip
         self.node, self.inside, self.context, self.inlined = node, inside, context, inlined
-        self.free = _free(node)
+        self.free = _free(node.per_element())
         self.moved: Fused = ()  # the operations that are in the parts
 
     def put(self, old: Node, builder: Rebuilder) -> None:
@@ -143,7 +195,7 @@ class _Split:
             return node
         before = self._parallel(tuple(found), "elements")
         self.moved += before.fused
-        self.context.kept[before] = "one walk would compute its elements one after the other"
+        self.context.kept[before] = AHEAD
         memo: dict[Expr, Expr] = {e: self._here(before, n) for n, e in enumerate(found)}
         roots = ex.rewrite(node.per_element(), lambda e: e, memo)
         count = len(node.steps)
@@ -159,7 +211,7 @@ class _Split:
     def _late(self, node: Recurrence) -> dict[int, list[Expr]]:
         """The collected components that are costly to compute from what a step computes anyway, by
         number, and the values to store for each instead."""
-        computed, free = {*ex.evaluated(node.steps), *node.state}, _free(node)
+        computed, free = {*ex.evaluated(node.steps), *node.state}, _free(node.per_element())
         found: dict[int, list[Expr]] = {}
         for k, e in enumerate(node.collected):
             cuts = [c for c in _parts(e, computed) if free[c]]
@@ -168,10 +220,10 @@ class _Split:
         return found
 
 
-def _free(node: Recurrence) -> dict[Expr, frozenset[ex.Var]]:
+def _free(steps: Sequence[Expr]) -> dict[Expr, frozenset[ex.Var]]:
     """The variables of the state, and of loops around it, in each expression of a step."""
     found: dict[Expr, frozenset[ex.Var]] = {}
-    for e in ex.walk(node.per_element()):
+    for e in ex.walk(steps):
         mine = {e} if isinstance(e, ex.Var) else set[ex.Var]()
         mine.update(*(found[c] for c in (*e.args, *e.scoped)))
         found[e] = frozenset(mine.difference(e.vars))
