@@ -174,6 +174,7 @@ def _as_loop(walk: graph.Recurrence) -> list[Leaf]:
 def _around(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
     """A loop around a sequence: of some iterations of one with a predicate, or of all of another.
     What must only be computed if there is an iteration is before the sequence, in the loop."""
+    body, safe = _computed_anyway(loop, body)
     states = [state.copy().of_shape(state.shape) for state in loop.state]
     inner = loop.with_(init=tuple(s.leaf() for s in states), body=tuple(body[: len(states)]),
                        predicate=None, checks=())  # fmt: skip
@@ -188,7 +189,7 @@ def _around(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
     order = [*graph.topological(inner.body)]
     same = {*order} - inner.varying(order)
     # What loops inside compute stays there if it must not be without an iteration of theirs.
-    unsafe = {n for n in same - not_inside(inner.body) if is_unsafe(n)}
+    unsafe = {n for n in same - not_inside(inner.body) - safe if is_unsafe(n)}
     made = _Iteration(inner, body, same - unsafe - dependent(order, unsafe)).made()
     outside = Rebuilder()
     outside.leaves.update({s.leaf(): t.leaf() for s, t in zip(loop.state, states, strict=True)})
@@ -209,6 +210,27 @@ def _around(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
         predicate=outside.leaf(tests[0]) if tests else None,
         checks=tuple(dict.fromkeys((*loop.checks, *made.checks))),
     )  # fmt: skip
+
+
+def _computed_anyway(loop: graph.ArrayLoop, body: Sequence[Leaf]
+                     ) -> tuple[Sequence[Leaf], set[Node]]:  # fmt: skip
+    """The body of a loop with the arrays that only loops within it need, and no iteration changes,
+    such as `table[order]`, as arrays that may be computed without an iteration: they have 0 where
+    an index is out of range.  And these."""
+    order, safe = [*graph.topological(body)], set[Node]()
+    found = {*order} - loop.varying(order) - not_inside(body)
+
+    def change(node: Node, made: Node) -> Node:
+        if node not in found or not isinstance(made, graph.Generate) or _is_small(made):
+            return made
+        if not is_unsafe(made) or any(isinstance(e, ex.While | ex.Foreign) for e in
+                                      ex.walk(made.elements)):  # fmt: skip
+            return made
+        made = made.with_(elements=ex.rewrite(made.elements, _in_range_only))
+        safe.add(made)
+        return made
+
+    return replace_nodes(body, change), safe
 
 
 def _without_branches(roots: Sequence[Leaf]) -> list[Leaf]:

@@ -1377,3 +1377,35 @@ def test_a_search_with_several_results_is_made_once() -> None:
     (node,) = (n for n in topological(roots) if isinstance(n, Sequential))
     kernel = lower(node, LoweringContext(target=NATIVE)).kernels[0]
     assert len(re.findall(r"^ *while\b", str(kernel), re.M)) == 1
+
+
+def test_an_array_that_only_inner_loops_read_is_computed_before_them() -> None:
+    """Where one of them has no iteration, an index of it may be out of range."""
+
+    def visited(first: Any, order: Any, to: Any) -> Any:
+        targets, n = to[order], first.shape[0] - 1
+
+        def visit(s: Any) -> Any:
+            queue, head, tail, seen = s
+
+            def edge(k: Any, s: Any) -> Any:
+                queue, tail, seen = s
+                v = targets[k]
+                new = ~seen[v]
+                queue = td.cond(new, queue.at[tail].set(v), queue)
+                return queue, tail + new, seen.at[v].set(True)
+
+            at = queue[head]
+            queue, tail, seen = td.loop(first[at], first[at + 1], edge, (queue, tail, seen))
+            return queue, head + 1, tail, seen
+
+        start = td.zeros(n, td.int64), 0, 1, td.zeros(n, bool).at[0].set(True)
+        return td.while_loop(lambda s: s[1] < s[2], visit, start)[0]
+
+    rng = np.random.default_rng(8)
+    first, order, to = np.arange(0, 201, 4), rng.permutation(200), rng.integers(0, 50, 200)
+    assert kinds(visited, first, order, to) == (1, 1)
+    found, want = (td.jit(visited, backend=b)(first, order, to) for b in ("native", "reference"))
+    assert np.array_equal(found, want) and len(set(want.tolist())) > 40
+    nowhere = np.full(200, 1 << 40)  # reading there would end the process
+    assert not td.jit(visited, backend="native")(np.zeros(51, int), nowhere, to).any()
