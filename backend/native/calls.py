@@ -57,11 +57,13 @@ class ReplayedCalls:
 
     def _launched(self, run: HostRun) -> Iterator[Job]:
         for step in cast("list[KernelStep]", self.owner.kernel_steps):
-            # Nothing is compiled ahead where forms depend on the call, for arrays that are not
-            # dense, nor for reshaped arrays: dense ones need no kernel.
-            if step.forms.several or step.reshaped is not None or step.layouts(run):
+            # Nothing is compiled ahead where the kernels depend on what other nodes compute, nor
+            # for arrays that are copied first or reshaped: dense ones need no kernel.
+            if step.reshaped is not None:
                 continue
-            yield from step.dense.ahead(run)
+            chosen = step.chosen(run) if step.decided(run) else None
+            if chosen is not None and not chosen[1]:
+                yield from chosen[0].ahead(run)
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[HostArray]:
         began = time.thread_time()

@@ -72,6 +72,13 @@ class NativeForms(Forms):
         """Whether the form depends on extents."""
         return bool(self.inside) or self._product is not None or bool(self._counts(NOTHING))
 
+    def known(self, run: Run[Any]) -> bool:
+        if not super().known(run):
+            return False
+        if self._product is not None and not run.has(self._product.hosted.slots):
+            return False
+        return run.has({slot for _, _, _, slot, _, _ in self._counts(self.loops(run))})
+
     def form(self, run: Run[Any], loops: frozenset[Node]) -> Form:
         if self._product is not None and isinstance(self.node, Matmul):
             *batch, m, k, n = (int(v) for v in self._product(run))

@@ -6,7 +6,6 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,6 +83,11 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
 
     def layouts(self, run: HostRun) -> Layouts:
         return layouts_of(self.outside, run.slots, isinstance(self.node, Fold))
+
+    def decided(self, run: HostRun) -> bool:
+        """Whether the kernels are known, though nodes before this one may not have run."""
+        extents = () if self.choosing is None else self.choosing.positions
+        return self.forms.known(run) and run.has(slot for slot, _ in extents)
 
     def copied(self, run: HostRun, layouts: Layouts, form: Form) -> bool:
         if not self.movable:
@@ -253,12 +257,7 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
         """What the launches of a call need, before it.  If arrays that the program computes decide
         which of several kernels have tasks, that is known when the node runs."""
         hosts = [self.hosted, *(test for one in self.launches for test in one.tests)]
-        known = len(run.slots)
-        if any(
-            slot is None or slot >= known or run.slots[slot] is None
-            for host in hosts
-            for slot in host.slots
-        ):
+        if not all(run.has(host.slots) for host in hosts):
             if len(self.launches) == 1:
                 yield self.launches[0].usual, self.fast_math, False
             return
@@ -357,15 +356,24 @@ class KernelLaunch:
     def compiled(self, fast_math: bool, large: bool = False) -> code.CompiledKernel:
         """The machine code; `large`: with streaming stores."""
         if self._compiled[large] is None and not self.found(fast_math, large):
-            from .codegen.compile import compile_kernel
-
-            self._compiled[large] = compile_kernel(
-                self.kernel, fast_math=fast_math, target=_target(large),
-                digest=self.about.digests[large],
-            )  # fmt: skip
+            self.emitted(fast_math, large)()
         made = self._compiled[large]
         assert made is not None
         return made
+
+    def emitted(self, fast_math: bool, large: bool) -> Callable[[], None]:
+        """What LLVM has to do for the machine code, after this call."""
+        from .codegen.compile import emitted
+
+        finish = emitted(
+            self.kernel, fast_math=fast_math, target=_target(large),
+            digest=self.about.digests[large],
+        )  # fmt: skip
+
+        def compile_now() -> None:
+            self._compiled[large] = finish()
+
+        return compile_now
 
     def arrays(self, spaces: Spaces) -> list[HostArray]:
         """The arrays of a launch."""
@@ -445,21 +453,21 @@ Job = tuple[KernelLaunch, bool, bool]
 
 
 def compile_together(wanted: Iterable[Job]) -> None:
-    """Compile those that are in no cache, several at a time, and while the next ones are lowered:
-    LLVM runs without locks."""
+    """Compile those that are in no cache, several at a time, and while the next ones are lowered
+    and emitted: LLVM runs without locks, and Python in this thread alone."""
     cores = os.cpu_count() or 1
     if cores > 1:
         concurrently(_missing(wanted), min(cores, MOST_COMPILERS))
 
 
-def _missing(wanted: Iterable[Job]) -> Iterator[Callable[[], code.CompiledKernel]]:
+def _missing(wanted: Iterable[Job]) -> Iterator[Callable[[], None]]:
     """What compiles the kernels that are in no cache, each once."""
     seen: set[Any] = set()
     for launch, fast_math, large in wanted:
         key = launch.about.digests[large] or (id(launch), large)
         if key not in seen and not launch.found(fast_math, large):
             seen.add(key)
-            yield partial(launch.compiled, fast_math, large)
+            yield launch.emitted(fast_math, large)
 
 
 def choices(launch: KernelLaunch | Choice, run: HostRun, values: Numbers

@@ -7,7 +7,7 @@ repeated later for other arrays of the same extents.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar
 
@@ -50,6 +50,11 @@ class Run(ABC, Generic[A]):
         """Raise an error if this run records, because the next operation cannot be recorded."""
         if self.recording:
             raise Unrecordable(why)
+
+    def has(self, slots: Iterable[int | None]) -> bool:
+        """Whether all these slots have arrays; None stands for unknown ones."""
+        count = len(self.slots)
+        return all(k is not None and k < count and self.slots[k] is not None for k in slots)
 
     # --- memory ---
 

@@ -73,6 +73,11 @@ class Forms:
         """Whether the form depends on extents."""
         return bool(self.inside)
 
+    def known(self, run: Run[Any]) -> bool:
+        """Whether what the form depends on is known, though nodes before this one may not have
+        run."""
+        return self._values is None or run.has(self._values.hosted.slots)
+
     def loops(self, run: Run[Any]) -> frozenset[Node]:
         """The folds that are loops in this kernel, for the extents of a run; includes the node
         itself if its reader computes it."""
@@ -160,23 +165,30 @@ class KernelStep(ABC, Generic[R, K, Layout]):
             self.variants[layouts, form, schedule] = found
         return found
 
-    def __call__(self, run: R) -> None:
+    def chosen(self, run: R) -> tuple[K, bool] | None:
+        """The kernels for the extents and layouts of a run, and whether they read dense copies of
+        the inputs; None if the kernel that reads the results computes them."""
         form = PLAIN
         if self.forms.several:
             loops = self.forms.loops(run)
             if self.forms.taken_in and self.node in loops:
-                return  # the kernel that reads the results computes them
+                return None
             form = self.forms.form(run, loops)
         layouts = self.layouts(run)
-        inside = run
-        if layouts and self.copied(run, layouts, form):
-            inside = run.with_dense([slot for slot, _ in self.outside])
+        copied = bool(layouts) and self.copied(run, layouts, form)
+        if copied:
             layouts = frozenset()
         if self.choosing is not None:
             schedule = self.choosing(lambda slot: run.slots[slot].shape)
-            kernels = self.variant(layouts, form, None if form.loops else schedule)
-        else:
-            kernels = self.variant(layouts, form) if layouts or form else self.dense
+            return self.variant(layouts, form, None if form.loops else schedule), copied
+        return self.variant(layouts, form) if layouts or form else self.dense, copied
+
+    def __call__(self, run: R) -> None:
+        chosen = self.chosen(run)
+        if chosen is None:
+            return
+        kernels, copied = chosen
+        inside = run.with_dense([slot for slot, _ in self.outside]) if copied else run
         if len(inside.slots) < len(self.slots):  # lowering added arrays of schedules
             self.owner.add_tables(inside)
         kernels(inside)

@@ -31,6 +31,10 @@ Inbox = SimpleQueue[Callable[[Any], None]]
 _idle: list[Inbox] = []
 locks.after_fork(_idle.clear)  # the threads of the parent are not here
 
+#: Seconds after which Python lets another thread run while there are jobs: a job that calls C often
+#: would wait for the thread that makes the next ones after each call.
+SWITCHING = 0.001
+
 #: Seconds after which the waiting thread looks again, in case it was interrupted while being woken.
 POLL = 0.1
 
@@ -45,7 +49,14 @@ def concurrently(jobs: Iterable[Callable[[], T]], most: int) -> list[T]:
     """
     if isinstance(jobs, Sequence) and len(jobs) <= 1:
         return [job() for job in jobs]
-    return _Run[T](most).results_of(jobs)
+    usual = sys.getswitchinterval()
+    if usual <= SWITCHING:
+        return _Run[T](most).results_of(jobs)
+    try:
+        sys.setswitchinterval(SWITCHING)
+        return _Run[T](most).results_of(jobs)
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def on_other_thread(function: Callable[P, T]) -> Callable[P, T]:

@@ -222,3 +222,10 @@ def test_another_thread_runs_what_must_not_be_interrupted(interruptible):
     assert concurrently([lambda: here() == threading.get_ident()] * 2, 2) == [True, True]
     with pytest.raises(ZeroDivisionError):
         on_other_thread(lambda: 1 // 0)()
+
+
+def test_python_switches_often_while_jobs_run() -> None:
+    usual = sys.getswitchinterval()
+    found = concurrently([sys.getswitchinterval, sys.getswitchinterval], 2)
+    assert found == [workers.SWITCHING, workers.SWITCHING]
+    assert sys.getswitchinterval() == usual > workers.SWITCHING

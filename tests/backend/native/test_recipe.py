@@ -16,8 +16,8 @@ import pytest
 
 import treadle as td
 from tests.dsl.zoo import ZOO
-from treadle.backend.native import recipe
-from treadle.backend.native.codegen.compile import compile_kernel
+from treadle.backend.native import recipe, steps
+from treadle.backend.native.codegen.compile import emitted
 from treadle.backend.native.codegen.target import Target
 from treadle.backend.native.recipe import Recipe
 from treadle.backend.native.runtime import code
@@ -85,13 +85,13 @@ def test_streaming_stores_are_compiled_for_large_arrays(
 ) -> None:
     target = replace(Target.host(), streaming_bytes=4096)
     monkeypatch.setattr(Target, "host", staticmethod(lambda: target))
-    held, asked = compile_kernel, []
+    held, asked = emitted, []
 
     def compiled(kernel: Any, **named: Any) -> Any:
         asked.append(named["target"].streaming_bytes)
         return held(kernel, **named)
 
-    monkeypatch.setattr("treadle.backend.native.codegen.compile.compile_kernel", compiled)
+    monkeypatch.setattr("treadle.backend.native.codegen.compile.emitted", compiled)
 
     def shifted(a: Any) -> Any:
         return a * 2 + 1
@@ -120,7 +120,7 @@ def test_only_what_the_first_call_launches_is_compiled_ahead(
     """Not what combines the parts of long folds, if there is one part, nor both kinds of stores."""
     target = replace(Target.host(), streaming_bytes=200_000)
     monkeypatch.setattr(Target, "host", staticmethod(lambda: target))
-    held: Any = compile_kernel
+    held: Any = emitted
     asked: list[tuple[str, bool]] = []
 
     def compiled(kernel: Any, **named: Any) -> Any:
@@ -128,7 +128,7 @@ def test_only_what_the_first_call_launches_is_compiled_ahead(
         asked.append((phase, bool(named["target"].streaming_bytes)))
         return held(kernel, **named)
 
-    monkeypatch.setattr("treadle.backend.native.codegen.compile.compile_kernel", compiled)
+    monkeypatch.setattr("treadle.backend.native.codegen.compile.emitted", compiled)
 
     def scaled(a: Any) -> Any:
         return a * 2 / td.the(td.max(a * a))
@@ -151,18 +151,52 @@ def test_only_what_the_first_call_launches_is_compiled_ahead(
     assert found == {("max_blocks", False), ("max_combine", False), ("true_divide", True)}
 
 
+def test_kernels_for_short_extents_are_compiled_before_the_first_call(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extents of arguments decide about them: the general kernels are not compiled."""
+    asked: list[str] = []
+
+    def launched(self: Any, *_: Any) -> Any:
+        asked.append("launch")
+        return launch(self, *_)
+
+    def compiled(kernel: Any, **named: Any) -> Any:
+        asked.append("compile")
+        return held(kernel, **named)
+
+    launch: Any = steps.KernelLaunch.run
+    held: Any = emitted
+    monkeypatch.setattr(steps.KernelLaunch, "run", launched)
+    monkeypatch.setattr("treadle.backend.native.codegen.compile.emitted", compiled)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+
+    def nearest(p: Any, q: Any) -> Any:
+        gaps = p[:, None, :] - q[None, :, :]
+        best = td.argmin(td.sum(gaps * gaps, axis=2), axis=1)
+        return td.cumsum(q[best], axis=0)
+
+    p, q = (np.random.default_rng(3).random((n, 2)) for n in (50, 5))
+    found = td.jit(nearest, backend="native")(p, q)
+    best = np.argmin(((p[:, None] - q[None]) ** 2).sum(axis=2), axis=1)
+    assert np.allclose(found, np.cumsum(q[best], axis=0))
+    first = asked.index("launch")
+    assert first >= 2
+    assert set(asked[first:]) == {"launch"}
+
+
 def test_ways_to_scatter_are_compiled_once_the_data_decides(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The number of bins is known when another kernel has run: not all five ways are compiled."""
-    held: Any = compile_kernel
+    held: Any = emitted
     asked: list[str] = []
 
     def compiled(kernel: Any, **named: Any) -> Any:
         asked.append(kernel.name.split("_line")[0])
         return held(kernel, **named)
 
-    monkeypatch.setattr("treadle.backend.native.codegen.compile.compile_kernel", compiled)
+    monkeypatch.setattr("treadle.backend.native.codegen.compile.emitted", compiled)
     x = np.arange(10_000) % 100
     counts = td.jit(lambda x: td.bincount(x, minlength=16), backend="native")
     assert np.array_equal(counts(x), np.bincount(x, minlength=16))
