@@ -10,6 +10,7 @@ import numpy as np
 
 from treadle.dsl.graph import CrossedFolds, Fold, Library, Matmul, Node
 from treadle.dsl.passes.convolutions import contracted
+from treadle.dsl.process.locks import cached
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.target import NATIVE
 from treadle.skeletons.linalg.small import has_kernel
@@ -30,6 +31,7 @@ from .steps import BranchStep, KernelStep
 
 if TYPE_CHECKING:
     from treadle.dsl.operations.algebra.product_way import ProductWay
+    from treadle.skeletons.ir.literals import Differences
     from treadle.skeletons.lower.lower import LoweringContext
     from treadle.skeletons.model.device import Ceilings
 
@@ -139,6 +141,13 @@ class Cpu:
         self.repeated = repeated_places(program.roots)
         #: The nodes of loops that may run in passes over blocks of rows.
         self.by_rows = frozenset().union(*loops_by_rows(program).values())
+
+    @cached
+    def differences(self) -> Differences:
+        """In which integers kernels have differed."""
+        from treadle.skeletons.ir.literals import Differences
+
+        return Differences()
 
     def kernel_step(
         self, owner: NativeExecutor, node: Node, expendable: frozenset[int] = frozenset()

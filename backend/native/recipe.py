@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .executable import NativeExecutor
     from .layouts import Layouts
 
-FORMAT = 7
+FORMAT = 8
 
 
 class LaunchRecipe(NamedTuple):
@@ -51,8 +51,9 @@ class LaunchRecipe(NamedTuple):
     `end` is its number of tasks.  `given` are the scalars that are parameters: (position, parameter
     number).
     `requires`: the conditions under which this kernel is correct; `light` and `in_order` are those
-    of `Kernel`.  `rows`: for passes of a loop over blocks of rows, where the values of
-    `Kernel.blocks` are, and how the rows of each source are touched; or none.
+    of `Kernel`.  `integers` are the numbers of those that are arguments (`Differences`).
+    `rows`: for passes of a loop over blocks of rows, where the values of `Kernel.blocks` are, and
+    how the rows of each source are touched; or none.
     """
 
     digests: tuple[str, ...]
@@ -64,6 +65,7 @@ class LaunchRecipe(NamedTuple):
     requires: HostFunction
     light: bool = False
     in_order: bool = False
+    integers: tuple[int, ...] = ()
     rows: RowRecipe | None = None
 
 
@@ -101,7 +103,7 @@ class Recipe(NamedTuple):
         launches = [
             [
                 [r.digests, r.sources, r.start, r.end, r.types, r.given, r.requires.data(),
-                 r.light, r.in_order, r.rows]
+                 r.light, r.in_order, r.integers, r.rows]
                 for r in choice
             ]
             for choice in self.launches
@@ -129,8 +131,8 @@ class Recipe(NamedTuple):
             raise ValueError("another format")
         reads, params = data["depends"]
         launches = tuple(
-            tuple(LaunchRecipe(*(*_tuples(r[:6]), HostFunction.of(r[6]), *r[7:9],
-                                 None if r[9] is None else RowRecipe(*_tuples(r[9]))))
+            tuple(LaunchRecipe(*(*_tuples(r[:6]), HostFunction.of(r[6]), *_tuples(r[7:10]),
+                                 None if r[10] is None else RowRecipe(*_tuples(r[10]))))
                   for r in choice)
             for choice in data["launches"]
         )  # fmt: skip
@@ -163,17 +165,18 @@ class Lowered(NamedTuple):
 
 
 def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layouts,
-            schedule: Schedule | None, across: bool | None = None, *,
-            repeated: bool = False, by_rows: bool = False) -> Lowered:  # fmt: skip
+            schedule: Schedule | None, across: bool | None = None, *, repeated: bool = False,
+            by_rows: bool = False, made_before: Recipe | None = None) -> Lowered:  # fmt: skip
     """Lower a node of a program; `lowered_as` is its specialisation for the extents of a call.
 
-    `repeated`: other nodes may differ from it in their numbers only, which become arguments.
+    `repeated`: other nodes may differ from it in their numbers only, which become arguments; if
+    there is a recipe already, the integers are those of that.
     `by_rows`: it belongs to a loop that may run in passes over blocks of rows."""
-    from treadle.skeletons.ir.literals import as_arguments
+    from treadle.skeletons.ir.literals import as_arguments, integers_as_arguments
     from treadle.skeletons.ir.narrow import narrow
     from treadle.skeletons.lower.lower import LoweringContext, lower
 
-    from .codegen.fingerprint import fingerprints, targets_of
+    from .codegen.fingerprint import fingerprints, targets_of, without
 
     settings = owner.program.settings
     context = LoweringContext(
@@ -196,11 +199,18 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     decided: list[Expr] = []
     launches: list[tuple[LaunchRecipe, ...]] = []
     kernels: list[tuple[Kernel, ...]] = []
+    differences = owner.device.differences if repeated else None
     for kernel in made.kernels:
         variants: list[LaunchRecipe] = []
         versions: list[Kernel] = []
         narrowed: Kernel | None = narrow(kernel, indices=False) or kernel
         while narrowed is not None:
+            integers: tuple[int, ...] = ()
+            if made_before is not None:
+                integers = made_before.launches[len(launches)][len(variants)].integers
+            elif differences is not None:
+                integers = differences.of(narrowed, without)
+            narrowed = integers_as_arguments(narrowed, integers)
             start = len(hosts)
             hosts += narrowed.scalar_values
             end = len(hosts)
@@ -222,7 +232,8 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
             types = tuple(v.type.name for v in narrowed.scalars)
             variants.append(LaunchRecipe(tuple(digests), sources, start, end, types, own,
                                          compiler.plan((), narrowed.requires, known),
-                                         narrowed.light, narrowed.in_order, rows))  # fmt: skip
+                                         narrowed.light, narrowed.in_order, integers,
+                                         rows))  # fmt: skip
             versions.append(narrowed)
             decided += substitute(narrowed.requires, known)
             passed |= {start + position for position, _ in own}
@@ -254,15 +265,11 @@ def _rows(kernel: Kernel, made: Kernel, access: Access, node: Node, value: int
             own = b.leaf.node is node
             rows = access.writes[b.leaf] if own else access.reads.get(b.leaf)
             touched.append(None if rows is None else (*rows, own))
-    if blocks is None or access.row is not None:
-        values: tuple[Expr, ...] = (ONE, ONE, access.row or ONE)
-    else:
-        values = (blocks.extent, blocks.unit, ZERO)
+    values: tuple[Expr, ...] = (constant(1), constant(1), access.row or constant(0))
+    if blocks is not None and access.row is None:
+        values = (blocks.extent, blocks.unit, constant(0))
     multiple = 1 if blocks is None or size < 0 else blocks.multiple
     return RowRecipe(size, value, value + 1, value + 2, multiple, tuple(touched)), values
-
-
-ZERO, ONE = constant(0), constant(1)
 
 
 def place_of(node: Node) -> tuple[str, int]:

@@ -200,7 +200,7 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
                                   repeated=repeated, by_rows=by_rows)  # fmt: skip
         key = recipe.key_of(owner, lowered_as, layouts, schedule, way, repeated, by_rows)
         found = recipe.find(key)
-        lowering = Lowering(lower)
+        lowering = Lowering(functools.partial(lower, made_before=found))
         self.errors = 0  # numbers of an error report; recipes with reports are never cached
         if found is None:
             made = lowering.made

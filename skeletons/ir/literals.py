@@ -4,31 +4,70 @@
 
 A Python loop that is unrolled while a program is traced makes many such kernels.  The bits of
 results are the same: only operands of sums and products change, and none of the numbers for which
-LLVM does something else (powers of two, 0, infinities, NaN).
+LLVM does something else (powers of two, 0, infinities, NaN).  Of integers, which are mostly offsets
+of indices, only those become arguments in which kernels are found to differ (`Differences`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from treadle.dsl.expr import Apply, Const, Expr, Var, rewrite, walk
-from treadle.dsl.types import float32, float64
+from treadle.dsl.types import float32, float64, int32, int64
 
 from .kernel import Body, Kernel, Store, evaluated, mapped, statements
 
 #: The operations that do the same with a number whether it is known or not.
 _OPERATIONS = ("add", "subtract", "multiply", "fma")
+#: Those of integers.
+_OF_INTEGERS = frozenset((
+    "add", "subtract", "minimum", "maximum", "equal", "not_equal", "less", "less_equal", "greater",
+    "greater_equal",
+))  # fmt: skip
 #: A kernel with more literals keeps them.
 MOST = 64
 
 
 def as_arguments(kernel: Kernel) -> Kernel:
     """The kernel with its literals as further scalars, in the order in which it uses them."""
-    found = _literals(kernel)
-    if not 0 < len(found) <= MOST:
-        return kernel
+    found = _literals(kernel, _OPERATIONS, _is_ordinary)
+    return _with_scalars(kernel, found) if 0 < len(found) <= MOST else kernel
+
+
+class Differences:
+    """The integers in which otherwise equal kernels have differed so far."""
+
+    def __init__(self) -> None:
+        #: By the text of a kernel without them: the integers of the first, and which have differed.
+        self._known: dict[str, tuple[list[int], set[int]]] = {}
+
+    def of(
+        self, kernel: Kernel, text: Callable[[Kernel, Collection[Const]], str]
+    ) -> tuple[int, ...]:
+        """The numbers of the integers that should be arguments of a kernel: none of the first one.
+        `text` is that of a kernel without some of its literals."""
+        found = _integers(kernel)
+        if not 0 < len(found) <= MOST:
+            return ()
+        values = [int(e.value) for e in found]
+        first, differing = self._known.setdefault(text(kernel, found), (values, set()))
+        differing.update(k for k, value in enumerate(values) if value != first[k])
+        return tuple(sorted(differing))
+
+
+def integers_as_arguments(kernel: Kernel, which: Sequence[int]) -> Kernel:
+    """The kernel with these of its integers (`Differences.of`) as further scalars."""
+    found = _integers(kernel) if which else ()
+    return _with_scalars(kernel, [found[k] for k in which]) if which else kernel
+
+
+def _integers(kernel: Kernel) -> Sequence[Const]:
+    return _literals(kernel, _OF_INTEGERS, lambda e: e.type in (int32, int64))
+
+
+def _with_scalars(kernel: Kernel, found: Sequence[Const]) -> Kernel:
     given: dict[Expr, Expr] = {}
     scalars = tuple(Var("literal", e.type) for e in found)
     given.update(zip(found, scalars, strict=True))
@@ -44,11 +83,13 @@ def as_arguments(kernel: Kernel) -> Kernel:
         scalars=(*kernel.scalars, *scalars),
         scalar_values=(*kernel.scalar_values, *found),
         body=body(kernel.body),
-        literals=len(found),
+        literals=kernel.literals + len(found),
     )
 
 
-def _literals(kernel: Kernel) -> Sequence[Const]:
+def _literals(
+    kernel: Kernel, operations: Collection[str], fits: Callable[[Const], bool]
+) -> Sequence[Const]:
     """The literals of a kernel that may be arguments."""
     found: dict[Const, None] = {}
     others: set[Const] = set()
@@ -60,8 +101,8 @@ def _literals(kernel: Kernel) -> Sequence[Const]:
             if not e.args and not e.scoped:
                 continue
             used = [a for a in (*e.args, *e.scoped) if isinstance(a, Const)]
-            if isinstance(e, Apply) and e.op.name in _OPERATIONS:
-                found.update((a, None) for a in used if _is_ordinary(a))
+            if isinstance(e, Apply) and e.op.name in operations:
+                found.update((a, None) for a in used if fits(a))
             else:
                 others.update(used)
     return [e for e in found if e not in others]

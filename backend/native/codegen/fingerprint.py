@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -37,7 +37,8 @@ def _fields(kind: type[Statement]) -> list[str]:
 class _Writer:
     """Kernel IR as unambiguous text: every expression, variable and buffer has a number."""
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: Collection[Const] = ()) -> None:
+        self.hidden = hidden  # literals of which only the types are written
         self.out: list[str] = []
         self.numbers: dict[Expr, int] = {}
         self.buffers: dict[Buffer, int] = {}
@@ -57,6 +58,8 @@ class _Writer:
     def _node(self, node: Expr) -> str:
         args = ",".join(str(self.numbers[a]) for a in node.args)
         if isinstance(node, Const):
+            if node in self.hidden:
+                return f"c {node.type.name}"
             return f"c {node.type.name} {node.value.tobytes().hex()}"
         if isinstance(node, Apply):
             return f"{node.op.name} {node.type.name} {args}"
@@ -116,11 +119,8 @@ def targets_of(kernel: Kernel) -> list[Target]:
     return [host.regular, host] if host.streaming_bytes and any(stores) else [host.regular]
 
 
-def fingerprints(kernel: Kernel, targets: Sequence[Target], fast_math: bool
-                 ) -> tuple[list[str], list[Any]]:  # fmt: skip
-    """Hashes of all that decides the machine code for each target, and the foreign functions that
-    the kernel calls."""
-    w = _Writer()
+def _written(kernel: Kernel, hidden: Collection[Const] = ()) -> _Writer:
+    w = _Writer(hidden)
     for b in kernel.buffers:
         w.buffer(b)
     for v in (*kernel.scalars, kernel.task):
@@ -130,6 +130,19 @@ def fingerprints(kernel: Kernel, targets: Sequence[Target], fast_math: bool
     w.out.append(str([(w.buffer(b), policy) for b, policy in kernel.policies]))
     w.out.append(f"literals {kernel.literals}")
     w.body(kernel.body)
+    return w
+
+
+def without(kernel: Kernel, hidden: Collection[Const]) -> str:
+    """The text of a kernel, without the values of some literals."""
+    return "\n".join([kernel.name, *_written(kernel, frozenset(hidden)).out])
+
+
+def fingerprints(kernel: Kernel, targets: Sequence[Target], fast_math: bool
+                 ) -> tuple[list[str], list[Any]]:  # fmt: skip
+    """Hashes of all that decides the machine code for each target, and the foreign functions that
+    the kernel calls."""
+    w = _written(kernel)
     text = "\n".join(w.out)
     about = f"{sources()}|{machine.llvm()}|{fast_math}|{kernel.name}"
     texts = (f"{about}|{target}\n{text}" for target in targets)

@@ -185,6 +185,39 @@ def test_kernels_for_short_extents_are_compiled_before_the_first_call(
     assert set(asked[first:]) == {"launch"}
 
 
+def test_kernels_that_differ_in_offsets_are_compiled_together(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second kernel, and those after it, have the differing integers as arguments; so has what
+    is lowered again, where machine code is missing."""
+    compiled: list[str] = []
+
+    def counted(kernel: Any, **named: Any) -> Any:
+        compiled.append(kernel.name)
+        return held(kernel, **named)
+
+    held: Any = emitted
+    monkeypatch.setattr("treadle.backend.native.codegen.compile.emitted", counted)
+
+    def sums(a: Any) -> Any:
+        p = td.pad(a, 6, mode="reflect")
+        return sum(td.cumsum(td.abs(p[k : k + 100] - a)) for k in range(1, 6))
+
+    a = np.random.default_rng(5).random(100)
+    p = np.pad(a, 6, mode="reflect")
+    wanted = sum(np.cumsum(np.abs(p[k : k + 100] - a)) for k in range(1, 6))
+    found = td.jit(sums, backend="native")(a)
+    assert np.allclose(found, wanted, rtol=1e-14)
+    names = [name for name in compiled if name.startswith("cumsum")]
+    assert len(names) == 3, names  # the last one also adds the others
+    code.forget()
+    for stored in (folder / "native").rglob("*.o"):
+        stored.unlink()
+    again = td.jit(lambda a: sums(a), backend="native")(a)
+    assert np.array_equal(again, found)
+    assert compiled[len(names) + 1 :]
+
+
 def test_ways_to_scatter_are_compiled_once_the_data_decides(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

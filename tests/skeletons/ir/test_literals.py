@@ -9,9 +9,10 @@ import pytest
 
 import treadle as td
 from tests.treadle.driver.explained import lower
+from treadle.backend.native.codegen.fingerprint import without
 from treadle.dsl.expr import Const
 from treadle.dsl.target import NATIVE
-from treadle.skeletons.ir.literals import MOST, as_arguments
+from treadle.skeletons.ir.literals import MOST, Differences, as_arguments, integers_as_arguments
 from treadle.skeletons.ir.verify import verify
 from treadle.skeletons.lower.lower import LoweringContext, lower as lower_node
 
@@ -74,3 +75,22 @@ def test_at_most_so_many() -> None:
 
     assert len(arguments(polynomial(MOST))) == MOST
     assert not arguments(polynomial(MOST + 1))
+
+
+def test_integers_that_differ() -> None:
+    """Only those in which kernels have differed before."""
+
+    def shifted(k: int, factor: int = 3) -> Any:
+        return kernel_of(lambda a: a + 5 + td.minimum(a, k) * factor, np.arange(30))
+
+    found, one, two = Differences(), shifted(11), shifted(12)
+    assert found.of(one, without) == ()
+    assert found.of(one, without) == ()
+    (which,) = found.of(two, without)
+    assert found.of(one, without) == (which,)
+    assert found.of(shifted(11, 7), without) == ()  # a factor stays
+    made = integers_as_arguments(two, (which,))
+    verify(made)
+    assert made.literals == 1
+    assert made.scalar_values[len(two.scalar_values) :] == (Const(12, td.int64),)
+    assert without(made, ()) == without(integers_as_arguments(one, (which,)), ())
