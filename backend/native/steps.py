@@ -433,7 +433,7 @@ class KernelLaunch:
         if (about := self.about.rows) is not None:
             extent, unit, row = (int(values[k]) for k in (about.extent, about.unit, about.row))
             rows = Rows(about.size, extent, unit, row, about.multiple, about.touched,
-                        partial(self.compiled, fast_math))  # fmt: skip
+                        functools.partial(self.compiled, fast_math))  # fmt: skip
         launch = tape_launch(
             compiled, arrays, scalars, tasks, work, self.given, report, self.in_order, rows
         )

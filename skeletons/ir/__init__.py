@@ -1,1 +1,2 @@
-"""The kernel IR: a small typed imperative language that two printers finish (CUDA C++, LLVM)."""
+"""The kernel IR: a small typed imperative language with two printers, to CUDA C++ and to LLVM
+IR."""

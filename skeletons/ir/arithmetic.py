@@ -88,7 +88,7 @@ def select(condition: Expr, a: Int, b: Int) -> Expr:
 
 
 def choose(condition: Expr, values: Sequence[Expr], others: Sequence[Expr]) -> tuple[Expr, ...]:
-    """`values` if the condition holds, else `others`; only these are evaluated."""
+    """`values` if the condition holds, else `others`; only the chosen ones are evaluated."""
     made = Cond(condition, tuple(values), tuple(others))
     return tuple(Proj(made, k) for k in range(len(values)))
 

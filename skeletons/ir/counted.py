@@ -1,12 +1,12 @@
-"""Kernels whose extents depend on the counter of a loop: one launch for every iteration.
+"""Kernels inside a loop whose extents depend on its counter: one set of scalars for all iterations.
 
     scalars n1 = k + 1, tasks = ⌈n1 / 64⌉     →     scalars n1 = count, tasks = ⌈count / 64⌉;
                                                     n1' = min(k[0] + 1, n1);
                                                     if task < ⌈n1' / 64⌉: …
 
-The host would have to compute the scalars of every launch in every iteration.  Instead it passes
-the largest, once, and launches the largest number of blocks; the kernel reads the counter, computes
-the scalars of the iteration, and blocks that it does not need end at once.
+Otherwise the host would compute the scalars of every launch in every iteration.  Instead it passes
+the largest values once and always launches the largest number of blocks; the kernel reads the
+counter from memory and computes the scalars of the iteration, and surplus blocks exit at once.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from . import arithmetic as at
 from .hosted import Most, Stride
 from .kernel import Buffer, If, Kernel, Let, Load, Statement
 
-#: The counters of the loops around, outer loops first, and their numbers of iterations.
+#: The counters of the enclosing loops, outermost first, with their numbers of iterations.
 Loops = tuple[tuple[Expr, Expr], ...]
 _KERNELS = graph.Generate | graph.Fold | graph.Scan | graph.Permute | graph.Recurrence
 
 
 def loops_in(loop: graph.ArrayLoop, outer: Loops) -> Loops:
-    """The counters of a loop and of those around it; none if something other than a kernel reads or
+    """The counters of a loop and its enclosing loops; none if a node other than a kernel reads or
     computes arrays whose extents depend on them."""
     if loop.index is None or loop.count is None:
         return outer
@@ -53,8 +53,8 @@ def _depends(roots: Iterable[Expr], loops: Loops) -> bool:
 
 
 def most(e: Expr, loops: Loops) -> Expr | None:
-    """The largest value of a host expression over all iterations, and at least 0; the expression if
-    it depends on no counter, None if it depends on other data, too."""
+    """The largest value of a host expression over all iterations, and at least 0.  The expression
+    itself if it depends on no counter; None if it also depends on other data."""
     if not _depends((e,), loops):
         return e
     counters = {counter for counter, _ in loops}
@@ -114,7 +114,8 @@ def counted(kernel: Kernel, loops: Loops) -> Kernel | None:
 
 
 class _Inside:
-    """Host expressions inside a kernel: over its scalars, and counters in memory."""
+    """Rewrites host expressions for use inside a kernel: over its scalars, and counters in
+    memory."""
 
     def __init__(self, kernel: Kernel, bound: Mapping[Expr, Expr]) -> None:
         self.buffers: list[Buffer] = []
@@ -143,7 +144,7 @@ class _Inside:
 
 
 def _over(part: Any, now: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Any:
-    """A part of a kernel with other variables."""
+    """A part of a kernel with variables substituted."""
     if isinstance(part, Expr):
         memo.update(now)
         return rewrite((part,), lambda e: e, memo)[0]

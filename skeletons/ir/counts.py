@@ -1,4 +1,5 @@
-"""What a kernel does, counted from the kernel IR: what is launched, and what its threads store.
+"""What a kernel does, counted from the kernel IR for the performance model and `explain`: the
+launches, and what threads store.
 
 Nothing runs.  The index arithmetic of a kernel (its `Let`s, the bounds of its loops, and its
 conditions as far as they are known) is evaluated for many tasks and threads at a time.  Conditions
@@ -21,7 +22,8 @@ from treadle.dsl.process.locks import cached
 
 from . import kernel as ir
 
-#: Iterations of a loop that are followed one by one; of longer loops, the first and the last.
+#: Loops of up to this many iterations are followed completely; of longer ones, only the first and
+#: last iteration.
 MOST_ITERATIONS = 256
 
 Numbers = NDArray[np.int64]
@@ -31,8 +33,8 @@ Path = tuple[tuple[ir.If | ir.For, bool], ...]
 
 @dataclass(frozen=True)
 class Stored:
-    """What one statement stores: `index` and `exists` by thread and iteration of the loops around
-    it; `width` consecutive elements from each index on.
+    """What one statement stores: `index` and `exists` by thread and iteration of the enclosing
+    loops; `width` consecutive elements from each index on.
 
     `count`: the elements of all threads; `jammed`: the iterations of unrolled loops.
     """
@@ -46,12 +48,11 @@ class Stored:
 
     @property
     def positions(self) -> Numbers:
-        """The positions in the buffer, without iterations that are not followed."""
+        """The positions in the buffer, for the iterations that are followed."""
         found: Numbers = (self.index[self.exists][:, None] + np.arange(self.width)).reshape(-1)
         return found
 
     def of_thread(self, thread: int) -> Stored:
-        """What one thread stores."""
         only = slice(thread, thread + 1)
         return Stored(self.index[only], self.exists[only], self.width, self.loops,
                       self.count // len(self.index), self.jammed)  # fmt: skip
@@ -76,8 +77,8 @@ class Launch:
         return {s.var: s.value for s in ir.statements(self.kernel.body) if isinstance(s, ir.Let)}
 
     def fullest(self) -> list[Stored]:
-        """What the task that stores most, of the first one and some in the middle, stores to the
-        first result, by statement."""
+        """What a task stores to the first result, by statement: the task that stores most, of the
+        first one and some in the middle."""
         numbers = {0, (self.tasks - 1) // 2, self.tasks // 2}
         return max((self.stored(n) for n in numbers), key=lambda found: sum(s.count for s in found))
 
@@ -92,8 +93,8 @@ class Launch:
 
     @property
     def updates(self) -> int:
-        """The updates, of a target or of a block's copy of it, that a thread makes in one iteration
-        of its loops."""
+        """The number of updates of the target, or of a block's copy of it, that a thread makes in
+        one iteration of its loops."""
         found: dict[Path, set[Expr]] = {}
         for s, around in _paths(self.kernel.body):
             if (isinstance(s, ir.Store | ir.Atomic | ir.FetchUpdate)
@@ -140,8 +141,8 @@ class Launch:
                       round(int(exists.sum()) * width * skipped), jammed)  # fmt: skip
 
     def _value(self, root: Expr, values: dict[Expr, Any]) -> Any:
-        """The value of an expression, None if it is unknown; `values` also gets those of its
-        parts."""
+        """The value of an expression, or None if unknown; memoises the values of subexpressions in
+        `values`."""
         stack, unknown = [root], set[Expr]()
         while stack:
             e = stack[-1]
@@ -174,8 +175,8 @@ def launched(lowered: ir.Lowered, known: Mapping[Expr, int]) -> Launch:
 
 
 def variant(kernel: ir.Kernel, known: Mapping[Expr, int]) -> tuple[ir.Kernel, int | None]:
-    """The variant of a kernel that is launched, for data aligned to 16 bytes, and the number of its
-    tasks (None: unknown)."""
+    """The variant of a kernel that is launched, for data aligned to 16 bytes, and its number of
+    tasks (None if unknown)."""
     for made in kernel.variants:
         tasks, *requires = substitute([made.tasks, *made.requires], made.hosts)
         if all(evaluate(r, known) != 0 for r in requires):
@@ -184,7 +185,8 @@ def variant(kernel: ir.Kernel, known: Mapping[Expr, int]) -> tuple[ir.Kernel, in
 
 
 def _paths(body: ir.Body, around: Path = ()) -> Iterator[tuple[ir.Statement, Path]]:
-    """The statements of a body, each with the loops and conditions around it; none of `While`."""
+    """The statements of a body, each with its enclosing loops and conditions; none inside
+    `While`."""
     for s in body:
         yield s, around
         if isinstance(s, ir.If | ir.For):

@@ -1,16 +1,17 @@
-"""Decides tests of a kernel that walks arrays: before → after.
+"""Removes tests of a kernel whose outcome can be proved: before → after.
 
     while: [break unless k < n] a[k + n if k < 0 else k] …; k = k + 1      →  a[k]
     if i >= 0 and i < 4096: head[i] = …, where i = x & 4095                →  head[i] = …
     minimum(i + l, n - 1), where i + l < n                                 →  i + l
     if j + 1 < size, where j < n and the host has size = n + 1             →  always
 
-A counter that begins at 0 and grows is never negative, what a loop or a branch tests holds in it,
-and a number that only shrinks is at most what it was.  The statements are followed in their order.
-An int64 value is a sum of atoms (`Form`): each number that nothing computes from others, such as a
-variable where a loop begins or an element, is one, and keeps its value in an iteration.  What is
-known of atoms are their ranges (by the rules of `dsl/analysis/bounds.py`) and sums that are not
-negative.  Loops are followed until what is known where they begin holds where they end, too.
+This is an abstract interpretation of the statements in program order.  An int64 value is a
+polynomial over atoms (`Form`).  An atom is a value that is not computed from others, such as a
+variable at the start of a loop or an array element; it is constant within an iteration.  The
+abstract state (`_Path`) holds ranges of atoms (by the rules of `dsl/analysis/bounds.py`) and forms
+known to be non-negative.  Facts come from loop and branch conditions, from counters that only grow,
+and from variables that only shrink.  A loop is repeated until the facts assumed at its start also
+hold at its end (a fixed point).
 """
 
 from __future__ import annotations
@@ -27,19 +28,20 @@ from treadle.dsl.types import bool_, int64
 
 from . import kernel as ir
 
-#: A sum of atoms, by their numbers.
+#: A polynomial over atoms, which are identified by number.
 Form: TypeAlias = Polynomial[int]
 
 _WHOLE = whole(int64)
 _FAR, _FURTHEST = 1 << 58, 1 << 62
-#: What ranges grow to, if what they are compared with does not end them.
+#: The steps by which a growing range is widened, unless a comparison bounds it.
 _ENDS = (*_WHOLE, -_FURTHEST, -1, 0, _FURTHEST)
-#: A variable that begins with less than 1 << 58, and only changes to less than that or by so much
-#: at a time, in loops that access arrays, is never beyond 1 << 62: that would take years.
+#: A variable is slow if it starts below 1 << 58 and changes only to other values below that, or by
+#: less than that limit at a time, in loops that access arrays.  It never exceeds 1 << 62: that
+#: would take years.
 _SLOW = 16
-#: Passes over a kernel; one that needs more, or has more statements, stays as it is.
+#: Limits: passes over a kernel, and statements of a kernel.  A kernel beyond them stays unchanged.
 _PASSES, _LARGEST = 24, 300
-#: What a proof tries.
+#: Limits of a proof: steps, depth and terms.
 _TRIES, _DEPTH, _TERMS = 100, 3, 8
 _COMPARISONS = {"less": (0, 1, 1), "less_equal": (0, 1, 0), "greater": (1, 0, 1),
                 "greater_equal": (1, 0, 0)}  # fmt: skip
@@ -48,7 +50,7 @@ _WALKED = (ir.Comment, ir.Let, ir.Declare, ir.Assign, ir.Store, ir.If, ir.For, i
 
 @dataclass(eq=False)
 class _Test:
-    """A truth value that is not known.  `denied`: its opposite, once that is needed."""
+    """An unknown truth value.  `denied`: its negation, created when needed."""
 
     denied: _Test | None = field(default=None, init=False)
 
@@ -58,7 +60,7 @@ class _Test:
 
 @dataclass(eq=False)
 class _Least(_Test):
-    """A form is not negative."""
+    """True if a form is non-negative."""
 
     form: Form
 
@@ -68,7 +70,7 @@ class _Least(_Test):
 
 @dataclass(eq=False)
 class _Same(_Test):
-    """A form is 0, or, with `other`, is not."""
+    """True if a form is 0 or, with `other`, if it is not."""
 
     form: Form
     other: bool = False
@@ -79,7 +81,7 @@ class _Same(_Test):
 
 @dataclass(eq=False)
 class _All(_Test):
-    """All parts hold, or, with `some`, one of them."""
+    """The conjunction of the parts or, with `some`, their disjunction."""
 
     parts: tuple[Condition, ...]
     some: bool = False
@@ -111,27 +113,27 @@ def _both(*parts: Condition, some: bool = False) -> Condition:
 
 @dataclass
 class _Path:
-    """What is known at a place of the kernel."""
+    """The abstract state at a point of the kernel."""
 
-    #: The values of variables: forms, conditions, or what tells one from others.
+    #: The values of variables: forms, conditions, or keys that identify a value.
     values: dict[Expr, object] = field(default_factory=dict)
     ranges: dict[int, Range] = field(default_factory=dict)
-    #: Forms that are not negative.
+    #: Forms known to be non-negative.
     facts: dict[Hashable, Form] = field(default_factory=dict)
-    #: What was tested, and the opposites.
+    #: Conditions known to hold, and their negations.
     truths: frozenset[Condition] = frozenset()
     denied: frozenset[Condition] = frozenset()
-    #: Atoms that have one of two values, each with what is known where it has it.
+    #: Atoms with one of two values, each with the state in which it has that value.
     cases: dict[int, tuple[tuple[Form, _Path], tuple[Form, _Path]]] = field(default_factory=dict)
-    #: Tells the contents of buffers from others.
+    #: Keys that identify the current contents of buffers.
     contents: dict[ir.Buffer, object] = field(default_factory=dict)
-    #: Nothing comes here.
+    #: Whether this point is unreachable.
     dead: bool = False
     forms: dict[Expr, Form] = field(default_factory=dict)
     keys: dict[Expr, Hashable] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """What expressions are may change."""
+        """Invalidate the memoised forms and keys of expressions."""
         self.forms, self.keys = {}, {}
 
     def copy(self) -> _Path:
@@ -163,7 +165,7 @@ class _Path:
         return low, high
 
     def learn(self, p: Form) -> None:
-        """A form is not negative."""
+        """Record that a form is non-negative, and tighten the ranges of its atoms."""
         if self.bound(p)[0] >= 0 or (key := p.key) in self.facts:
             return
         self.facts[key] = p
@@ -176,7 +178,7 @@ class _Path:
                 continue
             (atom,) = monomial
             least, most = self.ranges.get(atom, _WHOLE)
-            rest = high - (c * most if c > 0 else c * least)  # of the other terms, at most
+            rest = high - (c * most if c > 0 else c * least)  # upper bound of the other terms
             if c > 0:
                 least = max(least, -(rest // c))
             else:
@@ -202,13 +204,13 @@ class _Path:
 
 
 class _Growing:
-    """A range that grows: after the first time to one of these ends."""
+    """A range that is widened to one of `_ENDS` from its second growth on."""
 
     def __init__(self, ends: Iterable[int] = _ENDS, found: Range | None = None) -> None:
         self.ends, self.found, self.grown = ends, found, [False, False]
 
     def add(self, more: Range) -> bool:
-        """Whether it has grown."""
+        """Extend the range; returns whether it grew."""
         if self.found is None:
             self.found = more
             return True
@@ -224,16 +226,16 @@ class _Growing:
 
 
 class _Begin:
-    """What is known of a variable where a loop begins: its range, and whether it is at least, or
-    at most, what it was before the loop."""
+    """Facts on a variable at the start of a loop: its range, and whether it is at least, or at
+    most, its value before the loop."""
 
     def __init__(self, ends: Iterable[int]) -> None:
         self.range, self.sides = _Growing(ends), {1, -1}
 
 
 def decided(kernel: ir.Kernel, first: Mapping[ir.Buffer, Range]) -> ir.Kernel:
-    """The kernel without tests that always have the same result.  `first`: the ranges of elements
-    of its buffers before it ran for the first time; only it changes them."""
+    """The kernel without tests that always have the same outcome.  `first`: the ranges of the
+    elements of its buffers before its first launch; only this kernel changes them."""
     every = ir.statements(kernel.body)
     if len(every) > _LARGEST or len(set(map(id, every))) < len(every):
         return kernel
@@ -259,8 +261,8 @@ class _Walk:
                          for b in kernel.buffers if b.type == int64}  # fmt: skip
         self.changing: dict[int, tuple[list[Var], list[ir.Buffer]]] = {}
         self.changed, self.last, self.tries = False, False, 0
-        #: Variables that are not known to change slowly, and buffers that may have other elements
-        #: than small numbers and the values of variables that do.
+        #: Variables not known to be slow, and buffers that may hold elements other than small
+        #: numbers and values of slow variables.
         self.fast: set[Var | ir.Buffer] = {
             b for b, span in self.elements.items() if not _is_near(span.found or _WHOLE)
         }
@@ -268,7 +270,8 @@ class _Walk:
         _find_fast(kernel.body, False, self.fast)
 
     def begin(self) -> _Path:
-        """What is known of the numbers of the kernel: sums of extents, often of the same ones."""
+        """The initial state: relations among the kernel's scalars, which are often sums of the same
+        extents."""
         path, small = _Path(), Intervals()
         hosts = {v: host for v, host in self.kernel.hosts.items() if v.type == int64}
         for e in ex.walk(hosts.values()):
@@ -294,7 +297,7 @@ class _Walk:
     # --- statements ---
 
     def body(self, body: ir.Body, path: _Path) -> ir.Body:
-        """Follow the statements; on the last pass, what they become."""
+        """Interpret the statements; on the last pass, also return the simplified ones."""
         made: list[ir.Statement] = []
         for s in body:
             if path.dead:
@@ -334,7 +337,7 @@ class _Walk:
         self.fast.add(changed)
 
     def is_slow(self, e: Expr) -> bool:
-        """Whether this is a variable that changes slowly, or an element that was one."""
+        """Whether this is a slow variable, or an element that holds the value of one."""
         held = e.buffer if isinstance(e, ir.Load) else e
         return held not in self.fast and (held in self.declared or held in self.elements)
 
@@ -356,7 +359,7 @@ class _Walk:
         ends = self.ends(s)
         head, entry = path.copy(), dict[Var, Form]()
         for v in variables:
-            if v not in path.values:  # it begins within the loop
+            if v not in path.values:  # declared within the loop
                 continue
             key = "begin", id(s), v
             if v.type != int64:
@@ -402,7 +405,8 @@ class _Walk:
 
     @staticmethod
     def ends(s: ir.For | ir.While) -> set[int]:
-        """What the variables of a loop may end at: what it compares with, and the next numbers."""
+        """Values at which the range of a loop variable may end: those the loop compares with, and
+        their neighbours."""
         tests = () if isinstance(s, ir.For) else (*ir.statements(s.before), s)
         every = ex.walk(e for t in tests for e in ir.expressions(t))
         compared = {
@@ -412,7 +416,7 @@ class _Walk:
         return {*_ENDS, *(n + more for n in compared if abs(n) < _FAR for more in (-1, 0, 1))}
 
     def changes(self, s: ir.Statement) -> tuple[list[Var], list[ir.Buffer]]:
-        """What a loop assigns to, and stores in."""
+        """The variables that a loop assigns to, and the buffers it stores to."""
         if id(s) not in self.changing:
             every = ir.statements((s,))
             variables = dict.fromkeys(x.var for x in every if isinstance(x, ir.Assign))
@@ -421,7 +425,7 @@ class _Walk:
         return self.changing[id(s)]
 
     def join(self, s: ir.If, path: _Path, c: Condition, then: _Path, other: _Path) -> None:
-        """What is known behind a branch."""
+        """Merge the states of both sides after a branch."""
         if then.dead or other.dead:
             path.become(other if then.dead else then)
             return
@@ -445,7 +449,7 @@ class _Walk:
     # --- values ---
 
     def new(self, path: _Path, key: Hashable, found: Range) -> Form:
-        """The atom of this key; what is known of its range is not forgotten."""
+        """The atom with this key; facts already known about its range are kept."""
         atom = self.atoms.setdefault(key, len(self.atoms))
         old = path.ranges.get(atom, found)
         path.ranges[atom] = max(old[0], found[0]), min(old[1], found[1])
@@ -454,7 +458,7 @@ class _Walk:
     def choice(
         self, key: Hashable, path: _Path, a: tuple[Form, _Path], b: tuple[Form, _Path]
     ) -> Form:
-        """One of two values."""
+        """A form that has one of two values."""
         if a[1].dead or b[1].dead:
             return b[0] if a[1].dead else a[0]
         if a[0] == b[0]:
@@ -466,7 +470,7 @@ class _Walk:
 
     @staticmethod
     def either(c: Condition, a: object, b: object) -> Condition:
-        """A truth value that is `a` where `c` holds, else `b`."""
+        """The truth value `a` if `c` holds, else `b`."""
         if b is False:
             return _both(c, a)  # type: ignore[arg-type]
         if a is True:
@@ -481,7 +485,7 @@ class _Walk:
         return self.condition(e, path)
 
     def form(self, e: Expr, path: _Path) -> Form:
-        """The value of an int64 expression."""
+        """The form of an int64 expression."""
         found = path.forms.get(e)
         if found is None:
             found = self._form(e, path)
@@ -556,7 +560,7 @@ class _Walk:
         return result
 
     def key(self, e: Expr, path: _Path) -> Hashable:
-        """Tells a value from others."""
+        """A key such that expressions with equal keys have equal values."""
         if e not in path.keys:
             path.keys[e] = self._key(e, path)
         return path.keys[e]
@@ -606,7 +610,7 @@ class _Walk:
         return _Test()
 
     def decide(self, path: _Path, c: Condition) -> bool | None:
-        """Whether it always, or never, holds."""
+        """Whether a condition always holds or never holds; None if undecided."""
         if c in path.truths or c in path.denied:
             return c in path.truths
         match c:
@@ -627,7 +631,7 @@ class _Walk:
         return None
 
     def proves(self, path: _Path, *forms: Form) -> bool:
-        """Whether none of the forms can be negative."""
+        """Whether all forms are provably non-negative."""
         self.tries = _TRIES
         return all(self._proves(path, p, _DEPTH) for p in forms)
 
@@ -687,8 +691,8 @@ def _is_near(found: Range) -> bool:
 
 
 def _find_fast(body: ir.Body, slow: bool, found: set[Var | ir.Buffer]) -> None:
-    """Adds the variables that are assigned to in loops that may end at once, because they do
-    nothing else."""
+    """Collect the variables assigned in loops that access no arrays: such iterations are too short
+    for the argument of `_SLOW`."""
     for s in body:
         if isinstance(s, ir.Assign) and not slow:
             found.add(s.var)
@@ -704,7 +708,7 @@ def _find_fast(body: ir.Body, slow: bool, found: set[Var | ir.Buffer]) -> None:
 
 
 def _with(path: _Path, more: _Path) -> _Path:
-    """What is known here, and where an atom had its value."""
+    """The state here, with the facts of the state in which an atom got its value."""
     return replace(
         path, ranges={**more.ranges, **path.ranges}, facts={**more.facts, **path.facts},
         truths=path.truths | more.truths, denied=path.denied | more.denied,

@@ -1,4 +1,4 @@
-"""Decomposition of primitives into simpler ones, with one rule for all printers.
+"""Decomposition of primitives into simpler ones, with one set of rules for all printers.
 
 A printer knows the operations of kernel IR: arithmetic on real numbers, comparisons, choices, bits
 and the functions of a mathematical library.  Every other primitive has a `definition`: a `Function`
@@ -9,7 +9,7 @@ inlines the body of functions that are `inline`).
 A rule is a Python function on `Value`s that returns the body.  It may test the operations of the
 target (`Target.operations`) and known facts on the operands (constants, signs), but never the
 target's name.  Printers may evaluate one or both sides of a choice (`where`): no operation fails,
-but some have undefined results for some operands, which a choice discards.
+but some have undefined results for some operands, which the choice must discard.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .rules import RULES, Body, Operand, Rule, Value, kind_of
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """`result` over `parameters`; `names` has the names of the values that get one.
+    """`result` over `parameters`; `names` maps named values to their names.
 
     `inline`: its body is as short as a call.  `large`: it need not be inlined.
     """
@@ -55,13 +55,13 @@ class Function:
 
     @cached
     def plan(self) -> tuple[Step, ...]:
-        """The operations among the steps, and recursively those of their definitions."""
+        """The operations among the steps, with their own definitions expanded recursively."""
         return tuple(_step(self.target, e) for e in self.steps if isinstance(e, Apply))
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One operation of a function: the types and, of constants, the values of its operands."""
+    """One operation of a function: the types of its operands, and the values of constant ones."""
 
     operation: Apply
     types: tuple[ScalarType, ...]
@@ -114,7 +114,8 @@ def _unknown(t: ScalarType) -> Operand:
 
 @functools.lru_cache(maxsize=1024)
 def of_constant(t: ScalarType, value: Any) -> Operand:
-    """The facts on a constant; none for float zeros, which are equal but have different signs."""
+    """The known facts on a constant; none for float zeros, which compare equal but differ in
+    sign."""
     if not t.is_integer:
         return Operand(t, value if value not in (0, None) and value == value else None)
     n = int(value)
@@ -151,7 +152,6 @@ def definition(
 
 
 def _names(made: Rule) -> list[str]:
-    """The names of a rule's operands."""
     found = inspect.signature(made).parameters.values()
     named = [p.name for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
     return [*named, "y", "z"]
@@ -159,16 +159,16 @@ def _names(made: Rule) -> list[str]:
 
 # --- Which atomic updates are one operation of the machine ----------------------------------------
 
-#: Logical operations as those on bits, and others on integers by their first names.
+#: Logical operations map to bitwise ones, and float operations to their integer counterparts.
 _AS = {"logical_and": "bitwise_and", "logical_or": "bitwise_or", "logical_xor": "bitwise_xor",
        "fmin": "minimum", "fmax": "maximum"}  # fmt: skip
 
 
 def machine_update(target: Target, s: Atomic, k: int) -> str | None:
-    """The operation of the machine that updates component `k` ("add", "minimum", "maximum",
-    "bitwise_and", "bitwise_or" or "bitwise_xor"), if there is one and it concerns `k` alone.
+    """The machine operation that updates component `k` ("add", "minimum", "maximum", "bitwise_and",
+    "bitwise_or" or "bitwise_xor"), if there is one and it involves only `k`.
 
-    The parts of complex numbers are added one by one.
+    The parts of complex numbers are added separately.
     """
     assert s.combine is not None
     e, t = s.combine.results[k], s.buffers[k].type

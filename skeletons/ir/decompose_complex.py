@@ -17,12 +17,11 @@ from .rules import POWERS, Rule, Value, inline, rule, where
 
 
 def _number(real: Value, imag: Value | float) -> Value:
-    """A complex number of two parts."""
     return real.complex(imag, type_=complex64 if real.type.bits == 32 else complex128)
 
 
 def _larger(a: Value, b: Value) -> Value:
-    """The larger of two sizes, or NaN if the first is."""
+    """The larger of two magnitudes; NaN if the first is NaN."""
     return where(a < b, b, a)
 
 
@@ -66,7 +65,7 @@ def fma(z: Value, w: Value, v: Value) -> Value:
 
 @rule("complex", large=True)
 def true_divide(z: Value, w: Value) -> Value:
-    """R. L. Smith's division, as NumPy does it."""
+    """R.  L.  Smith's division, as in NumPy."""
     wide = (abs(w.real) >= abs(w.imag)).named("wide")
     divisor, other = where(wide, w.real, w.imag).named("divisor"), where(wide, w.imag, w.real)
     ratio = (other.named("other") / divisor).named("ratio")
@@ -85,7 +84,7 @@ def absolute(z: Value) -> Value:
 
 @rule("complex", large=True)
 def sign(z: Value) -> Value:
-    """z / |z|; 0 of 0; of one infinite part, its sign."""
+    """z / |z|; 0 for z = 0; if one part is infinite, the sign of that part."""
     size = z.real.hypot(z.imag).named("size")
     both = z.real.isinf() & z.imag.isinf()
     of_parts = [where(x.isinf(), x.literal(1.0).copysign(x), 0.0) for x in (z.real, z.imag)]
@@ -123,7 +122,7 @@ def isfinite(z: Value) -> Value:
 
 
 def _elementary(made: Rule) -> Rule:
-    """A rule for complex128; complex64 is computed as that."""
+    """Turn a rule for complex128 into one that computes complex64 in complex128 and rounds."""
 
     @functools.wraps(made)
     def found(z: Value, *others: Value) -> Value | None:
@@ -154,13 +153,15 @@ def log_size(x: Value, y: Value) -> Value:
 
 
 def _beyond(x: Value, y: Value) -> Value:
-    """Whether x is infinite and y has no direction: C's Annex G then names one of the parts."""
+    """Whether x is infinite and y is infinite or NaN, cases for which C's Annex G specifies a part
+    of the result."""
     return x.isinf() & (y.isinf() | y.isnan())
 
 
 @_elementary
 def exp(z: Value) -> Value:
-    """e^x (cos y + i sin y); beyond e^709 in two factors, since cos y may bring it back."""
+    """e^x (cos y + i sin y); e^x is applied in two factors where it overflows (x > 709), since cos
+    y may bring the product back into range."""
     x, y = z.real, z.imag
     cosine = where(_beyond(x, y), 1.0, y.cos()).named("cosine")
     large = (x > 709.0).named("large")
@@ -179,7 +180,7 @@ def log(z: Value) -> Value:
 
 @_elementary
 def sqrt(z: Value) -> Value:
-    """Of numbers near the ends of the range, by a scaled one."""
+    """Numbers near the ends of the exponent range are scaled first."""
     largest = _larger(abs(z.real), abs(z.imag)).named("largest")
     huge, tiny = (largest > 1e300).named("huge"), (largest < 1e-290).named("tiny")
     one = largest.literal(1.0)
@@ -197,7 +198,7 @@ def sqrt(z: Value) -> Value:
 
 @rule("complex", large=True)
 def power(z: Value, w: Value) -> Value | None:
-    """exp(w log z); 0 to a power is 1, 0 or NaN."""
+    """exp(w log z); powers of 0 are 1, 0 or NaN."""
     if w.known.constant is not None and complex(w.known.constant) in (1, 2, 3, 4):
         result = z
         exponent = int(complex(w.known.constant).real)
@@ -262,11 +263,12 @@ def _around_one(z: Value) -> tuple[Value, Value]:
     )
 
 
-# A real part of 0 decides one part of these functions, whatever the imaginary part is (NaN, too).
+# If the real part is 0, one part of these functions is known whatever the imaginary part (even
+# NaN).
 
 
 def _endless(z: Value) -> Value:
-    """Whether a part is infinite, where the roots' products would be differences of infinities."""
+    """Whether a part is infinite: products of the roots would then be differences of infinities."""
     return z.real.isinf() | z.imag.isinf()
 
 
@@ -304,7 +306,7 @@ def arccosh(z: Value) -> Value:
 
 @_elementary
 def arctanh(z: Value) -> Value:
-    """Close to ±1, where the square of the distance underflows, by log(2 / |y|) / 2."""
+    """Near ±1, where the square of the distance underflows, the real part is log(2 / |y|) / 2."""
     x, y = abs(z.real).named("x"), z.imag
     size = x.hypot(y).named("size")
     small = where(size.isinf(), 0.0, x / size / size)
@@ -346,7 +348,6 @@ def exp2(z: Value) -> Value:
 
 @_elementary
 def cos(z: Value) -> Value:
-    """cosh(iz)"""
     return _number(-z.imag, z.real).cosh()
 
 

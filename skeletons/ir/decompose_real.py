@@ -1,8 +1,8 @@
-"""Bools, integers, floats, and conversions between all types.
+"""Rules for bools, integers, floats, and conversions between all types.
 
-Integers wrap; quotients by zero are 0, shifts by the width or more give 0, or the sign to the
-right.  float16 and bfloat16 compute in float32 and round after every operation; +, -, ×, ÷ and the
-square root are then correctly rounded, because 24 ≥ 2·11 + 2.
+Integers wrap; quotients by zero are 0; shifts by the bit width or more give 0, or for right shifts
+the sign. float16 and bfloat16 compute in float32 and round after every operation; +, -, ×, ÷ and
+the square root are then correctly rounded, because 24 ≥ 2·11 + 2.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ rule("bool", "signbit")(_false)
 
 @rule("integer")
 def absolute(a: Value) -> Value | None:
-    """|a|; of the lowest number, itself."""
+    """|a|; the lowest number maps to itself."""
     if not a.type.signed:
         return inline(a)
     return None if a.body.has("integer absolute") else where(a < 0, -a, a)
@@ -67,7 +67,6 @@ def absolute(a: Value) -> Value | None:
 
 @rule("integer", "sign")
 def _integer_sign(a: Value) -> Value:
-    """-1, 0 or 1."""
     positive = (a != 0).cast(a.type)
     return a.shift_right(a.type.bits - 1) | positive if a.type.signed else inline(positive)
 
@@ -96,20 +95,23 @@ def fmax(a: Value, b: Value) -> Value:
 
 
 def _is_plain(a: Value, b: Value, floored: bool) -> bool:
-    """Whether the machine's division is the one asked for, and cannot fail."""
+    """Whether the machine's division has the required semantics for these operands and cannot
+    trap."""
     if not a.type.signed:
         return b.known.nonzero
     return b.known.positive and (a.known.natural or not floored)
 
 
 def _shift_of(b: Value) -> int | None:
-    """By how many bits a constant divisor shifts."""
+    """The number of bits by which to shift instead, for a divisor that is a constant power of
+    two."""
     d = 0 if b.known.constant is None or not b.type.signed else int(b.known.constant)
     return d.bit_length() - 1 if d > 0 and d & (d - 1) == 0 else None
 
 
 def _total(b: Value, found: Value, of_minus_one: Value) -> Value:
-    """`found`, but 0 for b = 0; and for -1, by which the lowest number wraps."""
+    """`found` completed for the divisors it does not cover: 0 for b = 0; `of_minus_one` for b = −1,
+    by which the lowest number wraps."""
     if b.known.constant is not None:
         divisor = int(b.known.constant)
         return of_minus_one if divisor == -1 else found if divisor else found.literal(0)
@@ -121,7 +123,8 @@ def _total(b: Value, found: Value, of_minus_one: Value) -> Value:
 
 
 def _wrong(rest: Value, b: Value) -> Value:
-    """Whether truncated division rounded up."""
+    """Whether truncated division rounded toward zero from below, so that floor division is one
+    less."""
     return (rest != 0) & ((rest ^ b) < 0)
 
 
@@ -162,19 +165,19 @@ def quot(a: Value, b: Value) -> Value:
 
 @rule("integer")
 def rem(a: Value, b: Value) -> Value:
-    """What quot leaves; 0 for b = 0."""
+    """a − b · quot(a, b); 0 for b = 0."""
     if _is_plain(a, b, False):
         return inline(a.modulo(b))
     return _total(b, a.modulo(b), a.literal(0))
 
 
 def _unsigned(b: Value) -> Value:
-    """A number of bits, of which negative ones are large."""
+    """A shift count as unsigned, so that negative counts become large ones."""
     return b.cast(as_type(f"uint{b.type.bits}"))
 
 
 def _is_within(b: Value) -> bool:
-    """Whether a number of bits is from 0 to the width - 1."""
+    """Whether a shift count is known to be from 0 to the bit width − 1."""
     constant = b.known.constant
     return b.known.within or (constant is not None and 0 <= int(constant) < b.type.bits)
 
@@ -199,7 +202,7 @@ def right_shift(a: Value, b: Value) -> Value:
 
 @rule("integer", "power")
 def _integer_power(a: Value, b: Value) -> Value:
-    """a to the power b, wrapping; to a negative power only 1 and -1 are not 0."""
+    """a to the power b, wrapping; negative powers are 0 except for those of 1 and −1."""
     if b.known.constant is not None and 0 <= int(b.known.constant) <= 64:
         return _squared(a, int(b.known.constant))
     if not a.type.signed:
@@ -209,7 +212,6 @@ def _integer_power(a: Value, b: Value) -> Value:
 
 
 def _squared(a: Value, exponent: int) -> Value:
-    """a^exponent by squaring."""
     result, square = None, a
     while exponent:
         if exponent & 1:
@@ -247,7 +249,7 @@ def signbit(x: Value) -> Value | None:
 
 @rule("float")
 def sign(x: Value) -> Value:
-    """-1, 0 or 1; NaN of NaN."""
+    """−1, 0 or 1; NaN for NaN."""
     return where(x != x, x, where(x > 0.0, 1.0, where(x < 0.0, -1.0, x.literal(0.0))))
 
 
@@ -283,7 +285,7 @@ def _float_remainder(a: Value, b: Value) -> Value:
 
 @rule("float")
 def power(x: Value, y: Value) -> Value | None:
-    """To the power of 1, 2 or 3."""
+    """Powers of 1, 2 and 3."""
     if y.known.constant is None or float(y.known.constant) not in (1.0, 2.0, 3.0):
         return None
     exponent = int(y.known.constant)
@@ -292,7 +294,7 @@ def power(x: Value, y: Value) -> Value | None:
 
 @rule("float half")
 def nextafter(a: Value, b: Value) -> Value | None:
-    """The neighbour of a towards b, by the bits."""
+    """The neighbour of a towards b, computed on the bit pattern."""
     if a.type.bits > 16 and a.body.has("nextafter"):
         return None
     bits = a.to_bits()
@@ -305,13 +307,13 @@ def nextafter(a: Value, b: Value) -> Value | None:
 
 # --- half-precision floats --------------------------------------------------------------------
 
-#: Results that every type of the arguments represents: no rounding after them.
+#: Operations whose results are representable in the operands' type: no rounding afterwards.
 _EXACT = frozenset(("minimum", "maximum", "fmin", "fmax", "negative", "absolute", "sign",
                     "copysign", "floor", "ceil", "trunc", "rint", "rem", "fmod"))  # fmt: skip
 
 
 def _wide(x: Value) -> Value:
-    """A half-precision number in float32."""
+    """A half-precision number converted to float32."""
     if x.known.constant is not None:
         return x.literal(float(x.known.constant), float32)
     return x.cast(float32)
@@ -386,7 +388,7 @@ def _complex_cast(z: Value, to: ScalarType) -> Value | None:
 
 
 def _saturated(x: Value, to: ScalarType) -> Value:
-    """A float towards zero, held within the range of the integers; 0 of NaN."""
+    """A float truncated toward zero and clamped to the integer type's range; 0 for NaN."""
     if to.bits < 32:
         return inline(x.cast(int32).maximum(int(to.lowest)).minimum(int(to.highest)).cast(to))
     x.body.doc = f"A float towards zero as {to.name}, held within the range; 0 of NaN."
@@ -396,7 +398,7 @@ def _saturated(x: Value, to: ScalarType) -> Value:
 
 
 def _clamped(x: Value, to: ScalarType) -> Value:
-    """The same where a conversion is unspecified beyond the range."""
+    """`_saturated` for targets whose conversion is unspecified outside the range."""
     low, high = int(to.lowest), int(to.highest)
     wide = to if to.bits >= 32 else int32
     least = x.literal(float(low))
@@ -413,7 +415,8 @@ def _clamped(x: Value, to: ScalarType) -> Value:
 
 
 def _to_odd(x: Value) -> Value:
-    """float64 to float32 with inexact results made odd, so that rounding again is rounding once.
+    """float64 to float32, rounding inexact results to odd, so that a second rounding gives the
+    result of a single one.
 
     (Boldo and Melquiond, "When double rounding is odd".)
     """

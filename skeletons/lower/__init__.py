@@ -1,1 +1,2 @@
-"""From a node of the graph to kernels: a folder for each skeleton, its CPU and GPU side by side."""
+"""Lowering: from a node of the array graph to kernels.  A folder per skeleton holds its CPU and GPU
+lowerings; `lower.py` is the entry point."""

@@ -43,16 +43,16 @@ class LoweringContext:
 
     `target`: the kind of machine.  `threads` (CPU threads, or multiprocessors of a GPU) and
     `vector_bytes` describe the machine.  No result depends on `threads`, with one exception: it
-    decides whether the updates of a permute run in order or, as atomics, in any order.
-    `check` enables checked mode.  `strided` contains the leaves whose element strides are run-time
-    values (`Stride`); all others are row-major and dense.  `steps` contains what is known about
-    the strided leaves: (leaf, axis with the smallest stride, that stride or 0 if unknown, the axes
-    in the order in which the array is dense, or none).  `views`: leaves that only the lowering
-    knows, dense, each with the array whose memory it is.
-    `into`: the permute by which the elements of a `Generate` are stored in rows of its defaults.
+    decides whether the updates of a permute run in order or, as atomics, in any order.  `check`
+    enables checked mode.  `strided`: the leaves whose element strides are run-time values
+    (`Stride`); all others are row-major and dense.  `steps`: what is known at compile time about
+    strided leaves, as tuples of the leaf, its axis of smallest stride, that stride (0 if unknown),
+    and the axes in the order in which the array is dense (or none).  `views`: dense leaves that
+    exist only within the lowering, each mapped to the array that it aliases.  `into`: the permute
+    that stores the elements of a `Generate` in rows of its defaults.  `schedule` overrides the
+    schedule of the node's label.  `across` overrides whether a CPU fold vectorises across columns;
+    by default the reads of its elements decide.
     `blocks`: tasks are blocks of the first axis, whose size a launch may choose (`Kernel.blocks`).
-    `schedule` overrides the schedule of the node's label.  `across` forces the choice whether a CPU
-    fold vectorises across columns; otherwise the reads of its elements decide.
     """
 
     target: Target = NATIVE
@@ -74,14 +74,13 @@ class LoweringContext:
 
     @property
     def processors(self) -> int:
-        """Threads of a CPU, multiprocessors of a GPU (those of an H200 if unknown); must not affect
-        results."""
+        """CPU threads, or multiprocessors of a GPU (by default those of an H200).  Results must not
+        depend on it."""
         if not self.gpu:
             return max(self.threads, 1)
         return self.threads if self.threads > 1 else MULTIPROCESSORS
 
     def schedule_of(self, node: Node) -> Schedule | None:
-        """The schedule that the user gave for a node, if any."""
         given = node.label.schedule if self.schedule is None else self.schedule
         return None if given is None else as_schedule(given)
 
@@ -97,7 +96,7 @@ class Site:
 
 
 class Equals:
-    """The host expressions that the checks of a node make equal, each with a representative."""
+    """Equivalence classes of the host expressions that the node's checks make equal."""
 
     def __init__(self, node: Node) -> None:
         self.same: dict[Expr, Expr] = {}
@@ -146,8 +145,8 @@ class Builder:
         self._below: dict[ex.Var, Expr] = {}
         self._sites: dict[tuple[Node | str, int], int] = {}
         self._terms: dict[Expr, int] = {}
-        #: What an update reads of the elements that it writes: it reads them where it writes them,
-        #: since the defaults may be in place.
+        #: Arrays that an update reads only at the elements it writes.  They are read from the
+        #: update's target, which may alias the defaults (an in-place update).
         self._own: frozenset[Leaf] = frozenset()
         if isinstance(self.node, Permute):
             self._own = frozenset(d for d in self.node.defaults if reads_own(self.node, d))
@@ -188,7 +187,6 @@ class Builder:
         return found
 
     def is_scalar(self, variable: Expr) -> bool:
-        """Whether this is one of the scalars of the kernel."""
         every = (*self._scalars.values(), *(v for v, _ in self._variables))
         return any(v is variable for v in every)
 
@@ -260,7 +258,6 @@ class Builder:
         return tuple(ir.Buffer(self._unique(name), t, "local", ex.constant(size)) for t in types)
 
     def shared(self, name: str, types: Sequence[ScalarType], size: int) -> tuple[ir.Buffer, ...]:
-        """Buffers of a GPU block."""
         return tuple(ir.Buffer(self._unique(name), t, "shared", ex.constant(size)) for t in types)
 
     def position(self, leaf: Leaf, indices: Sequence[Expr]) -> Expr:
@@ -333,8 +330,8 @@ class Builder:
         return ir.Load(buffer, self.position(leaf, indices))
 
     def exists(self, read: ex.Read) -> bool:
-        """Whether a read is in range at every index of the domain, which a CPU does not leave,
-        whatever the condition under which it stands."""
+        """Whether a read is in range at every index of the domain, even where the condition that
+        guards it is false.  Always false on a GPU, whose threads may run outside the domain."""
         if self.context.gpu or self.context.check or not isinstance(self.node, Generate | Fold):
             return False
         over = self.node.iteration_space()
@@ -357,8 +354,10 @@ class Builder:
 
     def check_index(self, array: Node | str, indices: Sequence[Expr], shape: Sequence[Expr],
                     into: Linearizer) -> Expr:  # fmt: skip
-        """Report every axis of an array (or of what errors call one) that is out of range; return
-        the condition that none is."""
+        """Report every axis on which an index is out of range; return the condition that none is.
+
+        `array` is the array, or the name that error messages give it.
+        """
         ok: Expr = ex.TRUE
         for axis, (index, host) in enumerate(zip(indices, shape, strict=True)):
             if isinstance(index, ex.Var) and self._below.get(index) is self.root(host):
@@ -373,8 +372,8 @@ class Builder:
         return ok
 
     def _site(self, array: Node | str, axis: int) -> int:
-        """The number of a check.  Arrays are compared by identity, not by name: the name in errors
-        depends on where else they are used."""
+        """The number of a check.  Arrays are compared by identity: the name that errors show
+        depends on the other uses of the array."""
         key = (array, axis)
         if key not in self._sites:
             self._sites[key] = len(self.sites)
@@ -386,8 +385,8 @@ class Builder:
         return Linearizer(self, bindings)
 
     def must_fit(self, order: Order, grid: Sequence[Expr]) -> None:
-        """Check at each run that the order fits `grid` (host), if it fits only some extents or is
-        user-defined."""
+        """Check before each run that the order fits `grid` (host), if it is user-defined or
+        restricts the extents that it accepts."""
         if type(order).require is not Order.require or not built_in(order):
             self.fits[order, tuple(grid)] = None
 
@@ -446,8 +445,8 @@ class Builder:
         )
 
     def _in_rows(self, body: ir.Body, into: Permute) -> tuple[ir.Body, list[Expr]]:
-        """The statements that store the elements of a row, from where it begins, if it is to be
-        stored, and the conditions for those that store vectors."""
+        """Offset the stores of a row's elements by the start of the row, guarded by the condition
+        that the row is stored.  Also returns the conditions under which vector stores are valid."""
         lead = len(into.target) - len(into.domain)
         first, offsets = self.emitter(), dict[ir.Buffer, Expr]()
         valid = first.value(into.valid)
@@ -475,7 +474,7 @@ class Builder:
 
 
 def array_name(leaf: Leaf) -> str:
-    """The name of an array in a program."""
+    """The name of an array, as programs and error messages show it."""
     if isinstance(leaf.node, Input):
         return leaf.node.name
     label = leaf.node.label
@@ -513,8 +512,8 @@ def describe(node: Node) -> tuple[str, ...]:
 
 
 def element_cost(roots: Iterable[Expr]) -> float:
-    """The cost of an element in additions; a loop body counts as 16 iterations.  What is the same
-    for all elements is computed before them."""
+    """The cost of an element in additions; a loop body counts as 16 iterations.  Loop-invariant
+    subexpressions, which are hoisted out of the loop over elements, count nothing."""
     total = 0.0
     nodes = list(ex.walk(roots))
     looped: set[Expr] = set()
@@ -531,14 +530,14 @@ def element_cost(roots: Iterable[Expr]) -> float:
     return total
 
 
-#: The cost of an exponential: a vector takes hardly longer than one element.
+#: The cost of an exponential, in additions.  A vector of them takes hardly longer than one.
 FUNCTION = 15.0
 
 
 def takes_vectors(roots: Iterable[Expr]) -> bool:
-    """Whether elements are so costly that it pays to compute some of them in vectors and to hold
-    them, where they would be computed one by one or again: those with loops, or with functions as
-    costly as an exponential."""
+    """Whether elements are costly enough (loops, or functions as costly as an exponential) that
+    computing several in vectors and buffering them beats computing them one by one or repeatedly.
+    """
     return any(isinstance(e, ex.While | ex.Loop | ex.Foreign)
                or (isinstance(e, ex.Apply) and e.varies and e.op.cost >= FUNCTION)
                for e in ex.walk(roots))  # fmt: skip
@@ -558,7 +557,7 @@ def element_bytes(roots: Sequence[Expr], outputs: Sequence[ScalarType]) -> int:
 
 
 def _displaced(body: ir.Body, offsets: Mapping[ir.Buffer, Expr]) -> ir.Body:
-    """The statements, of which the stores to these buffers are so many elements further on."""
+    """The statements with each store to one of these buffers moved by the buffer's offset."""
 
     def moved(s: ir.Statement) -> ir.Statement:
         if isinstance(s, ir.Store | ir.StoreVector) and s.buffer in offsets:

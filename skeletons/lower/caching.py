@@ -1,8 +1,8 @@
-"""Applies the cache hints of a schedule to lowered kernels: a policy for each array.
+"""Cache hints: attaches the policies of a schedule's `Hints` to the arrays of lowered kernels.
 
-A policy for an array by name takes precedence over the policy of its class.  An array that is read
-in several ways gets the policy of the class with the most reuse that has one, in the order
-horizontal, vertical, random, streaming.
+A policy given for an array by name takes precedence over the policy of its access class.  An array
+with several kinds of accesses gets the policy of the class with the most reuse that has one, in the
+order horizontal, vertical, random, streaming.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..schedules import Hints, as_schedule
 from ..schedules.layers import did_you_mean
 from .build import LoweringContext, array_name
 
-#: The classes of the analysis, most reuse first, and their names in `Hints`.
+#: Access classes, most reuse first, and their names in `Hints`.
 CLASSES = {
     "horizontal": "horizontal",
     "vertical": "vertical",

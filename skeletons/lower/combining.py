@@ -1,4 +1,4 @@
-"""Combining functions as kernel code: identities, application, blocks of a reduction.
+"""Kernel code for combining functions: identities, application, and reductions over ranges.
 
 All functions preserve the order of the operands: `left` comes first in the array.  Operators are
 associative, so they may be regrouped; `ir.Reduce` reorders only operators known to commute
@@ -32,8 +32,8 @@ LARGEST = 200
 
 
 def arithmetic(combine: Combine, builder: Builder) -> Combine:
-    """The combination as an atomic update: host numbers become kernel scalars, and conditions that
-    guard nothing evaluate both sides."""
+    """The combination in the form an atomic update needs: host values become kernel scalars, and
+    conditionals whose sides read nothing become selects, which evaluate both sides."""
 
     def change(e: Expr) -> Expr:
         if isinstance(e, ex.Param | ex.Extent):
@@ -58,7 +58,7 @@ def is_arithmetic(combine: Combine) -> bool:
 
 
 def _tests(e: Expr) -> bool:
-    """Whether the combination checks the index of an otherwise unused read."""
+    """Whether the expression exists only to check the index of a read whose value is unused."""
     return isinstance(e, ex.Apply) and e.op.name == "also"
 
 
@@ -138,7 +138,7 @@ def assign(into: Linearizer, variables: Sequence[ex.Var], values: Sequence[Expr]
 
 def join(into: Linearizer, combine: Combine, total: Sequence[ex.Var], values: Sequence[Expr], *,
          first: Expr | None = None, known: Expr = ex.TRUE) -> None:  # fmt: skip
-    """`accumulate`, but `assign` where `first` holds, or `known` does not: to no total yet."""
+    """`accumulate`, or `assign` where there is no total yet (`first` holds or `known` does not)."""
     if first is not None:
         with into.when(first):
             assign(into, total, values)
@@ -157,7 +157,6 @@ def put(into: Linearizer, buffers: Sequence[Buffer], index: Expr, values: Sequen
 
 
 def get(into: Linearizer, buffers: Sequence[Buffer], index: Expr) -> tuple[Expr, ...]:
-    """The current contents of the buffers."""
     return tuple(into.let(Load(b, index), b.name) for b in buffers)
 
 
@@ -185,7 +184,7 @@ def compute(into: Linearizer, buffers: Sequence[Buffer], indices: Sequence[Expr]
 
 
 def copied(into: Linearizer, v: Expr) -> ex.Var:
-    """The current value of a variable that is assigned to later."""
+    """A copy of a variable's current value, taken before the variable is assigned again."""
     var = ex.Var("before", v.type)
     into.append(Let(var, v))
     return var
@@ -193,7 +192,7 @@ def copied(into: Linearizer, v: Expr) -> ex.Var:
 
 def fold_tree(into: Linearizer, combine: Combine, count: Expr, partial: Elements
               ) -> tuple[ex.Var, ...]:  # fmt: skip
-    """Partial results 0 … count − 1 (at least one), in order, in groups of GROUP."""
+    """Combine partial results 0 … count − 1 (at least one), in order, in groups of GROUP."""
     total = declare(into, zeros(combine))
     with into.loop("group", 0, count, step=GROUP) as group:
         stop = into.let(at.minimum(group + GROUP, count), "group_stop")
@@ -206,8 +205,8 @@ def fold_tree(into: Linearizer, combine: Combine, count: Expr, partial: Elements
 
 def fold_partials(into: Linearizer, combine: Combine, count: Expr, partial: Elements,
                   exact: bool) -> tuple[ex.Var, ...]:  # fmt: skip
-    """`fold_tree`, or `Reduce` for operators that commute; if they are `exact`, a loop, whose code
-    is the shortest."""
+    """`fold_tree`, or `Reduce` for operators that commute.  `exact` operators (no rounding) get a
+    plain loop, the shortest code."""
     if identities(combine) is not None:
         return fold_range(into, combine, at.integer(0), count, partial, "b", exact, True)
     return fold_tree(into, combine, count, partial)
@@ -215,7 +214,8 @@ def fold_partials(into: Linearizer, combine: Combine, count: Expr, partial: Elem
 
 def fold_runs(into: Linearizer, combine: Combine, start: Expr, stop: Expr, run: Elements
               ) -> tuple[ex.Var, ...]:  # fmt: skip
-    """Results of runs start … stop − 1, in order; an identity or zeros if there are none."""
+    """Combine the results of runs start … stop − 1, in order; an identity or zeros if there are
+    none."""
     neutral = identities(combine)
     total = declare(into, neutral if neutral is not None else zeros(combine))
     with into.loop("lead", start, stop) as lead:

@@ -1,7 +1,7 @@
-"""The launches of a lowering in numbers, as `explain()` reports them for the schedule of a kernel.
+"""The launches of a lowering in numbers, as `explain()` reports them.
 
-The numbers are computed for the known extents.  Of the variants of a kernel, the first valid one is
-reported (for data aligned to 16 bytes, as arrays allocated by treadle are).
+The numbers are computed for the known extents.  Of a kernel's variants, the first valid one is
+reported, assuming data aligned to 16 bytes (as are arrays that treadle allocates).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _PER_THREAD = " elements a thread"
 
 @dataclass(frozen=True)
 class LoweringReport:
-    """How a node was lowered: `code`, the schedule that reproduces its kernels if none was given
-    (None if no schedule does); `notes`, the effects of the given schedule; `launches`, a line for
-    each."""
+    """How a node was lowered.  `code`: the schedule that reproduces the kernels of a node without
+    one (None if no schedule does).  `notes`: the effects of the given schedule.  `launches`: a line
+    per launch."""
 
     code: Schedule | None
     notes: tuple[str, ...]
@@ -50,7 +50,7 @@ class LoweringReport:
 def lowering_report(
     node: Node, context: LoweringContext, known: Mapping[Expr, int]
 ) -> LoweringReport:
-    """How a node is lowered in a context; `known`: values of Extent and Param."""
+    """The report for a node in a context; `known`: values of Extent and Param."""
     why = two_traversals(node, context, known)
     if isinstance(node, CrossedFolds) and why is not None:
         reports = [lowering_report(fold, context, known) for fold in node.apart()]
@@ -74,7 +74,8 @@ def lowering_report(
 
 
 def two_traversals(node: Node, context: LoweringContext, known: Mapping[Expr, int]) -> str | None:
-    """Why two folds that can be one kernel are two for the known extents, None if they are not."""
+    """Why two folds that could share a kernel are computed by two for the known extents; None if
+    they share one."""
     if not isinstance(node, CrossedFolds):
         return None
     planes, rows, columns = (
@@ -87,7 +88,7 @@ def two_traversals(node: Node, context: LoweringContext, known: Mapping[Expr, in
 
 def _skipped(node: Node, given: Schedule | None, context: LoweringContext,
              known: Mapping[Expr, int]) -> list[str]:  # fmt: skip
-    """The number of visits of a padding order that are outside the domain, as a line."""
+    """A line with the number of visits of a padding order that fall outside the domain."""
     order = None if given is None else given.order
     if given is None or order is None or order.dense or not isinstance(node, Generate):
         return []
@@ -133,7 +134,7 @@ def _idle(schedule: Schedule, node: Node, context: LoweringContext, lowered: Low
 
 
 def code_of(node: Node, context: LoweringContext, lowered: Lowered) -> Schedule | None:
-    """The schedule that reproduces the kernels of `lowered`, which were made without one."""
+    """The schedule that reproduces the kernels of `lowered`, which were made without a schedule."""
     if not lowered.kernels:  # there are no elements
         return None
     if not context.gpu or not isinstance(node, Generate) or not node.shape:
@@ -154,7 +155,7 @@ def kernels_made(node: Node, context: LoweringContext) -> tuple[str, ...]:
 
 
 def _text(lowered: Lowered) -> list[str]:
-    """The kernels, and how caches treat what they touch, without comments on the schedule."""
+    """The kernels and their cache policies as text, without comments on the schedule."""
     return [
         show(replace(v, comments=(), fallback=None))
         + repr([(b.name, policy) for b, policy in v.policies])
@@ -170,8 +171,8 @@ def _rectangle(kernel: Kernel) -> list[tuple[int, int]]:
 
 
 def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: bool) -> list[str]:
-    """A line for every kernel that is launched; `rectangle`: with the elements of a thread as the
-    kernel has them, as no schedule says them."""
+    """A line per launched kernel; `rectangle`: with the elements per thread, if no schedule states
+    them."""
     lines: list[str] = []
     runs: list[frozenset[int]] = []
     size = _size(_domain(node), known)
@@ -179,7 +180,8 @@ def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: b
         kernel, tasks = variant(first, known)
         if tasks is not None and tasks <= 0:
             continue
-        # Elements are those of the domain for the kernel that reads it, not where parts meet.
+        # Elements per task are those of the domain, and so given only for the kernel that reads it,
+        # not for those that combine partial results.
         each = None if lines or not tasks or size is None else size / tasks
         remarks = _remarks(node, kernel, rectangle)
         if any(r.endswith(_PER_THREAD) for r in remarks):
@@ -202,8 +204,8 @@ def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: b
 
 def _shares(node: Node, lowered: Lowered, known: Mapping[Expr, int], given: Schedule | None
             ) -> list[str]:  # fmt: skip
-    """Of a fold what a block of threads, or a task, covers (under a schedule its notes say that),
-    and in how many parts a result is folded."""
+    """Lines for a fold: what a thread block or a task covers (stated by the notes if there is a
+    schedule), and how many partial results each result has."""
     if not isinstance(node, Fold):
         return []
     launched = [(k, n) for k, n in (variant(k, known) for k in lowered.kernels) if n]
@@ -229,12 +231,13 @@ def _partials(kernel: Kernel, known: Mapping[Expr, int]) -> int:
     return max((evaluate(s, known) or 0 for s in sizes), default=0)
 
 
-#: Guesses for unknown extents, to find the kernels that run for the same extents.
+#: Values tried for unknown extents, to find the kernels that launch for the same extents.
 _GUESSES = (1 << 6, 1 << 12, 1 << 18, 1 << 24, 1 << 30)
 
 
 def _runs(kernel: Kernel, known: Mapping[Expr, int]) -> frozenset[int]:
-    """The guesses for unknown extents under which a kernel has tasks; all if tasks are known."""
+    """The values of `_GUESSES` for which a kernel has tasks; all of them if its task count is
+    known."""
     (tasks,) = substitute([kernel.tasks], kernel.hosts)
     open_ = [e for e in walk((tasks,)) if not isinstance(e, Const | Apply) and e not in known]
     if not open_:
@@ -263,7 +266,7 @@ def _remarks(node: Node, kernel: Kernel, rectangle: bool) -> list[str]:
 
 
 def _domain(node: Node) -> Shape | None:
-    """The elements that are computed, or combined."""
+    """The extents of the elements that a node computes, or combines."""
     if isinstance(node, Fold):
         return (*node.outer, *node.inner)
     if isinstance(node, FoldSeg):

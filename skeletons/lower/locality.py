@@ -6,9 +6,9 @@
     queues          graph of shared lines → order of the blocks, cut into queues of equal size
     queue_table     the same as a table that the host fills before a launch
 
-The graph considers reads, not stores (blocks that write a common line do not wait for each other),
-except for a permute, whose target is read where it is written.  Indices outside an array are
-clamped.
+The graph considers reads only (blocks that write a common line do not wait for each other), except
+that the target of a permute, which is read where it is written, counts as read.  Indices outside an
+array are clamped.
 """
 
 from __future__ import annotations
@@ -45,20 +45,21 @@ Blocked: TypeAlias = Generate | Permute
 
 #: Bytes of a cache line.
 LINE = 128
-#: Blocks of a leaf of the bisection: those a multiprocessor runs concurrently (2048 threads).
+#: The bisection stops at as many blocks as a multiprocessor runs concurrently (2048 threads).
 RESIDENT_THREADS = 2048
-#: Orders cached per operation, one for each combination of extents and contents; and graphs, which
-#: all methods share, cached as long as their expressions live.
+#: The number of orders cached per operation, one for each combination of extents and contents, and
+#: of graphs, which all methods share and which live no longer than their expressions.
 _KEPT, _GRAPHS_KEPT = 8, 2
 #: Indices computed at a time.
 _BATCH = 1 << 20
 
 
-#: Graphs and seconds by what they are of (expressions by their identity, kept weakly).
+#: Graphs with the seconds they took, keyed by the expressions (by identity, held weakly) and
+#: extents they were made from.
 _GRAPHS = Recent[Hashable, tuple[sharing.BlockGraph, float, list[weakref.ref[Expr]]]](_GRAPHS_KEPT)
 _GRAPHS_LOCK = locks.lock()
 _LAST: list[weakref.ref[Queues]] = []
-#: What was last made for an operation.
+#: The latest queues of each operation.
 _PREPARED: weakref.WeakKeyDictionary[Node, Queues] = weakref.WeakKeyDictionary()
 
 
@@ -69,15 +70,15 @@ def prepared(node: Node) -> str:
 
 
 def last_used() -> Queues | None:
-    """The queues of the last launch under a `LocalityGraph`, None before the first: for studies."""
+    """The queues of the latest launch under a `LocalityGraph`, or None.  For studies."""
     return _LAST[0]() if _LAST else None
 
 
 @dataclass(frozen=True)
 class Queues:
-    """`order`: every block once, queue after queue (`kernel.agents` has their lengths).
+    """`order`: every block once, queue after queue (`agents.agents` derives the queues' lengths).
 
-    `graph_seconds` and `order_seconds` are what the preprocessing took.
+    `graph_seconds` and `order_seconds`: the preprocessing time.
     """
 
     order: Ints
@@ -88,7 +89,7 @@ class Queues:
 
     @property
     def seconds(self) -> float:
-        """All of the preprocessing."""
+        """The total preprocessing time."""
         return self.graph_seconds + self.order_seconds
 
     def __str__(self) -> str:
@@ -100,7 +101,7 @@ class Queues:
 
 def queues(graph: sharing.BlockGraph, method: str, count: int, resident: int, graph_seconds: float
            ) -> Queues:  # fmt: skip
-    """The blocks in the order of `count` queues; a multiprocessor has `resident` at once."""
+    """The blocks in the order of `count` queues; a multiprocessor runs `resident` at once."""
     begin = time.perf_counter()
     if method == "mst":
         order = sharing.spanning_order(graph)
@@ -137,10 +138,10 @@ def _roots(node: Blocked) -> tuple[Expr, ...]:
 
 def lines_of(node: Blocked, plan: Resolved, known: Mapping[Expr, int],
              contents: Mapping[Leaf, Any]) -> tuple[int, list[sharing.Footprints]]:  # fmt: skip
-    """The number of blocks of `plan`, and the lines of every array that they read.
+    """The number of blocks of `plan`, and for every array the lines that each block reads.
 
-    `known`: Extent and Param; `contents`: arrays that indices depend on.  What depends on others,
-    or on a loop without a count, is left out (`unseen`).
+    `known`: values of Extent and Param; `contents`: the arrays that indices depend on.  Reads whose
+    indices depend on other arrays, or on a loop without a known count, are omitted (`unseen`).
     """
     found = kernel_maps(node, known)
     assert found is not None, "the extents of the domain are known"
@@ -166,7 +167,8 @@ def lines_of(node: Blocked, plan: Resolved, known: Mapping[Expr, int],
 def _by_boxes(
     m: Map, first: Ints, last: Ints, exists: Ints, inner: Sequence[int]
 ) -> sharing.Footprints:
-    """Affine maps take boxes to boxes: lines of every distinct one."""
+    """The lines of an affine read: it maps the box of a block to a box, and equal boxes are visited
+    once."""
     c = np.array(m.coefficients, np.int64).reshape(len(m.shape), -1)
     low_in = np.concatenate((first, np.zeros((len(first), len(inner)), np.int64)), 1)
     ends = np.maximum(np.array(inner, np.int64) - 1, 0).reshape(1, -1)
@@ -184,7 +186,7 @@ def _by_boxes(
 
 
 def _lines_of_boxes(m: Map, boxes: Ints) -> tuple[Ints, Ints]:
-    """The lines of boxes of indices: those of each row, every pair (line, box) once."""
+    """The lines that boxes of indices touch, row by row, as distinct pairs (line, box)."""
     rank = len(m.shape)
     low, high = boxes[:, :rank], boxes[:, rank:]
     pitch = np.array(m.pitch, np.int64)
@@ -206,7 +208,7 @@ def _lines_of_boxes(m: Map, boxes: Ints) -> tuple[Ints, Ints]:
 
 
 def _distinct(lines: Ints, owners: Ints) -> tuple[Ints, Ints]:
-    """Every pair once."""
+    """The distinct pairs."""
     if not len(lines):
         return lines, owners
     span = int(lines.max()) + 1
@@ -239,7 +241,7 @@ def _by_indices(read: Read, node: Blocked, blocks: tuple[Ints, Ints], first: Int
         if Index(k) not in used:
             kept = offset == 0
         elif along is Index(k) and not any(along in walk((a,)) for a in read.args[:-1]):
-            # Neighbours along a row: one of every line's length, and the last, see all lines.
+            # Along a row, one element per cache line, and the last element, touch every line.
             kept = (offset % steps == 0) | (points[:, k] == last[block, k])
         else:
             continue
@@ -339,7 +341,7 @@ def _value(e: Expr, known: Mapping[Expr, int]) -> int:
 
 
 class QueueMaker:
-    """`HostTable.make` of a LocalityGraph; remembers what it made."""
+    """`HostTable.make` of a `LocalityGraph`, with a cache of the queues it made."""
 
     def __init__(self, node: Blocked, plan: Resolved, layer: LocalityGraph, count: int,
                  known: Sequence[Expr], arrays: Sequence[Leaf]) -> None:  # fmt: skip
@@ -353,7 +355,7 @@ class QueueMaker:
         return self.queues(values, contents).order.astype(np.int32)
 
     def queues(self, values: Sequence[Any], contents: Sequence[Any]) -> Queues:
-        """For values of `known` and contents of `arrays`; made once for equal ones."""
+        """The queues for values of `known` and contents of `arrays`, made once for equal ones."""
         digests = tuple(hashlib.blake2b(np.ascontiguousarray(a).data).digest() for a in contents)
         numbers = tuple(int(v) for v in values)
         key = (numbers, digests)
@@ -373,7 +375,7 @@ class QueueMaker:
 
     def _graph(self, values: Sequence[int], contents: Sequence[Any], digests: Sequence[bytes]
                ) -> tuple[sharing.BlockGraph, float]:  # fmt: skip
-        """The graph, and the seconds that making it took; kept for the other methods."""
+        """The graph and the seconds it took; kept for the other methods."""
         plan, of = self.plan, (*domain_of(self.node), *_roots(self.node), *self.known)
         key = (tuple(map(id, of)), plan.order, plan.unit, tuple(values), tuple(digests))
         with _GRAPHS_LOCK:
@@ -393,7 +395,7 @@ class QueueMaker:
 
 
 def _constants(node: Blocked) -> dict[Leaf, Any]:
-    """The constant arrays of the program among those that indices depend on."""
+    """Those arrays that indices depend on which are constants of the program."""
     found: dict[Leaf, Any] = {}
     for read in _placed_reads(node):
         for leaf in _needed(read):
@@ -409,11 +411,12 @@ def queues_of(
     arrays: Sequence[Any] = (),
     kernel: str | None = None,
 ) -> Queues:
-    """What `LocalityGraph` makes of one kernel of a program for `count` queues; nothing is run.
+    """The queues of a `LocalityGraph` for one kernel of a program; nothing is run.
 
-    program: `td.jit(f).lower(*args)`; schedule: with a `LocalityGraph`; arrays: the arguments, for
-    positions that depend on data; kernel: the operation's name where there are several.
-    Errors: `ScheduleError` where there is no such kernel of independent elements, or no graph.
+    program: `td.jit(f).lower(*args)`; schedule: contains a `LocalityGraph`; count: the number of
+    queues; arrays: the arguments, if indices depend on data; kernel: the name of the operation if
+    there are several.  Errors: `ScheduleError` if there is no such kernel of independent elements,
+    or no graph.
     """
     layers = as_schedule(schedule)
     if not isinstance(layers.residency, LocalityGraph):
@@ -438,12 +441,12 @@ def queues_of(
 
 def queue_table(node: Blocked, plan: Resolved, layer: LocalityGraph, count: int, table: Buffer
                 ) -> HostTable:  # fmt: skip
-    """The table `table` of the blocks of `plan`, in the order of `count` queues."""
+    """`table`, filled with the blocks of `plan` in the order of `count` queues."""
     if layer.method != "mst":
         sharing.metis()
     roots = _roots(node)
     reads = [e for e in walk(roots) if isinstance(e, Read)]
-    # Extents are known as well: those of a filter are array contents.
+    # Extents are known too: the extents of a filter are array contents.
     extents = [*domain_of(node), *(n for r in reads for n in Leaf(r.node, r.component).shape)]
     known = dict.fromkeys(e for e in extents if not isinstance(e, Const))
     known.update((e, None) for e in walk((*roots, *extents)) if isinstance(e, Extent)

@@ -25,7 +25,7 @@ Lowering = Callable[[Any, LoweringContext], Lowered]
 
 
 def _on_cpu(cls: type[graph.Node]) -> Lowering | None:
-    """The lowering of a class; its module is imported for the first node of it."""
+    """The CPU lowering of a node class; its module is imported on first use."""
     if cls is graph.Generate:
         from .elementwise import cpu as elementwise
 
@@ -117,17 +117,17 @@ __all__ = ["LoweringContext", "Site", "Stride", "lower", "notes_of", "untidied"]
 
 
 def lower(node: graph.Node, context: LoweringContext | None = None) -> Lowered:
-    """The kernels that compute `node`, in order, with the scratch memory between them.
+    """The kernels that compute `node`, in order, with the scratch memory they share.
 
-    Arrays that the node reads are input buffers, whoever computes them; its own components are
-    output buffers (for a Permute "update" buffers, which hold the defaults when the first kernel
-    starts).  Barrier, ArrayLoop and Branch are the executor's, and so is Library, except for the
-    linear algebra of small matrices: `TypeError`.
+    Arrays that the node reads are input buffers, whether or not they are computed; its own
+    components are output buffers ("update" buffers for a Permute: they hold the defaults when the
+    first kernel starts).  The executor runs Barrier, ArrayLoop, Branch and Library nodes itself, so
+    these raise `TypeError`, except for linear algebra of small matrices.
 
     The schedule layers that concern complete blocks (residency and cache hints) are applied to the
-    kernels afterwards, independently of the skeleton.
+    finished kernels, independently of the skeleton.
 
-    Errors: `ScheduleError`, which names the operation, where its schedule does not fit it.
+    Errors: `ScheduleError`, naming the operation, if its schedule does not fit it.
     """
     context = context or LoweringContext()
     lowered = untidied(node, context)
@@ -137,7 +137,7 @@ def lower(node: graph.Node, context: LoweringContext | None = None) -> Lowered:
 
 
 def untidied(node: graph.Node, context: LoweringContext) -> Lowered:
-    """The kernels of `lower` before they are tidied: in half the time, to count what they do."""
+    """The kernels of `lower` before cleanup, in half the time: enough to count their operations."""
     with of_operation(node.label, node.where):
         return cached(resident(_lowered(node, context), node, context), node, context)
 
@@ -161,8 +161,7 @@ def _lowered(node: graph.Node, context: LoweringContext) -> Lowered:
 
 
 def _is_row_of_stencils(node: graph.Permute, context: LoweringContext) -> bool:
-    """Whether elements that read their neighbours are stored in complete rows, as they are where
-    they are all of an array."""
+    """Whether a permute stores complete rows of stencil results, as a `Generate` does."""
     rank = len(node.domain)
     if type(node) is not graph.Permute or node.combine is not None:
         return False

@@ -1,8 +1,8 @@
-"""Programs that can be computed in chunks along the leading axis, and why others cannot.
+"""Which programs can be computed in chunks along the leading axis, and why others cannot.
 
-Rows i … j of every result are computed from rows i … j of the split inputs (for a stencil, plus a
-few rows around them) and from all of the other inputs.  A kernel may use the leading index only to
-read rows of split arrays at it, or at a constant offset from it if the array has a boundary.  It
+Rows i … j of every result must depend only on rows i … j of the split inputs (plus a halo of rows
+for a stencil) and on the other inputs in full.  A kernel may use the leading index only to read
+rows of split arrays at that index, or at a constant offset from it if the read has a boundary.  It
 may use the leading extent only as a length.  A chunk then executes exactly the operations that the
 complete program executes for its rows; programs that could observe the difference are not split.
 """
@@ -22,16 +22,16 @@ from .gpu.collectives import is_exact
 
 #: Boundaries that resolve an index beyond an edge to one near that edge.
 _NEAR = ("clamp", "mirror", "symmetric", "constant")
-#: Those of them that reflect across the row itself.
+#: The boundaries among `_NEAR` that reflect at the edge.
 _BACK = ("mirror", "symmetric")
 _ROW = Index(0)
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """How a program is split: the positions of the inputs of which a chunk needs only its own rows,
-    and the numbers of additional rows `before` and `after` them (whose results are wrong, since
-    the edge of the chunk is not an edge of the array).
+    """How a program is split: the positions of the split inputs, and the rows of halo `before` and
+    `after` a chunk.  The results of halo rows are wrong, since the edge of a chunk is not an edge
+    of the array.
 
     `grouped`: values that must be equal for the extents of a chunk and of the complete program;
     otherwise sums of floats are rounded differently.
@@ -70,9 +70,10 @@ def pieces_of(roots: Sequence[Leaf], inputs: Sequence[Input], check: bool = Fals
 class _Cutter:
     """Traverses the graph from the results to the inputs and finds the arrays to split.
 
-    `near`: the rows before and after its own that a chunk needs of a split array; `whole`: arrays
-    that every chunk needs completely; `used`: extents with uses other than as a leading extent, and
-    their users; `checked`: the compared extents, and for which node; `grouped`: see `Pieces`.
+    `near`: split arrays, with the halo of rows that a chunk needs before and after its own;
+    `whole`: arrays that every chunk needs in full; `used`: extents with uses other than as a
+    leading extent, and their users; `checked`: the compared extents, and the comparing node;
+    `grouped`: see `Pieces`.
     """
 
     def __init__(self) -> None:
@@ -83,7 +84,7 @@ class _Cutter:
         self.grouped: list[Expr] = []
 
     def demand(self, leaf: Leaf, before: int, after: int) -> None:
-        """A chunk needs its rows of an array, and some around them."""
+        """Record that a chunk needs its own rows of an array, and a halo."""
         if not leaf.shape:
             raise NotDivisible(f"{_name(leaf.node)} makes a single number")
         length = leaf.shape[0]
@@ -98,7 +99,7 @@ class _Cutter:
         self.near[leaf.node] = max(had[0], before), max(had[1], after)
 
     def demand_whole(self, leaf: Leaf, reader: Node) -> None:
-        """Every chunk needs all of an array."""
+        """Record that every chunk needs all of an array."""
         if leaf.node in self.near:
             raise NotDivisible(
                 f"{_name(reader)} reads {_name(leaf.node)} at other rows than its own"
@@ -108,7 +109,8 @@ class _Cutter:
         self.whole.add(leaf.node)
 
     def visit(self, node: Node) -> None:
-        """The requirements of a node for its rows; all its readers have been visited."""
+        """Propagate the demand for a node's rows to its inputs; its readers have all been
+        visited."""
         if isinstance(node, Input):
             return
         before, after = self.near[node]
@@ -139,7 +141,7 @@ class _Cutter:
             self.checked.append((node, check.left, check.right))
 
     def _rows(self, node: Node, before: int, after: int) -> None:
-        """The uses of the leading index in the bodies of a node."""
+        """Record how the node's expressions use the leading index."""
         seen: set[Expr] = set()
         stack: list[Expr] = list(node.bodies())
         while stack:
@@ -190,7 +192,8 @@ class _Cutter:
                 self.used.setdefault(e, node)
 
     def check_extents(self) -> None:
-        """The split extent is only used as a length of arrays and only compared with itself."""
+        """Require that the split extent is used only as a length of arrays and compared only with
+        itself."""
 
         def is_cut(e: Expr) -> bool:
             return isinstance(e, Extent) and not e.axis and e.node in self.near

@@ -1,13 +1,13 @@
-"""Applies the residency of a schedule to lowered kernels.
+"""Residency: applies the `Grid`, `Clusters`, `Agents` or `LocalityGraph` of a schedule to kernels.
 
     Grid            nothing: the hardware assigns blocks; CPU threads have spans of tasks
-    Clusters(n)     GPU: tasks are renumbered (`kernel.agents.redirected`)
-    Agents(n)       GPU: persistent blocks fetch tasks (`kernel.agents.agents`)
+    Clusters(n)     GPU: tasks are renumbered (`agents.redirected`)
+    Agents(n)       GPU: persistent blocks fetch tasks (`agents.agents`)
     LocalityGraph   tasks in the order of the block-sharing graph: queues of agents on a GPU, the
                     spans of the threads on a CPU
 
-On a CPU every thread has a span of neighbouring tasks and steals from other spans when its own is
-finished, under any schedule; `Clusters` and `Agents` therefore have no effect there.
+Under any schedule, a CPU thread owns a span of neighbouring tasks and steals from other spans when
+its own is finished, so `Clusters` and `Agents` have no effect there.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: 
     if why is None and not (isinstance(node, Generate | Permute) and domain_of(node)):
         why = "only elements that are independent of each other make a graph of blocks"
     if why is None and isinstance(node, Permute) and node.label.deterministic and not made:
-        # The lowering refused the schedule; it takes it (`made`) where no target occurs twice.
+        # The lowering did not apply the schedule; it does (`made`) if no target occurs twice.
         why = "deterministic=True keeps the order of the source"
     if why is None and len(lowered.kernels) != 1 and not made:
         why = "the operation is several kernels"

@@ -1,13 +1,13 @@
 """Assignment of the elements of a domain to tasks.
 
 A task covers a rectangle of rows and columns (the last two axes) of one or several planes (the
-axes before).  `default_tiling` chooses rectangles of about a given number of elements for any
+leading axes).  `default_tiling` chooses rectangles of about a given number of elements for any
 run-time extents:
 
     tasks = ⌈planes / group⌉ · ⌈rows / height⌉ · ⌈columns / width⌉
 
-where a task takes several planes only if it has all their rows, and several rows only if it has
-all their columns.  `scheduled_tiling` takes blocks, and their order, from a schedule.
+A task takes several planes only if it has all their rows, and several rows only if it has all their
+columns.  `scheduled_tiling` takes blocks, and their order, from a schedule.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ Inner = Callable[[Linearizer, Tile], None]
 
 @dataclass(frozen=True)
 class Tiling:
-    """`tasks` of them; `emit` writes the loops over the tiles of task `task` around `inner`.
-
+    """`tasks`: their number; `emit` writes the loops over the tiles of a task around `inner`;
     `blocks`: how the tasks divide the first axis, if a launch may divide it differently."""
 
     tasks: Expr
@@ -131,14 +130,14 @@ def default_tiling(builder: Builder, domain: Shape, elements: int, row_multiple:
 
 
 def whole_rows(elements: int, columns: Expr | int, multiple: int) -> Expr:
-    """Rows of a tile of about `elements` elements, a multiple of `multiple` (host)."""
+    """The rows of a tile of about `elements` elements, a multiple of `multiple` (host)."""
     rows = at.maximum(elements // at.maximum(columns, 1), 1)
     return at.ceil_div(rows, multiple) * multiple
 
 
 def coordinates(builder: Builder, into: Linearizer, index: Expr, extents: Shape,
                 name: str = "i") -> tuple[Expr, ...]:  # fmt: skip
-    """The coordinates of a linear id over `extents` (host), each named."""
+    """The coordinates of a linear id over `extents` (host), as named variables."""
     found = at.row_major(index, builder.shape(extents))
     named = tuple(into.let(c, f"{name}{k}") for k, c in enumerate(found))
     for c, extent in zip(named, extents, strict=True):
@@ -150,7 +149,6 @@ def coordinates(builder: Builder, into: Linearizer, index: Expr, extents: Shape,
 
 
 def schedule_of(builder: Builder) -> Schedule | None:
-    """The schedule that the user gave, if any."""
     schedule = builder.context.schedule_of(builder.node)
     if schedule is None or builder.context.gpu:
         return schedule
@@ -212,7 +210,8 @@ def host_ids(plan: Resolved, domain: Shape) -> Expr:
 
 def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer, ident: Expr,
                 name: str = "i") -> tuple[Expr, tuple[Expr, ...]]:  # fmt: skip
-    """Whether unit `ident` of the order exists, and its first element, by the name of `name`.
+    """Whether unit `ident` of the order exists, and its first element (variables named after
+    `name`).
 
     The order computes the coordinates; the host computes subexpressions that depend only on
     extents, once per launch.
@@ -243,7 +242,7 @@ def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearize
 def _divide_by_known(e: Expr) -> Expr:
     """x // (select(p, a, b) · c)  →  select(p, x // (a · c), x // (b · c)).
 
-    a, b and c are known before the launch, and so are the reciprocals of their products.
+    a, b and c are known before the launch, so the host computes the reciprocals of their products.
     """
     if not isinstance(e, Apply) or len(e.args) != 2:
         return e
@@ -268,7 +267,7 @@ def _is_host(e: Expr) -> bool:
 
 
 def _host_parts(roots: Sequence[Expr]) -> list[Expr]:
-    """The largest parts of `roots` that are known before the launch, without plain leaves."""
+    """The largest subexpressions of `roots` that the host can compute, other than plain leaves."""
     known: dict[Expr, bool] = {}
     found: dict[Expr, None] = {}
     for e in walk(roots):
@@ -336,7 +335,7 @@ def in_runs(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer,
 
 
 def ordered_tiling(plan: Resolved, builder: Builder, domain: Shape, elements: int) -> Tiling:
-    """What the schedule visits, in its order: a task is a block, or about `elements` elements."""
+    """The tiling in the order of the schedule: a task is a block, or about `elements` elements."""
     if plan.grain == "block":
         return scheduled_tiling(plan, builder, domain)
     in_pieces = plan.order.run is not None and max(plan.unit) == 1
@@ -360,7 +359,7 @@ def ordered_tiling(plan: Resolved, builder: Builder, domain: Shape, elements: in
 
 def _unit_of(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer, ident: Expr,
              inner: Inner) -> None:  # fmt: skip
-    """The elements of unit `ident`, if it exists, plane by plane."""
+    """Emit `inner` for the elements of unit `ident`, if it exists, plane by plane."""
     exists, origin = unit_origin(plan, builder, domain, into, ident)
     with into.when(exists):
         ranges = [

@@ -1,8 +1,8 @@
-"""Transformations, each from an element expression to a cheaper or differently ordered one.
+"""Rewrites of element expressions into equivalent cheaper ones.
 
-resolve      w[-1] at the border        →  equivalent plain reads
-interior     boundary reads in a box    →  plain reads, if all of them are in range
-collapse     a[i, j] + b[i, j] over n×m →  a[p] + b[p] over n·m, if all arrays are contiguous
+resolve      w[-1] at the border        →  equivalent plain reads interior     boundary reads in a
+box    →  plain reads, if all of them are in range collapse     a[i, j] + b[i, j] over n×m →  a[p] +
+b[p] over n·m, if all arrays are contiguous
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ def indices_in_range(roots: Iterable[Expr], axes: Callable[[ex.Read], Iterable[i
 
 
 def unresolved(roots: Sequence[Expr], domain: Shape, builder: Builder) -> tuple[Expr, ...]:
-    """`roots` with a boundary for every read of neighbours at resolved indices, also in rows of
-    arrays of more axes, whose other indices are in range (`Builder.inside`)."""
+    """The inverse of resolving: `roots` with a boundary on every neighbour read at resolved
+    indices.  Rows of arrays of higher rank count if their other indices are in range
+    (`Builder.inside`)."""
     found: dict[Expr, Expr] = {}
     for e in ex.walk(roots):
         made = neighbour(e, domain) if isinstance(e, ex.Read) and domain else e
@@ -118,8 +119,8 @@ def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
 
 @dataclass(frozen=True)
 class Safe:
-    """What is in range: `axes` of boundary reads, and indices that were resolved on axes of the
-    domain of these `extents` (`dsl/analysis/borders.py`)."""
+    """What is known to be in range: `axes` of boundary reads, and indices that were resolved on
+    domain axes of these `extents` (`dsl/analysis/borders.py`)."""
 
     axes: Mapping[ex.Read, set[int]]
     extents: Mapping[Expr, Expr] = field(default_factory=dict)
@@ -130,9 +131,9 @@ class Interior:
     """The box of the domain in which boundary reads and resolved indices are in range.
 
     `low[k] ≤ i_k < high[k]`, clipped to the domain, as scalars of the kernel.  `axes` maps each
-    boundary read that is safe in the box to its axes.  Reads whose index is not one index variable
-    plus a constant are not in it and stay resolved.  `positions` maps the axes of the domain on
-    which indices were resolved to their extents.
+    boundary read that is safe in the box to its axes; reads whose index is not an index variable
+    plus a constant stay resolved.  `positions` maps the domain axes on which indices were resolved
+    to their extents.
     """
 
     low: list[Expr]
@@ -148,7 +149,7 @@ class Interior:
 
 
 def inside(roots: Sequence[Expr], domain: Shape) -> tuple[Expr, ...]:
-    """`roots` with the original indices, before they were resolved at the borders of `domain`."""
+    """`roots` with the original indices in place of those resolved at the borders of `domain`."""
     return Inside({ex.Index(k): n for k, n in enumerate(domain)}).of(roots)
 
 
@@ -240,7 +241,6 @@ def _span(form: Polynomial[Expr], counts: dict[ex.Var, Expr]) -> _Span | None:
 
 
 def is_host(e: Expr) -> bool:
-    """Whether the host can compute a value before the kernel starts."""
     return all(
         isinstance(x, ex.Const | ex.Extent | ex.Param)
         or (bool(x.args) and not isinstance(x, ex.Read))
@@ -250,8 +250,8 @@ def is_host(e: Expr) -> bool:
 
 def row_sharing(roots: Iterable[Expr], rank: int) -> float:
     """The fraction of reads that the next row of the domain (along the second to last axis) shares
-    with this row: 6 of 9 for a 3 × 3 stencil, 2 of 7 for a 7-point star.  Reads in a loop over
-    rows are always shared: its iterations are the same for every row."""
+    with this one: 6 of 9 for a 3 × 3 stencil, 2 of 7 for a 7-point star.  Reads in a loop over rows
+    are always shared, as its iterations are the same for every row."""
     if rank < 2:
         return 0.0
     roots = tuple(roots)
@@ -308,12 +308,12 @@ def is_transposing(roots: Iterable[Expr], rank: int, builder: Builder | None = N
 
 def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, position: Expr,
              first: int = 0, divided: bool = False) -> tuple[Expr, ...] | None:  # fmt: skip
-    """`a[…, i, j]` → `a[(…)·n·m + position]`, with the axes from `first` on as one axis.
+    """`a[…, i, j]` → `a[(…)·n·m + position]`, with the axes from `first` on merged into one.
 
-    Allowed when the indices of those axes occur only as the trailing indices of reads of dense
-    arrays of the same trailing extents, or together as their row-major position.  Otherwise, and
-    for reads with a boundary, whose interior is a box of these axes, the result is None.  With
-    `divided`, other occurrences become quotients and remainders of the position.
+    Valid if the indices of those axes occur only as the trailing indices of reads of dense arrays
+    of the same trailing extents, or together as their row-major position.  Otherwise the result is
+    None, as for reads with a boundary, whose interior is a box of these axes.  With `divided`,
+    other occurrences become quotients and remainders of the position.
     """
     if has_boundary(roots):
         return None
@@ -381,7 +381,7 @@ def _linear_load(read: ex.Read, count: int, builder: Builder, position: Expr) ->
 
 
 def _long_axes(read: ex.Read, builder: Builder) -> tuple[tuple[Expr, ...], Shape]:
-    """The indices and extents of a read array, but for axes of extent 1 that are read at 0."""
+    """The indices and extents of a read, without axes of extent 1 that are read at 0."""
     shape = Leaf(read.node, read.component).shape
     kept = [k for k, n in enumerate(shape)
             if not (read.args[k] == ex.constant(0) and builder.is_one(n))]  # fmt: skip

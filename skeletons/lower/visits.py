@@ -22,10 +22,10 @@ changes the result.  A schedule numbers leaves:
     PerThread   neighbouring outputs that follow each other in the same thread, or group of threads
 
 Lengths are rounded up to complete leaves; the number of adjacent columns in a leaf is the width of
-the schedule's columns (`strip_width`).  "folded" is the position along all folded axes.
-The updates of a permute are combined in the order of visits.  If that order affects the result
-(rounding, `overwrite`), the language leaves the result open; `deterministic=True` keeps the order
-of the source.
+the schedule's columns (`strip_width`). "folded" is the position along all folded axes.  The updates
+of a permute are combined in the order of visits.  If that order affects the result (rounding,
+`overwrite`), the language leaves the result unspecified; `deterministic=True` keeps the order of
+the source.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from ..schedules import LocalityGraph, PlaneOrder, Resolved, Row, Schedule
 from .build import Builder
 from .tiling import block_range, host_ids, schedule_of, unit_origin
 
-#: More elements than any axis has: the axis is computed as a unit.
+#: Larger than any extent: a leaf of this length spans the whole axis.
 WHOLE = 1 << 62
 #: The table of blocks in the order of a `LocalityGraph`, which the host fills (`resident.py`).
 QUEUES = "queue_order"
-#: Columns that a CPU computes side by side: a multiple of this many, and so many of an order that
-#: has no width of its own.
+#: On a CPU, the granularity of the columns computed side by side, and the number used for an order
+#: without a width.
 LINE, STRIP = 16, 64
 
 
@@ -64,10 +64,10 @@ def strip_width(builder: Builder, most: int) -> int:
 
 
 class Visits:
-    """A numbering of the leaves of a grid: `total` numbers, some of them of no leaf.
+    """A numbering of the leaves of a grid: `total` numbers, some of which have no leaf.
 
-    `per_task` is how many numbers the schedule's block covers, None without a block; `own` how
-    many of them belong to one thread.  `grid` holds host expressions, `counts` the same as scalars.
+    `per_task`: numbers per block of the schedule, None without a block; `own`: how many of them one
+    thread computes.  `grid` holds host expressions, `counts` the same as scalars.
     """
 
     def __init__(self, builder: Builder, plan: Resolved, grid: Shape, leaf: Sequence[int]) -> None:
@@ -88,10 +88,10 @@ class Visits:
     @classmethod
     def of(cls, builder: Builder, grid: Sequence[Expr], leaf: Sequence[int],
            line: bool = False) -> Visits | None:  # fmt: skip
-        """What the user's schedule makes of `grid`, leaves of which have `leaf` elements along each
-        axis; None where the defaults apply.
+        """The visits of `grid` under the user's schedule; None if the defaults apply.
 
-        `line`: the one axis stands for all of the user's, row by row, where these are several.
+        `leaf`: the elements of a leaf along each axis.  `line`: the single axis of the grid stands
+        for all axes of the user's domain, in row-major order.
         """
         schedule, node = schedule_of(builder), builder.node
         if schedule is None:
@@ -139,8 +139,8 @@ class Visits:
                 yield indices
 
     def tasks(self, otherwise: Expr | int) -> tuple[Expr, Expr]:
-        """How many tasks there are, and how many numbers each has: a block of the schedule, or
-        `otherwise` (host) of them; as scalars."""
+        """The number of tasks and the numbers per task (a block of the schedule, or else
+        `otherwise`, a host expression), as scalars."""
         each = at.integer(self.per_task) if self.per_task else otherwise
         tasks = self.builder.scalar(at.ceil_div(self.total_host, each), "tasks")
         size = each if isinstance(each, int) else self.builder.scalar(each, "visits_per_task")
@@ -149,10 +149,11 @@ class Visits:
 
 def plan_over(schedule: Schedule, rank: int, leaf: Sequence[int], line: bool = False,
               graph: bool = False) -> Resolved | None:  # fmt: skip
-    """A schedule for a grid of leaves; None where the defaults apply.
+    """A schedule for a grid of leaves; None if the defaults apply.
 
-    `line`: the axes of the user's schedule are one axis of the grid; `graph`: its residency decides
-    which leaves are a block."""
+    `line`: the grid has one axis for all axes of the user's schedule; `graph`: the schedule's
+    residency determines which leaves form a block.
+    """
     if not (schedule.order or schedule.block or schedule.per_thread or schedule.lanes or graph):
         return None
     plan = (schedule.along_a_line() if line else schedule).resolve(rank, leaf=leaf)
@@ -161,7 +162,7 @@ def plan_over(schedule: Schedule, rank: int, leaf: Sequence[int], line: bool = F
 
 
 def shown(schedule: Schedule, plan: Resolved, leaf: Sequence[int]) -> str:
-    """What is visited, for `explain`."""
+    """The visited unit, as `explain` shows it."""
 
     def sides(extents: Sequence[int]) -> str:
         return " × ".join("all" if n >= WHOLE else f"{n:,}" for n in extents)

@@ -1,9 +1,9 @@
 """One level of any bilinear algorithm as a program that reads every block of A and of B once.
 
-One pass forms all sums of A's blocks, another all of B's. Then each product is stored in a block of
-C or in a buffer that is no longer needed, and one pass over the products forms the blocks of C. If
-products can be added to C (`adds`), those that contribute to a single block of C are: they come
-last, and the pass neither reads them nor needs memory for them.
+One pass forms all sums of A's blocks, another all of B's.  Each product is then stored in a block
+of C or in a buffer that is no longer needed, and one pass over the products forms the blocks of C.
+If products can be added to C in place (`adds`), those that contribute to a single block of C come
+last and are added, so that the last pass does not read them and they need no memory.
 
 Passes over half-size blocks, Winograd's tables: 8 for A, 8 for B, 7 for C (11 if products are not
 added); Strassen's: 9, 9, 9 (11).  In the order with two temporaries (`sequences`) these are 41 and
@@ -49,8 +49,9 @@ def at_once(algorithm: BilinearAlgorithm, adds: bool) -> Program:
     ]
     last = [r for r, to in enumerate(reaches) if adds and len(to) == 1]
     first = [r for r in range(len(made)) if r not in last]
-    # Products with most sums come first: later products without a block of C reuse their buffers.
-    # But the very first is one that needs fewest: the other sums can be formed during it.
+    # Products with the most sums come first: later products without a block of C reuse their
+    # buffers.  The very first, however, is one that needs the fewest: the other sums can be formed
+    # while it runs.
     first.sort(key=lambda r: -_summed(made[r]))
     first[:0] = [first.pop()] if first else []
     homes = _at_home(first, reaches, blocks)
@@ -107,8 +108,8 @@ def _summed(instance: Instance) -> int:
 
 
 def _at_home(first: list[int], reaches: list[Terms], blocks: list[str]) -> dict[int, str]:
-    """Assigns a block of C to as many products as possible; a block that equals one product is
-    assigned to that product."""
+    """Assign a block of C as storage to as many products as possible; a block that equals one
+    product is assigned to that product."""
     homes: dict[int, str] = {}
     for p, name in enumerate(blocks):
         mine = [(r, c) for r in first for q, c in reaches[r] if q == p]
@@ -143,5 +144,4 @@ class _Operands:
         ))  # fmt: skip
 
     def summed(self, r: int) -> bool:
-        """Whether product r multiplies a sum."""
         return any(self.names[r] == name for name, _ in self.sums.made)

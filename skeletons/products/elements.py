@@ -1,5 +1,5 @@
-"""What the kernels of products share: operands and results by index, sizes that are constants, the
-type of sums, and how a term is added; and products without what is fused into them."""
+"""Shared by the CPU and GPU kernels of products: operand elements and results by index, constant
+extents, the accumulator type, adding a term, and separating a product from its epilogue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..lower.combining import put
 
 def small_sizes(builder: Builder, node: Matmul) -> tuple[int, int, int] | None:
     """The extents m, k and n of a product, if they are constants and no schedule orders its tiles
-    (those of floats have none)."""
+    (products of floats have no schedule)."""
     sizes = [builder.extent(e) for e in (node.m, node.k, node.n)]
     ordered = tiling.schedule_of(builder) is not None and not node.left.type.is_inexact
     if ordered or not all(isinstance(s, Const) for s in sizes):
@@ -30,7 +30,7 @@ def small_sizes(builder: Builder, node: Matmul) -> tuple[int, int, int] | None:
 
 
 def resolved(builder: Builder, node: Matmul) -> tuple[Expr, Expr, tuple[Expr, ...]]:
-    """The elements of both operands, and the epilogue."""
+    """The element expressions of both operands, and the epilogue, with boundaries resolved."""
     batch = node.batch
     (left,) = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
     (right,) = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
@@ -38,7 +38,7 @@ def resolved(builder: Builder, node: Matmul) -> tuple[Expr, Expr, tuple[Expr, ..
 
 
 class CpuProduct:
-    """A product whose sums have a type; `batch` is the index of one along the leading axes."""
+    """A product with its accumulator type; `batch` is the index along the leading axes."""
 
     def __init__(self, builder: Builder, node: Matmul, sums: ScalarType) -> None:
         self.builder, self.node, self.type = builder, node, sums
@@ -47,21 +47,21 @@ class CpuProduct:
         self.batch: Sequence[Expr] = ()
 
     def element(self, into: Linearizer, root: Expr, i: Expr, j: Expr) -> Expr:
-        """An element of an operand, in the type of sums."""
+        """An element of an operand, converted to the accumulator type."""
         bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate((*self.batch, i, j))}
         with into.when_always(bindings):
             return simplify.cast(into.value(root), self.type)
 
     def terms(self, into: Linearizer, sums: Sequence[Var], rows: Sequence[Expr], k: Expr, j: Expr
               ) -> None:  # fmt: skip
-        """Add the terms of one k to the sums of some rows and a column."""
+        """Add the terms of one k to the accumulators of some rows and a column."""
         right = into.let(self.element(into, self.right, k, j), "x")
         for i, total in zip(rows, sums, strict=True):
             left = into.let(self.element(into, self.left, i, k), "x")
             into.append(Assign(total, add_product(self.node.left.type, total, left, right)))
 
     def store(self, into: Linearizer, i: Expr, j: Expr, total: Expr) -> None:
-        """The epilogue of an element, stored."""
+        """Apply the epilogue to an element and store it."""
         result = into.let(simplify.cast(total, self.node.result.type), "result")
         position = (*self.batch, i, j)
         bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(position)}

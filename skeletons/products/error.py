@@ -49,13 +49,13 @@ def growth(algorithm: BilinearAlgorithm) -> int:
 
 @dataclass(frozen=True)
 class Split:
-    """The rounding of float32 products by parts of 16 bits or tf32 on tensor cores.
+    """The rounding of float32 products split into 16-bit or tf32 parts for tensor cores.
 
-    Products of `chunk` of the inner extent are added by tensor cores, which round toward zero, and
-    the sums of chunks in float32.  `bound`: of the error of a chunk, over Σ|a||b|: what the parts
-    leave out, and four sums of 16 (8 of tf32) products, each of which may lose 2^-20.6; `typical`:
-    the root mean square, measured on an H200.  `least`: the inner extent from which on the error is
-    not larger than float32's, of positive operands too: shorter products are computed in float32.
+    Tensor cores add `chunk` products along the inner axis, rounding toward zero; the sums of chunks
+    are added in float32.  `bound`: the error of a chunk over Σ|a||b|, from what the parts omit and
+    from four sums of 16 (8 of tf32) products, each of which may lose 2^-20.6; `typical`: the root
+    mean square, measured on an H200.  `least`: the inner extent from which the error does not
+    exceed float32's, even for positive operands: shorter products are computed in float32.
     """
 
     chunk: int
@@ -64,11 +64,11 @@ class Split:
     least: int
 
     def most(self, k: int) -> float:
-        """The error of an element over the unit roundoff and max|a| max|b|, at most."""
+        """The largest error of an element, over the unit roundoff and max|a| max|b|."""
         return k * (self.bound * 2**24 + k / self.chunk)
 
     def usual(self, k: float) -> NDArray[np.float64]:
-        """As `typical_factors` of a standard product."""
+        """The counterpart of `typical_factors` of a standard product."""
         chunks = math.ceil(k / self.chunk)
         each, r = (self.typical / ROUNDING * 2**24) ** 2, k / chunks
         scattered = k * each + r * (chunks * (chunks + 1) / 2 - 1)
@@ -77,13 +77,14 @@ class Split:
 
 
 class Rounded(Split):
-    """The rounding of tf32: of operands to nearest, to 11 significant bits, which is as large as
-    `bound` for two of them; tensor cores add `chunk` products at a time to the sum, toward zero.
+    """The rounding of tf32.  Operands are rounded to nearest, to 11 significant bits (`bound`
+    covers the error of two operands); tensor cores add `chunk` products at a time to the sum,
+    toward zero.
 
-    Of a sum of terms of one sign, all these additions together lose `LOST` units of the sum for
-    every `chunk` products; of terms without a mean `SCATTERED` units of a term, times k^1.5.  Both
-    are of the simulated arithmetic of Hopper (tests/backend/cuda/products/emulation/tensor.h), for
-    inner extents up to 16,384.
+    All these additions together lose `LOST` units of the sum for every `chunk` products if terms
+    have one sign, and `SCATTERED` units of a term times k^1.5 if terms have zero mean.  Both
+    constants come from the simulated arithmetic of Hopper
+    (tests/backend/cuda/products/emulation/tensor.h), for inner extents up to 16,384.
     """
 
     LOST, SCATTERED = 0.9, 0.04
@@ -111,8 +112,8 @@ def bound_factor(algorithm: BilinearAlgorithm, levels: int, m: int, k: int, n: i
                  split: Split | None = None) -> float:  # fmt: skip
     """f with ‖C − Ĉ‖ ≤ f·u·‖A‖·‖B‖ in the max norm, to first order in the unit roundoff u.
 
-    Without a level it is the k² of the standard product (‖·‖ is the largest element).  A level adds
-    the rounding of its sums: at most the terms of the longest sums of A, B and C each.
+    Without levels it is the k² of the standard product (‖·‖ is the largest element).  A level adds
+    the rounding of its sums, one rounding per term of the longest sums of A, of B and of C.
 
     >>> from .tables import STANDARD
     >>> bound_factor(STANDARD, 0, 1024, 1024, 1024) == 1024**2
@@ -162,9 +163,10 @@ class ErrorBound(NamedTuple):
         return f"ErrorBound(typical={self.typical!r}, bound={self.bound!r})"
 
 
-#: Root mean square of one rounding's relative error, in units: mantissas have the density 1/x.
+#: Root mean square of the relative error of one rounding, in units of u: mantissas have density
+#: 1/x.
 ROUNDING = 0.42
-#: Terms that a BLAS adds before it updates C; a GPU adds all in one sum.
+#: Terms that a BLAS adds before it updates C; a GPU adds all terms in one sum.
 IN_A_ROW = 384
 _UNITS = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "complex64": 2.0**-24,
           "float64": 2.0**-53, "complex128": 2.0**-53}  # fmt: skip
@@ -172,13 +174,13 @@ _UNITS = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "comple
 
 def typical_factors(algorithm: BilinearAlgorithm, levels: int, k: int, row: int,
                     split: Split | None = None) -> Any:  # fmt: skip
-    """Mean square errors over ROUNDING²·u², one for each part of the data: var(a)·var(b),
+    """Mean square errors over ROUNDING²·u², one per component of the data: var(a)·var(b),
     var(a)·mean(b)², mean(a)²·var(b), mean(a)²·mean(b)².
 
-    A partial sum of j terms has the size √j without a mean and j with one, and each is rounded: j
-    or j² is summed over `row` terms, then over the rows' sums.  A level computes products of Σu·A
-    by Σv·B, whose variances grow by Σu² and Σv² and means by Σu and Σv, over 1/k₀ of the terms, and
-    adds them: independent errors add with w².
+    A partial sum of j terms has magnitude √j with zero mean and j otherwise, and each is rounded: j
+    or j² is summed over `row` terms, then over the sums of rows.  A level computes products of Σu·A
+    by Σv·B, whose variances grow by Σu² and Σv² and whose means grow by Σu and Σv, over 1/k₀ of the
+    terms, and adds them: independent errors add with w².
 
     >>> from .tables import STANDARD
     >>> typical_factors(STANDARD, 0, 2, 8).tolist()
@@ -296,7 +298,7 @@ def error_bound(
             and _representable(y.swapaxes(-1, -2), precision == "fp16x3")
         )
     ):
-        split = None  # as the product, which is computed in float32
+        split = None  # like the product, which is computed in float32
     if precision == "tf32":
         split = TF32
     wide = [v.astype(np.complex128 if t.is_complex else np.float64) for v in (x, y)]
@@ -317,7 +319,6 @@ def error_bound(
 
 
 def _algorithm(given: Any) -> BilinearAlgorithm:
-    """The algorithm of this name, or the given one."""
     found = NAMED[given] if isinstance(given, str) and given in NAMES else given
     if not isinstance(found, BilinearAlgorithm):
         raise TracingError(
@@ -328,7 +329,8 @@ def _algorithm(given: Any) -> BilinearAlgorithm:
     return found
 
 
-#: Of so many elements of a row (of a, of a column of b) one may be small; magnitudes that are lost.
+#: At most one in SPREAD elements of a row of a (column of b) may be small; and the largest
+#: magnitude that parts can hold.
 SPREAD, LOST = 8, 3.3895314e38
 
 
@@ -345,7 +347,6 @@ def _representable(x: Any, scaled: bool) -> bool:
 
 
 def _variance_and_mean(v: Any) -> tuple[float, float]:
-    """The variance of an operand's elements, and the square of their mean."""
     return float(np.var(v)), float(abs(np.mean(v)) ** 2)
 
 

@@ -10,9 +10,10 @@
     persistent   (tile, product) pairs from one queue, tile by tile; the last pair completes a tile
     hybrid       the outer level as `recursive`, the inner ones as `owner`
 
-(Huang, Yu, van de Geijn 2020, section 3.3; Li, Ranka, Sahni 2011, figures 8 and 15.)  Matrices are
-two-dimensional views; sums are formed in their type, so integers stay exact.  If the levels do not
-divide the extents, the core is computed by the algorithm, the fringes by the standard product.
+(Huang, Yu, van de Geijn 2020, section 3.3; Li, Ranka, Sahni 2011, figures 8 and 15.) Matrices are
+two-dimensional views; sums are formed in their type, so integers stay exact.  If the extents are
+not multiples of what the levels require, the algorithm computes the core and standard products
+compute the fringes.
 
 All temporaries are slices of one workspace, allocated once: `plan` computes its size.
 """
@@ -38,7 +39,7 @@ EXECUTIONS = (
 TILE = 512
 #: The sizes of temporaries are multiples of this, so that they start on cache lines.
 ALIGNED = 32
-#: Rows of C that are updated at a time if the inner extent has a remainder.
+#: Rows of C updated at a time if the inner extent has a remainder.
 FRINGE_ROWS = 256
 
 Size = tuple[int, int, int]
@@ -276,7 +277,7 @@ def _programs(algorithm: BilinearAlgorithm, levels: int, adds: bool) -> tuple[Pr
 
 def _run_levels(kit: Kit, algorithm: BilinearAlgorithm, programs: Sequence[Program], a: Any, b: Any,
                 out: Any, space: Space, leaf: Callable[[Any, Any, Any], None]) -> None:  # fmt: skip
-    """Runs one program per level."""
+    """Run one program per level; `leaf` computes the products of the innermost."""
     program, *inner = programs
 
     def product(x: Any, y: Any, z: Any) -> None:
@@ -407,7 +408,6 @@ class _Instances:
         return buffer
 
     def add(self, m: Any, instance: Instance) -> None:
-        """Stores the first product of a block, adds the others."""
         self.kit.sums([
             (self.c[p], ([(1, self.c[p])] if p in self.written else []) + [(c, m)])
             for p, c in instance.c
@@ -458,7 +458,8 @@ def _from_queue(kit: Kit, jobs: Sequence[Job]) -> None:
 
 def _tiles(kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, space: Space, *,
            by_owner: bool) -> None:  # fmt: skip
-    """Tiles of the blocks of C, each with all its products (`by_owner`), or one pair at a time.
+    """Tiles of the blocks of C, each with all its products (`by_owner`) or one (tile, product) pair
+    at a time.
 
     A lock protects each tile; the first product is stored, the others are added.
     """
@@ -499,7 +500,7 @@ class _Tile:
     def add(self, instance: Instance, buffers: Sequence[Any]) -> None:
         h, w = self.c[0].shape
         depth = self.a[0].shape[1]
-        # Smaller tiles at the ends use contiguous parts of the buffers.
+        # Smaller tiles at the edges use a contiguous prefix of the buffers.
         x, y, m = (
             buffer.reshape(-1)[: p * q].reshape(p, q)
             for buffer, (p, q) in zip(buffers, ((h, depth), (depth, w), (h, w)), strict=True)

@@ -1,11 +1,12 @@
-"""The fold of a product's rows in the kernel that computes the product, on a GPU.
+"""Folds of a product's rows, inside the GPU kernel that computes the product.
 
-    thread     its own columns of a row
+    thread     folds its own columns of a row
     warp       shuffles between the lanes that have columns of the row
-    block      a line of shared memory for each row, with a total of each warp beside the others
-    blocks     of several side by side another kernel combines the totals, in order
+    block      one total per warp and row, in shared memory
+    blocks     if several blocks share a row, another kernel combines their totals, in order
 
-Columns of a row are grouped by the block's width alone, which all forms of the kernel share.
+The grouping of a row's columns depends only on the block's width, which all variants of the kernel
+share.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
 
 
 class _FoldedLines(RowFold):
-    """What a kernel for a product folds: lines of its space along one axis, in parts that different
-    blocks compute; another kernel combines the totals of these."""
+    """Base class of the folds inside a product kernel: lines of its space along one axis are
+    folded, in parts that different blocks compute; another kernel combines the totals of the
+    parts."""
 
     #: The number of parts of a line.
     parts: Expr
@@ -49,7 +51,7 @@ class _FoldedLines(RowFold):
         self.totals: list[tuple[Var, ...]] = []
 
     def keep_parts(self, parts: Expr) -> None:
-        """Lines are cut into `parts` (host) for several blocks."""
+        """Set the number of blocks (host) that share a line."""
         self.parts = self.builder.scalar(parts, "across")
         several = at.select(at.less(1, parts), parts, 0)
         size = at.product((several, *self.lines))
@@ -57,8 +59,8 @@ class _FoldedLines(RowFold):
 
     def combine_line(self, into: Linearizer, kernel: Product, part: Expr, place: Expr,
                      totals: Iterable[Values], count: Expr) -> None:  # fmt: skip
-        """The end of a part of the line at `place` of a block's (of `count` elements), from the
-        totals of its threads."""
+        """Combine the totals of a block's threads for its part of the line at `place` (of `count`
+        elements), and store the result."""
         found = iter(totals)
         total = declare(into, next(found))
         for other in found:
@@ -69,11 +71,11 @@ class _FoldedLines(RowFold):
         self.finish_or_keep(into, self._at(line), total, count, self.parts, where)
 
     def _at(self, line: Sequence[Expr]) -> list[Expr]:
-        """The place of a line among the results."""
+        """The index of a line in the results."""
         return [line[min(a, len(line) - 1)] for a in self.product.places]
 
     def after(self, comment: str) -> Kernel:
-        """Combines the totals of the parts of a line, in order."""
+        """The kernel that combines the totals of the parts of a line, in order."""
         builder, grid, into = self.builder, Threads.of(256), self.builder.emitter()
         place = into.let(grid.ident, "place")
         with into.when(at.less(place, self.count)):
@@ -90,18 +92,16 @@ class _FoldedLines(RowFold):
 
 
 class FoldedRows(_FoldedLines):
-    """The rows of a product, in blocks of `columns` columns."""
+    """Folds of the rows of a product; a block has `columns` columns of a row."""
 
     def __init__(self, builder: Builder, node: FoldedMatmul, columns: int) -> None:
         super().__init__(builder, node)
         self.keep_parts(at.ceil_div(node.n, columns))
 
     def begin(self, into: Linearizer, rows: int) -> None:
-        """Before the rows of a thread."""
         self.totals = [declare(into, self.neutral) for _ in range(rows)]
 
     def add(self, into: Linearizer, row: int, values: Sequence[Expr]) -> None:
-        """One element of a thread's row."""
         accumulate(into, self.combine, self.totals[row], values)
 
     def end(self, into: Linearizer, kernel: Product) -> None:
@@ -128,9 +128,9 @@ class FoldedRows(_FoldedLines):
 
 
 class StoredOperand(_FoldedLines):
-    """The operand of a `StoringMatmul`: the first blocks that need a line of it store the line, and
-    fold what each thread loads; the threads that load parts of a line leave their totals in shared
-    memory, beside each other."""
+    """The operand of a `StoringMatmul`: the first blocks that need a line of the operand store the
+    line and fold what their threads load.  The threads that load parts of a line leave their totals
+    side by side in shared memory."""
 
     def __init__(self, builder: Builder, node: StoringMatmul) -> None:
         super().__init__(builder, node)
@@ -139,7 +139,6 @@ class StoredOperand(_FoldedLines):
         self.stores: list[Expr] = []
 
     def begin(self, into: Linearizer, kernel: Product) -> None:
-        """Before the steps along k."""
         fetch = kernel.fetches[self.side]
         tile, start, size = (
             (kernel.row_tile, kernel.col0, kernel.n) if self.side
@@ -173,7 +172,8 @@ class StoredOperand(_FoldedLines):
                     accumulate(into, self.combine, total, into.emit(self.elements, named=True))
 
     def end(self, into: Linearizer, kernel: Product) -> None:
-        """Combine the totals of the threads of a block, in shared memory that is free again."""
+        """Combine the totals of a block's threads, in shared memory that the product no longer
+        uses."""
         fetch, buffer, node = kernel.fetches[self.side], kernel.halves[self.side], self.product
         span, thread = fetch.span, kernel.grid.thread
         for share in range(len(self.stores)):

@@ -1,4 +1,4 @@
-"""The CPU kernel for matrix products of the types that no BLAS multiplies.
+"""The CPU kernel for matrix products of types that BLAS does not support.
 
 A task computes ROWS × COLUMNS of the product.  For every DEPTH of the inner axis it packs
 
@@ -81,7 +81,6 @@ class _Matmul(CpuProduct):
         return builder.lowered(kernel)
 
     def _block(self, into: Linearizer, row_block: Expr, col_block: Expr) -> None:
-        """One block of the product."""
         rows = tiling.block_range(into, "row", row_block, ROWS, self.m)
         cols = tiling.block_range(into, "col", col_block, COLUMNS, self.n)
         height = at.ceil_div(rows[1] - rows[0], TOGETHER) * TOGETHER
@@ -102,7 +101,8 @@ class _Matmul(CpuProduct):
 
     def _pack_left(self, into: Linearizer, rows: tuple[Expr, Expr], depth: Expr, stop: Expr
                    ) -> None:  # fmt: skip
-        """Rows beyond the last are zero, so that TOGETHER rows can be computed at a time."""
+        """Pack rows of the left operand; rows beyond the last are zero, so that TOGETHER rows can
+        be computed at a time."""
         with into.loop("r", 0, self.height) as r:
             i = into.let(rows[0] + r, "i")
             base = into.let(r * DEPTH, "base")

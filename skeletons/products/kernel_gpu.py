@@ -1,7 +1,7 @@
 """The GPU kernel for matrix products of all types, with fused operands and epilogues.
 
-A block computes ROWS × COLUMNS of one product, a thread a few groups of rows times a few of
-columns:
+A block computes ROWS × COLUMNS of one product; a thread computes a few groups of rows times a few
+groups of columns:
 
     for every DEPTH of the inner axis, one step ahead of the multiplication:
       fetch     load the operands' elements into registers (fused producers run here, 16 bytes
@@ -11,15 +11,14 @@ columns:
       store     what was fetched, as left[k][row] and right[k][column], into the other buffer
 
 Sums are formed in the order of k, one term at a time (floats fused: one rounding per term), for any
-extents: all block shapes give the same bits.  float16 and bfloat16 accumulate in float32; integers
-wrap, those below 32 bits in 32; bool is or-of-ands.
+extents, so all block shapes give the same bits. float16 and bfloat16 accumulate in float32;
+integers narrower than 32 bits wrap in 32 bits; bool is or-of-ands.
 
-Tensor cores multiply float64, eight elements of k at a time.  Few products over a long inner axis
-are cut along it: each block sums a part, and another kernel adds the parts in order.
+Tensor cores multiply float64, eight elements of k at a time.  If there are few products with a long
+inner axis, that axis is split: each block sums a part, and another kernel adds the parts in order.
 
 Rows and columns beyond the matrix repeat its last ones and are not stored; only the last step tests
-the end of the inner axis.  Of a `FoldedMatmul`, rows are folded where they are stored
-(`folded_gpu.py`).
+the end of the inner axis.  A `FoldedMatmul` folds rows where they are stored (`folded_gpu.py`).
 """
 
 from __future__ import annotations
@@ -46,7 +45,8 @@ from .small_gpu import CHEAP, Side, SmallProducts
 from .small_staged import StagedProducts, StagedTensorProducts
 from .small_tensor import TensorProducts
 
-#: Rows of tiles that are visited together, column by column: these blocks share them in the L2.
+#: Rows of tiles in a band that is visited column by column: its blocks share operand rows in the
+#: L2.
 TOGETHER = 8
 #: Epilogues of more additions than this are not repeated for every output of a thread.
 CHEAP_EPILOGUE = 24.0
@@ -57,7 +57,8 @@ _Form = type[SmallProducts] | type[TensorProducts] | type[StagedProducts]
 
 @dataclass(frozen=True)
 class Tile:
-    """A block shape: `warps` down and across, `groups` of rows and columns a thread, `depth` steps.
+    """A block shape: `warps` down and across, `groups` of rows and columns per thread, `depth` of a
+    step.
 
     A group has as many elements as 16 bytes hold; the groups of a warp's lanes interleave.
     """
@@ -76,7 +77,8 @@ class Tile:
         return self.warps[side] * self.groups[side] * LANES[side] * widths(t)[side]
 
 
-#: By bytes of the accumulator type: large blocks, then smaller ones for few or small matrices.
+#: By the size of the accumulator type in bytes: large blocks, then smaller ones for few or small
+#: matrices.
 TILES = {
     4: (Tile((2, 4), (2, 2), 16, 2), Tile((2, 2), (1, 2), 16, 0), Tile((1, 1), (1, 2), 8, 0)),
     8: (Tile((2, 4), (4, 2), 8, 2), Tile((2, 2), (2, 2), 8, 0), Tile((1, 1), (2, 2), 8, 0)),
@@ -86,8 +88,9 @@ TILES = {
 TENSOR = (Tile((2, 2), (4, 4), 16, 3), Tile((1, 1), (4, 4), 16, 0))
 #: Elements of k that tensor cores multiply at a time.
 DEEP = 8
-#: The parts of products of CUT × CUT elements that are computed at a time, if that many are large
-#: enough (constants, since sums depend on them), and the least elements of k of a part.
+#: For an inner axis that is split: the number of parts of CUT × CUT products that the GPU should
+#: compute at a time, if that many are large enough, and the fewest elements of k in a part.
+#: Constants, since sums depend on them.
 CUT, PARTS, LONG = 64, 1024, 256
 
 
@@ -102,8 +105,8 @@ def tiles(t: ScalarType) -> Sequence[Tile]:
 
 
 def parts_along(batch: Sequence[Expr], size: Sequence[Expr]) -> tuple[Expr, Expr]:
-    """The elements of k that a block adds of (m, k) by (k, n) products on tensor cores, and into
-    how many parts k is cut thereby; host expressions."""
+    """The elements of k that a block adds for (m, k) by (k, n) products on tensor cores, and the
+    number of parts into which k is split; host expressions."""
     (m, k, n), deep = size, TENSOR[0].depth
     cut = at.product((*batch, at.ceil_div(m, CUT), at.ceil_div(n, CUT)))
     wanted = at.minimum(constant(PARTS) // at.maximum(cut, 1),
@@ -129,7 +132,7 @@ def lower_matmul(node: Matmul, context: LoweringContext) -> ir.Lowered:
 
 def _small_kernel(builder: Builder, node: Matmul) -> ir.Kernel | None:
     """The kernel for many small products, if the extents of a product are small constants.  A
-    schedule orders the tiles of integers; of floats it changes nothing."""
+    schedule orders the tiles of integer products and has no effect on floats."""
     sizes = small_sizes(builder, node)
     if sizes is None or not on_gpu(node.left.type, sizes, MANY):
         return None
@@ -148,7 +151,7 @@ def _small_kernel(builder: Builder, node: Matmul) -> ir.Kernel | None:
 
 
 class _Operand:
-    """One operand: along which axis it is read, and how it is copied to shared memory.
+    """One operand: the axis along which it is read, and how it is copied to shared memory.
 
     `axis` is the axis of its rows (left) or columns (right), `inner` that of k.
     """
@@ -174,15 +177,16 @@ class _Operand:
 
 
 class Fetch:
-    """One operand in one kernel: a thread's shares of a step."""
+    """The part of one operand that a thread loads in one step, as shares."""
 
     def __init__(self, operand: _Operand, tile: Tile, span: int, wide: bool, tensor: bool) -> None:
         self.operand, self.span, self.depth = operand, span, tile.depth
         self.count = operand.group.count if wide and operand.wide else 1
-        #: Whether the elements of a row are neighbours in shared memory, or those of a k.
+        #: Whether shared memory is contiguous along a row (rather than across rows, for one k).
         self.by_row = tensor and not operand.along_rows
         length = tile.depth if self.by_row else span
-        # (Four neighbours at four rows or k are in different banks: what half a warp reads.)
+        # (Padding: the elements that half a warp reads, four neighbours at four rows or k, are in
+        # different banks.)
         self.pitch = length + (4 if tensor else 16 // operand.type.bytes)
         self.size = (span if self.by_row else tile.depth) * self.pitch
         along, across = (span, tile.depth) if operand.along_rows else (tile.depth, span)
@@ -192,7 +196,7 @@ class Fetch:
         total = self.per_line * across
         self.shares = -(-total // tile.threads)
         self.threads, self.total = tile.threads, total
-        #: Whether all shares of a thread are of the same rows, and how many threads load a row's.
+        #: Whether all shares of a thread belong to the same rows, and how many threads load a row.
         self.in_columns = operand.along_rows and tile.threads % self.per_line == 0
         self.loaders = min(tile.depth, tile.threads // self.per_line)
         if not operand.along_rows:
@@ -201,12 +205,12 @@ class Fetch:
             self.loaders = tile.depth
 
     def place(self, row: Expr, k: Expr) -> Expr:
-        """Where an element is in shared memory."""
+        """The position of an element in shared memory."""
         line, inside = (row, k) if self.by_row else (k, row)
         return line * self.pitch + inside
 
     def positions(self, thread: Expr) -> list[tuple[Expr, Expr]]:
-        """(row, k) in the block of the first element of each of a thread's shares."""
+        """(row, k) within the block of the first element of each of a thread's shares."""
         found = []
         for q in range(self.shares):
             if self.threads % self.per_line == 0:  # constant distances from the first
@@ -225,7 +229,7 @@ class Product:
     """The kernels of one product."""
 
     tensor = False
-    #: The parts of k that different blocks add: in the kernel, and on the host.
+    #: The parts of a split inner axis, in the kernel and on the host.
     parts: Expr = constant(1)
     host_parts: Expr = constant(1)
 
@@ -253,11 +257,11 @@ class Product:
 
     @property
     def sides(self) -> tuple[int, int]:
-        """The lanes of a warp, and the warps of a block, that have columns of one row."""
+        """The numbers of lanes of a warp, and of warps of a block, that share a row."""
         return LANES[1], self.tile.warps[1]
 
     def after(self) -> Sequence[ir.Kernel]:
-        """What follows the kernel."""
+        """The kernels to run after this one."""
         return () if self.folded is None else (self.folded.after("rows of several blocks"),)
 
     # --- a kernel ---
@@ -330,7 +334,6 @@ class Product:
 
     def _tile_at(self, into: Linearizer, row_tile: Expr, col_tile: Expr, rows: int, cols: int,
                  wide: bool) -> None:  # fmt: skip
-        """One tile of the product."""
         self.row_tile, self.col_tile = row_tile, col_tile
         self.row0 = into.let(row_tile * rows, "row")
         self.col0 = into.let(col_tile * cols, "col")
@@ -344,7 +347,8 @@ class Product:
 
     def _tile_of(self, into: Linearizer, number: Expr, down: Expr, across: Expr
                  ) -> tuple[Expr, Expr]:  # fmt: skip
-        """Bands of TOGETHER rows of tiles, each visited column by column."""
+        """The tile with a number: bands of TOGETHER rows of tiles, each visited column by
+        column."""
         number = into.let(number, "tile")
         per = into.let(across * TOGETHER, "band_tiles")
         band = into.let(number // per, "band")
@@ -356,7 +360,7 @@ class Product:
     # --- along k ---
 
     def _inner(self, into: Linearizer) -> tuple[Expr, Expr]:
-        """The first element of k, and how many follow each other."""
+        """The first element of k that a block adds, and the number of elements."""
         return constant(0), self.k
 
     def _steps(self, into: Linearizer) -> None:
@@ -427,7 +431,7 @@ class Product:
 
     def _guarded(self, into: Linearizer, fetch: Fetch, share: int, r: Expr, k: Expr,
                  fetched: Sequence[Var], last: bool) -> None:  # fmt: skip
-        """Fetches one share; zeros beyond the end of k, nothing for threads without this share."""
+        """Fetch one share; zeros beyond the end of k, nothing for threads without this share."""
         mine: Expr = at.less(k, self.k) if last else at.less(0, 1)
         if fetch.total % fetch.threads and share == fetch.shares - 1:
             number = self.grid.thread + share * fetch.threads
@@ -455,7 +459,8 @@ class Product:
     def _keep_operand(self, into: Linearizer, rows: Sequence[Expr],
                       positions: Sequence[tuple[Expr, Expr]], fetched: Sequence[Sequence[Var]],
                       first: Expr) -> None:  # fmt: skip
-        """Store and fold what was fetched of an operand, once the products have waited for it."""
+        """Store and fold the elements fetched of an operand, which have arrived by now: the
+        preceding stores to shared memory waited for them."""
         assert self.stored is not None
         side = self.stored.side
         fetch = self.fetches[side]
@@ -552,7 +557,7 @@ class Product:
 
     def _write(self, into: Linearizer, u: int, i: Expr, first: Expr, sums: Sequence[Expr],
                vector: bool) -> None:  # fmt: skip
-        """Neighbouring elements of a thread's row `u`."""
+        """Store neighbouring elements of a thread's row `u`."""
         if vector:
             with into.when(at.less(first, self.n)):
                 made = [self._element(into, i, first + v, s, u) for v, s in enumerate(sums)]
@@ -574,7 +579,8 @@ class Product:
 
     def _element(self, into: Linearizer, i: Expr, j: Expr, total: Expr, u: int
                  ) -> tuple[Expr, ...]:  # fmt: skip
-        """What is stored of an element; what is folded is added to the thread's row `u`."""
+        """The values to store for an element; values to fold are added to the totals of the
+        thread's row `u`."""
         j = into.let(j, "j")
         self.builder.stays_below(j, self.node.n)
         result = into.let(simplify.cast(total, self.node.result.type), "result")
@@ -610,8 +616,8 @@ class Product:
 
 
 class _TensorMatmul(Product):
-    """On tensor cores: a warp's tiles of 16 × 8 elements, of which a thread has two rows and two
-    columns, as `WarpProduct` says."""
+    """A product on tensor cores.  A thread holds two rows and two columns of each 16 × 8 tile of
+    its warp (`WarpProduct`)."""
 
     tensor = True
 
@@ -671,7 +677,7 @@ class _TensorMatmul(Product):
             self._keep(into, vector)
 
     def _keep(self, into: Linearizer, vector: bool) -> None:
-        """Store the sums of a part."""
+        """Store the sums of a part of k."""
         row = into.let(self.row0 + self.position[0], "first_row")
         col = into.let(self.col0 + self.position[1], "first_col")
         extents, kept = (self.parts, *self._shape()), self.partials
@@ -691,7 +697,7 @@ class _TensorMatmul(Product):
                             into.append(ir.Store(kept, where + w, value))
 
     def after(self) -> Sequence[ir.Kernel]:
-        """Adds the parts of each element, in order."""
+        """The kernel that adds the parts of each element, in order."""
         if self.folded is not None:
             return super().after()
         lines = (

@@ -1,4 +1,4 @@
-"""What executions need from an array library: memory, standard products, sums, workers."""
+"""The array-library operations that executions need: memory, standard products, sums, workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Job = Callable[[int], None]
 
 
 class Kit:
-    """The operations of an array library that executions use, by NumPy; backends override them."""
+    """The operations by NumPy; backends override them."""
 
     #: Workers for `streams` (at most two), `atomic`, `owner` and `persistent`.
     workers = 1
@@ -23,7 +23,6 @@ class Kit:
         self.library = library
 
     def empty(self, count: int, dtype: Any) -> Any:
-        """Memory for `count` elements."""
         return self.library.empty(count, dtype)
 
     def product(self, a: Any, b: Any, out: Any) -> None:
@@ -42,7 +41,7 @@ class Kit:
         add_up(self.library, made, shared)
 
     def concurrently(self, jobs: Sequence[Sequence[Job]]) -> None:
-        """Runs lists of jobs, with a worker for each list; returns when all are done."""
+        """Run lists of jobs, one worker per list; return when all are done."""
         for worker, mine in enumerate(jobs):
             for job in mine:
                 job(worker)
@@ -52,7 +51,8 @@ def add_up(library: Any, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]]
            shared: Sequence[tuple[float, Any]]) -> None:  # fmt: skip
     """Sums by the library's own functions, in place.
 
-    The shared terms are summed in the target that is one of them; its own sum is formed last.
+    The shared terms are summed in a target that is one of them; the target's own sum is formed
+    last.
     """
     if shared:
         home = next(out for out, _ in made if any(x is out for _, x in shared))

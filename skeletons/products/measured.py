@@ -23,7 +23,8 @@ Table = dict[str, dict[int, float]]
 
 
 def _read(name: str) -> tuple[str, dict[str, Table]]:
-    """The device of a file of measured times, and the times in milliseconds by arithmetic."""
+    """The device of a file of measured times, and the times in milliseconds by arithmetic and
+    variant."""
     data = json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
     times = {
         arithmetic: {
@@ -58,7 +59,8 @@ def raw(on: model.Machine, cost: model.EngineCost, variant: str, size: model.Siz
 def _over_library(
     on: model.Machine, cost: model.EngineCost, size: model.Size, levels: int
 ) -> float:
-    """Seconds of Strassen's algorithm over a library's products, all sums of a level in a pass."""
+    """Seconds of Strassen's algorithm over a library's products, with one pass for all sums of a
+    level."""
     m, k, n = size
     if not levels:
         return m * k * n / on.fma
@@ -103,13 +105,13 @@ def _ratio(arithmetic: str, variant: str, n: int) -> float:
 def ceilings(
     arithmetic: str, on: model.Machine = model.H200
 ) -> tuple[model.Machine, model.EngineCost]:
-    """The machine for an arithmetic, and the costs of its engine (of float64, which has none, the
-    size of an element).
+    """The machine for an arithmetic, and the costs of its engine (for float64, which has no engine,
+    just the size of an element).
 
-    float64 has as many multiply-adds a clock on tensor cores as float32 has on CUDA cores, int32
-    half as many there; int32 by limbs has a tenth of the 4 096 byte products of a multiprocessor,
-    16-bit floats all of its `tensor` products a clock, tf32 half of them, float32 by two planes of
-    16 bits a third.
+    Per clock, float64 has as many multiply-adds on tensor cores as float32 has on CUDA cores, int32
+    half as many there; int32 by limbs has a tenth of a multiprocessor's 4,096 byte products; 16-bit
+    floats have all of its `tensor` products, tf32 half of them, float32 by two planes of 16 bits a
+    third.
     """
     if arithmetic == "Int32":
         return replace(on, fma=on.fma / 2), model.HOPPER_FLOAT32
@@ -158,7 +160,7 @@ def levels_of(way: str) -> int:
 
 
 def exact(arithmetic: str) -> bool:
-    """Whether sums do not depend on their order."""
+    """Whether sums are independent of their order."""
     return "Float" not in arithmetic
 
 
@@ -167,9 +169,8 @@ def ways(arithmetic: str, size: model.Size, *, fast: bool, deterministic: bool,
          ) -> dict[str, float]:  # fmt: skip
     """Seconds by variant, for the measured variants that may compute a product.
 
-    `fast`: Strassen's algorithm is allowed; `levels`: it is required, with so many.  Floats that
-    are `deterministic` exclude atomic additions (integers do not), and so do standard products of
-    floats.
+    `fast`: Strassen's algorithm is allowed; `levels`: it is required, with this many.  Variants
+    that add floats atomically are excluded if `deterministic`, and always for the standard product.
     """
     machine, cost = ceilings(arithmetic, on)
     known = MEASURED.get((model.H200.name, arithmetic), {})

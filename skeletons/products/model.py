@@ -25,10 +25,11 @@ Size = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Machine:
-    """Ceilings: multiply-adds a second, bytes a second of memory (copied, filled) and of the L2.
+    """Ceilings: multiply-adds per second, bytes per second of memory (copied, filled) and of the
+    L2.
 
-    `launch`: seconds until a kernel's first result; `tensor`: products of 16-bit floats a clock and
-    multiprocessor.
+    `launch`: seconds until a kernel's first result; `tensor`: products of 16-bit floats per clock
+    and multiprocessor.
     """
 
     name: str
@@ -57,7 +58,7 @@ class EngineCost:
     one-term operands; `term`: for every further term; `efficiency`: the usable fraction of the
     slots; `shape`: rows and columns of a tile, k-steps of a stage; `group`: rows of tiles visited
     together; `fill`: seconds to fill the pipeline; `itemsize`: bytes of an element; `wait`: seconds
-    that the next part of a "split" tile waits until the previous one has been added to C.
+    that the next part of a "split" tile waits for the previous one to be added to C.
     """
 
     shape: tuple[int, int, int] = (128, 256, 8)
@@ -91,14 +92,14 @@ HOPPER_FP16X3 = EngineCost((128, 192, 64), 0, 0, 0, 0.65, 8, planes=4)
 
 
 def issued(on: Machine, cost: EngineCost) -> float:
-    """The issue slots of a stage, relative to those of its multiply-adds: where there are half as
-    many units for these, each takes two slots."""
+    """The issue slots of a stage, relative to those of its multiply-adds: on machines with half as
+    many units, a multiply-add takes two slots."""
     rows, cols, step = cost.shape
     multiply = rows * cols * step * on.processors * on.clock / on.fma
     return 1 + (cost.rest + cost.load) / multiply
 
 
-#: Executions that divide work along k so that every multiprocessor has the same share.
+#: Executions that divide work along k, so that every multiprocessor has the same share.
 EVEN = ("split", "atomic", "batched", "streams")
 
 
@@ -201,8 +202,8 @@ def predict_in_memory(on: Machine, cost: EngineCost, size: Size, algorithm: Bili
 
 @dataclass(frozen=True)
 class Rates:
-    """A library's standard product: multiply-adds a second by extent, and the bytes a second of
-    sums in memory."""
+    """A library's rates: multiply-adds per second of a standard product by extent, and bytes per
+    second of sums in memory."""
 
     product: tuple[tuple[int, float], ...]
     sums: float
@@ -247,13 +248,13 @@ class Choice:
 
     @property
     def why(self) -> str:
-        """The reason, in words."""
+        """The reason, as text for `explain`."""
         if self.algorithm is None:
             return "no level of Strassen's algorithm is predicted to be faster"
         return f"{self.standard / self.seconds:.2f} times as fast as the standard product"
 
 
-#: The predicted speed-up from which on a level is chosen by default.
+#: The least predicted speed-up for which a level is chosen by default.
 MARGIN = 1.08
 
 

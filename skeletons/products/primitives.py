@@ -92,7 +92,7 @@ Stage = tuple[tuple[int, ...], tuple[int, ...]]
 """Indices of the instances of two streams that never write the same block of C."""
 
 
-#: With more products than this the two streams start from the first pair that fits, not the best.
+#: With more products than this, a stage starts from the first pair that fits, not from the best.
 SEARCHED = 64
 
 

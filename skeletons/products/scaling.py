@@ -3,9 +3,9 @@
     outer        rows of A and columns of B to largest elements near 1:  C = D_A · (A'·B') · D_B
     inner-outer  first columns of A against rows of B, A·D⁻¹ · D·B, to similar sizes
 
-A standard product does not need it: every element of C is a sum over one row and one column.  A
-fast product adds blocks, and so rows and columns of very different sizes, and small ones lose
-digits.  Powers of two make the scaling itself exact.
+A standard product does not need scaling: every element of C is a sum over one row and one column.
+A fast product adds blocks, hence rows and columns of very different magnitudes, and the small ones
+lose digits.  Powers of two make the scaling itself exact.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ Addends = tuple[tuple[float, str], ...]
 class Sums:
     """Sums formed in one pass: every block is read once, every target written once.
 
-    `shared` is a part of all sums, and is computed once.
+    `shared`: terms common to all sums, which are added only once.
     """
 
     made: tuple[tuple[str, Addends], ...]
@@ -153,7 +153,7 @@ def kinds(program: Program) -> dict[str, set[str]]:
 
 def passes(algorithm: BilinearAlgorithm) -> dict[str, int]:
     """How often the sums of one level read or write a block of A, of B and of C (by shape), as
-    `executions` runs it.
+    `executions` runs them.
 
     >>> sum(passes(STRASSEN).values()), sum(passes(WINOGRAD).values())
     (51, 41)

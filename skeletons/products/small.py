@@ -1,6 +1,7 @@
 """Which matrix products count as small, and how much of one a thread computes.
 
-`small_gpu` and `small_cpu` are kernels for many products whose extents are compile-time constants.
+`small_gpu`, `small_tensor`, `small_staged` and `small_cpu` have the kernels, for many products
+whose extents are compile-time constants.
 """
 
 from __future__ import annotations
@@ -15,32 +16,34 @@ from treadle.dsl.types import ScalarType
 from .elements import sum_type
 
 #: The largest extents for which a GPU uses the kernels (measured on an NVIDIA H200,
-#: benchmarks/matmul/batched.py): of 16-bit floats, of types with 32-bit sums, and of wider ones; of
-#: floats that a library multiplies too, without fused parts; and for rows without vectors.  (Of
-#: those, 33 × 33 in float32 takes 0.37 times as long as the library, 63 × 63 1.12 times.)
+#: benchmarks/matmul/batched.py): for 16-bit floats, for types with 32-bit sums, and for wider ones.
+#: PLAIN…: if a library supports the type and nothing is fused; these also bound rows that cannot be
+#: loaded as vectors.  (Of those, 33 × 33 in float32 takes 0.37 times as long as the library, 63 ×
+#: 63 1.12 times.)
 LARGEST_HALF, LARGEST, LARGEST_WIDE = 112, 64, 48
 PLAIN_HALF, PLAIN, PLAIN_WIDE = 100, 64, 28
 ODD_HALF, ODD, ODD_WIDE = 16, 48, 16
-#: From these extents on, operands of 16-bit floats on tensor cores and types with 32-bit sums are
-#: staged in shared memory.
+#: The least extents from which operands are staged in shared memory: for 16-bit floats on tensor
+#: cores, and for types with 32-bit sums.
 STAGED_HALF, STAGED = 33, 17
-#: It computes at least MANY products, or any number with extents up to FEW.
+#: A GPU uses the kernels for at least MANY products, or for any number with extents up to FEW.
 MANY, FEW = 64, 16
-#: The least m·n·k for which tensor cores are faster than multiply-adds of threads.
+#: The least m·n·k for which tensor cores are faster than multiply-adds.
 LEAST = 12**3
-#: The sums of a thread at most, of 16-bit and of other elements; the bytes that it loads at once.
+#: The most sums of a thread, for 16-bit and for other elements; the most bytes it loads at once.
 SUMS_HALF, SUMS, LOADED = 16, 32, 512
-#: The elements of a vector of columns at most.
+#: The most elements in a vector of columns.
 VECTOR = 4
 
 
 @dataclass(frozen=True)
 class Tile:
     """What a thread computes: `rows` × `columns` of a product, `chunk` elements of k at a time;
-    `left` and `right` are the elements of a load along k and along a row of the right operand.
+    `left` and `right` are the vector lengths of loads along k and along a row of the right operand.
 
-    The rows of neighbouring lanes are neighbours, and so are their vectors of columns: a thread's
-    own rows are m / rows apart."""
+    Neighbouring lanes have neighbouring rows and vectors of columns; the rows of one thread are m /
+    rows apart.
+    """
 
     rows: int
     columns: int
@@ -53,7 +56,7 @@ class Tile:
 
 
 def on_gpu(t: ScalarType, sizes: Sequence[int], count: int, plain: bool = False) -> bool:
-    """Whether a GPU computes `count` products with extents m, k, n by the kernel for small ones;
+    """Whether a GPU computes `count` products with extents m, k, n by the kernels for small ones;
     `plain`: nothing is fused into them."""
     half, wide = t.is_float and t.bits == 16, sum_type(t).bytes > 4
     if sizes[-1] % 2:
@@ -101,8 +104,8 @@ def tile_for(m: int, n: int, k: int, t: ScalarType, left: int, right: int) -> Ti
 @dataclass(frozen=True)
 class Share:
     """What a thread computes of a product whose operands are in shared memory: `rows` rows, and
-    `columns` columns in vectors; `deep` elements of k are loaded together.  Both are evenly spaced
-    over the product."""
+    `columns` columns in vectors, both evenly spaced over the product; `deep` elements of k are
+    loaded together."""
 
     rows: int
     columns: int
@@ -110,7 +113,6 @@ class Share:
     deep: int
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
-        """Threads of a product, down and across."""
         return -(-m // self.rows), -(-n // self.columns)
 
     def lanes(self, m: int, n: int) -> int:
@@ -118,16 +120,16 @@ class Share:
         return down * across
 
 
-#: The sums of such a thread at most; how many multiply-adds a load from shared memory costs.
+#: The most sums of such a thread; the cost of a load from shared memory, in multiply-adds.
 SUMS_STAGED, LOAD = 72, 3
-#: Products with more results than SPREAD have at least WARPS warps, one for each scheduler of a
-#: multiprocessor: so every scheduler has work from all blocks, of which some wait for memory.
+#: Products with more than SPREAD results use at least WARPS warps, one per scheduler of a
+#: multiprocessor, so that every scheduler has work while some blocks wait for memory.
 SPREAD, WARPS = 36 * 36, 4
 
 
 def share_for(m: int, n: int, k: int) -> Share:
-    """The share with the least instructions of all warps of a product, and idle lanes; of several,
-    the one with the fewest vectors of columns: a warp stores longer parts of rows.
+    """The share with the fewest instructions over all warps of a product, including idle lanes; on
+    a tie, the one with the fewest vectors of columns: a warp stores longer parts of rows.
 
     >>> share_for(64, 64, 64)
     Share(rows=8, columns=4, vector=4, deep=4)
@@ -153,12 +155,12 @@ def width(extent: int, most: int) -> int:
     return min(extent & -extent, most)
 
 
-#: The largest extents for which a CPU uses the kernel: beyond them a library's product takes no
-#: longer; of complex elements only MANY products on CPU_SPREAD threads are faster (a library
-#: computes them one after the other).  It computes at least SEVERAL products, or fewer with an
-#: m·n·k of at most LONE: a call of a library costs as much as the arithmetic.  In loops it computes
-#: all of these, and as large ones with extents up to CPU_LONGEST: native code makes the iterations,
-#: if they call no library.
+#: The largest extents for which a CPU uses its kernel: beyond them a library is as fast.  With
+#: complex elements, only MANY products on CPU_SPREAD threads are faster (a library computes them
+#: one after the other).  The kernel computes at least SEVERAL products, or fewer if m·n·k is at
+#: most LONE, where the call of a library costs as much as the arithmetic.  In loops it computes all
+#: of these, and products as large with extents up to CPU_LONGEST: loops without library calls run
+#: as native code.
 CPU_LARGEST_COMPLEX, CPU_LARGEST, CPU_LONGEST = 4, 64, 256
 CPU_SPREAD, SEVERAL, LONE = 4, 4, 32**3
 
@@ -172,7 +174,7 @@ def repeated(node: Matmul) -> bool:
 def on_cpu(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = False,
            threads: int = CPU_SPREAD) -> bool:  # fmt: skip
     """Whether a CPU computes `count` products with extents m, k, n by the kernel for small ones, on
-    so many threads; `looped`: in every iteration of a loop."""
+    `threads` threads; `looped`: in every iteration of a loop."""
     shared = threads >= CPU_SPREAD and count >= MANY and not looped
     most = CPU_LARGEST if shared or not t.is_complex else CPU_LARGEST_COMPLEX
     longest = CPU_LONGEST if looped and not t.is_complex else most
@@ -180,7 +182,7 @@ def on_cpu(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = False
     return small and (looped or count >= SEVERAL or prod(sizes) <= LONE)
 
 
-#: The most rows and columns of a product over a long inner axis that a CPU computes itself.
+#: The most rows and columns for which a CPU uses its kernels for a long inner axis.
 CPU_TALL = 32
 
 
@@ -189,14 +191,14 @@ def is_tall(t: ScalarType, m: int, n: int) -> bool:
     return t.is_float and 0 < m <= CPU_TALL and 1 < n <= CPU_TALL
 
 
-#: The most rows of a product with a large right operand that a CPU computes itself, the least
-#: columns and elements of that operand.
+#: The most rows for which a CPU uses its kernels for a large right operand, and the fewest columns
+#: and elements of that operand.
 CPU_WIDE, LEAST_COLUMNS, LEAST_ELEMENTS = 8, 256, 1 << 16
 
 
 def is_wide(t: ScalarType, m: int, k: int, n: int) -> bool:
-    """Whether a CPU computes a product of few rows by the kernels that read the right operand once:
-    a library packs it first."""
+    """Whether a CPU computes a product of few rows by the kernels that read the right operand once;
+    a library would pack it first."""
     large = n >= LEAST_COLUMNS and k * n >= LEAST_ELEMENTS
     return t.is_float and 1 < m <= CPU_WIDE and large
 

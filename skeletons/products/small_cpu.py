@@ -27,15 +27,15 @@ from .small import MANY, on_cpu, repeated
 
 #: The longest loops along k that are unrolled.
 UNROLLED = 8
-#: Rows that are computed together, and operands that cost too much to be computed more than once.
+#: The number of rows computed together, and the cost up to which operands are recomputed.
 TOGETHER, CHEAP = 8, 12.0
-#: Multiply-adds of a task, about.
+#: The approximate number of multiply-adds of a task.
 TASK = 16_384
 
 
 def small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
     """The kernel, if the extents of a product are small constants; the number of products is a
-    run-time value.  A schedule orders the tiles of integers; of floats it changes nothing."""
+    run-time value.  A schedule orders the tiles of integer products and has no effect on floats."""
     sizes = small_sizes(builder, node)
     if sizes is None or not on_cpu(node.left.type, sizes, MANY, repeated(node)):
         return None

@@ -1,6 +1,6 @@
-"""The GPU kernel for many small matrix products: no shared memory, no barrier.
+"""The GPU kernel for many small matrix products, without shared memory or barriers.
 
-A thread computes ROWS × COLUMNS of one product, and neighbouring threads the rest of it and then
+A thread computes ROWS × COLUMNS of one product; neighbouring threads compute the rest of it, then
 the next products.  Extents are compile-time constants, so sums stay in registers:
 
     product = thread / LANES,  lane = thread % LANES
@@ -34,9 +34,9 @@ from ..lower.gpu import common
 from .elements import add_product, sum_type
 from .small import tile_for, width
 
-#: Operands that cost more additions than this are not computed by every lane that needs them.
+#: Operands that cost more additions than this are not recomputed by every lane that needs them.
 CHEAP = 12.0
-#: Threads of a block.
+#: Threads per block.
 THREADS = 128
 
 
@@ -54,7 +54,7 @@ class Side:
         return common.Group(self.builder, (self.root,), self.moving, count)
 
     def widest(self, extent: int) -> int:
-        """The most elements that one access loads."""
+        """The most elements of one access."""
         count = width(extent, self.most)
         while count > 1 and not self.group(count).streams:
             count //= 2
@@ -81,7 +81,7 @@ class Side:
 
 
 class Results:
-    """The results of a product: `count` consecutive ones of a row are stored together."""
+    """Stores of the results; `count` consecutive ones of a row are stored together."""
 
     def __init__(self, builder: Builder, node: Matmul, epilogue: Sequence[Expr], count: int
                  ) -> None:  # fmt: skip
@@ -115,7 +115,7 @@ class Results:
 
 
 class GpuProduct:
-    """A kernel of one `Matmul` with these extents, of any number of products."""
+    """A kernel of one `Matmul` with constant extents, for any number of products."""
 
     batch: tuple[Expr, ...]
     results: Results
@@ -139,7 +139,7 @@ class GpuProduct:
 
 
 class SmallProducts(GpuProduct):
-    """By threads, each with rows and columns of one product."""
+    """Each thread computes rows and columns of one product."""
 
     def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
         builder, node = self.builder, self.node

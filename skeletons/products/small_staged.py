@@ -1,5 +1,5 @@
-"""GPU kernels for many products of matrices that are too large for the L1 cache to serve every
-thread of a product: a group of warps stages both operands of its product in shared memory.
+"""GPU kernels for many products of medium-sized matrices: too large for the L1 cache to serve every
+thread of a product, so a group of warps stages both operands in shared memory.
 
     stage     every element of both operands once, as vectors where they are contiguous (fused
               producers run here), both operands in flight together
@@ -8,8 +8,8 @@ thread of a product: a group of warps stages both operands of its product in sha
     store     with the epilogue, from registers
 
 A multiprocessor holds several blocks, so one loads while another multiplies.  Extents are
-compile-time constants; lines in shared memory lie so far apart that the lanes of a warp read
-different banks.
+compile-time constants; lines in shared memory are padded so that the lanes of a warp read different
+banks.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from .small import Share, share_for, width
 from .small_gpu import GpuProduct, Results, Side
 from .small_tensor import COLUMNS, DEPTH, ROWS, TensorProducts
 
-#: Threads of a block at least; 32-bit registers in which a thread holds elements on their way.
+#: The fewest threads of a block; the 32-bit registers of a thread that hold elements in flight.
 THREADS, ON_THE_WAY = 64, 64
-#: The 16-bit elements that all banks of shared memory hold, and those of one access.
+#: The 16-bit elements in one row of all banks of shared memory, and in one access.
 BANKS, ACCESS = 64, 8
 #: Rows of the right operand that a thread multiplies at once on tensor cores.
 TOGETHER = 4
-#: Products beyond this extent, unless k fills whole steps, have all loads in flight before an
-#: element is stored (a compiler that saves registers makes several trips to memory), and as many
-#: blocks on a multiprocessor as leave a thread ENOUGH of its REGISTERS.
+#: Products beyond extent FLIGHT issue all loads before the first store to shared memory, unless k
+#: fills whole steps (otherwise the compiler saves registers by several round trips to memory), and
+#: limit the blocks of a multiprocessor so that a thread has ENOUGH of its REGISTERS.
 FLIGHT, ENOUGH, REGISTERS = 48, 80, 1 << 16
-#: Lanes that would load more vectors than this, each with a division for its place, load whole
-#: lines together, even if that takes more loads: the places of so many are spilled.
+#: If lanes would load more vectors than this, each with a division for its address, lanes load
+#: whole lines together, even if that takes more loads: so many addresses would be spilled.
 PLACES = 20
 
 
 @dataclass(frozen=True)
 class Stage:
-    """An operand of a product in shared memory: `lines` lines of `length` elements, with zeros up
-    to `padded` lines and `wide` elements.  `deep` lines are interleaved: their elements of the same
-    position are neighbours; such groups of lines are `pitch` apart."""
+    """An operand of a product in shared memory: `lines` lines of `length` elements, padded with
+    zeros to `padded` lines of `wide` elements.  `deep` lines are interleaved, so that their
+    elements at the same position are adjacent; such groups of lines are `pitch` apart."""
 
     side: Side
     group: common.Group
@@ -63,7 +63,7 @@ class Stage:
     wide: int
     pitch: int
     deep: int
-    #: Extents of the lines and their elements in the graph.
+    #: The extents of both axes in the graph.
     ends: tuple[Expr, Expr]
 
     @property
@@ -72,12 +72,11 @@ class Stage:
 
     @property
     def across(self) -> int:
-        """Vectors of a line."""
         return self.length // self.group.count
 
     @property
     def groups(self) -> int:
-        """Groups of lines that are not only zeros."""
+        """Groups of lines that do not consist of padding."""
         return -(-self.lines // self.deep)
 
     @property
@@ -86,22 +85,23 @@ class Stage:
 
     @property
     def registers(self) -> int:
-        """Those in which a thread holds a vector of a group of lines."""
+        """The registers that hold a thread's vector of a group of lines."""
         return -(-self.group.count * self.deep * self.buffer.type.bytes // 4)
 
 
 class Staging(GpuProduct):
-    """What both kernels share: a block computes `together` products, `lanes` threads each."""
+    """Shared by both kernels: a block computes `together` products with `lanes` threads each."""
 
     stages: tuple[Stage, Stage]
     lanes: int
     together: int
-    #: Whether all loads are in flight before an element is stored.
+    #: Whether all loads are issued before the first store.
     flight = False
     #: Whether lanes load whole lines together, so that a lane's vectors have constant distances.
     strided = False
-    #: So many pieces of BANKS elements of a group of lines of the right operand are turned, by as
-    #: many accesses as their number: lanes that store accesses of several vectors use all banks.
+    #: The number of pieces of BANKS elements, within a group of lines of the right operand, that
+    #: are rotated, each by as many accesses as its number: then lanes that store accesses of
+    #: several vectors use all banks.
     turned = 0
 
     def block(self, lanes: int) -> common.Threads:
@@ -111,13 +111,14 @@ class Staging(GpuProduct):
     def stage(self, side: Side, group: common.Group, name: str, kind: ScalarType,
               lines: tuple[int, int], length: tuple[int, int], pitch: int,
               ends: tuple[Expr, Expr], deep: int = 1) -> Stage:  # fmt: skip
-        """Shared memory of an operand; `lines`, `length`: without and with padding."""
+        """Allocate shared memory for an operand; `lines`, `length`: without and with padding."""
         (buffer,) = self.builder.shared(name, [kind], self.together * lines[1] // deep * pitch)
         return Stage(side, group, buffer, lines[0], length[0], lines[1], length[1], pitch, deep,
                      ends)  # fmt: skip
 
     def begin(self, into: Linearizer, grid: common.Threads) -> Expr:
-        """Which product these threads compute, and that they store it; the number of blocks."""
+        """Determine the product of these threads, and whether they store it; returns the number of
+        blocks."""
         builder, node = self.builder, self.node
         batches = builder.scalar(at.product(node.batch), "products")
         slot = into.let(grid.thread // self.lanes, "slot")
@@ -131,7 +132,7 @@ class Staging(GpuProduct):
         return at.ceil_div(batches, self.together)
 
     def fill(self, into: Linearizer) -> None:
-        """Stages both operands, as much at a time as registers can hold."""
+        """Stage both operands, as much at a time as registers can hold."""
         for x in range(len(self.stages)):
             self._clear(into, x)
         together: list[list[tuple[int, int]]] = [[]]
@@ -153,12 +154,12 @@ class Staging(GpuProduct):
         into.append(Barrier())
 
     def _loading(self, s: Stage) -> int:
-        """How many of a product's lanes load an operand."""
+        """The number of a product's lanes that load an operand."""
         return self.lanes // s.across * s.across if self.strided else self.lanes
 
     def _by_lines(self) -> bool:
-        """Whether lanes should load whole lines together: they load as many vectors each as if all
-        lanes loaded, or there are many."""
+        """Whether lanes should load whole lines together: if each then loads as many vectors as if
+        all lanes loaded, or if there are many vectors."""
         lanes = [self.lanes // s.across * s.across for s in self.stages]
         all_load = [-(-s.vectors // self.lanes) for s in self.stages]
         if 0 in lanes:
@@ -168,7 +169,7 @@ class Staging(GpuProduct):
 
     def _load(self, into: Linearizer, x: int, share: int) -> tuple[Expr, Expr, Expr, list[Expr]]:
         """A thread's vector number `share` of a group of lines of operand `x`: whether it exists,
-        where it goes, and its elements in the order of memory there."""
+        its destination, and its elements in the order of shared memory."""
         s = self.stages[x]
         per, count = s.across, s.group.count
         lanes = self._loading(s)
@@ -199,7 +200,7 @@ class Staging(GpuProduct):
         return mine, group, start, [line[v] for v in range(count) for line in lines]
 
     def _clear(self, into: Linearizer, x: int) -> None:
-        """Zeros behind the lines of operand `x`, and behind the elements of each."""
+        """Write the zeros of operand `x`'s padding."""
         s = self.stages[x]
         most = common.WIDEST // s.buffer.type.bytes
         behind = s.padded // s.deep - s.groups
@@ -240,7 +241,7 @@ class Staging(GpuProduct):
                         else StoreVector(s.buffer, there, some))  # fmt: skip
 
     def take(self, into: Linearizer, x: int, where: Expr, count: int) -> list[Expr]:
-        """`count` consecutive elements of a staged operand."""
+        """Load `count` consecutive elements of a staged operand."""
         buffer = self.stages[x].buffer
         if count == 1:
             return [into.let(Load(buffer, where), "x")]
@@ -248,10 +249,12 @@ class Staging(GpuProduct):
 
 
 class StagedTensorProducts(Staging, TensorProducts):
-    """On tensor cores: a warp computes 16 rows, with the fragments of `TensorProducts`; V = 2.
+    """The kernel on tensor cores: a warp computes 16 rows, with the fragments of `TensorProducts`;
+    V = 2.
 
     Four rows of the right operand are interleaved: a thread's elements of both its columns, which
-    the tensor cores want in pairs along k, are one access."""
+    tensor cores need in pairs along k, are one access.
+    """
 
     def __init__(self, builder: Builder, node: Matmul, left: Side, right: Side,
                  epilogue: Sequence[Expr], m: int, n: int, k: int) -> None:  # fmt: skip
@@ -276,7 +279,8 @@ class StagedTensorProducts(Staging, TensorProducts):
                        (node.k, node.n), TOGETHER),
         )  # fmt: skip
         self.strided = self.flight and self._by_lines()
-        # (Where registers are scarce, turning takes those that divisions of strided lanes leave.)
+        # (If registers are scarce, rotation is affordable only where strided lanes save the
+        # divisions.)
         turns = self.strided or (groups[1].count == ACCESS and not self.flight)
         self.turned = TOGETHER * n // BANKS if turns else 0
         widest = max(o.type.bytes for o in node.outputs)
@@ -317,8 +321,9 @@ class StagedTensorProducts(Staging, TensorProducts):
 
     def _store_row(self, into: Linearizer, row: Expr | int, half: int,
                    values: Sequence[Sequence[Var]]) -> None:  # fmt: skip
-        """Four threads fill whole sectors, also where a row begins within one: the last ones of
-        them store one access later, when the first ones store what follows in memory."""
+        """Store a row such that four threads fill whole sectors, even if the row begins within a
+        sector: the last of them then store one access later, when the first ones store what follows
+        in memory."""
         count, span = self.results.count, COLUMNS * self.vector
         straddles = len(values) > 1 and count == 2 * self.vector and self.n % (4 * count) > 0
         if not (self.strided and straddles):
@@ -350,7 +355,8 @@ class StagedTensorProducts(Staging, TensorProducts):
 
 
 class StagedProducts(Staging):
-    """By multiply-adds of threads, each with rows and vectors of columns that are evenly spaced."""
+    """The kernel by multiply-adds: each thread has rows and vectors of columns that are evenly
+    spaced."""
 
     def __init__(self, builder: Builder, node: Matmul, left: Side, right: Side,
                  epilogue: Sequence[Expr], m: int, n: int, k: int) -> None:  # fmt: skip
@@ -385,7 +391,7 @@ class StagedProducts(Staging):
         col = into.let(column * share.vector, "col")
         cols = [into.let(col + c * across * share.vector, "j")
                 for c in range(share.columns // share.vector)]  # fmt: skip
-        if self.lanes > down * across:  # the others of the last warp repeat a row
+        if self.lanes > down * across:  # the remaining threads of the last warp repeat a row
             self.own = into.let(at.both(self.own, at.less(row, down)), "own")
             row = into.let(at.minimum(row, down - 1), "row")
         rows = [into.let(row + r * down, "i") for r in range(share.rows)]
@@ -415,8 +421,8 @@ class StagedProducts(Staging):
             self._store(into, i, out, cols, beyond, mine)
 
     def _place(self, into: Linearizer, down: int, across: int) -> tuple[Expr, Expr]:
-        """A thread's place in the grid of a product's threads: four neighbours are a square, since
-        pairs of lanes that read the same vector of 16 bytes take fewer cycles."""
+        """A thread's position in the grid of a product's threads: four neighbours form a square,
+        since pairs of lanes that read the same vector of 16 bytes take fewer cycles."""
         widest = max(self.share.vector, self.share.deep) * self.type.bytes
         if down % 2 or across % 2 or widest < common.WIDEST:
             row = into.let(self.lane // across, "row")
@@ -429,7 +435,7 @@ class StagedProducts(Staging):
 
     def _store(self, into: Linearizer, i: Expr, outside: bool, cols: Sequence[Expr],
                beyond: Sequence[bool], sums: Sequence[Var]) -> None:  # fmt: skip
-        """A thread's results in a row."""
+        """Store a thread's results in a row."""
         vector, count = self.share.vector, self.results.count
         for c, (j, over) in enumerate(zip(cols, beyond, strict=True)):
             there = at.both(self.own, at.less(i, self.m) if outside else TRUE,

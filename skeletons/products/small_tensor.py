@@ -1,8 +1,9 @@
 """The GPU kernel for many small products of 16-bit floats on tensor cores, without shared memory.
 
 A warp computes a product, in tiles of 16 rows and 8 columns and steps of 16 along k.  The order of
-k, and which columns form a tile, are free as long as both operands (or the result) follow, so they
-are those that make a thread's elements neighbours in memory.  Thread 4·g + q, for V = 2 or 4:
+k, and the assignment of columns to tiles, are free as long as both operands (or the result) use the
+same; they are chosen to make a thread's elements contiguous in memory.  Thread 4·g + q, for V = 2
+or 4:
 
     left    rows g and g + 8, k = 4·q … 4·q + 3                 one access for each row
     right   k = 4·q … 4·q + 3, columns V·g … V·g + V − 1        one access for each k; column
@@ -31,7 +32,7 @@ from .small_gpu import GpuProduct, Results, Side
 
 #: Rows and columns of a tile, and the elements of k in a step.
 ROWS, COLUMNS, DEPTH = 16, 8, 16
-#: The sums of a thread at most: rows of tiles beyond them are computed afterwards.
+#: The most sums of a thread; further rows of tiles are computed afterwards.
 SUMS = 64
 
 
@@ -77,11 +78,11 @@ class TensorProducts(GpuProduct):
             self._tiles(into, tiles[first : first + together])
 
     def _groups(self) -> int:
-        """How many times the columns of a group of tiles cover a row of the result."""
+        """The number of column groups that cover a row of the result."""
         return -(-self.n // (COLUMNS * self.vector))
 
     def _tiles(self, into: Linearizer, tiles: Sequence[Expr | int]) -> None:
-        """The rows from each of `tiles` on, to the end of the matrix."""
+        """Compute the tiles of the rows that start at `tiles`."""
         groups = self._groups()
         sums = {
             (r, c): [into.declare(zero(float32), "sum") for _ in range(4)]
@@ -92,7 +93,7 @@ class TensorProducts(GpuProduct):
                 self._step(into, sums, tiles, groups, step)
         for r in tiles:
             for half in (0, 8):
-                # Column V·e + t of a thread's is element e of tile t.
+                # Column V·e + t of a thread is element e of tile t.
                 values = [[sums[r, c * self.vector + t][half // 4 + e]
                            for e in range(2) for t in range(self.vector)]
                           for c in range(groups)]  # fmt: skip
@@ -100,17 +101,17 @@ class TensorProducts(GpuProduct):
 
     def _store_row(self, into: Linearizer, row: Expr | int, half: int,
                    values: Sequence[Sequence[Var]]) -> None:  # fmt: skip
-        """A thread's elements of a row of the result, of each group of columns."""
+        """Store a thread's elements of a row of the result, for each group of columns."""
         for c, mine in enumerate(values):
             self._store(into, row, half, c * COLUMNS * self.vector, mine)
 
     def _within(self, row: Expr | int, half: int) -> bool:
-        """Whether the matrix has all rows of half a tile."""
+        """Whether all rows of half a tile are inside the matrix."""
         return row + half + 8 <= self.m if isinstance(row, int) else self.m % ROWS == 0
 
     def _step(self, into: Linearizer, sums: dict[tuple[Expr | int, int], list[Var]],
               tiles: Sequence[Expr | int], groups: int, step: int) -> None:  # fmt: skip
-        """16 elements of k: loads, then the products of all tiles."""
+        """One step along k: loads, then the products of all tiles."""
         right = [self._rows(into, step, COLUMNS * self.vector * c) for c in range(groups)]
         left = {r: [self._along_k(into, r, half, step) for half in (0, 8)] for r in tiles}
         for r in tiles:
@@ -125,7 +126,6 @@ class TensorProducts(GpuProduct):
                     into.append(*(Assign(x, y) for x, y in zip(total, made, strict=True)))
 
     def _along_k(self, into: Linearizer, row: Expr | int, half: int, step: int) -> list[Expr]:
-        """Four elements of a row of the left operand."""
         group, found = self.groups[0], list[Expr]()
         i = self.g + row + half
         inside = TRUE if self._within(row, half) else at.less(i, self.m)
@@ -163,7 +163,7 @@ class TensorProducts(GpuProduct):
 
     def _store(self, into: Linearizer, row: Expr | int, half: int, column: int,
                sums: Sequence[Var]) -> None:  # fmt: skip
-        """A thread's consecutive elements of a row of the result."""
+        """Store a thread's consecutive elements of a row of the result."""
         i = into.let(self.g + row + half, "i")
         inside = TRUE if self._within(row, half) else at.less(i, self.m)
         complete = column + COLUMNS * self.vector <= self.n

@@ -1,12 +1,11 @@
-"""The CPU kernel for sums of blocks: one pass, in which all reads of an element come before all
-writes.
+"""The CPU kernel for sums of blocks: one pass, in which each element is read before it is written.
 
     for each row of a task:
       for each column (vector):
         x_k = array_k[row, column]
         array_j[row, column] = shared + Σ c·x_k       for every sum, in the order of its terms
 
-Coefficients are run-time values: the sums of an algorithm need few kernels.
+Coefficients are run-time values, so that the sums of an algorithm need few kernels.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ Terms = tuple[int, ...]
 
 @dataclass(frozen=True)
 class SumTable:
-    """Sums of matrices of one shape and a real type: (target, terms) pairs, and shared terms, which
-    are added after a target that is a term of its own sum, and before all other terms; for each
-    array, whether its columns are contiguous."""
+    """Sums of matrices of one shape and a real type, as (target, terms) pairs.  Shared terms are
+    added after a target that is a term of its own sum, and before all other terms.  Also records
+    for each array whether its columns are contiguous."""
 
     type: ScalarType
     made: tuple[tuple[int, Terms], ...]
@@ -39,9 +38,9 @@ class SumTable:
 def sums_kernel(table: SumTable) -> Kernel:
     """The kernel, with an address for each array.
 
-    Its scalars are the numbers of rows, columns and rows of a task; the strides in elements from
-    row to row of each array, and from column to column of those that are not contiguous; the
-    coefficients of the shared terms, and of each sum.
+    Its scalars are the numbers of rows, of columns, and of rows per task; each array's row stride
+    in elements, and its column stride if columns are not contiguous; the coefficients of the shared
+    terms, and of each sum.
     """
     rows, columns, each = (Var(name, int64) for name in ("rows", "columns", "each"))
     task, row, column = (Var(name, int64) for name in ("task", "row", "column"))

@@ -78,7 +78,7 @@ class BilinearAlgorithm:
                     f"{self.name}: product {int(used.argmin())} has no term in table {letter}.",
                     hint="Leave its column out of all three tables: it adds nothing to the result.",
                 )
-        # Compositions of verified algorithms are correct, and may have too many equations.
+        # Compositions of verified algorithms are correct; checking large ones would take too long.
         if np.prod([float(t.shape[0]) for t in (self.u, self.v, self.w)]) * self.products < 1e7:
             self.verify()
 
@@ -123,7 +123,6 @@ class BilinearAlgorithm:
 
     @property
     def fractions(self) -> bool:
-        """Whether a coefficient is not an integer."""
         return any(t.dtype.kind == "f" for t in (self.u, self.v, self.w))
 
     def __repr__(self) -> str:
@@ -135,7 +134,7 @@ class BilinearAlgorithm:
         return int(self.u.shape[1])
 
     def verify(self) -> None:
-        """Brent's equations: Σ_r U[ia·k+ja]·V[ib·n+jb]·W[ic·n+jc] = [ja=ib][ia=ic][jb=jc]."""
+        """Check Brent's equations: Σ_r U[ia·k+ja]·V[ib·n+jb]·W[ic·n+jc] = [ja=ib][ia=ic][jb=jc]."""
         # Dyadic fractions are exact in float64, as are their products and short sums.
         t = np.einsum("ar,br,cr->abc", self.u, self.v, self.w)
         want = np.zeros_like(t)
@@ -244,7 +243,8 @@ def power(algorithm: BilinearAlgorithm, levels: int) -> BilinearAlgorithm:
 
 
 def algorithm_of(choice: object) -> BilinearAlgorithm | None:
-    """The algorithm that an option names or is; None for "auto" and "standard"."""
+    """The algorithm that an option denotes, by name or as an object; None for "auto" and
+    "standard"."""
     if isinstance(choice, BilinearAlgorithm):
         return choice
     return None if choice in ("auto", "standard") else NAMED[str(choice)]

@@ -1,15 +1,15 @@
-"""The CPU kernels for products of few rows and columns over a long inner axis: `X.T @ X` of many
-observations of a few variables.
+"""The CPU kernels for products of few rows and columns over a long inner axis, such as `X.T @ X`
+for many observations of a few variables.
 
-The numbers of rows and columns are compile-time constants, the inner extent is a run-time value.
-A task computes the product over a block of the inner axis, some rows of it at a time, in
-vectors along the columns:
+The numbers of rows and columns are compile-time constants, the inner extent is a run-time value.  A
+task computes the product over a block of the inner axis, some rows at a time, in vectors along the
+columns:
 
     for each column j (vector):
       for k:  r = right[k, j];  sum_u = sum_u + left[i + u, k] · r     for u < together
       partial[block, i + u, j] = sum_u
 
-A second kernel adds the blocks, in their order.  Blocks depend on extents alone.
+A second kernel adds the blocks in order.  Blocks depend only on extents.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ..lower.build import Builder
 from .elements import CpuProduct, sum_type
 from .small import is_tall
 
-#: Rows that are computed together, the first of these that divides them all or the first: their
-#: sums take two registers each, beside what is loaded.
+#: Candidates for the number of rows computed together: the first that divides the number of rows,
+#: or else the first.  Their sums take two registers each, besides the loaded operands.
 TOGETHER = 6, 5, 4, 7
-#: Bytes of both operands in a block, about: they stay in a core's second cache.
+#: The approximate size of both operands of a block in bytes: they stay in a core's L2 cache.
 BLOCK = 1 << 18
 
 
@@ -58,7 +58,7 @@ class _Tall(CpuProduct):
         return self.builder.lowered(self._parts(), self._whole())
 
     def _parts(self) -> Kernel:
-        """A task: the product over a block of the inner axis."""
+        """The kernel whose tasks compute the product over a block of the inner axis."""
         into, task = self.builder.emitter(), Var("task", int64)
         block = tiling.block_range(
             into, "k", task, self.height, self.builder.scalar(self.node.k, "k_extent")
@@ -92,7 +92,7 @@ class _Tall(CpuProduct):
                 into.append(Store(self.partial, where, total))
 
     def _whole(self) -> Kernel:
-        """A task: a row of the product, added up from its blocks."""
+        """The kernel whose tasks add a row of the product from its blocks."""
         into, row = self.builder.emitter(), Var("row", int64)
         self.builder.stays_below(row, self.node.m)
         blocks = self.builder.scalar(self.blocks, "blocks")

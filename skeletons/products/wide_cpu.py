@@ -1,13 +1,13 @@
-"""The CPU kernels for products of few rows with a large right operand: a layer of a network, of a
-few inputs.
+"""The CPU kernels for products of few rows with a large right operand, such as a layer of a neural
+network for a few inputs.
 
-The number of rows is a compile-time constant; the right operand is read once, in the order of its
-rows.  A task computes the product over a block of the inner axis, of a strip of columns whose sums
-stay in a core's first cache, STEP rows of the right operand at a time:
+The number of rows is a compile-time constant; the right operand is read once, row by row.  A task
+computes the product over a block of the inner axis and a strip of columns whose sums stay in a
+core's L1 cache, STEP rows of the right operand at a time:
 
     for each column j (vector):  sum_u = sum_u + left[u, k] · right[k, j]     for k < STEP, all u
 
-A second kernel adds the blocks, in their order.  Blocks depend on extents alone.
+A second kernel adds the blocks in order.  Blocks depend only on extents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..lower.build import Builder
 from .elements import CpuProduct, sum_type
 from .small import CPU_WIDE
 
-#: Rows of the right operand that are multiplied between two accesses to the sums.
+#: Rows of the right operand that are multiplied between loading and storing the sums.
 STEP = 8
 #: Rows of a block, and bytes of a row of a strip.
 HEIGHT, STRIP_BYTES = 1024, 4096
@@ -56,7 +56,8 @@ class _Wide(CpuProduct):
         )
 
     def parts(self) -> Kernel:
-        """A task: the product over a block of the inner axis, of a strip of columns."""
+        """The kernel whose tasks compute the product over a block of the inner axis, for a strip of
+        columns."""
         into, task = self.builder.emitter(), Var("task", int64)
         block, strip = (
             into.let(e, name)
@@ -88,7 +89,7 @@ class _Wide(CpuProduct):
 
     def _add(self, into: Linearizer, first: Expr, step: Expr, end: Expr | None, column: Expr,
              j: Expr) -> None:  # fmt: skip
-        """Add the terms of a step, to `end` or of STEP rows, to the sums of a column."""
+        """Add the terms of a step (STEP rows, or up to `end`) to the sums of a column."""
         self.builder.stays_below(j, self.node.n)
         slots = [into.let(self._slot(row, j, column), "slot") for row in self.rows]
         sums = [into.declare(zero(self.type), "sum") for _ in slots]
@@ -104,7 +105,7 @@ class _Wide(CpuProduct):
         into.append(*(Store(self.sums, p, s) for p, s in zip(slots, sums, strict=True)))
 
     def whole(self) -> Kernel:
-        """A task: a strip of a row of the product, added up from its blocks."""
+        """The kernel whose tasks add a strip of a row of the product from its blocks."""
         into, task = self.builder.emitter(), Var("task", int64)
         row, strip = at.row_major(task, (at.integer(len(self.rows)), self.strips))
         row = into.let(row, "row")
