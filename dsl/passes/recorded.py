@@ -120,6 +120,7 @@ def _written(loop: ArrayLoop, k: int, readers: Mapping[Leaf, Sequence[Node]]) ->
         and put.target == (loop.index.leaf().at(), *indices(rank))
         and state.shape in ((loop.count, *put.domain), (rows, *put.domain))
         and readers[state] == [put]
+        and not any(isinstance(e, Read) and e.node is state.node for e in walk(put.bodies()))
         and not any(leaf in readers for leaf in put.leaves)
         and isinstance(first, Generate)
     )

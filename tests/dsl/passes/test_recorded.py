@@ -217,3 +217,17 @@ def test_stored_states_that_are_a_result_have_the_rows_of_the_scan(steps: int) -
             np.testing.assert_allclose(part, td.run(below(wanted)))
     count = td.jit(lambda x: td.sum(states(x)[1]) + states(x)[1].shape[0], backend="native")(x)
     np.testing.assert_allclose(count, wanted.sum() + steps)
+
+
+def test_rows_that_are_read_before_they_are_written_begin_as_given() -> None:
+    """The first iteration reads the row that it writes."""
+
+    def summed(x: Any) -> Any:
+        def step(k: Any, t: Any) -> Any:
+            return t.at[k].set(td.roll(t[td.maximum(k - 1, 0)], 1) + x)
+
+        return td.loop(5, step, td.zeros((5, x.shape[0])))
+
+    program = td.jit(summed, backend="native").lower(np.ones(3))
+    assert "before it is read" not in program.explain()
+    assert np.array_equal(program(np.ones(3))[:, 0], np.arange(1.0, 6.0))
