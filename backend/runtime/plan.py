@@ -135,7 +135,7 @@ class Planner:
         rest = [s for s in first if s.node not in own] + rest
         first = [s for s in first if s.node in own]
         updated = overwritable(loop)
-        rest = self._readers_first(rest, updated)
+        rest = self._readers_first(rest, overwritable(loop, between=True))
         every, results = [*tested, *rest], set(body.results)
         self.releases(Plan(every, body.results, []), results)
         self._release_updated(rest, updated, [s.node for s in body.steps])

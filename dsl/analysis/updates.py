@@ -92,17 +92,24 @@ def defaults_of(node: Node) -> tuple[Leaf, ...]:
     return node.init if isinstance(node, ArrayLoop) else ()
 
 
-def overwritable(loop: ArrayLoop, split: bool = False) -> dict[Node, list[Leaf]]:
-    """The nodes of a loop's body that may overwrite states of the loop, and these states.
+def overwritable(loop: ArrayLoop, split: set[Node] | None = None, between: bool = False
+                 ) -> dict[Node, list[Leaf]]:  # fmt: skip
+    """The nodes of a loop's body that may overwrite states of the loop, and these states; with
+    `between`, also those that overwrite what other nodes of the body have made.
 
     All other readers of such a state can run before the node that overwrites it.  If that node is a
     branch, the nodes in its sides that write the state are included.  With `split`, so are nodes
-    that could overwrite a state if their values were stored first."""
+    that could overwrite a state if their values were stored first, or if those of others were,
+    which are added to `split`."""
     order = [n for n in topological(loop.inner_roots(), inside=False) if not isinstance(n, Input)]
-    tested = () if loop.predicate is None else topological((loop.predicate,), inside=False)
+    tested = set(() if loop.predicate is None else topological((loop.predicate,), inside=False))
     results = set(loop.body)
     states = [s.leaf() for s in loop.state if s.leaf() not in results]
-    found = _overwriting(order, (), states, set(tested), split)
+    if between:
+        made = {*order} - tested
+        changed = dict.fromkeys(leaf for n in order for leaf in defaults_of(n))
+        states += [leaf for leaf in changed if leaf.node in made and leaf not in results]
+    found = _overwriting(order, (), states, tested, split)
     waiting = [(n, found[n], order) for n in found if isinstance(n, Branch)]
     while waiting:
         branch, states, outside = waiting.pop()
@@ -115,8 +122,9 @@ def overwritable(loop: ArrayLoop, split: bool = False) -> dict[Node, list[Leaf]]
     return found
 
 
-def in_sides(branch: Branch, states: Iterable[Leaf], outside: Sequence[Node], split: bool = False
-             ) -> tuple[dict[Node, list[Leaf]], dict[Node, list[Leaf]]]:  # fmt: skip
+def in_sides(
+    branch: Branch, states: Iterable[Leaf], outside: Sequence[Node], split: set[Node] | None = None
+) -> tuple[dict[Node, list[Leaf]], dict[Node, list[Leaf]]]:
     """For each side of a branch the nodes, other than those `outside`, that may overwrite states
     which nothing needs after the branch.  A side that returns a state returns it as it is."""
 
@@ -130,7 +138,7 @@ def in_sides(branch: Branch, states: Iterable[Leaf], outside: Sequence[Node], sp
 
 
 def _overwriting(order: Sequence[Node], outside: Sequence[Node], states: Iterable[Leaf],
-                 before: Set[Node], split: bool) -> dict[Node, list[Leaf]]:  # fmt: skip
+                 before: Set[Node], split: set[Node] | None) -> dict[Node, list[Leaf]]:  # fmt: skip
     """Those of `order` that may overwrite states, unless they must run `before`."""
     known = [*outside, *order]
     used = {node: set(_used(node, known)) for node in order}
@@ -140,7 +148,8 @@ def _overwriting(order: Sequence[Node], outside: Sequence[Node], states: Iterabl
     def inside(branch: Node, leaf: Leaf) -> bool:
         if not isinstance(branch, Branch):
             return False
-        sides = in_sides(branch, [*found.get(branch, ()), leaf], known, split)
+        others = None if split is None else set[Node]()
+        sides = in_sides(branch, [*found.get(branch, ()), leaf], known, others)
         return any(leaf in its for side in sides for its in side.values())
 
     for leaf in states:
@@ -151,12 +160,26 @@ def _overwriting(order: Sequence[Node], outside: Sequence[Node], states: Iterabl
             continue
         (writer,) = writers
         others = {n for n in readers if n is not writer}
-        if _reaches(others, writer, needs):
+        late = {n for n in others if _reaches([n], writer, needs)}
+        stored = [n for n in late if split is not None and isinstance(n, Permute)
+                  and leaf not in n.defaults and not _reads_elsewhere(n, leaf)]  # fmt: skip
+        values = {e.node for n in stored for e in walk(n.values) if isinstance(e, Read)}
+        ahead = (others - late) | values
+        if len(stored) < len(late) or _reaches(ahead, writer, needs):
             continue
-        if isinstance(writer, Branch) or overwrites(writer, leaf, split):
+        if isinstance(writer, Branch) or overwrites(writer, leaf, split is not None):
             found.setdefault(writer, []).append(leaf)
-            needs[writer] |= others
+            needs[writer] |= ahead
+            if split is not None:
+                split.update(stored)
     return found
+
+
+def _reads_elsewhere(node: Permute, leaf: Leaf) -> bool:
+    """Whether a node reads elements other than to compute the values that it writes."""
+    own = (*node.domain, node.valid, *node.target)
+    own += () if node.combine is None else node.combine.results
+    return any(_of(e, leaf) for e in walk(own))
 
 
 def _reaches(starts: Iterable[Node], end: Node, needs: Mapping[Node, Iterable[Node]]) -> bool:
@@ -199,9 +222,7 @@ def is_separate(node: Permute, leaf: Leaf, split: bool = False) -> bool:
     """Whether every element of `leaf` that a node with these defaults reads is the one it writes
     at that index (and nowhere else in its expressions), or is never written; or only one element
     is written, which is after all are read."""
-    own = (*node.domain, node.valid, *node.target)
-    own += () if node.combine is None else node.combine.results
-    if any(_of(e, leaf) for e in walk(own)):
+    if _reads_elsewhere(node, leaf):
         return False
     if len(node.values) == 1 and all(known(n) == 1 for n in node.domain):
         return True

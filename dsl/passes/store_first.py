@@ -22,7 +22,7 @@ def store_first(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     split: set[Node] = set()
     for loop in topological(roots):
         if isinstance(loop, ArrayLoop):
-            found = overwritable(loop, split=True)
+            found = overwritable(loop, split, between=True)
             split |= {n for n, states in found.items() if not all(overwrites(n, s) for s in states)}
     if not split:
         return list(roots)

@@ -421,6 +421,15 @@ def cleared(a, i, k):
     return a.at[i, k + 1 :].add(-a[i, k] * a[k, k + 1 :])
 
 
+def rotated(a, p, q):
+    """`a` with rows p and q rotated, then columns."""
+    c, s = 0.6, 0.8 + a[p, q] * 0
+    x, y = a[p], a[q]
+    a = a.at[p].set(c * x - s * y).at[q].set(s * x + c * y)
+    x, y = a[:, p], a[:, q]
+    return a.at[:, p].set(c * x - s * y).at[:, q].set(s * x + c * y)
+
+
 LOOPS = {
     "own element and another": lambda a, x: td.loop(
         5, lambda k, a: put(a, lambda j: (k, j), a[k] * 2.0 + a[k + 1]), a
@@ -479,6 +488,15 @@ LOOPS = {
         5,
         lambda k, a: td.loop(k + 1, a.shape[0], lambda i, a: cleared(a, i, k), a),
         a,
+    ),
+    "rotations": lambda a, x: td.loop(
+        5, lambda p, a: td.loop(p + 1, a.shape[0], lambda q, a: rotated(a, p, q), a), a
+    ),
+    "rows that data decide": lambda a, x: td.loop(
+        5, lambda k, a: rotated(a, k, td.cast(a[k, 1] * 5, td.int64) % 6), a
+    ),
+    "rows shifted by updates of parts": lambda a, x: td.loop(
+        5, lambda k, a: a.at[1:, k].add(a[:-1, k]).at[k, :-1].set(a[k, 1:] * a[0, 0]), a
     ),
     "all elements": lambda a, x: td.loop(3, lambda k, x: x.at[:].set(1.0 * k), x),
     "all elements of some states": lambda a, x: td.loop(
@@ -546,6 +564,18 @@ def test_rows_behind_a_counter_are_updated_in_place():
     updates = [n for n in nodes if isinstance(n, Permute)]
     assert len(updates) == 2
     assert all(overwrites(n, default) for n in updates for default in n.defaults)
+
+
+def test_updates_of_what_is_read_before_are_in_place():
+    """The values of an update that reads elements from before another are stored first."""
+    for name, number in (("rotations", 4), ("rows that data decide", 4),
+                         ("rows shifted by updates of parts", 2)):  # fmt: skip
+        nodes = lowered(LOOPS[name], np.ones((6, 6)), np.ones(6))
+        loops = [n for n in nodes if isinstance(n, ArrayLoop)]
+        changed = overwritable(loops[0], between=True)
+        assert len(changed) == number and all(isinstance(n, Permute) for n in changed)
+        for node in changed:
+            assert all(overwrites(node, leaf) for leaf in node.defaults)
 
 
 def test_an_update_costs_what_it_writes():
