@@ -36,8 +36,8 @@ class Expr:
     """Base class of scalar expressions.  `type` is None for expressions with several results;
     `varies`: it contains an index or a variable; `reads`: it reads an element of an array."""
 
-    __slots__ = ("__weakref__", "args", "below", "reads", "scoped", "type", "varies", "vars",
-                 "weak")  # fmt: skip
+    __slots__ = ("__weakref__", "args", "below", "bounds", "reads", "scoped", "type", "varies",
+                 "vars", "weak")  # fmt: skip
     type: ScalarType
     weak: bool
     varies: bool
@@ -48,6 +48,8 @@ class Expr:
     #: What `walk` has found below a small expression, None before.  (With the expression itself it
     #: would be a cycle of references.)
     below: tuple[Expr, ...] | None
+    #: What `analysis.bounds.bounds` has found, None before.
+    bounds: tuple[int, int] | None
 
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
         """The same expression with other children."""
@@ -97,7 +99,8 @@ def new(
 ) -> E:
     """An unpublished expression, whose class sets the remaining fields."""
     e = object.__new__(cls)
-    e.type, e.args, e.scoped, e.vars, e.weak, e.below = type_, args, scoped, vars_, weak, None
+    e.type, e.args, e.scoped, e.vars, e.weak = type_, args, scoped, vars_, weak
+    e.below = e.bounds = None
     varies = reads = False
     for child in args + scoped if scoped else args:
         varies = varies or child.varies
@@ -496,6 +499,7 @@ def _walked(
     stack: list[Expr | None] = list(roots)
     stack.reverse()
     pop, add, append = stack.pop, seen.add, found.append  # this is the loop that runs most
+    whole = into is None and not known
     while stack:
         node = pop()
         if node is None:  # the children of the next entry are finished
@@ -504,6 +508,12 @@ def _walked(
         if node in seen or node in known:
             continue
         add(node)
+        if whole and node.below is not None:  # (below what is seen, everything is)
+            more = [e for e in node.below if e not in seen]
+            seen.update(more)
+            found += more
+            append(node)
+            continue
         children = node.args + node.scoped if node.scoped else node.args
         if not children or not (into is None or into(node)):
             append(node)

@@ -87,7 +87,10 @@ class Intervals:
 
 def bounds(e: Expr) -> Range:
     """The range of an integer expression over extents of arrays in memory."""
-    return whole(int64) if _is_long(e) else Intervals().range(e)
+    found = e.bounds
+    if found is None:
+        found = e.bounds = whole(int64) if _is_long(e) else Intervals().range(e)
+    return found
 
 
 def _is_long(e: Expr) -> bool:
