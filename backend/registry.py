@@ -1,4 +1,4 @@
-"""The backends by name: which work on this machine, and for others the reason and the remedy."""
+"""The registry of backends: which work on this machine, and why others do not, with the remedy."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ class Backend:
     `probe` is a module that is quick to import and provides `unavailable() -> str | None`: the
     reason why the backend does not work here, with the remedy.  `module` is imported when a program
     runs and provides `executable(program) -> Executable` (`Device` in `runtime/executor.py`) and
-    `source(program, arch) -> str`; for `explain` also `remarks(program) -> list[str]` (lines about
-    how it runs) and `lowering(program, node) -> LoweringContext | None` (None: a library computes
-    the node); `product_ways(node, size)`, the alternatives of a product for `tune`;
-    `other_numbers`, how NumPy's scalars are given to `replay`, besides those that have Python's
-    bits; `placed(data)`, `wait()` and `machine()` if it has separate memory and asynchronous calls
-    (see `Program`); `sizes(shipped)`, the ceilings of its device as far as nothing is measured for
-    them, and `crossovers(remeasure)`, lines about the extents from which it multiplies by a fast
-    algorithm, for `treadle ceilings`.
+    `source(program, arch) -> str`.  Optional attributes of the module: for `explain`,
+    `remarks(program) -> list[str]` (lines about how it runs) and `lowering(program, node) ->
+    LoweringContext | None` (None: a library computes the node); `product_ways(node, size)`, the
+    alternatives of a product for `tune`; `other_numbers`, how NumPy scalars are passed to `replay`,
+    other than those with the bits of a Python number; `placed(data)`, `wait()` and `machine()` if
+    it has separate memory and asynchronous calls (see `Program`); `sizes(shipped)`, the ceilings of
+    its device before any are measured, and `crossovers(remeasure)`, lines about the extents from
+    which fast multiplication algorithms win, for `treadle ceilings`.
     """
 
     name: str
     module: str
     probe: str
     about: str
-    #: What is possible without this backend.
+    #: What to use without this backend.
     instead: str | None = None
     #: Whether it needs packages that treadle does not depend on.
     optional: bool = True
-    #: "auto" is the one with the highest number that works here; none with 0.
+    #: "auto" selects the backend with the highest rank that works here; 0: never.
     rank: int = 0
     #: Whether the performance model knows its device (`sizes` of the module).
     modelled: bool = False
@@ -86,12 +86,12 @@ BACKENDS: dict[str, Backend] = {
 
 
 def register(backend: Backend, target: Target) -> None:
-    """Registers another backend and its target; the folder of the backend calls this."""
+    """Register another backend and its target; called by the backend's package."""
     BACKENDS[backend.name] = backend
     targets.register(target)
 
 
-#: Other common names of backends.
+#: Common other names of backends, for suggestions.
 _ALSO = {"gpu": "cuda", "cpu": "native", "numpy": "reference", "llvm": "native"}
 
 
@@ -116,7 +116,8 @@ def require_name(name: str | None) -> None:
 
 
 def require(name: str) -> Backend:
-    """The backend of this name; `BackendUnavailable` with the reason if it does not work here."""
+    """The backend of this name.  Raises `BackendUnavailable` with the reason if it does not work
+    here."""
     require_name(name)
     reason = why_not(name)
     if reason is not None:

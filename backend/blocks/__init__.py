@@ -1,1 +1,2 @@
-"""Kernels partitioned into blocks that an engine computes separately: dask, files, several GPUs."""
+"""Kernels partitioned into blocks that an engine computes separately: dask, files, or several
+GPUs."""

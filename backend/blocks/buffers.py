@@ -1,5 +1,5 @@
-"""One block of one kernel as numbers: the chunks that its buffers are assembled from, and the part
-of its results that it keeps."""
+"""One block of one kernel as plain numbers: the chunks that its buffers are assembled from, and the
+part of its results that it keeps."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from treadle.dsl.errors import ShapeError
 
 from ..runtime.memory import POOL
 
-#: Along an axis, one piece of a buffer: the indices in the buffer, then those in the chunk, which
-#: may be counted from its end.
+#: One piece of a buffer along an axis: the index range in the buffer, then the range in the chunk,
+#: which may count from the end.
 Piece = tuple[int, int, int, int]
 
 
@@ -27,16 +27,16 @@ class Whole(NamedTuple):
 
 #: How a buffer is assembled: from pieces along each axis, or from one whole chunk.
 Cut = tuple[tuple[Piece, ...], ...] | Whole
-#: Pieces of arrays of rank 1, one after the other, as one argument: a list of lists of arrays.
+#: A buffer concatenated from rank-1 arrays, passed as one argument: a list of lists of arrays.
 ALL: Piece = (0, -1, 0, -1)
 
 
 class Block:
-    """The numbers of a task: how its buffers are assembled from chunks, the scalar arguments of
-    its program, and the part of each result that it keeps (None: all).
+    """The numbers of a task: how its buffers are assembled from chunks, the scalar arguments of its
+    program, and the part of each result that it keeps (None: all).
 
-    `flat`: of each buffer, the elements in row-major order that are the program's argument (None:
-    the buffer itself); empty if there is none.
+    `flat`: for each buffer, the range of elements in row-major order that is the program's argument
+    (None: the buffer itself); empty if there is none.
     """
 
     __slots__ = ("cuts", "flat", "kept", "numbers")
@@ -60,7 +60,7 @@ def pieces_of(cut: Cut) -> int:
 
 
 def assembled(cut: Cut, pieces: Sequence[Any], dtype: Any) -> Any:
-    """A buffer put together from chunks, in row-major order; `ShapeError` if these have not all of
+    """A buffer assembled from chunks, in row-major order; `ShapeError` if the chunks lack part of
     it."""
     if isinstance(cut, Whole):
         return np.asarray(_of_shape(pieces[0], cut.shape), order="C")
@@ -76,7 +76,7 @@ def assembled(cut: Cut, pieces: Sequence[Any], dtype: Any) -> Any:
 
 
 def _part(chunk: Any, at: Sequence[Piece]) -> Any:
-    """A part of a chunk; kernels read all that it should have."""
+    """A part of a chunk.  Verifies that the chunk contains it, since kernels read all of it."""
     if len(chunk.shape) != len(at):
         raise _other(chunk.shape, f"{len(at)} axes")
     indices = tuple([slice(p[2], p[3] or None) for p in at])
@@ -97,8 +97,8 @@ def _other(found: tuple[int, ...], wanted: str) -> ShapeError:
 
 
 def kept(block: Block, found: Sequence[Any]) -> list[Any]:
-    """The parts of a program's results that a block keeps: views of these if they are dense and at
-    least seven eighths of them."""
+    """The parts of a program's results that a block keeps: as views if these are dense and at least
+    seven eighths of the results, otherwise as copies."""
     made = []
     for array, part in zip(found, block.kept, strict=True):
         own = array if part is None else array[part]

@@ -1,5 +1,5 @@
-"""Elements that a mask selects (`compact`, `a[mask]`, `nonzero`): those of a block of the source
-are a chunk of the result, whose size is their number."""
+"""Selection of elements by a mask (`compact`, `a[mask]`, `nonzero`): the elements selected in a
+block of the source are a chunk of the result, whose size is their number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .program import BlockProgram
 
 @dataclass
 class Selection:
-    """What a permute selects: the mask, and the number of elements for which it holds."""
+    """A permute that selects: its mask, and the node that counts the selected elements."""
 
     mask: Expr
     total: Fold
@@ -31,10 +31,10 @@ class Selection:
 
 @dataclass
 class Compactions:
-    """What the permutes of a program select; and the nodes that are the number of it.
+    """The selecting permutes of a program, and the nodes that are the number of selected elements.
 
-    `skipped`: nodes that are not computed: the positions of all elements, and the arrays that the
-    selected ones are written to.
+    `skipped`: nodes that are not computed: the target positions of all elements, and the arrays
+    that the selected ones are written to.
     """
 
     selections: dict[Node, Selection] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Compactions:
 
 
 def compactions(nodes: Sequence[Node], roots: Iterable[Leaf]) -> Compactions:
-    """Find them among the nodes of a program."""
+    """Find the selections among the nodes of a program."""
     readers: dict[Node, set[Node]] = {leaf.node: set() for leaf in roots}
     results = set(readers)
     for node in nodes:
@@ -67,15 +67,16 @@ def compactions(nodes: Sequence[Node], roots: Iterable[Leaf]) -> Compactions:
 
 
 def _counts(scan: Scan) -> bool:
-    """Whether results are the numbers of elements before each."""
+    """Whether a scan counts the true elements before each position."""
     plain = scan.form == "exclusive" and not scan.reverse and scan.epilogue == scan.results
     adds = scan.combine == simple_combine("add", int64) and scan.init == (Const(0, int64),)
     return plain and adds and len(scan.shape) == 1
 
 
 def _mask(node: Node, positions: Scan) -> Expr | None:
-    """What a permute selects: it writes each element of a mask to the position that says how many
-    are selected before it, in an array that has room for all.  None for other nodes."""
+    """The mask by which a permute selects, or None for other nodes.  The permute writes each
+    element where the mask holds to the number of selected elements before it, in an array with room
+    for all elements."""
     if not isinstance(node, Permute) or node.combine is not None or len(node.target) != 1:
         return None
     (target,), (ones,) = node.target, positions.elements
@@ -94,19 +95,19 @@ def _mask(node: Node, positions: Scan) -> Expr | None:
 
 
 def _is_count(node: Node, positions: Scan) -> bool:
-    """Whether a node is the last of the positions."""
+    """Whether a node is the last element of the positions, the number of selected elements."""
     last = (Read(positions, 0, positions.shape),)
     return isinstance(node, Generate) and not node.shape and node.elements == last
 
 
 def elements_of(node: Permute, mask: Expr) -> Generate:
-    """Whether elements are selected, and their values."""
+    """The mask and the values of the elements, as a node."""
     return Generate(node.domain, (mask, *node.values), label=Label("elements"), where=node.where)
 
 
 def compacted(node: Permute, elements: Blocks, counts: Numbers) -> Blocks:
-    """The selected elements of every block; `elements`: the blocks of `mask_and_values`; `counts`:
-    the numbers of selected elements."""
+    """The selected elements of every block.  `elements`: the blocks of `elements_of`; `counts`: the
+    numbers of selected elements."""
     program = elements.program
     valid, *values = program.roots
     count, here = Param("count", int64), Index(0)
@@ -128,8 +129,8 @@ def compacted(node: Permute, elements: Blocks, counts: Numbers) -> Blocks:
 
 
 def bounds(value: Expr, blocks: Blocks, known: Known, constants: Values) -> Bounds | None:
-    """Between which numbers what every block selects of `value` lies, if that is known: selected
-    indices are those of the block."""
+    """The bounds of the selected elements of `value` in every block, if known: selected indices lie
+    within the block."""
     if not value.type.is_integer:
         return None
     found = Spans({0: blocks.axes[0]}, known, (value,), constants).of(value)

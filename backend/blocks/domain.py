@@ -29,11 +29,11 @@ Chunks = tuple[tuple[int, ...], ...]
 NARROW = 4
 #: Boundaries that reflect an index beyond an edge.
 BACK = ("mirror", "symmetric")
-#: How many times smaller than others a block at an edge is if it is joined to the next one.
+#: A block at an edge is merged with its neighbour if it is this many times smaller than the others.
 SHORT = 4
-#: Indices are less than this.
+#: An upper bound of indices.
 MOST_INDEX = 1 << 62
-#: The ranges that are found at most to tell more exactly which indices blocks read.
+#: The most ranges to evaluate in order to narrow down which indices blocks read.
 MOST_RANGES = 2048
 
 
@@ -43,20 +43,20 @@ def edges(sizes: Sequence[int]) -> list[int]:
 
 
 def halves(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Each chunk as two, if it has several elements."""
+    """Each chunk split into two, if it has several elements."""
     return tuple(part for n in sizes for part in ((n - n // 2, n // 2) if n > 1 else (n,)))
 
 
 def even(extent: int, count: int) -> tuple[int, ...]:
-    """The sizes of `count` parts of an axis, or as many as it has elements."""
+    """The sizes of `count` equal parts of an axis, or of single elements if there are fewer."""
     count = max(min(count, extent), 1)
     least, more = divmod(extent, count)
     return (least + 1,) * more + (least,) * (count - more)
 
 
 def whole_parts(sizes: Sequence[int], size: int) -> tuple[int, ...]:
-    """The number of whole parts of `size` elements of an axis that begin in each of its chunks; one
-    that lies in several chunks is alone."""
+    """The whole parts of `size` elements grouped by chunk: the number of parts inside each chunk; a
+    part that spans several chunks is a group of its own."""
     full, cuts = sum(sizes) // size, edges(sizes)
     starts = sorted({e // size for e in cuts} | {min(-(-e // size), full) for e in cuts})
     return tuple(b - a for a, b in pairwise(starts))
@@ -64,15 +64,16 @@ def whole_parts(sizes: Sequence[int], size: int) -> tuple[int, ...]:
 
 @dataclass
 class Axis:
-    """An axis of a domain: its extent, the sizes of its blocks, and, along it, the indices that a
-    block computes (`low` … `high` − 1), which include those that only its neighbours need.
+    """An axis of a domain: its extent, the sizes of its blocks, and for each block the range of
+    indices (`low` … `high` − 1) that it computes, including the halo that only its neighbours need.
 
-    `dimension`: that of the grid (None: the axis is not cut).  `periodic`: indices beyond the edges
-    are those at the opposite edge.
+    `dimension`: that of the grid (None: the axis is not cut).  `periodic`: indices wrap around at
+    the edges.
 
     A chunk is one block, or `pieces` of them, which needs `before` and `after` elements of its
-    neighbours.  `split_boundary`: a chunk is one block that needs no elements of its neighbours, so
-    its results near the cuts are wrong, and one more block per cut, whose results replace them.
+    neighbours.  With `split_boundary`, a chunk is one block that needs no elements of its
+    neighbours, so that its results near the cuts are wrong, plus one block per cut, whose results
+    replace them.
     """
 
     extent: int
@@ -100,7 +101,7 @@ class Axis:
             spans = list(self._blocks())
             self.chunk = tuple(span[0] for span in spans)
             start, stop, low, high = np.array([span[1:] for span in spans], np.int64).T
-        else:  # the same, of many chunks
+        else:  # the same without a loop, for many chunks
             self.chunk = tuple(range(len(self.sizes)))
             stop = np.cumsum(self.sizes, dtype=np.int64)
             start = stop - np.asarray(self.sizes, np.int64)
@@ -115,7 +116,8 @@ class Axis:
         return 0 < NARROW * halo <= min(self.sizes)
 
     def _blocks(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """The chunk, `start`, `stop`, `low` and `high` of each block of chunks in several."""
+        """The chunk, `start`, `stop`, `low` and `high` of each block, for chunks of several
+        blocks."""
         before, after = self.before, self.after
         ends = edges(self.sizes)
         for k, (first, last) in enumerate(pairwise(ends)):
@@ -141,7 +143,6 @@ class Axis:
 
     @property
     def count(self) -> int:
-        """The number of blocks."""
         return len(self.chunk)
 
     def numbers(self) -> Numbers:
@@ -149,14 +150,14 @@ class Axis:
         return self._over(np.arange(self.count, dtype=np.int64))
 
     def counting(self) -> Axis:
-        """The axis of an array with one element for each block along this one."""
+        """The axis of an array with one element per block along this axis."""
         count = self.count
         return Axis(count, (1,) * count, self.dimension, rank=self.rank)
 
 
 class Known:
-    """The values of expressions over the extents and numbers of a call; of those that differ from
-    block to block, an array."""
+    """The values of expressions over the extents and numbers of a call; an array for values that
+    differ from block to block."""
 
     def __init__(self, values: Mapping[Expr, Any]) -> None:
         self.values = dict(values)
@@ -167,7 +168,7 @@ class Known:
         }
 
     def number(self, e: Expr) -> int | None:
-        """The value of an integer expression; None if it depends on what arrays hold."""
+        """The value of an integer expression; None if it depends on the contents of arrays."""
         return evaluate(e, self._integers)
 
     def with_(self, more: Mapping[Expr, Any]) -> Known:
@@ -176,35 +177,35 @@ class Known:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The least and the greatest element of each chunk of an array of rank 1."""
+    """The smallest and the largest element of each chunk of an array of rank 1."""
 
     sizes: tuple[int, ...]
     low: Numbers
     high: Numbers
 
     def of(self, first: int, last: int) -> Range:
-        """Of the elements `first` … `last`; (0, 0) if there are none."""
+        """The range of the elements `first` … `last`; (0, 0) if there are none."""
         ends = np.cumsum(self.sizes)
         used = (ends > first) & (ends - self.sizes <= last) & (np.asarray(self.sizes) > 0)
         return (int(self.low[used].min()), int(self.high[used].max())) if used.any() else (0, 0)
 
 
-#: Arrays of rank 1 with known elements, or with bounds of these.
+#: Rank-1 arrays with known elements, or with bounds of their elements.
 Values = Mapping[Leaf, "Numbers | Bounds"]
 
 
 class Spans:
-    """The least and the greatest values of index expressions in every block of a domain."""
+    """The smallest and largest values of index expressions in every block of a domain."""
 
     def __init__(
         self, axes: Mapping[int, Axis], known: Known, roots: Sequence[Expr], constants: Values
     ) -> None:
-        """`axes`: what `Index(k)` is the index of."""
+        """`axes`: the axis that each `Index(k)` runs over."""
         self.axes, self.known, self.constants = axes, known, constants
         self.counters = {e.vars[0]: e.count for e in walk(roots) if isinstance(e, Loop)}
 
     def of(self, e: Expr) -> tuple[Numbers, Numbers] | None:
-        """The range of an int64 expression; None if it depends on what arrays hold."""
+        """The range of an int64 expression; None if it depends on the contents of arrays."""
         leaves = [x for x in walk((e,)) if not (x.args or x.scoped)]
         if e.reads:
             return self._by_blocks(e, [x for x in leaves if self._is_known(x)])
@@ -226,7 +227,7 @@ class Spans:
         return number is not None and -(1 << 63) <= number < 1 << 63
 
     def _varies(self, e: Expr) -> bool:
-        """Whether it is a number that differs from block to block."""
+        """Whether an expression is a number that differs from block to block."""
         return isinstance(e, Param) and np.size(self.known.values.get(e, 0)) > 1
 
     def _leaf(self, e: Expr) -> tuple[Numbers, Numbers]:
@@ -262,7 +263,7 @@ class Spans:
             ends = self._leaf(moving) if moving is not None else ()
             largest = max((int(abs(end).max(initial=0)) for end in ends), default=1)
             most += abs(factor) * largest
-            if most >= MOST_INDEX:  # which may overflow
+            if most >= MOST_INDEX:  # may overflow
                 return None
             if moving is None:
                 low, high = low + factor, high + factor
@@ -291,9 +292,9 @@ class Spans:
         return low, high
 
     def _range(self, e: Expr, ranges: Mapping[Expr, Range], left: int) -> tuple[Range, int]:
-        """The range of an expression, by halves of a block as long as it has more values than the
-        block has elements, as near an edge where indices are reflected; `left`: how many more
-        ranges may be found."""
+        """The range of an expression.  If it has more values than the block has elements, as near
+        an edge where indices are reflected, the block is bisected; `left`: the number of ranges
+        that may still be evaluated."""
         found = _Block(ranges, self.constants).range(e)
         widest = max(ranges, key=lambda x: ranges[x][1] - ranges[x][0], default=None)
         if widest is None or left <= 0:
@@ -308,7 +309,7 @@ class Spans:
 
 
 class _Block(Intervals):
-    """Ranges in one block."""
+    """Interval analysis in one block."""
 
     def __init__(self, leaves: Mapping[Expr, Range], constants: Values) -> None:
         super().__init__()
@@ -325,8 +326,9 @@ class _Block(Intervals):
         return self.leaves[e] if e in self.leaves else super().leaf(e)
 
     def result(self, e: Apply, found: Range) -> Range:
-        """Comparisons that hold for all elements of a block, or for none, decide which index is
-        read: negative ones count from the end.  Remainders may have the same quotient."""
+        """Refines the range of an operation: comparisons that are constant within a block decide
+        which index is read (negative ones count from the end), and remainders with a constant
+        quotient are differences."""
         ends = [self.known[a] for a in e.args]
         if e.op.name == "less":
             found = int(ends[0][1] < ends[1][0]), int(ends[0][0] < ends[1][1])
@@ -341,8 +343,8 @@ class _Block(Intervals):
 
 @dataclass(frozen=True)
 class Following:
-    """An index `Index(axis) + offset + …`, where the rest, the same for all elements, is `value`;
-    equal rests have equal `rest`."""
+    """An index `Index(axis) + offset + …`; the remaining terms, the same for all elements, have the
+    value `value`, and equal remaining terms have equal `rest`."""
 
     axis: int
     offset: int
@@ -351,7 +353,7 @@ class Following:
 
 
 def follows(e: Expr, known: Known) -> Following | None:
-    """How an index follows one axis of the domain; None if it does not."""
+    """How an index follows one axis of the domain, or None."""
     form = None if e.reads else polynomial(e)
     if form is None:
         return None
@@ -374,7 +376,7 @@ def follows(e: Expr, known: Known) -> Following | None:
 
 
 def strides(e: Expr, known: Known) -> tuple[int, int, int] | None:
-    """The axis, step and offset of an index `step · Index(axis) + offset`; None if it is none."""
+    """The axis, step and offset of an index `step · Index(axis) + offset`, or None."""
     form = None if e.reads else polynomial(e)
     if form is None:
         return None
@@ -398,13 +400,14 @@ def strides(e: Expr, known: Known) -> tuple[int, int, int] | None:
 
 
 def reads_of(roots: Sequence[Expr]) -> list[Read]:
-    """The reads in expressions, each once."""
+    """The distinct reads in expressions."""
     return [e for e in walk(roots) if isinstance(e, Read)]
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """The blocks of an axis of the domain, and the indices for which an array has elements."""
+    """Blocks for an axis of the domain, and the range of indices for which the array they come from
+    has elements."""
 
     axis: int
     sizes: tuple[int, ...]
@@ -423,8 +426,8 @@ def shifted(sizes: Sequence[int], offset: int, extent: int) -> tuple[int, ...]:
 
 
 def joined(several: Sequence[Cuts], extent: int) -> tuple[int, ...]:
-    """The blocks of an axis by the first of these cuts, and where it has none by the next ones, or
-    of the same size; a little that is left belongs to the block beside it.
+    """The blocks of an axis: those of the first of these cuts, and outside its range those of the
+    next ones, or blocks of the same size.  A small remainder joins the adjacent block.
 
     >>> joined([Cuts(0, (1, 5, 5, 2), 1, 11), Cuts(0, (11, 2), 11, 13)], 13)
     (6, 5, 2)
@@ -454,7 +457,7 @@ def joined(several: Sequence[Cuts], extent: int) -> tuple[int, ...]:
 
 
 def without_short_ends(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Blocks of which the first and the last are not much smaller than the others.
+    """Blocks whose first and last are not much smaller than the others.
 
     >>> without_short_ends((3, 100, 100, 97)), without_short_ends((50, 100))
     ((103, 100, 97), (50, 100))
@@ -468,15 +471,15 @@ def without_short_ends(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def spread(first: Numbers, last: Numbers) -> float:
-    """How far apart indices are at most (which may be any int64), if they are none that overflow
-    when one is added."""
+    """The largest distance between indices, which may be any int64 (computed so that it cannot
+    overflow)."""
     wide = max(float((last / 2 - first / 2).max(initial=0)), 0.0)
     return 2 * wide if float(last.max(initial=0)) < MOST_INDEX else float(MOST_INDEX)
 
 
 def needed(first: Numbers, last: Numbers, n: int, boundary: str | None) -> tuple[Numbers, Numbers]:
-    """Of an array of n elements, those that reads at `first` … `last` need, which end at an edge
-    where these go beyond it and are reflected there."""
+    """The range of elements of an array of n elements that reads at `first` … `last` need.  It ends
+    at an edge if they go beyond it and are reflected there."""
     low = np.clip(first, 0, n)
     high = np.maximum(np.clip(last + 1, 0, n), low)
     if boundary == "clamp":
@@ -491,7 +494,8 @@ def needed(first: Numbers, last: Numbers, n: int, boundary: str | None) -> tuple
 
 
 def stepped(sizes: Sequence[int], step: int, offset: int, extent: int) -> tuple[int, ...]:
-    """The blocks of `extent` indices k for which step·k + offset lies in the same chunk."""
+    """Blocks of `extent` indices k, such that step·k + offset lies in one chunk for all k of a
+    block."""
     if step > 0:
         found = (-(-(e - offset) // step) for e in edges(sizes))
     else:

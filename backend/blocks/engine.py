@@ -1,4 +1,4 @@
-"""What a plan of blocks depends on besides the program: where blocks run, and what that costs."""
+"""The engine of a plan: where blocks run, and what that costs."""
 
 from __future__ import annotations
 
@@ -18,45 +18,44 @@ from treadle.skeletons.lower.scan import cpu as scans
 
 from .domain import Chunks, edges
 
-#: Bytes of a block of results that no array determines.
+#: Bytes of a block of results if no array determines its size.
 BLOCK = 64 << 20
-#: An exchange has at least `FEWEST` runs, if there are as many chunks, and at most `MOST`, if these
-#: are no larger than `LONGEST` bytes.
+#: An exchange has at least `FEWEST` runs, if there are as many chunks, and at most `MOST`, provided
+#: that they are no larger than `LONGEST` bytes.
 FEWEST, MOST, LONGEST = 8, 64, 256 << 20
-#: Seconds that the engine needs for a task, and a kernel for an iteration of an element.
+#: Seconds per task of the engine, and per iteration of an element of a kernel.
 TASK, ELEMENT = 2e-3, 0.5e-9
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Where the blocks of a program are computed.
+    """Where and how the blocks of a program are computed.
 
-    `name`: what errors say that they are computed on, and `instead`: what to do; `backend`: that of
-    their programs; `allowed`: bytes that a task may use, and `smaller`: what to do if it needs
-    more; `choose`: chunks for extents of which no array has any, given the extents and the bytes of
-    an element.
+    `name`, `instead`: for errors, the engine and an alternative to it; `backend`: that of the block
+    programs; `allowed`: bytes that a task may use, and `smaller`: the remedy if it needs more;
+    `choose`: chunks for extents for which no array has any, given the extents and the bytes of an
+    element.
 
-    `overhead`: seconds of a task besides those of its kernels; `queueing`: seconds that its kernels
-    need at least, as it takes as long to queue those of all tasks; `element`: seconds of an
-    iteration of an element; `sent`: bytes that are worth a task that sends them in an exchange
-    (0: there are no such tasks).  `gathers`: the chunks of which buffers are put together stay in
-    memory beside them.
+    `overhead`: seconds of a task besides its kernels; `queueing`: the least seconds of kernels per
+    task that hide the queueing of tasks; `element`: seconds of an iteration of an element; `sent`:
+    bytes in an exchange that justify a task of their own to send them (0: there are no such tasks).
+    `gathers`: the chunks that buffers are assembled from stay in memory beside them.
 
     `workers`: the threads of other processes that share the blocks (0: none); `latency`: seconds
-    until one of them begins what others wait for; `copying`, `moving`: seconds to put together a
-    byte of a block, and to send one to another process.
+    until one of them starts a task that others wait for; `copying`, `moving`: seconds per byte to
+    assemble a block, and to send one to another process.
 
     `iterations`: the most iterations of a loop that a kernel computes in one pass over memory.
-    `pieces`, `pipelined`: a block that gets at least `pipelined` bytes of other chunks is computed
-    in so many pieces, each while the next one's bytes are copied.
+    `pieces`, `pipelined`: a block that receives at least `pipelined` bytes of other chunks is
+    computed in this many pieces, each while the bytes of the next are copied.
 
-    `separate`: blocks run in other processes, to which Python functions cannot travel.  `single`:
-    a kernel is cut along one axis at most, which for results is the first one.
-    `split_boundary`: each part of an array stays where it was computed.  A block is therefore
-    computed from the local part alone, and the elements near its edges, which need other parts,
-    are computed by blocks of their own (`Axis.split_boundary`), while the halo is exchanged.
-    `dynamic`: what earlier blocks computed can determine which parts of arrays a block reads
-    (`Buffer.windows`), and what is computed at all (`Repeat`, `Either`).
+    `separate`: blocks run in other processes, to which Python functions cannot travel.  `single`: a
+    kernel is cut along at most one axis, which for results is the first.  `split_boundary`: each
+    part of an array stays where it was computed.  A block is therefore computed from the local part
+    alone while the halo is exchanged, and separate blocks compute the elements near its edges,
+    which need other parts (`Axis.split_boundary`).  `dynamic`: earlier blocks can determine which
+    parts of arrays a block reads (`Buffer.windows`), and what is computed at all (`Repeat`,
+    `Either`).
     """
 
     name: str
@@ -84,8 +83,8 @@ class Engine:
     dynamic: bool = False
 
     def runs(self, sizes: Sequence[int], each: int) -> tuple[int, ...]:
-        """The sizes of the parts that exchange their elements, of `each` bytes: chunks, or several
-        together.  Every part sends a part to every other one, so many small ones cost most."""
+        """The sizes of the runs, of one or several chunks, that exchange their elements of `each`
+        bytes.  Every run sends a part to every other, so many small ones are expensive."""
         total = sum(sizes) * each
         count = MOST
         if self.sent:  # at most three tasks for each chunk
@@ -100,38 +99,39 @@ class Engine:
         return tuple(found.values())
 
     def leaf(self, node: Fold, count: int) -> int | None:
-        """The elements of a leaf of a fold of `count` elements, which are those of arrays in their
-        order; None if that is not known."""
+        """The elements per leaf of a fold of `count` elements of arrays in order; None if
+        unknown."""
         in_order = is_pinned(node) or not is_commutative(node.combine)
         return LANE_BLOCK if in_order else LEAF
 
     def leaves(self, node: Fold, count: int) -> tuple[Fold, int, bool] | None:
-        """How the kernel of a fold of everything groups any elements (see `leaves_of`); None if
-        that is not known."""
+        """How the kernel of a full fold groups arbitrary elements (see `leaves_of`); None if
+        unknown."""
         return leaves_of(node)
 
     def part(self, node: Fold, extents: Sequence[int]) -> int | None:
-        """The elements of a row or column that the kernel of a fold combines by themselves, before
-        it combines such parts; None if that is not known, or rows are not split."""
+        """The elements of a row or column that the kernel of a fold combines into one partial
+        result; None if that is unknown or rows are not split."""
         across = runs_across(node) and not is_pinned(node) and extents[-1] > ACROSS_ROWS
         return ACROSS_ROWS if across else None
 
     def grouping(self, node: Fold | Scan, extents: Sequence[int]) -> object:
-        """On which the bits of the rows of a fold or scan depend, besides their elements: equal for
-        equal rows of arrays of different extents if these have equal bits."""
+        """A key that determines, besides their elements, the bits of the rows of a fold or scan:
+        equal for arrays of different extents whose equal rows have equal bits."""
         if isinstance(node, Fold) or node.axis < len(extents) - 1:
             return None
         # Whether rows are scanned in one piece.
         return prod(extents[:-1]) >= scans.MANY_ROWS or extents[-1] <= scans.BLOCK
 
     def regrouped(self, label: Label, extents: Sequence[int]) -> Label:
-        """The label of a block whose elements are grouped as in an array of these extents, which
-        its own would not do."""
+        """The label of a block whose rows must be grouped as in an array of these extents, unlike
+        those of the block."""
         return replace(label, operation=scans.ROWS)
 
 
 def default_chunks(extents: Sequence[int], itemsize: int, size: int = BLOCK) -> Chunks:
-    """Chunks of about `size` bytes for an array of which no other determines any: whole rows."""
+    """Chunks of whole rows of about `size` bytes, for an array whose chunks no other array
+    determines."""
     room = max(size // itemsize, 1)
     found: list[tuple[int, ...]] = []
     inner = prod(extents)

@@ -22,8 +22,8 @@ from .sorting import Add, Constant, Writer, library, windows_of
 
 @dataclass
 class Exchange:
-    """Makes the blocks of a scatter.  `add`: adds stages before the last one; `constant`: an array
-    of numbers."""
+    """Makes the blocks of a scatter.  `add` adds stages before the last one; `constant` makes an
+    array of numbers."""
 
     node: Permute
     known: Known
@@ -42,8 +42,8 @@ class Exchange:
     ) -> Blocks:
         """The last stage: the results, cut along their first axis into `parts`.
 
-        `stored`: whether elements are valid, the indices where they go, and their values, arrays of
-        extents `source` with chunks of `sizes` along the first axis; `shape`: the extents of the
+        `stored`: for each element whether it is valid, its target indices and its values, as arrays
+        of extents `source` with chunks of `sizes` along the first axis; `shape`: the extents of the
         results; `exact`: the order of elements does not matter.
         """
         node, rank = self.node, len(shape)
@@ -86,7 +86,7 @@ class Exchange:
         parts: Sequence[int],
         exact: bool,
     ) -> Blocks:
-        """The same for few elements: every part of the result reads all of them, and takes its
+        """The same for few elements: every part of the result reads all of them and selects its
         own."""
         node, rank = self.node, len(shape)
         along = Axis(shape[0], tuple(parts), 0, rank=1)
@@ -118,8 +118,8 @@ class Exchange:
         sizes: Sequence[int],
         shape: Sequence[int],
     ) -> tuple[list[Leaf], Axis]:
-        """The elements of every chunk sorted by target: their linear index in the target (its
-        number of elements for those without a target), and their values."""
+        """The elements of every chunk sorted by target: the linear index in the target (for
+        elements without a target, the number of its elements), and the values."""
         width, rank = prod(source[1:]), len(shape)
         axis = Axis(prod(source), tuple(n * width for n in sizes), 0, rank=1)
         rows = Axis(source[0], tuple(sizes), 0, rank=1)
@@ -141,7 +141,7 @@ class Exchange:
         return self.add(writer.made(made.leaves, results, axis)), axis
 
     def _combine(self, writer: Writer) -> Combine | None:
-        """The combination, whose run-time numbers are among those of the block."""
+        """The combination, with its run-time numbers as numbers of the block."""
         combine = self.node.combine
         if combine is None:
             return None

@@ -1,5 +1,6 @@
-"""Folds of which blocks combine a part: those of everything, along rows or columns that have
-several chunks, and in matrix products; segmented folds of one row, in blocks of whole segments."""
+"""Rules for folds whose elements lie in several blocks: full folds, folds along rows or columns of
+several chunks, and those in matrix products; and segmented folds of one row, in blocks of whole
+segments."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from .memory import projected
 from .scans import Scans
 from .sorting import Add, Constant, Writer
 
-#: Bytes of totals of rows that one task combines.
+#: Bytes of row totals that one task combines.
 FEW = 1 << 20
 
 
@@ -38,7 +39,7 @@ class Folds(Scans, ABC):
     def __init__(self, program: TracedProgram, engine: Engine, known: Known) -> None:
         super().__init__(program, engine, known)
         self.instead: dict[Fold, Fold] = {}
-        #: The totals of blocks that folds combine, and the blocks.
+        #: The partial results of blocks for each fold, and the sizes of the blocks.
         self.partial: dict[Fold, tuple[Leaf, tuple[int, ...]]] = {}
 
     @abstractmethod
@@ -46,8 +47,8 @@ class Folds(Scans, ABC):
         """Any fold: the planner's rule, which chooses among those of this class."""
 
     def _partials(self, node: Fold, cut_axes: Sequence[int]) -> None:
-        """Fold the parts of rows in every block, then those of a row together.  How the elements
-        are grouped must not matter."""
+        """Fold the parts of rows in every block, then combine the parts of each row.  Valid if the
+        grouping of elements does not matter."""
         outer = len(node.outer)
         bare = node.with_(
             init=None,
@@ -58,7 +59,7 @@ class Folds(Scans, ABC):
         free = (*range(outer), *cut_axes)
         local = self._local(bare, free=free)
         if any(local.axes[k].before or local.axes[k].after for k in cut_axes):
-            # Elements within a halo, which are wrong, would be folded.
+            # Elements in a halo, which are wrong, would be folded too.
             self._fold(self._stored(node))
             return
         blocks = local.blocks(self.program.params)
@@ -82,12 +83,12 @@ class Folds(Scans, ABC):
         self._instead(total, node)
 
     def _leaves(self, node: Fold) -> None:
-        """A sum of floats: leaves, then all of them together."""
+        """A sum of floats: the leaves in blocks, then their combination."""
         found = Leaves(node, self.known, self.engine, self.program.params)
         sizes = found.sizes(self.plan.chunks)
         if len(sizes) <= 1:
             raise NoRule("it has one block of leaves")
-        if self.engine.gathers:  # leaves of rows that have chunks of their own may be many
+        if self.engine.gathers:  # if rows have chunks of their own, there may be many leaves
             while max(sizes) > 1 and not self._fits(found.blocks(sizes)):
                 sizes = halves(sizes)
         parts = []
@@ -98,8 +99,8 @@ class Folds(Scans, ABC):
     # --- sums of floats of any elements ---
 
     def _rows(self, node: Fold) -> None:
-        """A sum of floats of everything, of elements that depend on their index or read others than
-        their own: the leaves of its kernel, then all of them together."""
+        """A full sum of floats whose elements depend on their index or read other elements: the
+        leaves of its kernel, then their combination."""
         count = prod(extents_of(node.inner, self.known, node))
         found = None if node.outer else self.engine.leaves(node, count)
         if found is None:
@@ -137,7 +138,8 @@ class Folds(Scans, ABC):
     def _of_parts(self, fold: Fold, extents: Sequence[int], size: int,
                   sizes: Mapping[int, tuple[int, ...]] | None
                   ) -> tuple[tuple[Expr, ...], int]:  # fmt: skip
-        """Leaves that are parts of `size` elements of rows, by their number; how many."""
+        """Leaves that are parts of `size` elements of rows, by their number; and how many there
+        are."""
         *lead, run = extents
         last, (full, rest) = len(lead), divmod(run, size)
         shape, here = fold.inner[:-1], Index(last) * size
@@ -162,7 +164,8 @@ class Folds(Scans, ABC):
 
     def _of_groups(self, fold: Fold, extents: Sequence[int], size: int
                    ) -> tuple[tuple[Expr, ...], int]:  # fmt: skip
-        """Leaves that are as many complete rows as have `size` elements; how many leaves."""
+        """Leaves that are groups of complete rows with `size` elements in total; and how many there
+        are."""
         *lead, run = extents
         each = max(size // run, 1)
         full, rest = divmod(prod(lead), each)
@@ -190,8 +193,8 @@ class Folds(Scans, ABC):
         return elements, full + bool(rest)
 
     def _parts(self, node: Fold) -> None:
-        """Sums of floats along rows or columns that are cut: parts of them, then these together, as
-        the kernels of all of them do."""
+        """Sums of floats along rows or columns that are cut: partial sums, then their combination,
+        grouped as in the kernel for whole rows."""
         outer, inner = len(node.outer), node.inner
         if not outer or len(inner) != 1 or identities(node.combine) is None:
             raise NoRule("it is not a plain sum of rows or columns")
@@ -250,11 +253,11 @@ class Folds(Scans, ABC):
         self._takes(stage, self.instead.get(node, node))
 
     def _instead(self, total: Fold, node: Fold) -> None:
-        """A fold whose results are those of `node`."""
+        """Plan a fold whose results are those of `node`."""
         self._as(total, self.instead.get(node, node))
 
     def _stored(self, node: Fold) -> Fold:
-        """The same fold of elements that a stage of their own computes."""
+        """The same fold over elements that a separate stage computes and stores."""
         shape = (*node.outer, *node.inner)
         made = Generate(shape, node.elements, label=Label("elements"), where=node.where)
         self._plain(made)
@@ -265,7 +268,7 @@ class Folds(Scans, ABC):
 
 
 def _leaves_of(fold: Fold, shape: Shape, count: int, moved: Mapping[Expr, Expr]) -> Fold:
-    """Folds of `count` elements each."""
+    """A fold with results of this shape, each of `count` elements."""
     known = result_variables(fold.elements)
     label = Label(LEAVES, fold.label.called, None, fold.label.deterministic)
     elements = substitute(fold.elements, dict(moved))
@@ -274,8 +277,8 @@ def _leaves_of(fold: Fold, shape: Shape, count: int, moved: Mapping[Expr, Expr])
 
 
 def _of_rows(fold: Fold) -> Fold:
-    """The rows of a fold of everything, each as one of several: a short row by itself would be
-    folded in another order."""
+    """The rows of a full fold as one of several rows: a single short row would be folded in another
+    order."""
     known, last = result_variables(fold.elements), len(fold.inner) - 1
     elements = substitute(fold.elements, {Index(last): Index(last + 1)})
     return Fold(fold.inner[:-1], (constant(1), fold.inner[-1]), elements, fold.combine, None, known,
@@ -283,7 +286,8 @@ def _of_rows(fold: Fold) -> Fold:
 
 
 def _in_order(fold: Fold, shape: Shape, count: int, elements: Sequence[Expr]) -> Fold:
-    """`count` elements each, however many, from left to right, beginning with the neutral one."""
+    """A fold of `count` elements per result from left to right, whatever the count, starting from
+    the identity."""
     known = result_variables(fold.elements)
     label = Label(PARTIALS, fold.label.called, None, True)
     return Fold(shape, (constant(count),), tuple(elements), fold.combine, None, known, known,
@@ -292,8 +296,8 @@ def _in_order(fold: Fold, shape: Shape, count: int, elements: Sequence[Expr]) ->
 
 @dataclass
 class Segments:
-    """Makes the blocks of a fold of segments.  `add`: adds stages before the last one; `constant`:
-    an array of numbers."""
+    """Makes the blocks of a segmented fold.  `add` adds stages before the last one; `constant`
+    makes an array of numbers."""
 
     node: FoldSeg
     known: Known
@@ -305,8 +309,8 @@ class Segments:
         """The last stage: the folds, before the epilogue.
 
         `stored`: the components of the elements, arrays with chunks of these sizes.  All blocks
-        have the same number of segments; how many elements these have follows from the offsets,
-        once they are computed.
+        have the same number of segments; their numbers of elements follow from the offsets, once
+        these are computed.
         """
         node, extent = self.node, sum(sizes)
         along = Axis(segments, even(segments, len(sizes)), 0, rank=1)
@@ -317,7 +321,7 @@ class Segments:
         values = [writer.reads(x, [0 * most], [most], windows) for x in stored]
         offsets = writer.reads(node.offsets, [along.low], [along.high + 1])
         count = writer.number("segments", along.high - along.low)
-        # From the first element of the block on.
+        # Offsets relative to the first element of the block.
         moved = offsets.at(Index(0)) - offsets.at(at.integer(0))
         own = Generate((count + 1,), (moved,), label=Label("offsets"))
         inside = (*node.combine.results, *(node.init or ()))
@@ -361,14 +365,14 @@ class Segments:
         return found
 
 
-#: The smallest parts of a sum that are tried.
+#: The smallest parts of a sum to try.
 LEAST = 16
 
 
 @dataclass
 class Parts:
-    """A product in parts of `size` elements of its sum of `count`: the `whole` parts, along an axis
-    before those of the matrices, the `rest`, and what adds them up."""
+    """A product whose sum of `count` terms is cut into parts of `size` terms: the `whole` parts as
+    a leading axis, the `rest`, and the fold that adds them."""
 
     whole: Matmul
     rest: Matmul | None
@@ -412,8 +416,8 @@ def parts(node: Matmul, size: int, count: int) -> Parts:
 
 
 def are_better(cut: Blocks, plain: Blocks, allowed: int) -> bool:
-    """Whether blocks of parts read and write less than blocks of the result; blocks that need more
-    than the `allowed` bytes are no choice."""
+    """Whether blocks of parts transfer fewer bytes than blocks of the result, and fit in `allowed`
+    bytes."""
     fits, too = (projected(blocks) <= allowed for blocks in (cut, plain))
     return fits and (not too or _read(cut) + 2 * _written(cut) < _read(plain))
 

@@ -1,6 +1,5 @@
-"""Reads of large arrays at indices that depend on data, as gathers: the positions are computed
-first, then each chunk is asked for the elements at those that it has, so that no task reads the
-whole array."""
+"""Reads of large arrays at data-dependent indices, as gathers.  The positions are computed first,
+then each chunk supplies its elements at these positions, so that no task reads the whole array."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ from treadle.skeletons.ir import arithmetic as at
 from .domain import Chunks, Known, reads_of
 from .engine import BLOCK, Engine
 
-#: Seconds to find a position in its chunk and to put an element in its place, to copy a byte of an
-#: answer, to read one of a whole array, and of a task on threads.
+#: Seconds to find a position in its chunk and store the element; per byte copied of an answer; per
+#: byte read of a whole array; and per task on threads.
 POSITION, ANSWERED, READ, TASK = 2e-8, 2e-9, 1.5e-10, 2e-4
 
 Asking = TypeVar("Asking", Generate, Fold)
@@ -30,8 +29,8 @@ class Gatherer:
     of gathered elements.
 
     `gathered(leaf, axes, positions)` plans the array of the elements of `leaf` at `positions`, in
-    row-major order along `axes`: its axes are those of the positions, then the others of `leaf`.
-    `bounded`: arrays of indices of which every block has its own part.
+    row-major order along `axes`: its axes are those of the positions, then the remaining axes of
+    `leaf`.  `bounded`: arrays of indices of which every block has its own part.
     """
 
     engine: Engine
@@ -43,8 +42,8 @@ class Gatherer:
     bounded: Collection[Leaf] = ()
 
     def split(self, node: Fold) -> Generate | None:
-        """The epilogue of a fold as a node of its own, if it reads such arrays, otherwise None.
-        The fold without the epilogue is planned."""
+        """The epilogue of a fold as a separate node if it reads such arrays, otherwise None.  The
+        fold without the epilogue is planned."""
         if not self._large(node.epilogue, node.outer):
             return None
         parts = result_variables(node.elements)
@@ -58,14 +57,14 @@ class Gatherer:
                         where=node.where)  # fmt: skip
 
     def answered(self, node: Asking) -> Asking:
-        """The same node, of gathered elements."""
+        """The same node, reading gathered elements."""
         large = [r for r in self._large(node.elements, _domain(node))
                  if not any(isinstance(e, Var) for e in walk(r.args))]  # fmt: skip
         if not large:
             return node
         memo: dict[Expr, Expr] = {}
         guards = _guards(node.elements)
-        for read in large:  # those in the indices of others first
+        for read in large:  # inner reads, which are indices of others, first
             guard = guards.get(read)
             if guard is not None:
                 args, (guard,) = (rewrite(x, lambda e: e, memo) for x in (read.args, (guard,)))
@@ -73,7 +72,8 @@ class Gatherer:
         return node.with_(elements=rewrite(node.elements, lambda e: e, memo))
 
     def _large(self, roots: Sequence[Expr], shape: Sequence[Expr]) -> list[Read]:
-        """The reads, by elements of this shape, of arrays that are better asked than read whole."""
+        """The reads by elements of this shape that are better gathered than served by whole
+        arrays."""
         extents = [self.known.number(e) for e in shape]
         if any(n is None for n in extents):
             return []
@@ -83,11 +83,11 @@ class Gatherer:
         return [r for r in reads if self._is_large(r, [n or 0 for n in extents], tasks)]
 
     def _is_large(self, read: Read, domain: Sequence[int], tasks: int) -> bool:
-        """Whether it is faster, in so many tasks, to ask for elements, or needed."""
+        """Whether gathering is faster for this number of tasks, or necessary."""
         leaf = Leaf(read.node, read.component)
         if read.boundary is not None or leaf not in self.chunks:
             return False
-        # What is computed from floats has no bounds, as if it depended on data.
+        # Indices computed from floats have no bounds, just as if they depended on data.
         inner = [e for e in walk(read.args) if isinstance(e, Read | Var)
                  or (isinstance(e, Apply) and e.type.is_inexact)]  # fmt: skip
         if not inner or any(isinstance(e, Read) and Leaf(e.node, e.component) in self.bounded
@@ -103,7 +103,7 @@ class Gatherer:
         answers = positions * prod(extents[a] for a in along) * itemsize
         engine, workers = self.engine, max(self.engine.workers, 1)
         each = engine.overhead if engine.workers else TASK
-        sent = engine.moving * (workers - 1)  # all workers get what only one has
+        sent = engine.moving * (workers - 1)  # every worker receives the array
         asked = (positions * POSITION + answers * (ANSWERED + sent / workers)) / workers
         whole = size * (tasks * max(READ, engine.copying) + sent) / workers
         return asked + each * tasks * chunks <= whole
@@ -138,8 +138,8 @@ def _reads(args: Sequence[Expr]) -> bool:
 
 def _over(args: Sequence[Expr], guard: Expr, domain: Sequence[int | None], extents: Sequence[int]
           ) -> tuple[list[int], dict[int, int]]:  # fmt: skip
-    """Of a read of an array of these `extents`: over which axes of the domain its positions are,
-    and the axes of the array whose index is that of another one."""
+    """For a read of an array of these `extents`: the domain axes over which its positions vary, and
+    the array axes whose index is a domain index."""
     along = {
         a: e.axis for a, (e, n) in enumerate(zip(args, extents, strict=True))
         if isinstance(e, Index) and domain[e.axis] == n
@@ -158,8 +158,8 @@ def _domain(node: Generate | Fold) -> Shape:
 
 
 def _guards(roots: Sequence[Expr]) -> dict[Read, Expr]:
-    """Under which condition each read is evaluated, but for those in loops, of which some may have
-    no iterations."""
+    """The condition under which each read is evaluated, excluding reads in loops, which may have no
+    iterations."""
     found: dict[Read, list[Expr]] = {}
     unknown: set[Expr] = set()
     pending: list[tuple[Expr, Expr]] = [(e, TRUE) for e in roots]

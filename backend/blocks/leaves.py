@@ -1,9 +1,8 @@
 """Sums of floats over a whole array, bit for bit as a single machine computes them.
 
-On one machine, a fold of everything combines the results of *leaves*, blocks of consecutive
-elements in row-major order.  Here, the tasks compute the leaves that begin in their chunk (and read
-the end of the last one from the next chunk), and one task combines them as the kernel on one
-machine does.
+On one machine, a full fold combines the results of *leaves*, blocks of consecutive elements in
+row-major order.  Here, each task computes the leaves that begin in its chunk (reading the end of
+the last one from the next chunk), and one task combines them like the kernel on one machine.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .program import BlockProgram
 
 
 class Leaves:
-    """The leaves of a fold of everything; `NoRule` for folds with leaves of another form."""
+    """The leaves of a full fold; `NoRule` for folds with leaves of another form."""
 
     def __init__(self, node: Fold, known: Known, engine: Engine, params: Sequence[Param]) -> None:
         self.node, self.known = node, known
@@ -53,7 +52,7 @@ class Leaves:
         self.values = [known.values[p] for p in params]
 
     def _elements(self) -> tuple[Expr, ...]:
-        """The elements by leaf, and by the position in the leaf."""
+        """The elements as functions of the leaf and the position in the leaf."""
         self.numbers: list[Param] = []
         position = Index(0) * self.leaf + Index(1)
 
@@ -101,12 +100,11 @@ class Leaves:
         full = self.count // self.leaf
         cuts = [e * width for e in edges(grids[best][0])]
         ends = {0, full, *(min(-(-e // self.leaf), full) for e in cuts)}
-        if self.engine.split_boundary:  # a leaf in two chunks is a block of its own
+        if self.engine.split_boundary:  # a leaf that spans two chunks is a separate block
             ends |= {e // self.leaf for e in cuts}
         return tuple(b - a for a, b in pairwise(sorted(ends)))
 
     def blocks(self, sizes: tuple[int, ...]) -> Blocks:
-        """The whole leaves."""
         axis = Axis(self.count // self.leaf, sizes, 0, rank=1)
         shape = (axis.extent,)
         results = [Result(shape, (axis,), e.type) for e in self.node.elements]
@@ -141,7 +139,7 @@ class Leaves:
                       [*self.values, *numbers, *more])  # fmt: skip
 
     def combined(self, whole: Sequence[Leaf], rest: Sequence[Leaf] | None) -> Fold:
-        """The fold of the results of leaves."""
+        """The fold of the leaves' results."""
         count: Expr = Extent(whole[0].node, 0)
         elements: tuple[Expr, ...] = tuple(leaf.at(Index(0)) for leaf in whole)
         if rest is not None:

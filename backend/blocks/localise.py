@@ -1,13 +1,14 @@
-"""Kernels of an optimised program, each as one program that computes any block of its results.
+"""Localisation: a kernel of an optimised program as one program that computes any block of its
+results.
 
 `Index(k)` becomes the position in the block plus the origin of the block, extents become numbers,
 and every array becomes a buffer with the elements that the block reads.  Origins and extents are
 run-time numbers, so one compiled program computes all blocks.
 
-A stencil computes its block as it is written, boundary included, on a buffer with a halo: where a
-buffer ends at an edge of the array, its boundary is that of the array; elsewhere, the results
-within the halo are wrong and are dropped.  So blocks run the code of the whole array, and give its
-bits.  Other reads use the position in the array minus the origin of a buffer.
+A stencil computes its block as written, boundary included, on a buffer with a halo.  Where a buffer
+ends at an edge of the array, its boundary is that of the array; elsewhere, the results within the
+halo are wrong and are dropped.  Blocks therefore run the same code as the whole array, and give the
+same bits.  Other reads use the position in the array minus the origin of a buffer.
 """
 
 from __future__ import annotations
@@ -52,16 +53,16 @@ from .engine import Engine, default_chunks
 from .program import BlockProgram
 
 WRAP = "wrap"
-#: Bytes of an array that is cut whatever its extents.
+#: Arrays from this size in bytes are cut whatever their extents.
 LARGE = 1 << 40
 #: The most blocks of an array that is read periodically.
 MOST_CUTS = 100_000
-#: The least bytes of a block of results that no array determines, if arrays have several chunks.
+#: The least bytes of a block of results if no array determines it but arrays have several chunks.
 SMALLEST = 64 << 10
 
 
 class NoRule(Exception):
-    """The reason why a kernel cannot be computed in blocks, and perhaps what to write instead."""
+    """The reason why a kernel cannot be computed in blocks, and perhaps an alternative."""
 
     def __init__(self, reason: str, instead: str | None = None) -> None:
         super().__init__(reason)
@@ -82,9 +83,10 @@ class Reading:
     """How the index of a read is computed along one axis of an array.
 
     kind "near": the buffer has the indices of the block, so the read stays as it is; "offset": the
-    same, moved by a constant; "image": the indices that the block reads; "whole": all of them.  An
-    array that is periodic has any "offset" and "image"; else, where an "image" goes beyond an edge,
-    the buffer ends there, and so its boundary is that of the array.
+    same, shifted by a constant; "image": the range of indices that the block reads; "whole": all of
+    them.  In an array that is read periodically, an "offset" or "image" wraps around; otherwise,
+    where an "image" goes beyond an edge, the buffer ends there, and so its boundary is that of the
+    array.
     """
 
     kind: str
@@ -104,26 +106,26 @@ class Buffer:
     periodic: list[bool]
     #: The program gets elements `flat[0]` … `flat[1]` − 1 of the buffer, in row-major order.
     flat: tuple[Numbers, Numbers] | None = None
-    #: An array of earlier stages, with the elements that each block reads of each chunk of an array
-    #: of rank 1, [block, chunk, first and last + 1]; `low` and `high` have as many at most.
+    #: A computed array with the range of elements that each block reads in each chunk of a rank-1
+    #: array, [block, chunk, first and last + 1]; `low` and `high` bound their number.
     windows: Leaf | None = None
 
     @staticmethod
     def whole(leaf: Leaf, given: graph.Input, shape: Sequence[int]) -> Buffer:
-        """All of an array."""
+        """The buffer of a whole array."""
         full = [np.asarray(np.int64(n)) for n in shape]
         return Buffer(leaf, given, [np.zeros((), np.int64)] * len(full), full, [False] * len(full))
 
 
 @dataclass
 class Result:
-    """One array that the kernel computes: its extents, and for each axis the axis of the domain
-    along which it is cut (None: not cut)."""
+    """One array that the kernel computes: its extents, and for each axis the domain axis along
+    which it is cut (None: not cut)."""
 
     shape: tuple[int, ...]
     axes: tuple[Axis | None, ...]
     type: Any
-    #: Axes at the end that the program's results do not have: one element per block.
+    #: Trailing axes that the program's results lack: one element per block.
     added: int = 0
 
 
@@ -138,13 +140,14 @@ class Blocks:
     axes: list[Axis]
     numbers: list[Any]
     notes: list[str] = field(default_factory=list)
-    #: Extents among the numbers, of the program of a loop.
+    #: For the program of a loop, the extents that are passed as numbers.
     extents: list[Expr] = field(default_factory=list)
-    #: The buffers that are put together from several chunks, or from parts, which are kept.
+    #: The buffers assembled from several chunks, or from parts, which stay in memory.
     copied: list[Buffer] = field(default_factory=list)
-    #: Blocks that read results of others need those behind them, not those before them.
+    #: Whether blocks that read results of other blocks need those after them instead of before
+    #: them.
     backwards: bool = False
-    #: Buffers have their halos around the chunk, where this is.
+    #: Whether memory around each chunk holds the halo, so that buffers need no copy.
     around: bool = False
 
     @property
@@ -154,8 +157,8 @@ class Blocks:
 
 @dataclass
 class _Scope:
-    """Expressions, the axis of the domain that each of their indices is along, and the fields of
-    the node that they are."""
+    """Expressions over the same indices: the domain axis of each index, and the node fields that
+    hold the expressions."""
 
     roots: tuple[Expr, ...]
     axes: tuple[int, ...]
@@ -164,28 +167,28 @@ class _Scope:
 
 @dataclass
 class Shape:
-    """The domain of a node: the extents, the axes that may be cut, its scopes, and which axis of
-    the domain each axis of each result is along."""
+    """The domain of a node: the extents, the axes that may be cut, its scopes, and for each axis of
+    each result its domain axis."""
 
     extents: tuple[Expr, ...]
     free: tuple[int, ...]
     scopes: list[_Scope]
     results: Sequence[tuple[int | None, ...]]
-    #: The axes whose extents are fields of the node: one, or a tuple.
+    #: The axes whose extents are fields of the node: one axis or a tuple per field.
     sizes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
-    #: Axes that only results have.
+    #: Axes of results that are not axes of the domain.
     written: tuple[int, ...] = ()
 
 
 def _as_roots(value: Any) -> tuple[Expr, ...]:
-    """The expressions of a field; an array is that of all its elements."""
+    """The expressions of a field; an array stands for a read of all its elements."""
     if isinstance(value, Leaf):
         return (value.at(*graph.indices(len(value.shape))),)
     return value if isinstance(value, tuple) else (value,)
 
 
 def shape_of(node: Node) -> Shape:
-    """The domain of a node; `NoRule` if there is none that can be cut."""
+    """The domain of a node; `NoRule` if it has none that can be cut."""
     outs = node.outputs
     scopes: list[tuple[Sequence[int], tuple[str, ...]]]
 
@@ -248,9 +251,9 @@ def shape_of(node: Node) -> Shape:
 
 
 def _rows_of(node: graph.Library) -> Shape:
-    """A library's operation computes what has another index along some axes by itself, for which
-    arrays of fewer axes, or of one element there, are the same; along the others, every array has
-    extents of its own."""
+    """The domain of a library operation.  Along the leading axes it is independent for each index,
+    and arrays of fewer axes, or of extent 1 there, are broadcast; along the others, every array has
+    its own extents."""
     rank = max(len(leaf.shape) for leaf in node.arguments)
     combined = combined_axes(node.operation, rank)
     if combined is None:
@@ -293,7 +296,7 @@ def _rows_of(node: graph.Library) -> Shape:
 
 
 def of_constant_extents(read: Expr, shape: tuple[Expr, ...]) -> Leaf:
-    """The array that is read at every index, with those of its extents that are constants: small
+    """The array that is read at every index, with constant extents where they are known: small
     matrices have kernels of their own."""
     assert isinstance(read, ex.Read)
     leaf = Leaf(read.node, read.component)
@@ -303,7 +306,7 @@ def of_constant_extents(read: Expr, shape: tuple[Expr, ...]) -> Leaf:
 
 
 def extents_of(shape: Iterable[Expr], known: Known, node: Node) -> tuple[int, ...]:
-    """The values of extents; `NoRule` if they depend on what arrays hold."""
+    """The values of extents; `NoRule` if they depend on the contents of arrays."""
     found = [known.number(e) for e in shape]
     if any(n is None for n in found):
         raise NoRule(
@@ -331,9 +334,9 @@ class Localiser:
         constants: Values | None = None,
         pieces: int = 1,
     ) -> None:
-        """`grids`: the chunks of all arrays, and `constants` those of which elements, or bounds of
-        these, are known.  `sizes`: the blocks along some axes.  `free`: the axes that may be cut,
-        if not those of the node's domain.  `result`: whether the node computes a result of the
+        """`grids`: the chunks of all arrays; `constants`: arrays whose elements, or bounds of
+        elements, are known.  `sizes`: the blocks along some axes.  `free`: the axes that may be
+        cut, if not those of the node's domain.  `result`: whether the node computes a result of the
         program.  `pieces`: the blocks of a chunk."""
         self.pieces = pieces
         self.given = dict(sizes or {})
@@ -343,7 +346,7 @@ class Localiser:
         self.extents = extents_of(self.shape.extents, known, node)
         self.notes: list[str] = []
         label = node.label
-        #: That of the node over buffers.
+        #: The label of the node over buffers.
         self.label = graph.Label(label.operation, label.name, None, label.deterministic)
         allowed = self.shape.free if free is None else free
         self.free = tuple(k for k in allowed if self.extents[k] > 1)
@@ -356,7 +359,7 @@ class Localiser:
 
     def _cut(self) -> None:
         """The axes of the domain, their blocks and their halos."""
-        #: Axes along which neighbours are read as any other elements, by blocks without halos.
+        #: Axes along which neighbours are read like arbitrary elements, by blocks without halos.
         self.far: frozenset[int] = frozenset()
         self.far = self._distant()
         while True:
@@ -377,9 +380,9 @@ class Localiser:
         return made
 
     def _sizes(self, free: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
-        """The sizes of blocks along the axes to cut: those of the largest array read along them
-        that has several chunks (of equally large ones, one that has several along this axis), and
-        where it has none, beyond its edges, those of the others."""
+        """The sizes of blocks along the axes to cut: those of the largest array with several chunks
+        that is read along them (of equally large ones, one that has several chunks along this
+        axis), and outside its range those of the other arrays."""
         found: dict[int, list[tuple[tuple[int, bool, int], Cuts]]] = {}
         for scope in self.shape.scopes:
             for read in reads_of(scope.roots):
@@ -413,7 +416,7 @@ class Localiser:
     def _cuts_of(
         self, scope: _Scope, read: ex.Read, a: int, sizes: tuple[int, ...], free: Sequence[int]
     ) -> Cuts | None:
-        """How an axis of the domain is cut so that an index of a read is in one of the chunks."""
+        """How to cut a domain axis so that an index of a read stays within one chunk per block."""
         e, n = read.args[a], sum(sizes)
         periodic = self._unwrapped(read, a)
         e = e if periodic is None else periodic
@@ -446,7 +449,7 @@ class Localiser:
         return Cuts(k, shifted(sizes, offset, extent), first, last)
 
     def _quotient(self, e: Expr) -> tuple[Expr, int]:
-        """`i` and c of an index `i // c`, as of an array that is read in row-major order."""
+        """`i` and c for an index `i // c`, which reads an array in row-major order."""
         if isinstance(e, ex.Apply) and e.op.name == "floor_divide":
             number = self.known.number(e.args[1])
             if number is not None and number > 0:
@@ -456,7 +459,8 @@ class Localiser:
     def _along_one(
         self, best: Mapping[int, tuple[int, tuple[int, ...]]], free: Sequence[int]
     ) -> dict[int, tuple[int, ...]]:
-        """The blocks along one axis: the first of a result, else that of the largest array."""
+        """The blocks along a single axis: the first axis of a result, else that of the largest
+        array."""
         axes = self.shape.results[0]
         first = axes[0] if axes and isinstance(self.node, graph.Generate | graph.Matmul) else None
         if self.is_result and first is not None and first in free:
@@ -469,7 +473,8 @@ class Localiser:
         return {k: best[k][1]}
 
     def _chosen(self, axes: Sequence[int], large: bool = False) -> dict[int, tuple[int, ...]]:
-        """The blocks along axes along which no array has chunks; of a `large` array of any size."""
+        """The blocks along axes along which no array has chunks; `large`: cut an array of any
+        size."""
         itemsize = max(o.type.numpy.itemsize for o in self.node.outputs)
         others = {*axes, *self.shape.written}
         itemsize *= prod(n for k, n in enumerate(self.extents) if k not in others) or 1
@@ -485,7 +490,7 @@ class Localiser:
         return dict(zip(axes, chosen, strict=True))
 
     def _parts(self) -> int:
-        """The number of chunks of the largest array that is read."""
+        """The number of chunks of the largest array read."""
         found = [(0, 1)]
         for leaf in {
             Leaf(r.node, r.component) for s in self.shape.scopes for r in reads_of(s.roots)
@@ -496,8 +501,8 @@ class Localiser:
         return max(found)[1]
 
     def _of_product(self, batch: int, axes: Sequence[int], line: int) -> dict[int, tuple[int, ...]]:
-        """The blocks of a product along these axes: whole matrices; else as many rows as columns,
-        which have `line` bytes each, but fewer rows where the result needs more than these."""
+        """The blocks of a product along these axes: whole matrices if they fit, else as many rows
+        as columns of `line` bytes each, but fewer rows where the result would need more."""
         m, n, k = self.extents[batch:]
         each, columns = line // max(k, 1), 0
         matrix = max(line * (m + n) + each * m * n, 1)
@@ -510,8 +515,8 @@ class Localiser:
         return found
 
     def _halos(self, free: tuple[int, ...]) -> set[int]:
-        """Add to each axis the indices that its neighbours need.  The axes that cannot have any:
-        periodic ones, along which there are other reads, too."""
+        """Extend each axis by the halo that its neighbours need.  Returns the axes that cannot have
+        one: periodic ones along which there are other reads too."""
         halos: dict[int, tuple[int, int, bool]] = {}
         edged: set[int] = set()  # axes with boundaries that are not periodic
         for scope in self.shape.scopes:
@@ -546,7 +551,7 @@ class Localiser:
         return others
 
     def _distant(self) -> frozenset[int]:
-        """The axes along which neighbours are in other chunks than the next one."""
+        """The axes along which neighbours lie beyond the adjacent chunk."""
         reach: dict[int, tuple[int, int, int]] = {}
         for scope in self.shape.scopes:
             for read in reads_of(scope.roots):
@@ -562,8 +567,8 @@ class Localiser:
         return frozenset(k for k, (least, most, size) in reach.items() if most - least > size)
 
     def _unwrapped(self, read: ex.Read, a: int) -> Expr | None:
-        """The index of a read along an axis, before a remainder by the extent; None if the array is
-        not read periodically."""
+        """The index of a read along an axis before its remainder by the extent is taken; None if
+        the array is not read periodically."""
         e = read.args[a]
         if read.boundary == WRAP:
             return e
@@ -574,7 +579,7 @@ class Localiser:
         return None
 
     def _near(self, scope: _Scope, read: ex.Read, a: int, extent: int) -> Following | None:
-        """How an index of a read follows an axis of the domain that has the same extent."""
+        """How an index of a read follows a domain axis of the same extent."""
         found = follows(read.args[a], self.known)
         if found is None or found.rest or found.axis >= len(scope.axes):
             return None
@@ -584,7 +589,7 @@ class Localiser:
         return found if read.boundary is not None or not found.offset else None
 
     def _only_near(self, k: int) -> bool:
-        """Whether all uses of an index are reads at it, or at a neighbour with a boundary."""
+        """Whether every use of an index is a read at it, or at a neighbour with a boundary."""
         for scope in self.shape.scopes:
             for read in reads_of(scope.roots):
                 shape = extents_of(read.node.outputs[read.component].shape, self.known, self.node)
@@ -646,7 +651,7 @@ class Localiser:
         )
 
     def _others(self) -> tuple[Expr, ...]:
-        """The expressions outside of the domain: combinations and initial values."""
+        """The expressions outside the domain: combinations and initial values."""
         node, found = self.node, list[Expr]()
         combine = getattr(node, "combine", None)
         if combine is not None:
@@ -657,8 +662,8 @@ class Localiser:
         return tuple(found)
 
     def _plan(self, scope: _Scope) -> tuple[_Scope, dict[ex.Read, tuple[Any, list[Any]]]]:
-        """Find the buffers of the reads in a scope; for each read, the key of its buffer and how
-        each of its indices is found."""
+        """Find the buffers of the reads in a scope: for each read, the key of its buffer and the
+        `Reading` of each index."""
         axes = {j: self.axes[k] for j, k in enumerate(scope.axes)}
         spans = Spans(axes, self.known, scope.roots, self.constants)
         found: dict[ex.Read, tuple[Any, list[Any]]] = {}
@@ -696,7 +701,7 @@ class Localiser:
             return (Reading("near", k), near.offset), axis.low, axis.high, axis.periodic
         unwrapped = self._unwrapped(read, a)
         around = unwrapped is not None
-        # (Numbers of fewer bits may wrap around; other indices are then out of range.)
+        # (Narrower integers may wrap around, which would put other indices out of range.)
         free = around or read.boundary is not None
         if free and (extent <= 1 or any(x.type is not int64 for x in ex.walk((e,)))):
             return (Reading("whole"), 0), zero, full, False
@@ -725,7 +730,7 @@ class Localiser:
         return (Reading("image", -1, form), 0), low, high, False
 
     def _number(self, name: str, value: Any) -> Expr:
-        """A new run-time number, or a constant if it is 0 in all blocks."""
+        """A new run-time number; a constant if it is 0 in all blocks."""
         if not np.any(value):
             return at.integer(0)
         made = ex.Param(name, int64)
@@ -734,8 +739,8 @@ class Localiser:
         return made
 
     def _inputs(self) -> None:
-        """The shapes of the buffers, and the numbers that blocks need: those along one axis of the
-        domain share its extent."""
+        """The shapes of the buffers, and the numbers that blocks need; buffers along the same
+        domain axis share its extent."""
         for k, axis in enumerate(self.axes):
             self.origins[k] = self._number(f"origin{k}", axis.low) if axis.is_cut else at.integer(0)
         for key, buffer in self.buffers.items():
@@ -802,7 +807,8 @@ class Localiser:
     ) -> ex.Read:
         buffer = self.buffers[key]
         args: list[Expr] = []
-        # What a boundary's function receives: buffers that begin elsewhere share its variables.
+        # Arguments of boundary functions, whose variables are shared by buffers with different
+        # origins.
         moved: dict[Expr, Expr] = {
             v: v + (self.origins[way.axis] if way.kind == "near" else self.lows[key, a])
             for a, (v, way) in enumerate(zip(read.vars, key[1], strict=False))
@@ -813,7 +819,7 @@ class Localiser:
                                     for w, c in zip(key[1], offsets, strict=True)):  # fmt: skip
             boundary = None
         for a, (e, way, offset) in enumerate(zip(read.args, key[1], offsets, strict=True)):
-            if way.kind in ("near", "offset"):  # n - 1 - (n - 1 - i) is i, whatever n
+            if way.kind in ("near", "offset"):  # simplify: n - 1 - (n - 1 - i) is i for any n
                 first = 0 if way.kind == "near" else self._least(key, a)
                 args.append(ex.Index(scope.axes.index(way.axis)) + (offset - first))
             elif way.kind == "image":
@@ -825,7 +831,7 @@ class Localiser:
         return ex.Read(buffer.input, 0, tuple(args), boundary, scoped, read.vars)
 
     def _least(self, key: Any, a: int) -> int:
-        """The least offset of the reads of a buffer along an axis."""
+        """The smallest offset among the reads of a buffer along an axis."""
         way: Reading = key[1][a]
         rest = sum(self._rest(way))
         difference = self.buffers[key].low[a] - self.axes[way.axis].low
@@ -863,7 +869,8 @@ class Localiser:
         if (init := getattr(node, "init", None)) is not None:
             changes["init"] = tuple(rest[e] for e in init)
         if isinstance(node, graph.Permute):
-            # Into nothing: what it was before is combined with the results of all blocks.
+            # Start from the identity: the defaults are combined with the results of all blocks
+            # later.
             neutral = () if node.combine is None else identities(node.combine) or ()
             empty = [
                 graph.Generate(
@@ -892,8 +899,8 @@ def rewritten(
     roots: Iterable[Expr], change: Callable[[Expr, dict[Expr, Expr]], Expr | None],
     memo: dict[Expr, Expr] | None = None,
 ) -> dict[Expr, Expr]:  # fmt: skip
-    """What expressions, and those they consist of, become: by `change`, given what the others have
-    become, or (None) the same of these."""
+    """A rewriting of expressions and their subexpressions, as a map.  `change` returns the
+    replacement, given those of the subexpressions, or None to rebuild the expression from them."""
     memo = {} if memo is None else memo
     for e in ex.walk(roots):
         if e in memo:

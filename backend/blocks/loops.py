@@ -1,7 +1,7 @@
-"""Counted loops over stencils, several iterations per task.
+"""Counted loops over stencils, several iterations per task (temporal blocking).
 
-A block of the state with a halo of k·r elements is iterated k times.  Every iteration makes r more
-elements beside a cut wrong; after k of them, the block itself is still right.  Where a buffer ends
+A block of the state with a halo of k·r elements is iterated k times.  Every iteration invalidates r
+more elements beside a cut; after k of them, the block itself is still correct.  Where a buffer ends
 at an edge of the array, its boundary is that of the array.
 """
 
@@ -25,7 +25,7 @@ from .localise import WRAP, Blocks, Buffer, NoRule, Result, extents_of, rewritte
 from .program import BlockProgram
 from .whole import inside
 
-#: How many times as long as with the best blocks a loop may take with more of them.
+#: The slowdown, relative to the best blocks, at which more blocks are still preferred.
 NEARLY = 1.05
 
 
@@ -40,9 +40,9 @@ class Window:
 def iterations(
     count: int, most: int, work: float, overlap: float, task: float, queueing: float
 ) -> int:
-    """Of `count` iterations those in one task: as many as minimise the time of tasks and halos
-    together, √(o / (w h)) for tasks of o seconds, iterations of w, of which halos take w h for each
-    iteration of a task; but so many that kernels take as long as it takes to queue them.
+    """The number of the `count` iterations to run in one task: it minimises the total time of tasks
+    and halos, √(o / (w h)) for tasks of o seconds and iterations of w seconds, of which halos take
+    w h per iteration of a task; but kernels must take at least as long as it takes to queue them.
 
     >>> iterations(100, 1000, 1e-3, 0.01, 1e-3, 0), iterations(100, 1000, 1e-4, 0.001, 1e-3, 0)
     (10, 100)
@@ -60,7 +60,7 @@ def iterations(
 
 def lengths(count: int, steps: int, most: int, iterations: int) -> list[int]:
     """The iterations of each window, about `steps` and at most `most`: whole passes of `iterations`
-    iterations, because those that are left over take longer; all of these in the last window.
+    iterations, because remainders take longer; all remaining iterations are in the last window.
 
     >>> lengths(100, 15, 1000, 8), lengths(100, 15, 1000, 1)
     ([16, 16, 16, 16, 16, 8, 12], [15, 15, 15, 15, 15, 15, 10])
@@ -79,9 +79,9 @@ def spans(count: int, most: int, work: float, overlap: float, task: float, engin
           given: bool) -> list[int]:  # fmt: skip
     """The iterations of each window.
 
-    A state that is `given` has no room for halos: where parts stay where they are, the first window
-    computes three halos of rows at each cut by blocks of their own.  So it is as short as kernels
-    may be that the host queues.
+    A state that is `given` has no room for halos.  With `split_boundary`, the first window
+    therefore computes three halos of rows at each cut in separate blocks, and is as short as
+    queueing permits.
 
     >>> engine = Engine("", "", None, 0, len, queueing=2e-4, iterations=8, split_boundary=True)
     >>> [spans(100, 8192, 8.7e-5, 1.2e-4, 6e-5, engine, given) for given in (True, False)]
@@ -97,7 +97,7 @@ def spans(count: int, most: int, work: float, overlap: float, task: float, engin
 
 
 def halvings(count: int) -> list[int]:
-    """Half of a number, and so on.
+    """A number and its successive halves, rounded up.
 
     >>> halvings(5)
     [5, 3, 2, 1]
@@ -106,7 +106,7 @@ def halvings(count: int) -> list[int]:
 
 
 def together(sizes: Sequence[int], count: int) -> tuple[int, ...]:
-    """Chunks next to each other as one, so that there are `count`.
+    """Merge adjacent chunks, so that there are `count`.
 
     >>> together((3, 3, 3, 3, 1), 2)
     (9, 4)
@@ -116,7 +116,7 @@ def together(sizes: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 class LoopLocaliser:
-    """Makes the blocks of a counted loop; `NoRule` if its body has other nodes than stencils."""
+    """Makes the blocks of a counted loop; `NoRule` if its body has nodes other than stencils."""
 
     def __init__(
         self,
@@ -143,12 +143,13 @@ class LoopLocaliser:
         (self.extents,) = shapes
         self._check()
         self._halo()
-        #: The chunks of the state, and the blocks, of one or several chunks each.
+        #: The chunks of the state, and the blocks, each of one or several chunks.
         self.chunks = self._chunks(grids)
         self.sizes = self._blocks()
 
     def _check(self) -> None:
-        """Every node has the extents of the state and reads neighbours, or arrays as a whole."""
+        """Require that every node has the extents of the state and reads neighbours, or arrays as a
+        whole."""
         self.aligned: dict[Leaf, bool] = {}
         self.periodic: set[int] = set()
         edged: set[int] = set()
@@ -176,7 +177,8 @@ class LoopLocaliser:
         self.whole_axes = self.periodic & edged
 
     def _near(self, read: Read) -> tuple[int, ...] | None:
-        """The offsets of a read of the element's neighbours; None for one of the same for all."""
+        """The offsets of a read of the element's neighbours; None for a read that is the same for
+        all."""
         shape = extents_of(read.node.outputs[read.component].shape, self.known, self.node)
         if (
             not any(isinstance(e, Index) for e in walk(read.args))
@@ -200,7 +202,7 @@ class LoopLocaliser:
         return n in self.body or n in self.node.state
 
     def _halo(self) -> None:
-        """How many more elements beside a cut an iteration makes wrong, along each axis."""
+        """The number of elements beside a cut that an iteration invalidates, along each axis."""
         rank = len(self.extents)
         reach: dict[Node, list[tuple[int, int]]] = {s: [(0, 0)] * rank for s in self.node.bound}
         for n in self.body:
@@ -229,9 +231,9 @@ class LoopLocaliser:
         )
 
     def _blocks(self) -> Chunks:
-        """The blocks.  Where other processes compute, chunks next to each other are one block if
-        that is faster: as few of them as make it so, in a quarter of the memory of a task, as
-        workers keep the chunks and the results, too."""
+        """The blocks.  If other processes compute them, adjacent chunks are merged into one block
+        if that is faster: into the fewest blocks for which it is, within a quarter of a task's
+        memory, since workers also keep the chunks and the results."""
         if not self.engine.workers:
             return self.chunks
         found = []
@@ -259,22 +261,22 @@ class LoopLocaliser:
         if wide:
             most = min(self.count, *(max(blocks[a]) // max(self.reach[a]) for a in wide))
             while engine.workers and most > 1 and self._memory(blocks, most) > engine.allowed:
-                most = -(-most // 2)  # (others choose smaller blocks)
+                most = -(-most // 2)  # (other engines choose smaller blocks)
             steps = spans(self.count, most, work, overlap, task, engine, given)
         seconds = rounds * sum(task + k * work * (1 + k * overlap) for k in steps)
-        if blocks != self.chunks:  # chunks are where there was room for them
+        if blocks != self.chunks:  # chunks already are where memory permits
             workers = engine.workers
             seconds += prod(self.extents) * state * engine.moving * (workers - 1) / workers**2
         return seconds, steps
 
     def _halos(self, axis: int, count: int) -> int:
-        """How many more elements, along an axis with so many blocks, an iteration takes: on both
-        sides, but of two blocks.  (Elements near a cut by themselves need those of both sides.)"""
+        """The elements of halo per iteration along an axis with `count` blocks: on both sides, but
+        on one side of two blocks.  (Separate blocks at cuts need elements of both sides.)"""
         one = count == 2 and axis not in self.periodic and not self.engine.split_boundary
         return max(self.reach[axis]) if one else sum(self.reach[axis])
 
     def _memory(self, blocks: Chunks, steps: int) -> int:
-        """The bytes that a task of so many iterations needs, about as `projected` has them."""
+        """The bytes that a task of `steps` iterations needs, approximately as in `projected`."""
         along = enumerate(blocks)
         elements = prod(max(n) + steps * self._halos(a, len(n)) * (len(n) > 1) for a, n in along)
         leaves = [*self.node.init, *self.node.init, *self.outer()]
@@ -306,8 +308,8 @@ class LoopLocaliser:
         self, window: Window, state: Sequence[Leaf], params: Sequence[Param],
         model: Blocks | None, given: bool,
     ) -> Blocks:  # fmt: skip
-        """One window over `state`; `model`: another window, whose program is the same.  If no state
-        is `given`, engines whose parts stay where they are have room for halos around them."""
+        """One window over `state`; `model`: another window with the same program.  If no state is
+        `given`, engines whose parts stay in place have room for halos around them."""
         axes = self.axes(window.steps, self.engine.split_boundary and given)
         sources = [*zip(state, self.node.init, strict=True), *((o, o) for o in self.outer())]
         if model is None:
@@ -334,7 +336,7 @@ class LoopLocaliser:
                       around=self.engine.split_boundary and not given)  # fmt: skip
 
     def outer(self) -> list[Leaf]:
-        """The arrays outside of the loop that its body reads, or that are its next state."""
+        """The arrays from outside the loop that its body reads, or that are its next state."""
         used = {
             Leaf(r.node, r.component)
             for n in self.body
@@ -358,7 +360,7 @@ class LoopLocaliser:
     def _program(
         self, sources: Sequence[Leaf], params: Sequence[Param]
     ) -> tuple[BlockProgram, list[Expr]]:
-        """The program of a window, and the extents that it has as numbers."""
+        """The program of a window, and the extents that are passed to it as numbers."""
         node, count = self.node, len(self.node.init)
         outer = self.outer()
         inputs: list[Input] = []

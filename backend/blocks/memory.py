@@ -16,14 +16,14 @@ from .localise import Blocks, Buffer
 
 
 def elements(buffer: Buffer) -> int:
-    """The number of elements of a buffer, in its largest block or a few more."""
+    """The number of elements of a buffer in its largest block, or slightly more."""
     return prod(
         int((high - low).max(initial=0)) for low, high in zip(buffer.low, buffer.high, strict=True)
     )
 
 
 def is_a_chunk(buffer: Buffer, chunks: Chunks) -> bool:
-    """Whether every block reads exactly one chunk of an array, which needs no copy then."""
+    """Whether every block reads exactly one chunk of an array, so that the buffer needs no copy."""
     for low, high, sizes in zip(buffer.low, buffer.high, chunks, strict=True):
         ends = np.asarray(edges(sizes))
         at = np.searchsorted(ends, low)
@@ -33,8 +33,8 @@ def is_a_chunk(buffer: Buffer, chunks: Chunks) -> bool:
 
 
 def projected(blocks: Blocks) -> int:
-    """The bytes that the largest block needs at once: its buffers, the chunks that these are put
-    together from, and its results with their halos."""
+    """The bytes that the largest block needs at once: its buffers, the chunks that they are
+    assembled from, and its results with their halos."""
     read = sum(elements(b) * b.leaf.type.numpy.itemsize for b in blocks.buffers)
     copied = sum(elements(b) * b.leaf.type.numpy.itemsize for b in blocks.copied)
     whole = blocks.around or all(a.before == a.after == 0 or a.split_boundary for a in blocks.axes)
@@ -49,7 +49,7 @@ def projected(blocks: Blocks) -> int:
 
 
 def require(blocks: Blocks, node: Node, engine: Engine) -> None:
-    """Raises `MemoryLimitExceeded` for blocks that need more bytes than a task may use."""
+    """Raise `MemoryLimitExceeded` for blocks that need more bytes than a task may use."""
     needed, allowed = projected(blocks), engine.allowed
     if needed <= allowed:
         return

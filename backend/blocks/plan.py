@@ -1,6 +1,7 @@
-"""The plan of a call: the kernels of an optimised program, each in blocks, in order.
+"""The planner: the plan of a call, with the kernels of an optimised program in blocks, in order.
 
-See `stages.py` for what a plan consists of.
+`stages.py` describes the parts of a plan; `rules.py`, `scans.py` and `folds.py` have the base
+classes with the rules per kind of node.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ from .memory import elements, projected, require
 from .stages import Either, Gathered, Later, Plan, Repeat, Steering
 from .whole import inside, whole
 
-#: Loops of other operations than stencils become at most so many tasks, else one.
+#: Loops over operations other than stencils are unrolled into at most this many tasks.
 UNROLLED = 20_000
-#: Bytes of an array that one task sorts.
+#: Arrays of up to this many bytes are sorted by one task.
 FEW = 1 << 20
-#: Bytes of an array whose chunks are asked for the elements at indices that depend on data.
+#: Arrays from this size in bytes are gathered from at data-dependent indices.
 LARGE = 4 << 20
-#: Bytes of floats from which a scatter combines them block by block, unless it is deterministic.
+#: Bytes of floats from which a scatter combines block by block, unless it is deterministic.
 MANY = 64 << 20
-#: A fold that reads so many times the bytes of its elements folds elements that are stored first.
+#: A fold that reads more than this many times the bytes of its elements stores them first.
 SPARSE = 8
-#: The largest array, in bytes, of which every block of a scatter has one.
+#: The largest array, in bytes, of which every block of a scatter has its own copy.
 SMALL = 16 << 20
 
 
@@ -81,17 +82,18 @@ class Planner(Folds):
             self.plan.given[given.leaf()] = k
             self.plan.chunks[given.leaf()] = chunks[k]
         outer = set(graph.topological(program.roots, inside=False))
-        # What loops and branches read inside comes before them, also if other results use it.
+        # Nodes that loops and branches read inside precede them, even if other results use them.
         order = [n for n in graph.topological(program.roots) if n in outer]
         self.outside: set[Node] = {*order, *program.inputs}
         found = compactions(order, program.roots) if engine.dynamic else Compactions()
         self.selections, self.counts, self.skipped = found.selections, found.counts, found.skipped
-        #: How many elements of each block a mask selects.
+        #: The number of elements in each block that a mask selects.
         self.selected: dict[Node, Numbers] = {}
         self._in_order(order)
 
     def _in_order(self, nodes: Sequence[Node]) -> None:
-        """Plan nodes; those after one whose extents depend on data, when these are known."""
+        """Plan nodes in order; those after a node whose extents depend on data are planned later
+        (`Later`)."""
         for k, node in enumerate(nodes):
             if isinstance(node, graph.Input) or node in self.skipped:
                 continue
@@ -101,8 +103,8 @@ class Planner(Folds):
             self._plan_node(node)
 
     def _late(self, node: Node, rest: Sequence[Node]) -> list[Leaf]:
-        """The computed numbers on which the extents of a node depend; and what it checks, if the
-        extents of the `rest` do, as it would be one block."""
+        """The computed numbers that the extents of a node depend on; also those that it checks, if
+        the extents of the `rest` depend on data, since it would otherwise be one block."""
         numbers = self._unknown(_extents(node))
         checked = self._unknown([e for c in node.checks for e in (c.left, c.right)])
         if checked and not numbers and any(self._unknown(_extents(n)) for n in rest):
@@ -112,13 +114,13 @@ class Planner(Folds):
         return leaves if scalar else []
 
     def _unknown(self, numbers: Sequence[Expr]) -> list[Read]:
-        """The reads that numbers depend on, if not all of these are known."""
+        """The reads that numbers depend on, if some of the numbers are unknown."""
         unknown = [e for e in numbers if self.known.number(e) is None]
         return [e for e in walk(unknown) if isinstance(e, Read) and self.known.number(e) is None]
 
     def _later(self, node: Node, needs: list[Leaf], rest: Sequence[Node]) -> Later:
-        """The plan of nodes of which the first needs the values of these numbers; of an array that
-        a mask selects, also how many elements are selected in every block."""
+        """The plan of nodes of which the first needs the values of these numbers; for an array that
+        a mask selects, also the number of selected elements per block."""
         known, roots, outside = self.known, self.plan.roots, set(self.outside)
         given, numbers = self.plan.given, list(needs)
         selection = self.selections.get(node)
@@ -200,8 +202,8 @@ class Planner(Folds):
             ) from None
 
     def _generate(self, node: graph.Generate, of: Node | None = None) -> None:
-        """Elements, of which chunks of large arrays are asked for those at indices made of data;
-        `of`: the node whose results they are."""
+        """Elements; chunks of large arrays are gathered from at data-dependent indices.  `of`: the
+        node whose results they are."""
         answered = self._gatherer().answered(node) if self.engine.dynamic else node
         results = (of or node).leaves
         element, *more = answered.elements
@@ -282,7 +284,7 @@ class Planner(Folds):
             self.plan.chunks.update(dict.fromkeys(state, local.chunks))
 
     def _unrolled(self, node: graph.ArrayLoop, reason: NoRule) -> None:
-        """Every iteration as stages of their own."""
+        """Plan every iteration as separate stages."""
         count = None if node.count is None else self.known.number(node.count)
         if node.changing() or (
             count is None and (node.predicate is None or not self.engine.dynamic)
@@ -296,7 +298,7 @@ class Planner(Folds):
             for n in inside(node, self.outside - {node})[0]
             if n is not node and not isinstance(n, graph.Input)
         ]
-        own = set(graph.topological(node.body, inside=False))  # not those of loops inside
+        own = set(graph.topological(node.body, inside=False))  # without those of nested loops
         blocks = prod(len(sizes) for sizes in self.plan.chunks[node.init[0]])
         if count * len(body) * blocks > UNROLLED:
             if self.engine.dynamic:
@@ -328,7 +330,7 @@ class Planner(Folds):
     # --- loops and branches that are run step by step ---
 
     def _repeated(self, node: graph.ArrayLoop, count: int) -> None:
-        """A loop that ends when a predicate says so, or after many iterations."""
+        """A loop that ends when a predicate says so, or that has many iterations: a `Repeat`."""
         for state_input, first in zip(node.state, node.init, strict=True):
             extents = extents_of(first.shape, self.known, node)
             self.known = self.known.with_(dict(zip(state_input.shape, extents, strict=True)))
@@ -354,7 +356,7 @@ class Planner(Folds):
         ))  # fmt: skip
 
     def _branch(self, node: graph.Branch) -> None:
-        """The stages of both sides, of which one is run."""
+        """A branch as the stages of both sides, of which one runs."""
         chosen = self.known.number(node.predicate)
         if chosen is not None:
             side = node.then if chosen else node.other
@@ -387,8 +389,8 @@ class Planner(Folds):
 
     @contextmanager
     def _aside(self, bound: Sequence[Node]) -> Iterator[Plan]:
-        """A nested plan for the nodes planned inside, which are not visible outside of it; `bound`:
-        the state of a loop."""
+        """Collect the stages planned inside in a nested plan, whose nodes are not visible outside;
+        `bound`: the state of a loop."""
         plan, outside = self.plan, self.outside
         self.plan = Plan(given=plan.given, chunks=plan.chunks, constants=plan.constants)
         self.outside = {*outside, *bound}
@@ -443,15 +445,15 @@ class Planner(Folds):
         self._partials(node, cut_axes)
 
     def _fold_instead(self, again: graph.Fold, node: graph.Fold) -> None:
-        """A fold, as `again`."""
+        """Plan the fold `again` in place of `node`."""
         results = self.instead[again] = self.instead.get(node, node)
         self._fold(again)
         if self.plan.stages[-1].leaves == list(again.leaves):
             self._takes(self.plan.stages[-1], results)
 
     def _is_sparse(self, node: graph.Fold, extents: Sequence[int]) -> bool:
-        """Whether a fold of one row reads few elements of a large part of an array, such as those
-        on a diagonal, which blocks can take first."""
+        """Whether a fold of one row reads few elements of a large part of an array, such as a
+        diagonal, which blocks can extract first."""
         own = [graph.is_identity_read(read, 1) for read in reads_of(node.elements)]
         if not self.engine.dynamic or node.outer or len(extents) > 1 or all(own):
             return False
@@ -461,7 +463,8 @@ class Planner(Folds):
         return read > LARGE and read > SPARSE * size
 
     def _of_answers(self, node: graph.Fold) -> graph.Fold:
-        """A fold of gathered elements, if their arrays are large and it groups them alike."""
+        """The fold over gathered elements, if their arrays are large and the grouping is the
+        same."""
         gatherer = self._gatherer()
 
         def like(leaf: Leaf, axes: tuple[int, ...], positions: graph.Generate) -> Leaf:
@@ -550,7 +553,8 @@ class Planner(Folds):
     # --- sorting ---
 
     def _library(self, node: graph.Library) -> None:
-        """Rows, or matrices, that are complete in a block; a large row is sorted by samples."""
+        """A library operation on rows or matrices, each complete in a block; a large row is sorted
+        by samples."""
         rank = max(len(leaf.shape) for leaf in node.arguments)
         along = combined_axes(node.operation, rank)
         if sorted_axis(node.operation) is None and along is not None and len(along) == rank:
@@ -572,8 +576,9 @@ class Planner(Folds):
     # --- permutes ---
 
     def _permute(self, node: graph.Permute) -> None:
-        """A scatter into a small array that combines exactly: one for every block, then all of them
-        together.  Others: every part of the target from the elements that go there, in order."""
+        """A scatter.  Into a small array that combines exactly: one partial result per block, then
+        their combination.  Otherwise, every part of the target is computed from its elements, in
+        order."""
         if node in self.selected:
             blocks = self._compacted(node, self.selected[node])
             self._add(blocks, list(node.leaves))
@@ -619,7 +624,7 @@ class Planner(Folds):
         self._as(total, node)
 
     def _compacted(self, node: graph.Permute, counts: Numbers | None = None) -> Blocks:
-        """The elements that a mask selects, of every block by itself: so many, or all."""
+        """The elements that a mask selects in every block: as many as `counts` says, or all."""
         selection, (extent,) = self.selections[node], extents_of(node.domain, self.known, node)
         sizes = {0: self.partial[selection.total][1] if selection.total in self.partial
                  else (extent,)}  # fmt: skip
@@ -634,20 +639,20 @@ class Planner(Folds):
         return compacted(node, local.blocks(self.program.params), counts)
 
     def _combines_per_block(self, node: graph.Permute, exact: bool) -> bool:
-        """Whether every block may combine its elements by itself: if the order does not matter, or
-        is not asked for and there are many."""
+        """Whether every block may combine its elements separately: if the order does not matter, or
+        if it need not be kept and there are many elements."""
         if node.combine is None or identities(node.combine) is None:
             return False
         source = prod(extents_of(node.domain, self.known, node))
         many = source * sum(e.type.numpy.itemsize for e in node.values) > MANY
-        # A part of the result may take all elements, and a task for it have no room for them.
+        # A part of the result may receive all elements, for which a task may lack memory.
         many |= source * sum(e.type.numpy.itemsize for e in node.per_element()) > (
             self.engine.allowed // 4
         )
         return exact or (many and not node.label.deterministic and is_commutative(node.combine))
 
     def _elements(self, node: graph.Permute, rows: bool = False) -> tuple[Leaf, ...]:
-        """What a scatter has for each of its elements, as arrays; `rows`: in at least two chunks
+        """The per-element expressions of a scatter as stored arrays; `rows`: in at least two chunks
         along the first axis."""
         made = graph.Generate(
             node.domain, node.per_element(), label=graph.Label("elements"), where=node.where
@@ -659,14 +664,15 @@ class Planner(Folds):
         return made.leaves
 
     def _of_elements(self, node: graph.Permute) -> graph.Permute:
-        """The same scatter, of arrays that have what it needs for each of its elements."""
+        """The same scatter, reading stored arrays for its per-element expressions."""
         read = [leaf.at(*graph.indices(len(node.domain))) for leaf in self._elements(node)]
         rank = len(node.target)
         return node.with_(valid=read[0], target=tuple(read[1 : rank + 1]),
                           values=tuple(read[rank + 1 :]))  # fmt: skip
 
     def _reads_more(self, node: Node, elements: Sequence[Expr], size: int) -> bool:
-        """Whether elements of so many bytes are made of arrays for which a task has no room."""
+        """Whether elements of this many bytes are computed from arrays that do not fit in a task's
+        memory."""
         leaves = {Leaf(e.node, e.component) for e in walk(elements) if isinstance(e, Read)}
         read = sum(
             prod(extents_of(leaf.shape, self.known, node)) * leaf.type.numpy.itemsize
@@ -675,7 +681,7 @@ class Planner(Folds):
         return read > 2 * size and read + size > self.engine.allowed
 
     def _after_elements(self, again: Node, node: Node) -> None:
-        """`node`, as `again`, which reads elements that are stored."""
+        """Plan `again`, which reads stored elements, in place of `node`."""
         self.outside.update(leaf.node for leaf in again.inputs())
         self._plan_node(again)
         self._takes(self.plan.stages[-1], node)
@@ -702,7 +708,7 @@ class Planner(Folds):
         exchange = Exchange(node, self.known, self.engine, self._results_of, self._constant)
         parts = self.plan.chunks[node.defaults[0]][0]
         own = parts if len(parts) > 1 else self.engine.choose(shape, -(-size // prod(shape)))[0]
-        # Few elements: every part reads all of them, together less than twice what it writes.
+        # Few elements: every part reads all of them, in total less than twice the bytes it writes.
         few = moved <= min(SMALL, self.engine.allowed // 8) and moved * len(own) < 2 * size
         if few and len(own) > 1:
             stored = self._elements(node)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class BlockProgram(TracedProgram):
-    """A program without passes: its kernels are parts of those of an optimised program, and other
-    passes could change their bits.  Its results are a tuple."""
+    """A program to which no passes are applied: its kernels are parts of those of an optimised
+    program, and further passes could change their bits.  Its results are a tuple."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class BlockProgram(TracedProgram):
         self.tuning = self.measured_as = self.tuned_products = self.devices = None
         self.stays = True
         self._executable: Any = None
-        #: How the program travels, once it has.
+        #: The serialised program, once it has been sent.
         self.text: str | None = None
 
     @classmethod
@@ -53,7 +53,7 @@ class BlockProgram(TracedProgram):
         cls, roots: Sequence[Leaf], like: Engine | BlockProgram, arguments: Sequence[Input],
         params: Sequence[Param], name: str,
     ) -> BlockProgram:  # fmt: skip
-        """A program of these results, for an engine, or as another one."""
+        """A program with these results, for an engine, or with the settings of another program."""
         tree = joined_tree([array_tree(LEAF)] * len(roots), "tuple", tuple)
         return cls(roots, tree, like.settings, like.backend, arguments, params, name)
 
@@ -88,7 +88,7 @@ class BlockProgram(TracedProgram):
         return []
 
     def wait(self) -> None:
-        """Calls have ended when they return."""
+        """Does nothing: calls are complete when they return."""
 
     def measured(self) -> None:
         return None

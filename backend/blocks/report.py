@@ -1,4 +1,5 @@
-"""What `explain` says of a plan: blocks, halos, bytes moved, tasks and memory of every stage."""
+"""The lines of `explain` about a plan: blocks, halos, bytes moved, tasks and memory of every
+stage."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ def remarks(
     where: str,
     chunks_of: Callable[[int, Sequence[int], int], Chunks],
 ) -> list[str]:
-    """The stages of a program for its example extents; `where` its arrays are; `chunks_of`: those
-    of an argument, given its number, its extents and the bytes of an element."""
+    """The stages of a program for its example extents; `where`: where its arrays are; `chunks_of`:
+    the chunks of an argument, given its number, its extents and the bytes of an element."""
     if program.example_shapes is None or len(program.example_numbers) != len(program.params):
         return [f"The blocks {where} follow from the arguments: f.lower(*args)."]
     captured = [node.source for node in program.inputs[len(program.arguments) :]]
@@ -47,7 +48,7 @@ def remarks(
              f"for the largest task, which may use {in_bytes(engine.allowed)}."]  # fmt: skip
     first = 0
     for k, text in enumerate(described):
-        if k + 1 == len(described) or described[k + 1] != text:  # windows of a loop are alike
+        if k + 1 == len(described) or described[k + 1] != text:  # merge equal windows of a loop
             number = str(k + 1) if first == k else f"{first + 1} to {k + 1}"
             lines += [f"  {number}. {text[0]}", *text[1:]]
             first = k + 1
@@ -85,7 +86,7 @@ def _described(plan: Plan) -> list[list[str]]:
 
 
 def _asked(part: Gathered, plan: Plan) -> tuple[int, int]:
-    """The tasks of a gather, and the bytes that the largest needs: answers, and a block of them."""
+    """The tasks of a gather, and the bytes of the largest: answers, and a block of them."""
     found = plan.chunks[part.leaves[0]]
     blocks, positions = (prod(map(len, c)) for c in (found, plan.chunks[part.positions]))
     chunks = prod(len(plan.chunks[part.source][a]) for a in part.axes)
@@ -94,7 +95,7 @@ def _asked(part: Gathered, plan: Plan) -> tuple[int, int]:
 
 
 def _gathered(part: Gathered, plan: Plan) -> list[str]:
-    """The lines about elements at positions."""
+    """The lines about a gather."""
     chunks = prod(len(plan.chunks[part.source][a]) for a in part.axes)
     found, (tasks, needed) = plan.chunks[part.leaves[0]], _asked(part, plan)
     grid = " × ".join(str(len(sizes)) for sizes in found if len(sizes) > 1) or "1"
@@ -144,7 +145,8 @@ def _stage(stage: Stage, plan: Plan) -> list[str]:
 
 
 def _rechunked(buffer: Buffer, chunks: Chunks, halo: bool) -> list[str]:
-    """Along which axes blocks need indices of several chunks of an array, beside a halo."""
+    """The axes along which blocks need indices of several chunks of an array, not counting
+    halos."""
     lines, name = [], buffer.leaf.node.called()
     for axis, (low, high, sizes) in enumerate(zip(buffer.low, buffer.high, chunks, strict=True)):
         ends, needed = np.cumsum(sizes), high - low

@@ -1,4 +1,5 @@
-"""What the rules of a planner share: blocks of nodes, added to a plan as stages."""
+"""Shared by the rules of a planner: makes the blocks of nodes, and adds them to a plan as
+stages."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from .whole import why_one
 
 
 class Rules:
-    """A plan that grows: its `engine`, and what is `known` of extents and numbers."""
+    """A plan under construction: its `engine`, and what is `known` of extents and numbers."""
 
     def __init__(self, program: TracedProgram, engine: Engine, known: Known) -> None:
         self.program, self.engine, self.known = program, engine, known
@@ -63,7 +64,7 @@ class Rules:
         return local, local.blocks(self.program.params)
 
     def _gathered(self, blocks: Blocks) -> Blocks:
-        """The blocks, which know what of them is put together from several chunks."""
+        """The blocks, with their buffers that are assembled from several chunks recorded."""
         if self.engine.gathers:
             blocks.copied = [b for b in blocks.buffers
                              if not is_a_chunk(b, self.plan.chunks[b.leaf])]  # fmt: skip
@@ -73,9 +74,9 @@ class Rules:
         return projected(self._gathered(blocks)) <= self.engine.allowed
 
     def _finer(self, node: Node, local: Localiser, blocks: Blocks) -> Blocks:
-        """Parts of the blocks, which need more than a task may use: halves along one axis after the
-        other, as long as these need less.  The blocks themselves if that is not enough, with the
-        chunks that parts are read from."""
+        """Smaller blocks, for blocks that need more memory than a task may use: halves along one
+        axis after the other, as long as that reduces the memory.  Returns the blocks themselves if
+        that is not enough, with the chunks that parts are read from."""
         made, needed = blocks, projected(blocks)
         room = self.engine.allowed - sum(self._largest_chunk(b.leaf) for b in blocks.buffers)
         sizes = {k: local.axes[k].sizes for k in local.free}
@@ -100,7 +101,8 @@ class Rules:
     def _in_pieces(
         self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None, blocks: Blocks
     ) -> Blocks:
-        """The same blocks, in pieces if they get much of other chunks, but no more then."""
+        """The same blocks, in pieces if they receive much data of other chunks, and no more of it
+        in pieces."""
         chunks = [self.plan.chunks[b.leaf] for b in blocks.buffers]
         moved = traffic(blocks, chunks)[1]
         if moved < self.engine.pipelined * prod(blocks.grid):
@@ -109,8 +111,8 @@ class Rules:
         return made if traffic(made, chunks)[1] <= moved else blocks
 
     def _group(self, node: Fold | Scan, local: Localiser) -> None:
-        """Have the elements of rows grouped as in the whole array, if a block of fewer rows would
-        group them otherwise."""
+        """Ensure that the elements of rows are grouped as in the whole array, if a block of fewer
+        rows would group them differently."""
         whole = self.engine.grouping(node, local.extents)
         sizes = [set((a.high - a.low).ravel().tolist()) for a in local.axes]
         same = all(self.engine.grouping(node, extents) == whole for extents in product(*sizes))
@@ -140,12 +142,12 @@ class Rules:
         return self.plan.stages[-1]
 
     def _same(self, made: Leaf, leaf: Leaf) -> None:
-        """An array that is another one."""
+        """Make an array an alias of another."""
         copy = _copy_of(leaf)
         self._add(self._local(copy).blocks(self.program.params), [made])
 
     def _in_chunks(self, leaf: Leaf, chunks: Chunks) -> Leaf:
-        """An array in other chunks."""
+        """An array rechunked."""
         if self.plan.chunks[leaf] == chunks:
             return leaf
         copy = _copy_of(leaf)
@@ -155,13 +157,13 @@ class Rules:
         return made
 
     def _results_of(self, blocks: Blocks) -> list[Leaf]:
-        """Add blocks between others; the arrays of their results."""
+        """Add blocks for intermediate results; returns the arrays of the results."""
         made = [self._between(r.shape, r.type) for r in blocks.results]
         self._add(blocks, made)
         return made
 
     def _constant(self, values: Any) -> Leaf:
-        """Numbers as an array of the plan."""
+        """Numbers as a constant array of the plan."""
         array = np.asarray(values, np.int64)
         made = self._between(array.shape, int64)
         self.plan.constants[made] = array
@@ -169,7 +171,7 @@ class Rules:
         return made
 
     def _per_block(self, blocks: Blocks, axes: Sequence[Axis]) -> list[Leaf]:
-        """Results that every block has, as arrays with an element per block along more axes."""
+        """Results that every block has, as arrays with additional axes of one element per block."""
         for result in blocks.results:
             result.shape = (*result.shape, *(a.count for a in axes))
             result.axes = (*result.axes, *(a.counting() for a in axes))
@@ -177,11 +179,11 @@ class Rules:
         return self._results_of(blocks)
 
     def _as(self, total: Node, node: Node) -> None:
-        """Another node that computes the results of `node`."""
+        """Plan a node that computes the results of `node`."""
         self._takes(self._plain(total), node)
 
     def _takes(self, stage: Stage, node: Node) -> None:
-        """The results of a stage are those of `node`."""
+        """Make the results of a stage those of `node`."""
         for made, leaf in zip(stage.leaves, node.leaves, strict=True):
             self.plan.chunks[leaf] = self.plan.chunks[made]
         stage.leaves = list(node.leaves)

@@ -1,4 +1,4 @@
-"""Scans along an axis that has several chunks."""
+"""Rules for scans and recurrences along an axis that has several chunks."""
 
 from __future__ import annotations
 
@@ -28,15 +28,13 @@ ALONE = 1 << 20
 
 
 class Scans(Rules):
-    """Rules of scans and recurrences."""
-
     def _scan(self, node: Scan) -> None:
         """A scan whose axis has several chunks.
 
         Integers and extremes: a single row by carries, several rows in three stages (each block by
-        itself, the totals of the blocks before it, both combined).  Floats are added as the kernel
-        of the whole array adds them: columns and many rows from block to block, one or a few rows
-        by the totals of the kernel's blocks.  All others are scanned in complete rows.
+        itself, the totals of the preceding blocks, both combined).  Floats are added in the order
+        of the kernel for the whole array: columns and many rows from block to block, one or a few
+        rows via the totals of the kernel's blocks.  Other scans use complete rows.
         """
         free = tuple(range(len(node.shape)))
         local = self._local(node, free=free)
@@ -48,7 +46,7 @@ class Scans(Rules):
         reason = None if exact else self._not_cut(node, local)
         if reason is not None:
             self._plain(node).blocks.notes.append(f"axis {node.axis} is complete: {reason}")
-        elif axis.before or axis.after:  # elements within a halo are wrong
+        elif axis.before or axis.after:  # elements in a halo are wrong
             made = Generate(node.shape, node.elements, label=Label("elements"), where=node.where)
             self._plain(made)
             here = indices(len(node.shape))
@@ -90,7 +88,7 @@ class Scans(Rules):
         return prod(local.extents[:-1]) >= MANY_ROWS or local.extents[-1] <= BLOCK
 
     def _shifted(self, node: Scan) -> None:
-        """A scan that begins with its initial value, by an inclusive one."""
+        """Plan a scan with an initial value as an inclusive one."""
         assert node.init is not None
         bare = Scan(node.shape, node.axis, node.elements, node.combine, node.init, "inclusive",
                     node.reverse, label=node.label, where=node.where)  # fmt: skip
@@ -113,7 +111,7 @@ class Scans(Rules):
 
     def _ends(self, node: Scan, inside: Expr, values: tuple[Expr, ...], end: Sequence[Expr]
               ) -> None:  # fmt: skip
-        """The prefixes of a scan: `values`, and at its ends the initial value or the total."""
+        """Plan the prefixes of a scan: `values`, and at the ends the initial value or the total."""
         either = at.choose(inside, values, end)
         found: dict[Expr, Expr] = dict(zip(node.results, either, strict=True))
         made = Generate(node.outputs[0].shape, substitute(node.epilogue, found), label=node.label,
@@ -122,14 +120,14 @@ class Scans(Rules):
         self._named(made.leaves, node.leaves[: len(node.epilogue)])
 
     def _total(self, node: Scan, values: tuple[Expr, ...]) -> None:
-        """The values after the last step."""
+        """Plan the values after the last step."""
         others = (*node.shape[: node.axis], *node.shape[node.axis + 1 :])
         made = Generate(others, values, label=node.label, where=node.where)
         self._plain(made)
         self._named(made.leaves, node.leaves[len(node.epilogue) :])
 
     def _named(self, made: Sequence[Leaf], leaves: Sequence[Leaf]) -> None:
-        """What the last stages compute has other names."""
+        """Rename the results of the last stages."""
         names = dict(zip(made, leaves, strict=True))
         for stage in self.plan.stages[-2:]:
             stage.leaves = [names.get(leaf, leaf) for leaf in stage.leaves]
@@ -139,7 +137,7 @@ class Scans(Rules):
     # --- block after block ---
 
     def _recurrence(self, node: Recurrence) -> None:
-        """A recurrence whose axis has several chunks: every block continues where the one before it
+        """A recurrence whose axis has several chunks: every block continues where the previous one
         ended."""
         local = self._local(node, free=range(len(node.shape)))
         axis = local.axes[node.axis]
@@ -150,8 +148,8 @@ class Scans(Rules):
             self._plain(node)
 
     def _handed_on(self, node: Recurrence, results: Node) -> None:
-        """The steps along an axis in blocks, each of which begins with the last state of the block
-        before it; `results`: the node that they compute."""
+        """The steps along an axis in blocks, each of which starts with the last state of the
+        previous block; `results`: the node that they compute."""
         rank, stored = len(node.shape), len(node.collected)
         axes = self._local(node, free=range(rank)).axes
         sizes = {k: a.sizes for k, a in enumerate(axes) if a.is_cut}
@@ -189,8 +187,8 @@ class Scans(Rules):
     # --- floats, by the blocks of the kernel ---
 
     def _by_leaves(self, node: Scan, sizes: tuple[int, ...]) -> None:
-        """A few long rows, in three stages: the totals of the kernel's blocks, the totals of what
-        comes before each, and the scan of chunks of whole blocks from there."""
+        """A few long rows, in three stages: the totals of the kernel's blocks, the totals of all
+        that precedes each, and from these the scan of chunks of whole blocks."""
         rank = len(node.shape)
         start = node.init or identities(node.combine)
         steps = node if start is not None else _lifted(node)
@@ -199,8 +197,8 @@ class Scans(Rules):
         full, others = n // BLOCK, node.shape[:-1]
         if node.reverse:
             sizes = sizes[::-1]
-        # Block b has the elements from b·BLOCK on, or, if it is scanned from the end, those before
-        # the last b·BLOCK.
+        # Block b has the elements from b·BLOCK on or, if scanned from the end, those before the
+        # last b·BLOCK.
         first = Index(rank - 1) * BLOCK
         if node.reverse:
             first = n - BLOCK - first
@@ -312,8 +310,8 @@ class Scans(Rules):
         self._add(local.blocks((*self.program.params, number)), list(node.leaves))
 
     def _carried(self, node: Scan, sizes: tuple[int, ...]) -> None:
-        """Three stages: the total of every block, the totals of what comes before each, and the
-        scan of each block from there."""
+        """Three stages: the total of every block, the totals of all that precedes each, and from
+        these the scan of each block."""
         parts, neutral = result_variables(node.elements), identities(node.combine)
         fold = Fold((), node.shape, node.elements, node.combine, None, parts, parts,
                     label=Label("totals", node.label.name), where=node.where)  # fmt: skip
@@ -338,13 +336,13 @@ class Scans(Rules):
 
 
 def _combined(node: Scan, total: Sequence[Expr], value: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The step of a scan: the total so far, combined with an element."""
+    """The step of a scan: the total so far combined with an element."""
     left, right = (value, total) if node.reverse else (total, value)
     return node.combine.of(left, right)
 
 
 def _lifted(node: Scan) -> Scan:
-    """The same scan with a neutral element: elements get a flag, false for the neutral one."""
+    """The same scan with an identity: elements get a flag, which is false for the identity."""
     combine = node.combine
     x, y = Var("left", bool_), Var("right", bool_)
     both = at.choose(y, combine.results, combine.left)
@@ -371,8 +369,8 @@ def _as_recurrence(node: Scan) -> Recurrence:
 
 
 def _in_groups(node: Scan) -> Recurrence:
-    """The same steps, GROUPED together as along the rows of one machine: the state is what was
-    combined before a group, and the elements of the group by themselves."""
+    """The same steps in groups of GROUPED, as along the rows on one machine: the state is the total
+    before a group, and that of the group's own elements."""
     axis, n, count = node.axis, node.shape[node.axis], len(node.elements)
     start = tuple(node.init or identities(node.combine) or ())
     state = result_variables((*node.elements, *node.elements))
@@ -381,7 +379,7 @@ def _in_groups(node: Scan) -> Recurrence:
     if node.reverse:
         p = n - 1 - p
     step = p % GROUPED
-    # The last elements, fewer than a group, are combined one by one: a group each.
+    # The remaining elements, fewer than a group, are combined one by one, as groups of one.
     left_over = at.less_equal(n // GROUPED * GROUPED, p)
     begins = at.either(left_over, at.equal(step, 0))
     ends = at.either(left_over, at.equal(step, GROUPED - 1))

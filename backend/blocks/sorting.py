@@ -1,8 +1,8 @@
-"""Sorting an array of rank 1 by samples: every chunk by itself, then each part of the result from
-the elements of all chunks that can be in it.
+"""Sorting an array of rank 1 by samples: each chunk separately, then each part of the result from
+the elements of all chunks that may belong to it.
 
-Which elements these are follows from a few samples of every chunk (`dsl/libraries/sort.py`), so
-each element moves once, and the chunks of the result have the extents of those of the array.
+These elements are found from a few samples of every chunk (`dsl/libraries/sort.py`), so each
+element moves once, and the chunks of the result have the extents of those of the array.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from .engine import Engine
 from .localise import Blocks, Buffer, NoRule, Result
 from .program import BlockProgram
 
-#: A chunk has so many samples for each chunk: a part of the result reads at most 2 / SAMPLES more
-#: elements than it has.
+#: The samples of a chunk per chunk of the array: a part of the result reads at most 2 / SAMPLES
+#: more elements than it has.
 SAMPLES = 8
 
 
-#: What a plan does with blocks: adds them as a stage, and has arrays for their results.
+#: Adds blocks to a plan as a stage, and returns the arrays of their results.
 Add = Callable[[Blocks], list[Leaf]]
-#: An array of numbers as one of a plan.
+#: Makes an array of numbers a constant of the plan.
 Constant = Callable[[Any], Leaf]
 
 
 @dataclass
 class Writer:
-    """The blocks of a program that is written here: arrays it reads, numbers, and results."""
+    """Writes the program of blocks by hand: arrays it reads, numbers, and results."""
 
     engine: Engine
     of: Node
@@ -65,7 +65,7 @@ class Writer:
         return made
 
     def all_numbers(self, roots: Sequence[Expr], known: Known) -> dict[Expr, Expr]:
-        """The run-time numbers of expressions that read no array."""
+        """The run-time numbers in expressions that read no array."""
         found: dict[Expr, Expr] = {}
         for e in walk(roots):
             if isinstance(e, Read):
@@ -95,8 +95,8 @@ def library(name: str, parameters: tuple[Any, ...], arguments: Sequence[Leaf],
 
 def sort(node: Library, sizes: Sequence[int], engine: Engine, add: Add, constant: Constant
          ) -> Blocks:  # fmt: skip
-    """The last stage of `sort` or `argsort` of an array with chunks of these sizes; those before it
-    are added."""
+    """The last stage of `sort` or `argsort` of an array with chunks of these sizes; adds the stages
+    before it."""
     (given,) = node.arguments
     count, total = len(sizes), sum(sizes)
     axis = Axis(total, tuple(sizes), 0, rank=1)
@@ -144,8 +144,9 @@ def windows_of(
     ranks: Leaf,
     parts: int,
 ) -> tuple[Leaf, Leaf]:
-    """For each of some parts of a result and each run, the elements that it is made of, and how
-    many of these come before it (`sort_windows`), by boundaries of parts (`sort_boundaries`)."""
+    """For each part of a result and each run, the range of elements it consists of, and the
+    number of elements before them (`sort_windows`); parts are separated by boundaries
+    (`sort_boundaries`)."""
     runs, axis = run
     count, twice = axis.count, 2 * (parts + 1)
     writer = Writer(engine, node, "sort_ranks")
@@ -170,7 +171,7 @@ def windows_of(
 
 def _runs(node: Library, given: Leaf, axis: Axis, step: int, engine: Engine, add: Add
           ) -> tuple[list[Leaf], Leaf]:  # fmt: skip
-    """The chunks of an array, each sorted (and for `argsort`, the indices of their elements), and
+    """The chunks of an array, each sorted (for `argsort`, with the indices of their elements), and
     samples of them."""
     writer = Writer(engine, node, "sort_runs")
     part = writer.reads(given, [axis.low], [axis.high])

@@ -1,6 +1,6 @@
-"""What a plan consists of: stages, and loops and branches that are run step by step.
+"""The parts of a plan: stages, and loops and branches that run step by step.
 
-A plan is independent of what runs it: `dask/graph.py` turns it into tasks of dask, `dask/stream.py`
+A plan is independent of what runs it: `dask/graph.py` turns it into dask tasks, `dask/stream.py`
 runs it from files, `cuda/several/` on several GPUs.
 """
 
@@ -18,9 +18,9 @@ from .localise import Blocks
 
 @dataclass
 class Stage:
-    """A kernel in blocks, and the arrays that it computes.  A block may read of these what blocks
-    before it (behind it, if they go `backwards`) computed.  `chunks`: those of the arrays if a
-    block is several."""
+    """A kernel in blocks, and the arrays that it computes.  A block may read the parts of these
+    arrays that earlier blocks computed (later blocks, if they go `backwards`).  `chunks`: those of
+    the arrays if a block covers several."""
 
     blocks: Blocks
     leaves: list[Leaf]
@@ -34,10 +34,9 @@ class Stage:
 
 @dataclass
 class Repeat:
-    """A loop whose number of iterations, or whose tasks, are not planned one by one: `step` has the
-    stages of an iteration, which computes `body` of `state`, and `test` those of `predicate`, which
-    tells of a state whether there is another one (None: there are `count`, numbered by `index`).
-    """
+    """A loop whose iterations are not planned one by one: `step` has the stages of an iteration,
+    which computes `body` from `state`; `test` those of `predicate`, which says whether there is
+    another iteration (None: there are `count`, numbered by `index`)."""
 
     node: ArrayLoop
     state: list[Leaf]
@@ -61,7 +60,7 @@ class Either:
     node: Branch
     predicate: Leaf
     sides: tuple[Plan, Plan]
-    #: The results of each side, and the names that those of either have.
+    #: The results of each side, and the names of the branch's results.
     results: tuple[list[Leaf], list[Leaf]]
     leaves: list[Leaf]
 
@@ -72,9 +71,9 @@ class Either:
 
 @dataclass
 class Gathered:
-    """The elements of an array at positions that earlier stages computed: `positions` are numbers
-    of elements, in row-major order, along `axes` of the `source`.  The result has the axes of the
-    positions, then the others of the source."""
+    """The elements of an array at computed positions: `positions` are element numbers, in row-major
+    order, along `axes` of the `source`.  The result has the axes of the positions, then the other
+    axes of the source."""
 
     node: Node
     source: Leaf
@@ -86,14 +85,13 @@ class Gathered:
         return {self.source, self.positions}
 
     def others(self) -> tuple[int, ...]:
-        """The other axes of the source."""
         return tuple(a for a in range(len(self.source.shape)) if a not in self.axes)
 
 
 @dataclass
 class Later:
-    """All that follows the stages before it, as extents depend on what arrays hold: `resume` plans
-    it, given the values of the arrays that it `needs`; `read`: the arrays that it may read."""
+    """The rest of a plan whose extents depend on the contents of arrays: `resume` plans it, given
+    the values of the arrays that it `needs`; `read`: the arrays that it may read."""
 
     node: Node
     needs: list[Leaf]
@@ -105,7 +103,7 @@ class Later:
         return {*self.needs, *self.read}
 
 
-#: What comes between stages.
+#: The parts of a plan between stages.
 Steering = Repeat | Either | Gathered | Later
 
 
@@ -113,7 +111,7 @@ Steering = Repeat | Either | Gathered | Later
 class Plan:
     """The stages of a call, in order.
 
-    `stages`, `steering`: the loops, branches and gathers before the stage of a number; the arrays
+    `steering`: the loops, branches and gathers that precede the stage of each number; the arrays
     `given` (with the position of their data), the `chunks` of all arrays, and the results, `roots`.
     """
 
@@ -126,7 +124,7 @@ class Plan:
     steering: dict[int, list[Steering]] = field(default_factory=dict)
 
     def parts(self) -> Iterator[Stage | Steering]:
-        """The stages, what comes between them, and what is planned later, in order."""
+        """The stages, the parts between them, and the part planned later, in order."""
         for k in range(len(self.stages) + 1):
             yield from self.steering.get(k, ())
             yield from self.stages[k : k + 1]
@@ -136,11 +134,11 @@ class Plan:
         return {leaf for part in self.parts() for leaf in part.uses()}
 
     def every(self) -> Iterator[Stage]:
-        """All stages that are planned, those of loops and branches once."""
+        """All planned stages; those of loops and branches once."""
         return (part for part in self._inner() if isinstance(part, Stage))
 
     def gathers(self) -> Iterator[Gathered]:
-        """The same of gathers."""
+        """All planned gathers."""
         return (part for part in self._inner() if isinstance(part, Gathered))
 
     def _inner(self) -> Iterator[Stage | Steering]:

@@ -1,7 +1,7 @@
 """The tasks of a stage: the chunks that each block needs, how they are assembled, its numbers.
 
-Everything that depends on one axis is computed once per index along that axis, so a task costs a
-few microseconds.
+Everything that depends on one axis only is computed once per index along that axis, so that a task
+costs a few microseconds.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .domain import Axis, Numbers, edges
 from .localise import Blocks, Buffer
 from .stages import Stage
 
-#: Parts of chunks that are so many times smaller travel without them, if that saves so many bytes:
-#: those that are sent in the time of a task.
+#: A part of a chunk is sent without the rest if it is this many times smaller and saves this many
+#: bytes: as many as are sent in the time of a task.
 SMALL, WORTH = 4, 1 << 20
-#: The rows of which a `_Combined` remembers the values.
+#: The number of rows whose values a `_Combined` caches.
 REMEMBERED = 64
 
 
 class Parts(NamedTuple):
-    """What a buffer has along an axis: the indices of chunks, the part that each provides, and
+    """The parts of a buffer along an axis: the indices of chunks, the part that each provides, and
     whether it is exactly one whole chunk.
 
-    `ways`: how each chunk is sent, if an engine cares.
+    `ways`: how each chunk is sent, for engines that distinguish.
     """
 
     chunks: Sequence[int]
@@ -44,12 +44,12 @@ class Parts(NamedTuple):
 
 
 def parts(low: int, high: int, ends: Sequence[int], periodic: bool) -> Parts:
-    """The chunks, which end at `ends`, that hold the indices `low` … `high` − 1."""
+    """The chunks, which end at `ends`, that contain the indices `low` … `high` − 1."""
     extent = ends[-1]
     if 0 <= low < high <= extent:
         k = bisect_right(ends, low) - 1
         first, end = ends[k], ends[k + 1]
-        if high <= end:  # as in most cases
+        if high <= end:  # the common case
             piece = 0, high - low, low - first, high - first
             return Parts((k,), (piece,), low == first and high == end)
     found: list[int] = []
@@ -68,7 +68,7 @@ def parts(low: int, high: int, ends: Sequence[int], periodic: bool) -> Parts:
 
 
 def travels_alone(length: int, n: int, size: int) -> bool:
-    """Whether processes send a part, of `length` of the `n` indices of a chunk of `size` bytes,
+    """Whether processes send a part (`length` of the `n` indices of a chunk of `size` bytes)
     without the rest."""
     return SMALL * length <= n and (n - length) * size >= n * WORTH
 
@@ -77,19 +77,20 @@ class _Values(Protocol):
     """A value per block of a grid, row by row along its last dimension."""
 
     def key(self, row: Sequence[int]) -> Hashable:
-        """Equal for rows, at positions along the other dimensions, that have equal values."""
+        """A key of a row (a position along the other dimensions): rows with equal keys have equal
+        values."""
 
     def row(self, row: Sequence[int]) -> list[Any]:
         """The values of a row."""
 
 
 class _Lookup:
-    """Values per block that depend on some of the dimensions of the grid only."""
+    """Values per block that depend only on some dimensions of the grid."""
 
     def __init__(
         self, arrays: Sequence[Numbers], make: Callable[..., Any] | None, grid: Sequence[int]
     ) -> None:
-        """`make` is called with the elements of the arrays, once for each different block: equal
+        """`make` is called with the elements of the arrays, once per distinct block, so that equal
         values are one object.  None: the values are the elements of one array."""
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
         wide = [np.broadcast_to(a, shape) for a in arrays]
@@ -110,7 +111,7 @@ class _Lookup:
         self.varies = bool(grid) and self.steps[-1] > 0
 
     def each(self, of: Callable[[Any], Any]) -> _Lookup:
-        """`of` each value."""
+        """Apply `of` to each value."""
         made = copy(self)
         made.values = list(map(of, self.values))
         return made
@@ -130,7 +131,7 @@ class _Lookup:
 
 
 class _Combined:
-    """What `make` makes of the values of several, once for equal rows; a tuple by default."""
+    """`make` (by default, a tuple) of the values of several, computed once for equal rows."""
 
     def __init__(
         self, values: Sequence[_Values], width: int, make: Callable[..., Any] | None = None
@@ -157,7 +158,8 @@ class _Combined:
 
 
 class Task(NamedTuple):
-    """A block: its position in the grid, its numbers, and what each buffer has along each axis."""
+    """A block: its position in the grid, its numbers, and the parts of each buffer along each
+    axis."""
 
     position: tuple[int, ...]
     block: Block
@@ -171,24 +173,24 @@ class Task(NamedTuple):
 
 class Row(NamedTuple):
     """The tasks along the last dimension of a grid, at a position along the others: their blocks,
-    and for each buffer what it has in each of them along each axis."""
+    and for each buffer its parts in each of them along each axis."""
 
     position: tuple[int, ...]
     blocks: list[Block]
     along: list[list[tuple[Parts, ...]]]
 
 
-#: What an engine makes of what buffer `k` has along an axis; given all of that.
+#: A hook of an engine that rewrites the parts of buffer `k` along an axis, given all of them.
 Adapt = Callable[[int, int, list[Parts]], Callable[[Parts], Parts]]
 
 
 def rows(
     blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]], adapt: Adapt | None = None
 ) -> Iterator[Row]:
-    """The tasks of all blocks; `chunks`: those of the array of each buffer.
+    """The tasks of all blocks, row by row; `chunks`: the chunks of each buffer's array.
 
-    What depends on one axis is found once per index along it, and what is the same for several rows
-    of the grid once for these.
+    Values that depend on one axis are computed once per index along it, and values that rows of the
+    grid share once for these rows.
     """
     grid = blocks.grid
     width = grid[-1] if grid else 1
@@ -212,7 +214,7 @@ def rows(
 
 
 def tasks(blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]]) -> Iterator[Task]:
-    """The same, one by one."""
+    """The tasks one by one."""
     last = blocks.grid[-1:]
     for position, made, along in rows(blocks, chunks):
         of_tasks = zip(*along, strict=True) if along else repeat(())
@@ -225,7 +227,7 @@ _Along = tuple[tuple[Piece, ...], bool]
 
 
 def _pieces(known: dict[_Along, _Along], p: Parts) -> _Along:
-    """Equal ones as one object."""
+    """Intern equal pieces as one object."""
     made = p.pieces, p.whole
     return known.setdefault(made, made)
 
@@ -237,7 +239,7 @@ def _cut(*axes: _Along) -> Cut:
 
 
 def _axes_of(buffer: Buffer, chunks: Sequence[Sequence[int]], grid: Sequence[int]) -> list[_Lookup]:
-    """What a buffer has along each axis."""
+    """The parts of a buffer along each axis."""
     if buffer.windows is not None:
         every = Parts(range(len(chunks[0])), (ALL,), False)
         return [_Lookup([np.zeros((), np.int64)], lambda _: every, grid)]
@@ -315,13 +317,12 @@ def chunks_in(stage: Stage, axes: Sequence[Axis | None], position: Sequence[int]
 
 
 def count(blocks: Blocks) -> int:
-    """The number of tasks."""
     return prod(blocks.grid)
 
 
 def traffic(blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]]) -> tuple[int, int]:
-    """The bytes that tasks read, and those of them that are not in the chunk of which a buffer has
-    most; `chunks`: those of the array of each buffer."""
+    """The bytes that tasks read, and how many of them are outside the chunk that contributes most
+    to a buffer; `chunks`: the chunks of each buffer's array."""
     read = moved = 0
     for task in tasks(blocks, chunks):
         for buffer, cut in zip(blocks.buffers, task.block.cuts, strict=True):

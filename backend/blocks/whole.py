@@ -1,4 +1,4 @@
-"""Kernels without a rule: one task that computes all of their results from whole arrays."""
+"""Kernels without a rule: one task computes all of their results from whole arrays."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def whole(
         for e in walk(_all_expressions(n)):
             if isinstance(e, Extent) and e not in builder.memo:
                 if known.number(e) is None:
-                    continue  # of a loop's state
+                    continue  # part of a loop's state
                 builder.memo[e] = param = Param("n", int64)
                 more.append(param)
                 numbers.append(np.asarray(np.int64(known.number(e) or 0)))
@@ -119,7 +119,7 @@ def why_one(node: Node) -> str:
 
 
 def inside(node: Node, outside: Collection[Node]) -> tuple[list[Node], list[Leaf]]:
-    """The nodes that are computed with a node, dependencies first, and the arrays they use."""
+    """The nodes computed together with a node, dependencies first, and the arrays they use."""
     found: dict[Node, None] = {node: None}
     needed: dict[Leaf, None] = {}
     pending = [node]

@@ -1,4 +1,4 @@
-"""Array nodes on NumPy: one short function per node class."""
+"""Evaluates the nodes of the array graph by NumPy: one short method per node class."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .scalars import Lanes, Machine, combine_values
 
 Arrays = tuple[Any, ...]
 
-#: Nodes of which a schedule orders the elements or parts.
+#: Nodes whose elements or parts a schedule may order.
 ORDERED = (graph.Fold, graph.FoldSeg, graph.Generate, graph.Matmul, graph.Permute, graph.Scan)
 
 
@@ -84,7 +84,8 @@ class Evaluator:
                 self.done[node] = self.node(node)
 
     def require_order(self, node: graph.Node) -> None:
-        """Refuse a schedule that other backends refuse on these extents; it orders nothing here."""
+        """Reject a schedule that other backends reject for these extents; here it orders
+        nothing."""
         from treadle.skeletons.lower.lower import LoweringContext, lower
 
         lowered = lower(node, LoweringContext())

@@ -115,7 +115,7 @@ class Lanes:
         if array.size == 0:
             self.values[e] = np.zeros(np.shape(bad), array.dtype)
             return
-        # (Axes of extent 1 are left out: NumPy takes fewer index arrays than axes.)
+        # (Axes of extent 1 are omitted: NumPy accepts fewer index arrays than arrays have axes.)
         inside = [np.clip(i, 0, n - 1) for i, n in zip(position, array.shape, strict=True) if n > 1]
         self.values[e] = np.asarray(array.squeeze()[tuple(inside)])
 
@@ -160,14 +160,14 @@ class Lanes:
         self._set(e, state)
 
     def _set(self, e: Expr, results: Sequence[Value]) -> None:
-        self.values[e] = np.zeros(())  # computed; its parts are the projections
+        self.values[e] = np.zeros(())  # its components are read by projections
         for k, value in enumerate(results):
             self.values[ex.Proj(e, k)] = value
 
 
 class Machine:
-    """What expressions need from outside: the arrays and host values of an evaluator (a weak
-    reference, because the evaluator refers to this), and the location for errors."""
+    """The environment of expressions: the arrays and host values of an evaluator (a weak reference,
+    because the evaluator refers to this), and the location for errors."""
 
     def __init__(self, evaluator: Evaluator, check: bool) -> None:
         self.evaluator, self.check = evaluator, check

@@ -1,1 +1,1 @@
-"""What backends share when a program runs: the plan, memory, host expressions, caches on disk."""
+"""The runtime that backends share: the plan, memory, host expressions, caches on disk."""

@@ -1,7 +1,7 @@
 """The schedule that `Auto` or `Tuned` chooses for a kernel once the extents are known.
 
-Most kernels have no choice, which a quick look at their expressions shows; the analysis is imported
-only for the others.
+Most kernels have no choice, as a cheap test of their expressions shows; the performance model is
+imported only for the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Choosing:
     """The choice for one kernel, made at every call; a repeated choice takes two look-ups.
 
-    `positions` are the (slot, axis) pairs of the extents that it depends on.
+    `positions`: the (slot, axis) pairs of the extents that the choice depends on.
     """
 
     def __init__(self, owner: Executor[Any], decide: Decider | FoldDecider | TunedChooser) -> None:
@@ -45,7 +45,8 @@ class Choosing:
 
 
 def choosing(owner: Executor[Any], node: Node) -> Choosing | None:
-    """None if there is nothing to choose, and in checked mode, which does not aim at speed."""
+    """The choice for a kernel.  None if there is nothing to choose, and in checked mode, which does
+    not aim at speed."""
     found = deciding(owner.program, node)
     return None if found is None else Choosing(owner, found)
 
@@ -98,7 +99,8 @@ def deciding(program: TracedProgram, node: Node) -> Decider | FoldDecider | Tune
 
 
 def _is_tuned(node: Node) -> bool:
-    """Whether measurement chooses the schedule of a kernel (of products: `Program.execute`)."""
+    """Whether the schedule of a kernel is chosen by measurement (for products:
+    `Program.execute`)."""
     if node.label.schedule is None or isinstance(node, Matmul):
         return False
     if isinstance(node, Generate) and not node.shape:
@@ -124,7 +126,7 @@ def _automatic(program: TracedProgram, node: Node) -> Decider | FoldDecider | No
 def _may_gain(node: Node, gpu: bool) -> bool:
     """A cheap necessary condition of `has_choice`: two axes, schedule layers left open, and loops
     that several outputs can share (on a GPU also reads at other indices); or a permute that does
-    not store rows as they are."""
+    not store rows contiguously."""
     if isinstance(node, Fold):
         return gpu and bool(node.outer) and node.label.schedule in (Auto(), Tuned())
     if not isinstance(node, Generate) or len(node.shape) < 2:
@@ -149,7 +151,7 @@ def _may_gain(node: Node, gpu: bool) -> bool:
 
 def reasons(program: TracedProgram, node: Node, known: Mapping[Expr, int]) -> list[str]:
     """For `explain`: the choice for these extents and its reasons, or, on a GPU, the predicted time
-    of a given schedule.  Empty if there was no choice, unless the schedule is `Auto`."""
+    of a given schedule.  Empty without a choice, unless the schedule is `Auto`."""
     from treadle.skeletons.model.device import device_of
     from treadle.skeletons.model.report import against_plain, compared, explained, no_choice
 
@@ -181,8 +183,8 @@ def chosen_first(
 
 
 def first_choice(program: TracedProgram, node: Node) -> Schedule | None:
-    """The schedule of a kernel for the arguments that a program was traced with.  None, for the
-    kernel's default, if there is no choice or the arguments are unknown."""
+    """The schedule of a kernel for the arguments that a program was traced with; None (the default
+    schedule) if there is no choice or the arguments are unknown."""
     decide = deciding(program, node)
     return None if decide is None else chosen_first(program, decide)
 

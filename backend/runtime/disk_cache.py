@@ -1,9 +1,9 @@
 """Compiled object code on disk: shared by processes, checked when read, bounded in size.
 
-A file is a header with the lengths and a SHA-256 of the contents and the key, one line of JSON
-(what the code needs), and the code.  Files are written under a temporary name and then renamed, so
-readers see complete files only.  A file that is truncated, foreign or of another key is deleted and
-written again.  Nothing here ever raises: an unusable cache acts as an empty one.
+A file is a header (the lengths, a SHA-256 of the contents, and the key), one line of JSON with what
+the code needs, and the code.  Files are written under a temporary name and then renamed, so readers
+see complete files only.  A file that is truncated, corrupt or of another key is deleted and written
+again.  Nothing here raises: an unusable cache acts as an empty one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _MAGIC = b"TREADLE-CODE-2\n"
 _HEADER = struct.Struct("<QQ32s")
 _DEFAULT_LIMIT = 512 * 1024 * 1024
 _MOST_ENTRIES = 20_000
-#: Scanning all entries takes seconds if there are many.  The first process that writes on a day
-#: does it, and processes that write a lot.
+#: Scanning many entries takes seconds.  It is done by the first process that writes on a day, and
+#: by processes that write a lot.
 _STAMP = "trimmed"
 _DAY = 24 * 3600.0
 _OFTEN = 16 * 1024 * 1024
@@ -56,10 +56,10 @@ class DiskCache:
         return f"{self.folder}/{key}\n".encode()
 
     def get(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
-        """The code and what it needs, or None.  A damaged file is deleted."""
+        """The code and what it needs, or None.  Deletes a corrupt file."""
         try:
             path = self.path(key)
-            if not path.is_file():  # a link may refer to an endless device
+            if not path.is_file():  # e.g. a link to a device that never ends
                 return None
             data = path.read_bytes()
         except OSError:
@@ -69,7 +69,7 @@ class DiskCache:
             self.drop(key)
             return None
         with contextlib.suppress(OSError):
-            os.utime(path)  # the oldest are dropped first
+            os.utime(path)  # for eviction of the least recently used
         return found
 
     def put(self, key: str, image: bytes, about: Mapping[str, Any]) -> None:
@@ -98,7 +98,7 @@ class DiskCache:
             os.unlink(self.path(key))
 
     def trim(self) -> None:
-        """Delete the least recently used entries if there are too many entries or bytes, down to
+        """If there are too many entries or bytes, delete the least recently used entries, down to
         three quarters of the limits, so that this is seldom needed."""
         self._written = 1
         with contextlib.suppress(OSError):
@@ -144,15 +144,15 @@ def _decode(data: bytes, name: bytes) -> tuple[bytes, dict[str, Any]] | None:
     return (body[text_length:], about) if isinstance(about, dict) else None
 
 
-#: The folders whose files decide what becomes of a program, and those inside that do not.
+#: The packages whose files determine the compiled code, and folders inside them that do not.
 _PACKAGES = ("dsl", "skeletons", "backend")
 _OTHERS = ("__pycache__", "blocks", "cuda", "dask", "gpu", "engines", "reference", "simulator")
 
 
 @functools.lru_cache(maxsize=1)
 def sources() -> str:
-    """A hash of treadle's version, and of its files with their sizes and times: it may be a
-    checkout that is being edited."""
+    """A hash of treadle's version and of the sizes and times of its files (it may be a checkout
+    that is being edited)."""
     root = str(Path(__file__).parents[2])
     about = [VERSION]
     for package in _PACKAGES:
@@ -169,5 +169,4 @@ def sources() -> str:
 
 
 def stamp(found: os.stat_result) -> str:
-    """The size and the time of a file."""
     return f"{found.st_size} {found.st_mtime_ns}"

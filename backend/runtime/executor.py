@@ -2,8 +2,8 @@
 
 The parts common to all devices are here: slots, checks, branches, host expressions, the order of
 steps.  The device provides the steps of kernels, products, libraries and loops, and decides how
-calls are made: directly, or recorded and repeated (`Device`).  Memory, copies and fills, which
-steps need while they run, are in the interface of `Run`.
+calls are made: directly, or recorded and replayed (`Device`).  The memory, copies and fills that
+running steps need are in the interface of `Run`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Device(Protocol):
-    """A machine that computes nodes."""
+    """A kind of machine that computes nodes; each backend implements it."""
 
     def folds(self, program: TracedProgram) -> Short:
         """The folds of a program that may become loops if their rows are short."""
@@ -56,7 +56,7 @@ class Device(Protocol):
         """The step of a matrix product."""
 
     def library_step(self, owner: Executor[Any], node: Library) -> Action:
-        """The step of an operation that a library performs, or a function of the user's."""
+        """The step of an operation that a library performs, or of a user's function."""
 
     def loop_step(self, owner: Executor[Any], node: ArrayLoop, step: Step) -> Action:
         """The step of a loop over arrays."""
@@ -72,21 +72,22 @@ class Executable(Protocol):
     """A program that a backend can run."""
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
-        """One array per root, for the data of its inputs and its parameters; results never alias
+        """One array per root, for the data of the inputs and the parameters.  Results alias neither
         inputs nor each other."""
 
     def replay(
         self, args: Sequence[Any], data: Sequence[Any], params: Params
     ) -> Callable[..., Any] | None:
-        """A function for calls like one that was just made: its results, one array or a tuple, or
-        None if a call is not like any that was recorded.  None: there is no such function (yet).
+        """A function for further calls like the one just made, or None if there is none (yet).  It
+        returns the results, one array or a tuple, or None for a call unlike any recorded one.
 
         `args` are arrays and Python numbers as the user passed them; `data` and `params` are the
-        same arguments separated (`data` includes captured arrays)."""
+        same arguments separated (`data` includes captured arrays).
+        """
 
 
 class Calls(Executable, Protocol):
-    """Makes the calls of one program, and repeats recorded calls."""
+    """Makes the calls of one program, and replays recorded calls."""
 
 
 D = TypeVar("D", bound=Device)
@@ -120,7 +121,6 @@ class Executor(Generic[D]):
         self.calls = device.calls(owner)
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
-        """One array per root; results never alias inputs nor each other."""
         return self.calls(data, params)
 
     def replay(
@@ -132,7 +132,6 @@ class Executor(Generic[D]):
     # --- a run ---
 
     def work(self, run: Run[Any]) -> None:
-        """All steps."""
         self.verify(run)
         for act in self.actions:
             act(run)
@@ -141,7 +140,7 @@ class Executor(Generic[D]):
         """Raise an error if the extents or parameters of a run are invalid."""
         if self.checks:
             sides = self.sides(run)
-            if sides[::2] != sides[1::2]:  # or a relation that does not ask for equality
+            if sides[::2] != sides[1::2]:  # or a relation other than equality
                 for k, check in enumerate(self.checks):
                     verify(check, *sides[2 * k : 2 * k + 2])
         for check, values in self.limits:
@@ -156,7 +155,7 @@ class Executor(Generic[D]):
         return slots
 
     def slot_of(self, leaf: Leaf) -> int:
-        """The slot of a leaf; an array of a schedule gets one at the first request."""
+        """The slot of a leaf; an array of a schedule gets one when first requested."""
         found = self.planner.slots.get(leaf)
         if found is None:
             assert isinstance(leaf.node, Input) and leaf.node.source is not None, leaf
@@ -165,7 +164,7 @@ class Executor(Generic[D]):
         return found
 
     def add_tables(self, run: Run[Any]) -> None:
-        """Add the arrays of schedules to a run: lowering meanwhile may have requested new ones."""
+        """Add arrays of schedules to a run that lowering requested since the run began."""
         missing = self.planner.count - len(run.slots)
         if missing > 0:
             run.slots += [None] * missing

@@ -1,9 +1,9 @@
-"""Host expressions (extents, scalar arguments, trip counts) evaluated, and compiled to Python.
+"""Evaluates host expressions (extents, scalar arguments, trip counts), or compiles them to Python.
 
-Integers are Python ints, which wrap where a value may leave its type (`dsl/analysis/bounds.py`);
-everything else goes through the primitives' NumPy implementations.  Most programs evaluate them in
-their first calls only, which are replayed then, so they are data that is evaluated entry by entry.
-Where a program needs them at every call, they become one generated function per step.
+Integers are Python ints, wrapped only where a value may leave its type (`dsl/analysis/bounds.py`);
+everything else goes through the primitives' NumPy implementations.  Most programs need host values
+only in their first calls, after which calls are replayed.  Host expressions are therefore data that
+is evaluated entry by entry; those needed at every call become one generated function per step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from treadle.skeletons.ir.hosted import Most, Reciprocal, Stride, reciprocal
 
 _TYPES = {t.name: t for t in ALL_TYPES}
 
-#: Arrays by slot, the numbers of parameters, or what is computed of them.
+#: Arrays by slot, parameters, or computed values.
 Values = Sequence[Any]
 #: (arrays by slot, params) → values.
 Evaluator = Callable[[Values, Values], tuple[Any, ...]]
@@ -41,7 +41,7 @@ _COMPARISONS: dict[str, tuple[str, Callable[..., int]]] = {
     "equal": ("({0} == {1})", operator.eq),
     "not_equal": ("({0} != {1})", operator.ne),
 }
-#: Operations on integers and truth values, without wrapping: as text, and as a function.
+#: Operations on integers and bools, without wrapping: as source text, and as a function.
 _FORMS: dict[str, tuple[str, Callable[..., int]]] = {
     "add": ("({0} + {1})", operator.add),
     "subtract": ("({0} - {1})", operator.sub),
@@ -60,23 +60,23 @@ _FORMS: dict[str, tuple[str, Callable[..., int]]] = {
     "bitwise_and": ("({0} & {1})", operator.and_),
     "bitwise_or": ("({0} | {1})", operator.or_),
     "bitwise_xor": ("({0} ^ {1})", operator.xor),
-    "invert": ("(~{0})", operator.invert),  # of truth values it is `logical_not` (`simplify`)
+    "invert": ("(~{0})", operator.invert),  # for bools this is
     "cast": ("int({0})", int),
     **_COMPARISONS,
 }
 
-#: Calls of a function after which it is compiled, which takes as long as a hundred evaluations.
+#: Calls of a function before it is compiled, which takes as long as a hundred evaluations.
 OFTEN = 8
 
 
 @lru_cache(maxsize=256)
 def _code_of(source: str) -> CodeType:
-    """Generated text, without user input, as code: kernels of equal forms share it."""
+    """Compiled generated text, without user input; kernels of equal forms share it."""
     return compile(source, "<treadle host>", "exec")
 
 
 def _wrapped(value: int, low: int, bits: int) -> int:
-    """A value as an integer type of so many bits holds it, whose least is `low`."""
+    """A value wrapped to an integer type of `bits` bits whose lowest value is `low`."""
     return (value - low & (1 << bits) - 1) + low
 
 
@@ -98,7 +98,7 @@ class Cell:
 
 def _most(function: Callable[..., tuple[Any, ...]], arrays: Values, params: Values,
           slots: Sequence[int], counts: Sequence[int]) -> list[int]:  # fmt: skip
-    """The largest values of a function's results over the counters in these slots; at least 0."""
+    """The largest results of a function over all values of the counters in `slots`; at least 0."""
     cells, found = [Cell(0) for _ in slots], list(arrays)
     for slot, cell in zip(slots, cells, strict=True):
         found[slot] = cell
@@ -112,7 +112,7 @@ def _most(function: Callable[..., tuple[Any, ...]], arrays: Values, params: Valu
 
 
 def _element(array: Any, index: Sequence[int]) -> Any:
-    """An element; outside of the array, which a correct program never reads, an arbitrary value."""
+    """An element; an arbitrary value outside the array, which a correct program never reads."""
     if not array.size:
         return array.dtype.type(0)
     return array[tuple([min(max(i, 0), n - 1) for i, n in zip(index, array.shape, strict=True)])]
@@ -124,8 +124,8 @@ def _general(op: Primitive, types: Sequence[ScalarType], type_: ScalarType, *arg
 
 
 def is_host_work(elements: Sequence[Expr]) -> bool:
-    """Whether rank-0 elements are a few integer operations, comparisons or truth values.  The host
-    computes these exactly, in less time than a launch."""
+    """Whether rank-0 elements take only a few integer operations, comparisons or logical
+    operations, which the host computes exactly, in less time than a launch."""
     nodes = list(walk(elements))
     if len(nodes) > 32:
         return False
@@ -153,16 +153,16 @@ _OF_ARRAYS = ("extent", "stride", "read")
 class HostFunction(NamedTuple):
     """Host expressions as plain data, which `function` evaluates or compiles.
 
-    `entries` are lists of strings and numbers that refer to earlier ones by their position:
+    `entries` are lists of strings and numbers that refer to earlier entries by position:
     `["extent", slot, axis]`, `["apply", "add", "int64", [0, 1]]`, …; `results` are positions.
-    Integers wrap, but for those of "bound" entries, which are "apply" entries of bounds.
+    Integers wrap, except in "bound" entries, which are "apply" entries of bounds.
     """
 
     entries: Sequence[Sequence[Any]]
     results: Sequence[int]
 
     def data(self) -> list[Any]:
-        """The data for JSON; `of` is the inverse."""
+        """The function as JSON data; `of` is the inverse."""
         return [list(self.entries), list(self.results)]
 
     @staticmethod
@@ -185,12 +185,12 @@ class HostFunction(NamedTuple):
         return HostFunction(entries, self.results)
 
     def function(self) -> Evaluator:
-        """A function from (arrays by slot, params) to the values of the results: Python's ints and
-        bools, NumPy's floats."""
+        """A function from (arrays by slot, params) to the results: Python ints and bools, NumPy
+        floats."""
         return _Function(self)
 
     def compiled(self) -> Evaluator:
-        """The same as generated code."""
+        """`function` as generated code."""
         space: dict[str, Any] = {
             "_general": _general,
             "_stride": _stride,
@@ -236,7 +236,7 @@ class _Evaluation:
         self.arrays, self.params = arrays, params
         self.values: list[Any] = []
         self.types: list[ScalarType | None] = []
-        self.inexact: set[int] = set()  # the entries of such types
+        self.inexact: set[int] = set()  # entries of inexact types
 
     def of(self, host: HostFunction) -> tuple[Any, ...]:
         values, types = self.values, self.types
@@ -302,13 +302,12 @@ class _Evaluation:
 
 
 def _number_of(data: str, t: ScalarType) -> np.generic:
-    """The number of a constant's entry."""
     found: np.generic = np.frombuffer(bytes.fromhex(data), t.numpy)[0]
     return found
 
 
 def _caster(t: ScalarType) -> type:
-    """What makes a host's value of a number of this type."""
+    """The constructor of a host value of this type."""
     return bool if t is bool_ else int if t.is_integer else t.numpy.type
 
 
@@ -341,7 +340,7 @@ class _Writer:
         self.ranges.append(found)
 
     def _wrap(self, name: str, t: ScalarType, found: Range) -> None:
-        """Wrap a value, whose bounds are `found`, to its type."""
+        """Wrap a value with bounds `found` to its type."""
         low, high = whole(t)
         if not t.signed:
             self.lines.append(f"    {name} &= {(1 << t.bits) - 1}")
@@ -429,7 +428,7 @@ class _Writer:
 class HostCompiler:
     """Turns host expressions into one function of (arrays, params).
 
-    `slot(leaf)` is the position of a leaf's array in `arrays`, `param_index` that of a parameter.
+    `slot(leaf)`: the position of a leaf's array in `arrays`; `param_index`: that of a parameter.
     """
 
     def __init__(self, slot: Callable[[Leaf], int], param_index: dict[Param, int]) -> None:
@@ -445,7 +444,7 @@ class HostCompiler:
         conditions: Sequence[Expr] = (),
         scalars: Mapping[Expr, Expr] = MappingProxyType({}),
     ) -> HostFunction:
-        """The function as data.  After the `roots` come the `conditions` of a kernel over its
+        """The function as data.  The `roots` are followed by the `conditions` of a kernel over its
         `scalars`, each of which has a host expression; conditions use unbounded integers."""
         numbers: dict[Expr, int] = {}
         entries: list[list[Any]] = []
@@ -466,7 +465,7 @@ class HostCompiler:
 
     def _put_most(self, roots: Sequence[Expr], numbers: dict[Expr, int], entries: list[list[Any]]
                   ) -> None:  # fmt: skip
-        """Entries for the largest values over the iterations of loops: together, those of the same
+        """Add entries for the largest values over loop iterations, one for all values of the same
         loops."""
         groups: dict[tuple[tuple[Expr, Expr], ...], list[Most]] = {}
         for e in walk(roots):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class LoopStep(Generic[R]):
     """One `ArrayLoop`: `state = body(state)` while a predicate holds, or a number of times.
 
-    Actions: `testing` computes the predicate, `once` the values that the first iteration computes
-    for all iterations, `rest` the next state.  Slots: `results` of the body (the predicate last),
+    Actions: `testing` computes the predicate, `once` the loop-invariant values that the first
+    iteration computes, `rest` the next state.  Slots: `results` of the body (the predicate last),
     `state` and `index` as the body reads them, `init` and `targets` of the complete loop.
     """
 
@@ -45,11 +45,10 @@ class LoopStep(Generic[R]):
                                             for leaf in s.node.leaves)}  # fmt: skip
 
     def finish(self, run: R, iteration: int, limit: int | None) -> bool:
-        """Run the remaining iterations in a faster way, if there is one; whether it did."""
+        """Run the remaining iterations in a faster way, if there is one; returns whether it did."""
         return False
 
     def dense_array(self, run: R, slot: int) -> Any:
-        """The array in a slot, dense."""
         return run.dense(slot)
 
     def __call__(self, run: R) -> None:
@@ -58,7 +57,7 @@ class LoopStep(Generic[R]):
         for s, i in zip(self.state, self.init, strict=True):
             slots[s] = self.dense_array(run, i)
             if i in self.expendable:
-                slots[i] = None  # the state alone refers to its first value
+                slots[i] = None  # leaves the state as the only reference
         iteration = 0
         while limit is None or iteration < limit:
             if self.finish(run, iteration, limit):
@@ -79,5 +78,5 @@ class LoopStep(Generic[R]):
             iteration += 1
         for t, s in zip(self.targets, self.state, strict=True):
             slots[t] = slots[s]
-        for s in self.spent:  # so that only the targets refer to the results
+        for s in self.spent:  # leaves the targets as the only references
             slots[s] = None

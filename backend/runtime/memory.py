@@ -1,8 +1,8 @@
 """Pooled host memory for results and intermediates.
 
 A fresh large allocation causes a page fault every 4 kB, which takes as long as the kernel that
-fills it.  The pool keeps its blocks and reuses a block once nothing else refers to it: neither a
-program nor a user's array or view.
+fills it.  The pool keeps its blocks and reuses a block once nothing else refers to it: no program,
+and no array or view of a user.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .types import DType
 
 SMALLEST = 1 << 16
 LIMIT = 1 << 30
-#: No array has as many bytes as this.
+#: More bytes than any array has.
 ADDRESSABLE = 1 << 62
 
 
 def _idle_references() -> int:
-    """The `sys.getrefcount` of a block that only the pool refers to, in a loop over blocks; Python
-    3.14 counts differently from earlier versions."""
+    """The `sys.getrefcount` of a block that only the pool refers to, measured in a loop over
+    blocks, since Python 3.14 counts differently from earlier versions."""
     blocks = [(np.empty(1, np.uint8), 0)]
     counts = []
     for block, _ in blocks:
@@ -49,7 +49,7 @@ def _read(array: Any) -> int:
 
 
 def address_word(array: Any) -> int:
-    """Where an array object has the address of its first element; only with CPython."""
+    """The address of the field of an array object that holds its data pointer; CPython only."""
     return id(array) + _FIELD
 
 
@@ -58,7 +58,7 @@ def _ask(array: Any) -> int:
 
 
 def _works() -> bool:
-    """Whether the field has the address of the data."""
+    """Whether the field at that address is the data pointer."""
     arrays = [np.zeros(100), np.zeros((4, 4))[1:, ::-1], np.empty(0)]
     return sys.implementation.name == "cpython" and all(_read(a) == _ask(a) for a in arrays)
 
@@ -76,9 +76,9 @@ def free_bytes() -> int:
 
 
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
-    """`np.matmul`; raises an error first if there is too little memory for its workspace.
+    """`np.matmul`, but raises an error first if there is too little memory for its workspace.
 
-    A batch of matrices times the same matrix is one product: their rows follow each other.
+    A batch of matrices times the same matrix is computed as one product of all their rows.
     """
     require_memory(BLAS, "for the library of matrix products")
     filled = a.size and b.shape[-1] and a.flags.c_contiguous
@@ -92,7 +92,7 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def _is_one_matrix(b: Any, batch: tuple[int, ...]) -> bool:
-    """Whether an operand is the same matrix throughout a batch of these extents."""
+    """Whether an operand is the same matrix for a whole batch of these extents."""
     own = b.shape[:-2]
     return (
         len(own) <= len(batch)
@@ -102,7 +102,7 @@ def _is_one_matrix(b: Any, batch: tuple[int, ...]) -> bool:
 
 
 def no_memory(shape: tuple[int, ...], dtype: DType, pooled: int = 0) -> TreadleError:
-    """The error of a failed allocation: the bytes requested, kept for reuse and free."""
+    """The error of a failed allocation, with the bytes requested, pooled and free."""
     size = math.prod(shape, start=dtype.itemsize)
     if not size:
         return ShapeError(

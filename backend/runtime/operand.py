@@ -1,4 +1,4 @@
-"""Operands of products: arrays that are read in place, as strided views."""
+"""Operands of products that are read in place, as strided views of arrays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plain(e: Expr) -> bool:
 
 class Operand:
     """One operand: a read under an affine index map (transposed, broadcast, …) is a strided view.
-    Conversions of its type run before the product."""
+    Type conversions run before the product."""
 
     def __init__(self, owner: Executor[Any], e: Expr, shape: Sequence[Expr]) -> None:
         self.casts: list[Any] = []
@@ -39,13 +39,13 @@ class Operand:
         self.slot = owner.planner.slots[Leaf(e.node, e.component)]
         self.rank, self.axes = len(shape), len(e.args)
         hosts: list[Expr] = list(shape)
-        #: The array's axis for each axis of the operand (None: broadcast); None if the index map
-        #: does more than permute axes.
+        #: For each axis of the operand, the axis of the array (None: broadcast); None as a whole if
+        #: the index map does more than permute axes.
         self.permuted: tuple[int | None, ...] | None = None
         if all(isinstance(i, Index) for i in e.args) and len(set(e.args)) == self.axes:
             axis_of = {i: axis for axis, i in enumerate(e.args)}
             self.permuted = tuple(axis_of.get(Index(k)) for k in range(self.rank))
-        else:  # its values at the origin and the unit vectors define an affine map
+        else:  # an affine map is determined by its values at the origin and the unit vectors
             for at in range(-1, self.rank):
                 point: dict[Expr, Expr] = {
                     Index(k): Const(int(k == at), Index(0).type) for k in range(self.rank)

@@ -1,9 +1,9 @@
-"""The order of execution: an optimised graph as steps over numbered slots.
+"""The execution plan: an optimised graph as steps over numbered slots.
 
 A slot holds one array.  Loops and branches have nested plans, which can access the outer slots.
-Nodes that do not depend on a loop's state run before the loop.  If they may read outside their
-arrays, they run in the first iteration instead, because the loop may have none.  Nodes that only
-one side of a branch needs run inside that side.
+Loop-invariant nodes run before the loop, unless they may read outside their arrays: these run in
+the first iteration, because the loop may have none.  Nodes that only one side of a branch needs run
+inside that side.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Step:
 
     `inner` has the sides of a branch.  For a loop it has three plans: the test of each iteration
     (empty if the loop is counted), what only the first iteration runs after its test, and what
-    every iteration runs then."""
+    every iteration runs then.
+    """
 
     node: Node
     inner: list[Plan] = field(default_factory=list)
@@ -39,7 +40,8 @@ class Plan:
     """Steps in order, and the slots of the results.
 
     `checks` are verified before the first step.  The checks of a loop's body belong to the
-    enclosing plan; a branch verifies the checks of the side that it takes."""
+    enclosing plan; a branch verifies the checks of the side that it takes.
+    """
 
     steps: list[Step]
     results: list[int]
@@ -57,8 +59,9 @@ class Plan:
 class Planner:
     """Numbers the slots and orders the nodes.
 
-    `inside` returns the other nodes that the step of a node may compute, whose inputs it then
-    reads; `checked` is whether indices are tested."""
+    `inside`: the other nodes that a node's step may compute, so that it reads their inputs;
+    `checked`: whether indices are tested.
+    """
 
     def __init__(
         self,
@@ -82,7 +85,7 @@ class Planner:
         return self.slots.setdefault(leaf, len(self.slots))
 
     def sub_plan(self, roots: Sequence[Leaf], done: set[Node], bound: frozenset[Node]) -> Plan:
-        """Steps for `roots` given that `done` nodes have their slots."""
+        """The plan for `roots`, given that `done` nodes have their slots."""
         steps: list[Step] = []
         checks: list[graph.Check] = []
         wanted: list[Leaf] = list(roots)
@@ -144,8 +147,8 @@ class Planner:
 
     def _release_updated(self, steps: Sequence[Step], updated: Mapping[Node, Sequence[Leaf]],
                          outside: Sequence[Node]) -> None:  # fmt: skip
-        """Release states where they are overwritten, in the sides of branches too; `outside` are
-        the nodes that run outside of these sides."""
+        """Release states where they are overwritten, also in the sides of branches; `outside`: the
+        nodes that run outside these sides."""
         for step in steps:
             states = updated.get(step.node, ())
             step.release += [self.slots[state] for state in states]
@@ -160,7 +163,7 @@ class Planner:
 
     def _readers_first(self, steps: list[Step], updated: Mapping[Node, Sequence[Leaf]]
                        ) -> list[Step]:  # fmt: skip
-        """The steps with all readers of a state before the one that overwrites it."""
+        """Reorder the steps so that all readers of a state precede the step that overwrites it."""
         makers = {self.slots[leaf]: s for s in steps for leaf in s.node.leaves}
         needs = {id(s): [makers[slot] for slot in self.used(s) if slot in makers] for s in steps}
         for writer in steps:
@@ -184,8 +187,8 @@ class Planner:
     def _needed(self, roots: Sequence[Leaf], done: set[Node], bound: frozenset[Node]) -> list[Node]:
         """Nodes to run here, dependencies first, including the invariants of loop bodies.
 
-        What is needed here and in a loop or a branch, too, is before the loop or the branch, which
-        then does not run it again.
+        A node needed both here and inside a loop or branch is ordered before it, and not run again
+        there.
         """
         order: list[Node] = []
         seen: set[Node] = set(done)
@@ -212,7 +215,7 @@ class Planner:
         return order
 
     def _outside(self, roots: Sequence[Leaf], bound: frozenset[Node]) -> set[Node]:
-        """The nodes that are run here, also those that are here only for the bodies of loops."""
+        """The nodes that run here, including those needed only by loop bodies."""
         found: set[Node] = set()
         wanted = list(roots)
         while wanted:
@@ -227,7 +230,7 @@ class Planner:
         return found
 
     def releases(self, plan: Plan, kept: set[int]) -> None:
-        """Slots made in this plan are released after their last use in it."""
+        """Release the slots made in this plan after their last use in it."""
         made = {self.slots[le] for s in plan.steps for le in s.node.leaves} - kept
         last: dict[int, Step] = {}
         for step in plan.steps:
@@ -241,8 +244,8 @@ class Planner:
             step.release.append(slot)
 
     def expendable(self, step: Step) -> frozenset[int]:
-        """Slots that a step may overwrite: they have its initial values (the defaults of a
-        permute, the first state of a loop), and nothing else needs these in the step or after it.
+        """Slots that a step may overwrite: they hold its initial values (the defaults of a permute,
+        the first state of a loop), and nothing else needs these values during or after the step.
         Another slot or the user may still refer to their arrays."""
         inside = self.used_inside(step)
         return frozenset(
@@ -258,7 +261,8 @@ class Planner:
         return own | self.used_inside(step)
 
     def used_inside(self, step: Step) -> set[int]:
-        """What the nodes inside of a step read, and what its bodies return, made there or not."""
+        """The slots that nodes inside a step read and that its bodies return, wherever they are
+        made."""
         within = self.inside(step.node)
         used = {self.slots[le] for n in within for le in used_leaves(n) if le in self.slots}
         for inner in step.inner:
@@ -294,8 +298,8 @@ def invariants(loop: graph.ArrayLoop, region: Mapping[Node, Set[Node]], bound: S
 
 
 def _taken(loop: graph.ArrayLoop, later: Sequence[Node]) -> set[Node]:
-    """What is only the first value of an array that one of the `later` nodes updates: computed with
-    that node, it is not copied."""
+    """Nodes that are only initial values of an array that one of the `later` nodes updates:
+    computed together with that node, they are not copied."""
     given = [leaf.node for n in later for leaf in defaults_of(n) if overwrites(n, leaf)]
     uses = Counter(leaf.node for leaf in loop.inner_roots())
     for node in graph.topological(loop.inner_roots()) if given else ():
@@ -304,14 +308,15 @@ def _taken(loop: graph.ArrayLoop, later: Sequence[Node]) -> set[Node]:
 
 
 def without_memory(nodes: Sequence[Node]) -> list[Node]:
-    """Nodes without the memory that none of them writes to: who writes to it may have it."""
+    """The nodes except for memory that none of them writes to: whichever plan writes to it
+    allocates it."""
     used = {leaf.node for n in nodes for leaf in used_leaves(n)}
     return [n for n in nodes if not isinstance(n, graph.Memory) or n in used]
 
 
 def _may_fail(node: Node, checked: bool) -> bool:
-    """Whether a node may read outside its arrays, or do something else that only an iteration may
-    do: stop a checked program, run forever, or call a user's function."""
+    """Whether a node may read outside its arrays, or do something else that must not happen if the
+    loop has no iteration: stop a checked program, run forever, or call a user's function."""
     if isinstance(node, graph.ArrayLoop | graph.Branch) or (
         checked and isinstance(node, graph.Permute)
     ):
@@ -326,7 +331,7 @@ def _may_fail(node: Node, checked: bool) -> bool:
 
 
 def used_leaves(node: Node) -> set[Leaf]:
-    """Every leaf whose array a node, or the host on its behalf, accesses."""
+    """Every leaf whose array is accessed by a node, or by the host on its behalf."""
     found = set(node.inputs())
     # Addresses need the extents of all arrays read, including extents known only at run time.
     hosts: list[Expr] = [*node.expressions(), *(e for leaf in found for e in leaf.shape)]
@@ -355,5 +360,5 @@ def _branch_nodes(roots: Sequence[Leaf]) -> set[Node]:
 
 
 def data_checks(node: Node) -> list[graph.Check]:
-    """The checks of a node that need arrays: verified just before it runs."""
+    """The checks of a node that read arrays: they are verified just before it runs."""
     return [c for c in node.checks if c.reads]

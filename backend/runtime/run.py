@@ -1,7 +1,7 @@
 """One run of a program: the contents of its slots, on the device and on the host.
 
 A direct run executes each operation at once.  A recording run records the operations, which are
-repeated later for other arrays of the same extents.
+replayed later for other arrays of the same extents.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ Params = Sequence[Any]
 
 
 class Unrecordable(Exception):
-    """A call cannot be recorded: calls differ, or one does more than operations of the device."""
+    """A call cannot be recorded: calls differ, or perform work other than device operations."""
 
 
 class Run(ABC, Generic[A]):
     """The state of one run on a device whose arrays are of class `A`.
 
-    `slots[k]` is such an array, or one that is only on the host (numbers that the host computed,
-    data not copied yet), or None.  `pinned` collects the positions of the parameters that decide
-    what runs, or over which extents: a recording is valid for one value of each.
+    `slots[k]` is such an array, an array that is only on the host (numbers that the host computed,
+    data not copied yet), or None.  `pinned` collects the positions of the parameters that determine
+    which steps run, or over which extents: a recording is valid for one value of each.
     """
 
     __slots__ = ("params", "pinned", "slots")
@@ -47,7 +47,8 @@ class Run(ABC, Generic[A]):
     def recording(self) -> bool: ...
 
     def refuse_recording(self, why: str) -> None:
-        """Raise an error if this run records, because the next operation cannot be recorded."""
+        """Raise `Unrecordable` if this run records, because the next operation cannot be
+        recorded."""
         if self.recording:
             raise Unrecordable(why)
 
@@ -63,12 +64,12 @@ class Run(ABC, Generic[A]):
         """An uninitialised dense array."""
 
     def extents(self, values: Numbers, least: int = 0) -> tuple[int, ...]:
-        """Extents of a new array from what the host has computed for them."""
+        """The extents of a new array from host values, at least `least`."""
         return tuple([v if v > least else least for v in map(int, values)])
 
     def counts(self, values: HostValues) -> Numbers:
-        """Numbers of iterations that decide about the form of kernels; large ones where they are
-        not known yet."""
+        """Trip counts that select the form of kernels; large numbers where they are not known
+        yet."""
         return values(self)
 
     @abstractmethod
@@ -77,7 +78,7 @@ class Run(ABC, Generic[A]):
 
     @abstractmethod
     def clear(self, array: A) -> None:
-        """Zeros."""
+        """Fill an array with zeros."""
 
     @abstractmethod
     def copy(self, target: A, slot: int) -> None:
@@ -86,8 +87,8 @@ class Run(ABC, Generic[A]):
     # --- slots ---
 
     def known(self, value: HostArray) -> HostArray:
-        """An array for a slot that the host computed from extents and from parameters that are
-        pinned: a recording has the same one in every call."""
+        """An array for a slot, computed by the host from extents and pinned parameters: it is the
+        same in every call of a recording."""
         return value
 
     @abstractmethod
@@ -100,7 +101,8 @@ class Run(ABC, Generic[A]):
 
     @abstractmethod
     def reshaped(self, slots: Sequence[int], extents: HostValues) -> list[A] | None:
-        """The arrays in these slots with other extents.  None if that is not the same memory."""
+        """The arrays in these slots with other extents, or None if they do not share the same
+        memory."""
 
     @abstractmethod
     def on_host(self, slot: int) -> HostArray:
@@ -112,11 +114,11 @@ class Run(ABC, Generic[A]):
 
     @abstractmethod
     def alone(self, slot: int) -> bool:
-        """Whether the array in a slot belongs to the program and has no other reference."""
+        """Whether the program owns the array in a slot, and nothing else refers to it."""
 
     def mark_shared(self, slots: Sequence[int]) -> None:
-        """A user's function received these arrays on the host and may keep them: they must not be
-        written to any more."""
+        """Record that a user's function received these arrays on the host and may keep them: they
+        must not be overwritten any more."""
 
     def recorded(
         self,
@@ -124,9 +126,9 @@ class Run(ABC, Generic[A]):
         sources: Sequence[int],
         targets: Sequence[tuple[int, tuple[int, ...], DType]],
     ) -> bool:
-        """Record the call of a library, if this run records calls: `function` of the arrays in the
-        slots `sources` and of new dense ones for `targets`, (slot, shape, type), which it writes.
-        Whether it has been recorded; else it must be called now."""
+        """Record the call of a library if this run records calls, and return whether it was
+        recorded; otherwise the caller must make the call now.  `function` takes the arrays in the
+        slots `sources` and new dense ones for `targets`, (slot, shape, type), which it writes."""
         return False
 
     def readable(self, slots: Sequence[int]) -> Slots:
@@ -137,7 +139,7 @@ class Run(ABC, Generic[A]):
         return found
 
     def with_dense(self, slots: Sequence[int]) -> Self:
-        """A run in which these slots are dense: this run if they may stay dense."""
+        """A run in which these slots are dense: this run itself if they may stay dense."""
         for slot in slots:
             self.dense(slot)
         return self
@@ -145,18 +147,19 @@ class Run(ABC, Generic[A]):
     # --- checks ---
 
     def defer(self, check: Check, values: HostValues) -> bool:
-        """Defer a check until its inputs are computed, if possible; whether it was deferred."""
+        """Defer a check until its inputs are computed, if possible; returns whether it was
+        deferred."""
         return False
 
     def repeat(self, check: Check, values: HostValues) -> None:
-        """Repeat a check of a parameter (`limit_of`) at each call of a recording, before it."""
+        """Repeat a check of a parameter (`limit_of`) before each replay of a recording."""
 
 
 class HostValues:
     """Host expressions over extents, parameters and the contents of small arrays, for a run.
 
-    `conditions`, over `scalars`, as `HostCompiler.plan` takes them.  `params` are the positions of
-    the parameters, and `reads` the slots of the arrays, that the values depend on.
+    `conditions` and `scalars`: as for `HostCompiler.plan`.  `params`: the positions of the
+    parameters, and `reads`: the slots of the arrays, that the values depend on.
     """
 
     def __init__(
@@ -172,7 +175,7 @@ class HostValues:
         most = [e for e in nodes if isinstance(e, Most)]
         counters = {counter for e in most for counter, _ in e.loops}
         over = [e for e in walk([p for e in most for p in e.parts]) if e not in counters]
-        #: The positions of those that decide about the largest values over the iterations of loops.
+        #: Positions of the parameters that affect the largest values over loop iterations.
         self.over = {compiler.param_index[e] for e in over if isinstance(e, Param)}
         self.params = {compiler.param_index[e] for e in nodes if isinstance(e, Param)} | self.over
         reads = [compiler.slot(Leaf(e.node, e.component)) for e in (*nodes, *over)
@@ -185,18 +188,18 @@ class HostValues:
 
     @cached
     def hosted(self) -> HostFunction:
-        """What computes the values."""
+        """The function that computes the values."""
         conditions, scalars = self._conditions
         roots = self.roots[: len(self.roots) - len(conditions)]
         return self._compiler.plan(roots, conditions, scalars)
 
     @cached
     def plain(self) -> Callable[[Slots, Params], tuple[Any, ...]]:
-        """(slots, parameters) → values, for slots whose arrays are all on the host."""
+        """(slots, parameters) → values, if all arrays are on the host."""
         return self.hosted.function()
 
     def __call__(self, run: Run[Any], *, shapes: bool = True) -> tuple[Any, ...]:
-        """The values; with `shapes`, they decide what runs or over which extents."""
+        """The values; `shapes`: they determine which steps run, or over which extents."""
         if shapes and self.params:
             run.pinned |= self.params
         return self.plain(run.readable(self.reads) if self.reads else run.slots, run.params)

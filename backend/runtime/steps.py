@@ -1,8 +1,8 @@
-"""Steps of a program: nodes run by compiled kernels, scalars of the host, checks, branches.
+"""Steps of a program: nodes run by compiled kernels, host scalars, checks, branches.
 
-A step is a function of a run: it reads arrays from slots and stores its results in other slots.
-A node has forms for the extents of a call: short folds become loops in the kernels that read them,
-and a kernel may be specialised for some extents.
+A step is a function of a run: it reads arrays from slots and stores its results in other slots.  A
+node has several forms, selected by the extents of a call: short folds become loops in the kernels
+that read them, and a kernel may be specialised for some extents.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NOTHING: frozenset[Node] = frozenset()
 
 
 class Form(NamedTuple):
-    """A form of a node: the folds that are loops in it, and the extents that are constants."""
+    """A form of a node: the folds that it computes as loops, and the extents that are constants."""
 
     loops: frozenset[Node] = NOTHING
     sizes: tuple[tuple[Expr, int], ...] = ()
@@ -61,7 +61,7 @@ class Forms:
     def __init__(self, owner: Executor[Any], node: Node) -> None:
         self.node, self.short = node, owner.short
         self.inside = self.short.inside(node)
-        #: Whether the kernel that reads the node may compute it.
+        #: Whether the kernel that reads this node may compute it instead.
         self.taken_in = node in self.short.reader
         self._values: HostValues | None = None
         if self.inside:
@@ -70,7 +70,6 @@ class Forms:
 
     @property
     def several(self) -> bool:
-        """Whether the form depends on extents."""
         return bool(self.inside)
 
     def known(self, run: Run[Any]) -> bool:
@@ -94,7 +93,6 @@ class Forms:
         return Form(loops) if loops else PLAIN
 
     def made(self, form: Form) -> Node:
-        """The node in a form."""
         return self.short.of(self.node, form.loops) if form.loops else self.node
 
 
@@ -114,7 +112,7 @@ class KernelStep(ABC, Generic[R, K, Layout]):
     """One node run by compiled kernels.
 
     There are separate kernels (`K`) for inputs that are not dense (`Layout` describes one), for
-    small extents, and for the schedules that are chosen for extents.
+    small extents, and for the schedules chosen by extents.
     """
 
     def __init__(
@@ -129,7 +127,7 @@ class KernelStep(ABC, Generic[R, K, Layout]):
         self.movable = isinstance(node, Generate | Fold | Scan)
         self.variants: dict[tuple[frozenset[Layout], Form, Schedule | None], K] = {}
         self.choosing = choosing(owner, node)
-        #: The arrays that the results are in another shape, if the node does nothing else.
+        #: The arrays that the results reshape, if the node does nothing else.
         self.reshaped = None if expendable else reshaped(node)
 
     def _forms(self) -> Forms:
@@ -156,7 +154,7 @@ class KernelStep(ABC, Generic[R, K, Layout]):
     def variant(
         self, layouts: frozenset[Layout], form: Form = PLAIN, schedule: Schedule | None = None
     ) -> K:
-        """The kernels for these layouts of the inputs, a form and a schedule (None: the node's)."""
+        """The kernels for input layouts, a form and a schedule (None: the node's own)."""
         found = self.variants.get((layouts, form, schedule))
         if found is None:
             if form.sizes and len(self.variants) > _SIZES:
@@ -203,7 +201,7 @@ AnyKernelStep = KernelStep[Any, Any, Any]
 
 
 class ReshapeStep:
-    """Arrays in another shape: the same memory where they are dense, otherwise copies."""
+    """Arrays in another shape: the same memory if they are dense, otherwise copies."""
 
     def __init__(self, kernels: AnyKernelStep, sources: Sequence[Leaf]) -> None:
         self.kernels, node = kernels, kernels.node
@@ -221,12 +219,12 @@ class ReshapeStep:
 
 
 def moving(kernels: AnyKernelStep) -> Action:
-    """The step of a node with these kernels, which perhaps only reshapes arrays."""
+    """The step of a node with these kernels: a `ReshapeStep` if the node only reshapes arrays."""
     sources = kernels.reshaped
     return kernels if sources is None else ReshapeStep(kernels, sources)
 
 
-#: Scratch that a function on the host fills: the function, the range of host values that are its
+#: Scratch that a host function fills: the function, the range of host values that are its
 #: arguments, and the slots of its arrays.
 Filled = tuple[Callable[[Sequence[Any], Sequence[HostArray]], HostArray], int, int, Sequence[int]]
 #: An order that may be valid for some extents only, with the range of host values to test.
@@ -271,7 +269,7 @@ class Sizes(NamedTuple):
         return Sizes(hosts, shapes, scratch, fits, filled)
 
 
-#: Where a kernel's arrays come from: a slot of the program, an output of its node, scratch.
+#: The sources of a kernel's arrays: a slot of the program, an output of its node, scratch.
 SLOT, OUTPUT, SCRATCH = 0, 1, 2
 
 
@@ -357,10 +355,11 @@ class NodeKernels(ABC, Generic[R, A]):
 
 
 class HostStep:
-    """Scalars and predicates whose inputs are on the host already, where a launch costs more.
+    """Scalars and predicates whose inputs are already on the host, where a launch would cost more.
 
-    A kernel computes them if the host would have to wait or to stop recording for their inputs,
-    or if a recording would be valid for one value of a parameter only."""
+    A kernel computes them instead if the host would have to wait or to stop recording for their
+    inputs, or if a recording would be valid for only one value of a parameter.
+    """
 
     def __init__(self, owner: Executor[Any], node: Generate) -> None:
         self.owner, self.node = owner, node
@@ -376,7 +375,7 @@ class HostStep:
 
     @property
     def ready(self) -> bool:
-        """Whether recording needs no compiler."""
+        """Whether recording this step needs no compiler."""
         return "kernels" in self.__dict__ or not (self.values.reads or self.inexact)
 
     def __call__(self, run: Run[Any]) -> None:
@@ -414,7 +413,7 @@ class BranchStep:
             for p in step.inner
         ]
         self.targets = [owner.planner.slots[o] for o in node.leaves]
-        #: The results that each side makes: after it, only the targets refer to them.
+        #: The results made by each side: only the targets refer to them after the step.
         self.spent = [
             {owner.planner.slots[o] for s in p.steps for o in s.node.leaves}.intersection(p.results)
             for p in step.inner
@@ -432,7 +431,7 @@ class BranchStep:
 
 
 class LibraryStep(Generic[R]):
-    """An operation on complete arrays by a library on the host, or a user's function."""
+    """An operation on complete arrays, by a library on the host or a user's function."""
 
     def __init__(self, owner: Executor[Any], node: Library, function: Callable[..., Any]) -> None:
         slots = owner.planner.slots
@@ -472,7 +471,7 @@ class LibraryStep(Generic[R]):
         if self.ours and run.recording and self._recorded(run, options):
             return
         result = self.function(*[run.on_host(slot) for slot in self.sources], **options)
-        if self.ours:  # arrays of the right shapes
+        if self.ours:  # treadle's own functions return the right shapes
             parts = result if isinstance(result, tuple) else (result,)
             for (slot, t), part in zip(self.targets, parts, strict=True):
                 run.slots[slot] = run.known(np.array(part, t, order="C", copy=None))
@@ -489,13 +488,13 @@ class LibraryStep(Generic[R]):
 
 
 def _is_whole(part: Any) -> bool:
-    """Whether an array is one of NumPy's in memory of its own, in row-major order."""
+    """Whether an array is a row-major NumPy array that owns its memory."""
     flags = part.flags if type(part) is np.ndarray else None
     return flags is not None and flags.owndata and flags.c_contiguous and flags.writeable
 
 
 def _alone() -> int:
-    """What `getrefcount` says of the value of one local variable."""
+    """The `getrefcount` of a value with a single local reference."""
     made = [(0, np.empty(0))]
     _, part = made.pop()
     return sys.getrefcount(part)
@@ -505,7 +504,7 @@ _ALONE = _alone()
 
 
 class BarrierStep:
-    """Assign arrays to further slots, as dense arrays: (target, source)."""
+    """Assign arrays to further slots, as dense arrays: (target, source) pairs."""
 
     def __init__(self, pairs: Sequence[tuple[int, int]]) -> None:
         self.pairs = tuple(pairs)

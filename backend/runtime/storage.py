@@ -57,7 +57,7 @@ def save(program: TracedProgram, path: str | os.PathLike[str]) -> None:
 
 
 def packed(program: TracedProgram) -> str:
-    """The text of the file, which pickles of a program also contain."""
+    """The text of the file, which is also the pickled form of a program."""
     payload = _payload(program)
     document = {
         "format": FORMAT,
@@ -95,7 +95,7 @@ def _data(node: Input) -> str:
     """A captured array as base64 of NumPy's own format."""
     source = node.source
     array = source.get() if hasattr(source, "__cuda_array_interface__") else np.asarray(source)
-    array = array.astype(node.type.numpy, copy=False)  # from a foreign order of bytes
+    array = array.astype(node.type.numpy, copy=False)  # from a foreign byte order
     own = node.type.numpy.isbuiltin == 1
     plain = array if own else array.view(f"u{array.dtype.itemsize}")
     file = io.BytesIO()
@@ -124,7 +124,7 @@ def _checksum(payload: Any) -> str:
 
 
 def content(path: str | os.PathLike[str]) -> tuple[str, str]:
-    """The name of a file and its text."""
+    """The name of a file, for errors, and its text."""
     name = _path(path, "load")
     try:
         with open(name, "rb") as file:

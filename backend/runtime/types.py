@@ -1,4 +1,4 @@
-"""Names for values of any type: users' data, and objects of untyped libraries."""
+"""Type aliases for untyped values: users' data, and objects of untyped libraries."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ DType: TypeAlias = np.dtype[Any]
 DeviceArray: TypeAlias = Any
 #: A handle of the CUDA driver: cuda-bindings has no types.
 Handle: TypeAlias = Any
-#: Scalars of a run (extents, parameters, what the host computed), as Python's or NumPy's numbers.
+#: Scalars of a run (extents, parameters, host values) as Python or NumPy numbers.
 Numbers: TypeAlias = Sequence[Any]

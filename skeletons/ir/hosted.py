@@ -1,4 +1,4 @@
-"""Host values that are scalars of kernels and that user programs cannot express."""
+"""Host values that are scalars of kernels and that users cannot write."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Reciprocal(Expr):
 
 
 class Most(Expr):
-    """The largest value of an integer expression over all iterations of the loops around it, and at
+    """The largest value of an integer expression over all iterations of its enclosing loops, and at
     least 0.
 
-    `loops`: the counter of each, outer loops first, with its number of iterations, which does not
+    `loops`: their counters, outermost first, each with its number of iterations, which does not
     depend on counters.
     """
 
@@ -71,7 +71,7 @@ class Most(Expr):
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        """What the host evaluates for it."""
+        """The expressions that the host evaluates."""
         return self.of, *(count for _, count in self.loops)
 
 

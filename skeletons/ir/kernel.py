@@ -1,7 +1,7 @@
 """The kernel IR.
 
-Expressions are the scalar IR of the language (`dsl.expr`) restricted to `Const`, `Var`, `Apply`
-and `Foreign`, plus `Load`; expressions with control flow have become statements (`linearize.py`).
+Expressions are the scalar IR of the language (`dsl.expr`) restricted to `Const`, `Var`, `Apply` and
+`Foreign`, plus `Load`; expressions with control flow have become statements (`linearize.py`).
 Statements are immutable; transformations build new ones.
 
 A kernel runs `tasks` independent tasks; `task` is the index of one.  On a CPU a thread runs a range
@@ -11,8 +11,8 @@ thread, whose index is `thread`.  Loops have a kind:
     serial     one iteration after the other
     vector     iterations are independent: run W at a time, SIMD lanes with a masked tail (CPU only)
     unrolled   a constant number of independent copies, interleaved (several outputs per thread)
-    rolled     serial, and one copy of the body in the machine code (GPU only): what is rarely
-               executed, or costs more than a test, should not take time to compile
+    rolled     serial, never unrolled by the compiler (GPU only): for rare or costly bodies, whose
+               copies would only cost compile time
 
 GPU-only statements are in the second half: barriers, wide accesses, communication between the
 threads of a warp and between blocks.  `show` prints kernels, `verify.py` checks them.
@@ -99,8 +99,6 @@ Body = tuple[Statement, ...]
 
 @dataclass(frozen=True, eq=False)
 class Comment(Statement):
-    """A comment in the generated code: which operation, which schedule."""
-
     text: str
 
 
@@ -122,16 +120,12 @@ class Declare(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Assign(Statement):
-    """A new value for a declared variable."""
-
     var: Var
     value: Expr
 
 
 @dataclass(frozen=True, eq=False)
 class Store(Statement):
-    """`buffer[index] = value`."""
-
     buffer: Buffer
     index: Expr
     value: Expr
@@ -162,9 +156,10 @@ class If(Statement):
 
 @dataclass(frozen=True, eq=False)
 class For(Statement):
-    """`for var in range(start, stop, step)`; the kinds are described above.
+    """`for var in range(start, stop, step)`; the module docstring describes the kinds.
 
-    `rare`: few of a program's iterations are here, so a vector loop is made of less code."""
+    `rare`: few of a program's iterations are here, so a vector loop is compiled to less code.
+    """
 
     var: Var
     start: Expr
@@ -189,11 +184,11 @@ class Reduce(Statement):
     """`for var in range(start, stop): body; accumulators = combine(accumulators, values)`.
 
     `combine` is commutative and associative, one of these primitives per component (add, multiply,
-    minimum, maximum, logical/bitwise and, or, xor).  The printer uses a fixed number of
-    interleaved partial accumulators, the same whatever is fused into `body`, so that fusion never
-    changes a bit, and combines them in a fixed order.  `accumulators` are declared before and have
-    an initial value, which is combined once, as the left operand.  `long`: few iterations are a
-    rest behind whole groups of partial accumulators, which needs little time, so it gets little
+    minimum, maximum, logical/bitwise and, or, xor).  The printer uses a fixed number of interleaved
+    partial accumulators, independent of what is fused into `body`, so that fusion never changes a
+    bit, and combines them in a fixed order.  `accumulators` are declared before and have an initial
+    value, which is combined once, as the left operand.  `long`: the trip count is large, so the
+    remainder after whole groups of partial accumulators takes little time and is compiled to little
     code.
     """
 
@@ -268,7 +263,7 @@ class Fetch(Statement):
     """`var = buffer[index]`, read from memory at this point, with acquire ordering.
 
     For elements that other blocks write concurrently (a `Load` may be served from any cache).  If
-    not `ordered`, other writes of the element's writer may not be visible yet.
+    not `ordered`, the writer's other writes may not be visible yet.
     """
 
     var: Var
@@ -325,8 +320,8 @@ class Collective(Statement):
 @dataclass(frozen=True, eq=False)
 class WarpProduct(Statement):
     """The product of a 16 × 16 and a 16 × 8 matrix of 16-bit floats, added to float32 sums, or of a
-    16 × 8 and an 8 × 8 matrix of float64, by the 32 threads of a warp together (tensor cores); all
-    of them must execute it.
+    16 × 8 and an 8 × 8 matrix of float64, computed by the 32 threads of a warp together (tensor
+    cores); all of them must execute it.
 
     Thread 4·g + q (q < 4) passes, with j = 2·q and j + 1 for each pair:
 
@@ -334,13 +329,13 @@ class WarpProduct(Statement):
         right  column g: k = j, j + 1, j + 8, j + 9
         sums   row g: columns j, j + 1;  row g + 8: columns j, j + 1
 
-    or, of float64,
+    or, for float64,
 
         left   rows g, g + 8: k = q;  rows g, g + 8: k = q + 4
         right  column g: k = q, q + 4
 
-    and gets the new sums in `vars`, in the order of `sums`.  Products are exact; how they are
-    rounded when they are added depends on the hardware.
+    and gets the new sums in `vars`, in the order of `sums`.  Products are exact; the rounding of
+    their sums depends on the hardware.
     """
 
     vars: tuple[Var, ...]
@@ -386,13 +381,13 @@ class Blocks:
 class Kernel:
     """One parallel launch.
 
-    `scalars` are run-time int64/float… arguments (extents, program parameters), Vars free in the
-    body; `scalar_values` are the host expressions (over Extent, Param, rank-0 Reads) they take.
-    `tasks` and buffer sizes are expressions over `scalars`.  Their last `literals` are numbers
-    in the text of the program (`literals.py`).
+    `scalars` are run-time arguments (extents, program parameters), variables free in the body;
+    `scalar_values` are the host expressions (over Extent, Param, rank-0 Reads) that define them.
+    `tasks` and buffer sizes are expressions over `scalars`.  The last `literals` scalars are
+    numbers in the text of the program (`literals.py`).
 
-    CPU: `light` tasks are memory-bound; if they are few, more cores hardly make them faster.  Tasks
-    `in_order` are run by one thread, each after the one before.
+    CPU: `light` tasks are memory-bound; if they are few, more cores hardly make them faster.
+    `in_order` tasks are run by one thread, one after another.
 
     GPU: `threads` per block (0 on a CPU), `thread` the index of one, `resident` blocks wanted on a
     multiprocessor at once (0: as many as fit).  A specialised variant is correct if all conditions
@@ -431,17 +426,17 @@ class Kernel:
 
     @property
     def variants(self) -> tuple[Kernel, ...]:
-        """The kernel and its fallbacks, in the order of trying."""
+        """The kernel and its fallbacks, in the order in which they are tried."""
         return (self,) if self.fallback is None else (self, *self.fallback.variants)
 
     def every(self, change: Callable[[Kernel], Kernel]) -> Kernel:
-        """The kernel with all its variants changed."""
+        """Apply `change` to the kernel and all its fallbacks."""
         fallback = self.fallback and self.fallback.every(change)
         return replace(change(self), fallback=fallback)
 
     @cached
     def raising(self) -> tuple[Any, ...]:
-        """The foreign functions that it calls and that may raise an exception."""
+        """The foreign functions called by the kernel that may raise an exception."""
         roots = [e for s in statements(self.body) for e in evaluated(s)]
         found = dict.fromkeys(e.function for e in walk(roots) if isinstance(e, Foreign))
         return tuple(f for f in found if f.raises)
@@ -499,7 +494,8 @@ class Lowered:
 T = TypeVar("T")
 _EXPR, _EXPRS, _BODY = "Expr", "tuple[Expr, ...]", "Body"
 _Fields = tuple[tuple[str, str], ...]
-#: By class of statements, the names and declared types of its expressions and bodies; the bodies.
+#: For each class of statements: the names and declared types of all its fields with expressions or
+#: bodies, and those of its bodies alone.
 _FIELDS: dict[type[Statement], tuple[_Fields, _Fields]] = {}
 
 
@@ -530,7 +526,7 @@ def expressions(s: Statement) -> tuple[Expr, ...]:
 
 
 def same(old: tuple[T, ...], made: Iterable[T]) -> tuple[T, ...]:
-    """What was made of a tuple: itself, if its elements are the same."""
+    """`made` as a tuple, or `old` itself if their elements are identical."""
     new = tuple(made)
     alike = len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
     return old if alike else new
@@ -539,8 +535,9 @@ def same(old: tuple[T, ...], made: Iterable[T]) -> tuple[T, ...]:
 def mapped(s: Statement, value: Callable[[Expr], Expr] = lambda e: e,
            body: Callable[[Body], Body] = lambda b: b,
            index: Callable[[Buffer, Expr], Expr] | None = None) -> Statement:  # fmt: skip
-    """A statement with other expressions and bodies, in the order of its fields; itself if none
-    changes.  `index`: for positions in its buffer.  Combinations stay as they are."""
+    """A copy of a statement with expressions and bodies mapped, in the order of its fields; the
+    statement itself if nothing changes.  `index` maps positions in the statement's buffer.
+    Combinations are left alone."""
     changes: dict[str, object] = {}
     for name, t in _fields(s)[0]:
         old = getattr(s, name)
@@ -575,7 +572,6 @@ def defined(s: Statement) -> tuple[Var, ...]:
 
 
 def written(s: Statement) -> tuple[Buffer, ...]:
-    """The buffers that a statement writes to."""
     match s:
         case Store() | StoreVector() | Publish() | FetchUpdate():
             return (s.buffer,)
@@ -585,7 +581,7 @@ def written(s: Statement) -> tuple[Buffer, ...]:
 
 
 def as_loop(s: Reduce) -> For:
-    """A reduction as a serial loop, in the order of its elements."""
+    """A reduction as a serial loop over its elements in order."""
     results = s.combine.of(s.accumulators, s.values)
     independent = all(
         not (set(walk((r,))) & (set(s.accumulators) - {a}))
@@ -621,14 +617,14 @@ def synchronises(body: Body) -> bool:
 
 
 # -----------------------------------------------------------------------------------------------
-# Kernels as text: what golden tests compare and people read.
+# Kernels as text, for golden tests and readers.
 
 #: Conditions of more operations are counted, not shown.
 _LONG_CONDITION = 9
 
 
 def show(kernel: Kernel) -> str:
-    """The kernel as text: what golden tests compare."""
+    """The kernel as text, as golden tests compare it."""
     names: dict[Var, str] = {}
 
     def line(s: Statement, depth: int, out: list[str]) -> None:
@@ -763,7 +759,7 @@ def show(kernel: Kernel) -> str:
 
 
 def error_words(t: ScalarType) -> int:
-    """The length of a number in int64 words."""
+    """The number of int64 words of a value in an error report."""
     return -(-t.bytes // 8)
 
 

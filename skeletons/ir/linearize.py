@@ -54,12 +54,12 @@ class Leaves(Protocol):
         """The element of an array; may append statements to `into` (checks)."""
 
     def exists(self, read: ex.Read) -> bool:
-        """Whether the element is there wherever an expression with this read is evaluated."""
+        """Whether the element is in range wherever an expression with this read is evaluated."""
 
     def iterations(
         self, loop: ex.Loop, index: ex.Var, into: Linearizer
     ) -> Sequence[Mapping[Expr, Expr]]:
-        """The iterations from `index` on that one step of a loop does: the known values of each.
+        """For one step of an unrolled loop at `index`: the known values of each iteration.
 
         The trip count is a multiple of their number; may append statements to `into`.
         """
@@ -92,11 +92,10 @@ class Linearizer:
         self.out.extend(statements)
 
     def note(self, text: str) -> None:
-        """Add a comment on the next statements."""
         self.append(ir.Comment(text))
 
     def let(self, value: Expr, name: str = "t") -> Expr:
-        """Name a value, unless it has a name or is a constant."""
+        """Name a value, unless it is a variable or a constant."""
         if isinstance(value, ex.Const | ex.Var):
             return value
         var = ex.Var(name, value.type)
@@ -212,10 +211,10 @@ class Linearizer:
         return found
 
     def _unconditional(self, roots: Iterable[Expr]) -> set[Expr]:
-        """The nodes that are evaluated here for all values of the conditions.
+        """The nodes that are evaluated here whatever the conditions.
 
-        Reachable through `args`, or on both sides of a Cond that is itself in the set; and the
-        elements of arrays that several of these read on one side, if they exist in any case.
+        They are reachable through `args`, or on both sides of a Cond that is itself in the set;
+        also elements that several such conditionals read on one side, if they exist in any case.
         """
         needed = self._reach(roots, set())
         waiting = [e for e in needed if isinstance(e, ex.Cond)]
@@ -228,8 +227,8 @@ class Linearizer:
         return needed | self._read_by_several(conditionals, needed)
 
     def _read_by_several(self, conditionals: Sequence[ex.Cond], known: set[Expr]) -> set[Expr]:
-        """The elements that more than one conditional reads and that exist without a condition:
-        loaded once, and without the masks of vectors."""
+        """The elements that more than one conditional reads and that are in range unconditionally:
+        loading them once avoids masked vector loads."""
         if len(conditionals) < 2:
             return set()
         sides = (self._reach((*c.then, *c.other), known) for c in conditionals)
@@ -238,7 +237,7 @@ class Linearizer:
         return self._reach([e for e, number in uses.items() if number > 1], known)
 
     def _common(self, cond: ex.Cond, known: set[Expr]) -> set[Expr]:
-        """What both sides of `cond` need."""
+        """The nodes that both sides of `cond` need."""
         sides = [self._reach(cond.then, known), self._reach(cond.other, known)]
         for _ in range(_NESTED_CONDITIONS):
             shared = sides[0] & sides[1]
@@ -292,7 +291,7 @@ class Linearizer:
         self._remember(node, made)
 
     def _apply(self, node: ex.Apply) -> Expr:
-        if node.op.name == "also":  # the other one was evaluated: its indices are tested
+        if node.op.name == "also":  # its other operand has been evaluated, which tests the indices
             return self._value(node.args[0])
         args = tuple(self._value(a) for a in node.args)
         if node.type.is_integer and node.op.name != "cast":
@@ -358,7 +357,7 @@ class Linearizer:
                      for v, e in zip(variables, init, strict=True))  # fmt: skip
 
     def _step(self, values: Sequence[Expr], state: Sequence[ex.Var]) -> None:
-        """Assign all next values at once: each sees the old state."""
+        """Assign all next values at once: each is computed from the old state."""
         found = self.emit(values)
         if len(found) > 1:
             stale = set(state)
@@ -433,7 +432,7 @@ def element_name(e: ir.Load) -> str:
 
 
 def _factor(e: Expr) -> str:
-    """The number in `c`, `n·c` or `n1`, an extent; empty for anything else."""
+    """c for a term `c` or `n·c`, "1" for an extent such as `n1`; empty for anything else."""
     if isinstance(e, ex.Var) and re.fullmatch(r"n\d+", e.name):
         return "1"
     if isinstance(e, ex.Apply) and e.op.name == "multiply" and isinstance(e.args[0], ex.Var):

@@ -6,14 +6,14 @@
 The low 32 bits of sums and products do not depend on the high bits of the operands, so an index,
 which is below 2³¹, may be computed from the low halves of its operands alone.  Quotients,
 comparisons, minima and the like need complete operands: they are narrowed if interval analysis
-(`ranges.py`) bounds these.  The user's int64 data keeps its 64 bits.
+(`ranges.py`) shows that these fit.  The user's int64 data keeps its 64 bits.
 
 A bound may depend on the scalars (`task` is below `tasks`).  The narrow kernel is correct under its
 `requires`, which begin with its int64 scalars that became int32 and the sizes of its buffers; its
 `fallback` is the original kernel.  These conditions use unbounded integers, and the values of the
 scalars before they are truncated to 32 bits.
 
-A constant part of an index is added last, in 64 bits, where it becomes part of an address.
+The constant part of an index is added last, in 64 bits, where it is folded into an address.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _narrowed(kernel: ir.Kernel, indices: bool) -> ir.Kernel | None:
     if not indices and not _divides_often(kernel.body):
         return None
     ranges = Ranges(kernel)
-    # What only the number of blocks depends on has no use in 32 bits.
+    # Scalars used only by the number of blocks need no 32-bit form.
     used = set(walk(e for s in ir.statements(kernel.body) for e in ir.evaluated(s)))
     wide = {v for v in kernel.scalars if v not in used} if indices else set()
     for _ in range(_PASSES):
@@ -77,7 +77,7 @@ def _narrowed(kernel: ir.Kernel, indices: bool) -> ir.Kernel | None:
 
 
 def _divides_often(body: ir.Body, loops: bool = False, lanes: bool = False) -> bool:
-    """Whether a CPU kernel may have divisions for which `_Pass._is_slow` holds."""
+    """Whether a CPU kernel may contain divisions for which `_Pass._is_slow` holds."""
     for s in body:
         iterates = isinstance(s, ir.For | ir.Reduce | ir.While)
         vector = isinstance(s, ir.Reduce) or (isinstance(s, ir.For) and s.kind == "vector")
@@ -108,8 +108,8 @@ class _Pass:
     """One attempt, in which the variables of `wide` keep 64 bits.
 
     An int64 expression has three representations: `low`, the low half as an int32; `exact`, the
-    value as an int32, under conditions; `wide`, the value as an int64.  `wanted_wide` collects the
-    variables that prove to need 64 bits, for the next attempt.
+    value as an int32, under conditions; `wide`, the value as an int64.  `wanted_wide` collects
+    variables found to need 64 bits, for the next attempt.
     """
 
     def __init__(self, kernel: ir.Kernel, ranges: Ranges, wide: set[Var], indices: bool) -> None:
@@ -224,7 +224,7 @@ class _Pass:
         return self.indices or self._is_slow(e)
 
     def _is_slow(self, e: Apply) -> bool:
-        """Whether a division of a CPU kernel is one of many."""
+        """Whether a division of a CPU kernel is executed often enough to be worth narrowing."""
         if self.ranges.depends_on_lanes(e):
             return True
         return self.loops > 0 and not isinstance(e.args[1], Const)
@@ -252,7 +252,7 @@ class _Pass:
             name = e.op.name
             if name == "bitwise_and":
                 rest = [a for a in e.args if not _is_ones(self.low(a))]
-                if len(rest) == 1:  # the mask was of 64 bits
+                if len(rest) == 1:  # the mask is all ones in the low half
                     return self.low(rest[0])
             if name in _RING:
                 return simplify.apply(e.op, tuple(self.low(a) for a in e.args), int32)
@@ -285,8 +285,8 @@ class _Pass:
         return simplify.apply(e.op, args, int32)
 
     def _divide(self, e: Apply, args: tuple[Expr, ...]) -> Expr | None:
-        """A nonnegative number divided by a constant, or by a value that the host can compute:
-        quotient or remainder."""
+        """The quotient or remainder of a nonnegative number and a constant, or a value that the
+        host can compute."""
         quotient = e.op.name in ("floor_divide", "quot")
         number, divisor = args
         if isinstance(divisor, Const):
@@ -353,7 +353,7 @@ class _Pass:
         return multiplier, simplify.select(chosen, first[1], second[1]), first[2] and second[2]
 
     def _choice(self, divisor: Expr) -> Apply | None:
-        """The selection that a divisor is, if its condition is the same now."""
+        """The select that defines a divisor, if its condition still has the same value here."""
         value = self.values.get(divisor) if isinstance(divisor, Var) else divisor
         if not isinstance(value, Apply) or value.op.name != "select":
             return None
@@ -373,7 +373,7 @@ class _Pass:
         return simplify.select(self.other(value.args[0]), first, second)
 
     def wide(self, e: Expr) -> Expr:
-        """The value of an int64 expression, as an int64."""
+        """An int64 expression as an int64."""
         if e not in self._wide:
             self._wide[e] = self._make_wide(e)
         return self._wide[e]
@@ -398,7 +398,7 @@ class _Pass:
         return self._rebuilt(e)
 
     def other(self, e: Expr) -> Expr:
-        """An expression of another type than int64."""
+        """An expression of a type other than int64."""
         if e.type == int64:
             return self.wide(e)
         if e not in self._wide:
@@ -424,7 +424,7 @@ class _Pass:
         return e.rebuild(args, ())
 
     def _cast_operand(self, e: Expr, target: ScalarType) -> Expr:
-        """An int64 that is converted to another type."""
+        """The operand of a conversion from int64 to another type."""
         if not self.indices:
             return self.wide(e)
         if target.is_integer and target.bits <= 32:
@@ -513,7 +513,7 @@ class _Pass:
         return tuple(self.other(v) for v in values)
 
     def _number(self, e: Expr) -> Expr:
-        """An integer of any type."""
+        """An integer of any type, narrowed if possible."""
         if self.indices and e.type == int64 and self.ranges.fits(e):
             return self.exact(e)
         return self.other(e)

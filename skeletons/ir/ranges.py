@@ -1,9 +1,9 @@
 """Interval analysis: bounds of the int64 values of a kernel.
 
 Bounds are expressions over the kernel's scalars (constants where possible), so that a launcher,
-which has the scalars, can decide what holds for a launch.  They are meant in unbounded integers.
-Monotonic operations have the rule of `dsl/analysis/bounds.py`; bounds of the others are coarser
-than its `RULES`, because every launch evaluates them.
+which has the scalars, can check them for a launch.  They are in unbounded integers.  Monotonic
+operations use the rule of `dsl/analysis/bounds.py`; the bounds of other operations are coarser than
+its `RULES`, because every launch evaluates them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .kernel import Assign, Body, Declare, For, If, Let, Reduce, While
 
 #: The lower and upper bound.
 Bounds: TypeAlias = tuple[Expr, Expr]
-#: The same; None if unknown, or not worth a test.
+#: Bounds, or None if unknown or not worth a test.
 Span: TypeAlias = Bounds | None
 
 LEAST, LARGEST = -(1 << 31), (1 << 31) - 1
-#: Bounds of data beyond this (the range of an int32) say nothing once something is added.
+#: Bounds of data beyond this (the range of an int32) are useless once something is added.
 _DATA = 1 << 30
-#: A bound that is higher by at most this is as good.
+#: A bound is as good as another if it is higher by at most this.
 _SLACK = 1 << 16
-#: The host computes no larger expressions for a kernel.
+#: The largest expression that the host computes for a kernel.
 _LARGE = 64
 #: Extents at which a scalar is evaluated to guess its lower bound.
 _SAMPLES = (1, 2, 37, 997, 1000, 4096, 5040)
@@ -66,7 +66,8 @@ class Ranges:
         )
         #: Variables that several statements bind, for which no range is derived.
         self.repeated = {v for v, count in bound.items() if count > 1}
-        #: The values of variables bound once; upper bounds of variables at all their uses.
+        #: The values of variables that are bound once, and upper bounds that hold at all uses of a
+        #: variable.
         self._given: dict[Expr, Expr] = {
             s.var: s.value for s in ir.statements(kernel.body)
             if isinstance(s, ir.Let) and s.var.type == int64 and s.var not in self.repeated
@@ -125,7 +126,7 @@ class Ranges:
 
     @property
     def assumed(self) -> dict[ex.Var, int]:
-        """The guessed lower bounds of scalars, which have to be tested."""
+        """The guessed lower bounds of scalars, which must be tested before a launch."""
         return self._numbers.assumed
 
     def never_negative(self, e: Expr) -> bool:
@@ -190,8 +191,8 @@ class Ranges:
 
     def conditions(self, fitting: Iterable[Expr], highest: Iterable[Expr]) -> list[Expr]:
         """Conditions on the scalars under which the expressions in `fitting` (for which `fits` is
-        true) are int32 numbers, and those in `highest`, over scalars, at most `LARGEST`; redundant
-        conditions are left out."""
+        true) are int32 numbers, and those in `highest`, over scalars, are at most `LARGEST`.
+        Redundant conditions are omitted."""
         lows: dict[Expr, None] = {}
         highs: dict[Expr, None] = {}
         for e in highest:
@@ -336,7 +337,7 @@ class Ranges:
         return None if low is None else (at.minimum(low[0], high[0]), high[1])
 
     def _shifted_back(self, e: ex.Apply) -> Span:
-        """The range of (y >> 2·s) << s, which curves use: at most y, for any s."""
+        """The range of (y >> 2·s) << s, used by space-filling curves: at most y, for any s."""
         inner, back = e.args
         if isinstance(inner, ex.Var):
             inner = self._given.get(inner, inner)
@@ -448,9 +449,9 @@ class _Numbers(Intervals):
         return whole(int64 if of.is_inexact else of)
 
     def _guess(self, v: ex.Var) -> int | None:
-        """A lower bound of a scalar computed from extents other than 0, at most 1.
+        """A guessed lower bound, at most 1, of a scalar computed from nonzero extents.
 
-        Integer arguments of the program count as extents.  This is a guess that has to be tested.
+        Integer arguments of the program count as extents.  The guess must be tested.
         """
         host = self.hosts.get(v)
         known = ex.Const | ex.Extent | ex.Param | ex.Apply
@@ -463,7 +464,7 @@ class _Numbers(Intervals):
 
 
 def _sample(host: Expr) -> int:
-    """The least value of a host expression if all extents are the same, for some extents."""
+    """The smallest value of a host expression over some sample extents, with all extents equal."""
     values: dict[Expr, Any] = {}
     for x in ex.walk((host,)):
         if isinstance(x, ex.Extent | ex.Param):
@@ -477,8 +478,8 @@ def _sample(host: Expr) -> int:
 
 
 def _guards(kernel: ir.Kernel) -> dict[Expr, Expr]:
-    """Upper bounds of variables that are only used under a condition `variable < bound`, for a
-    scalar or constant bound: one less than the bound."""
+    """Upper bounds of variables that are used only under a condition `variable < bound`, where the
+    bound is a scalar or a constant."""
     every = list(ir.statements(kernel.body))
     uses = {id(s): _variables(ir.expressions(s)) for s in every}
     used = Counter(chain.from_iterable(uses[id(s)] for s in every))
@@ -503,7 +504,7 @@ def _guards(kernel: ir.Kernel) -> dict[Expr, Expr]:
 
 
 def _variables(roots: Iterable[Expr]) -> list[Expr]:
-    """The variables of each of some expressions, with repetitions."""
+    """The variables in some expressions, once per expression that contains them."""
     return [e for root in roots for e in ex.walk((root,)) if isinstance(e, ex.Var)]
 
 
@@ -512,7 +513,7 @@ def _is_data(r: Bounds) -> bool:
 
 
 def _parts(e: Expr, name: str, found: dict[Expr, None]) -> None:
-    """Adds what has to be tested for `e`: both operands of a maximum (or minimum)."""
+    """Collect the tests for `e`: both operands of a maximum (or minimum)."""
     stack, seen = [e], set()
     while stack:
         e = stack.pop()

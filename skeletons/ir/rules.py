@@ -1,4 +1,4 @@
-"""What the rules of `decompose.py` are written with."""
+"""The vocabulary in which the rules of `decompose.py` are written."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from treadle.dsl.types import ScalarType, bool_
 
 @dataclass(frozen=True)
 class Operand:
-    """What is known of an operand: its type, its value if it is a constant, and of integers that
-    they are ≥ 0 (`natural`), > 0 (`positive`), not 0, or numbers of bits within their type."""
+    """Known facts on an operand: its type; its value if constant; for integers, whether it is ≥ 0
+    (`natural`), > 0 (`positive`), nonzero, or a shift count below the bit width."""
 
     type: ScalarType
     constant: Any = None
@@ -28,7 +28,7 @@ class Operand:
 
 @dataclass(eq=False)
 class Body:
-    """A function while its rule writes it."""
+    """The body of a function under construction."""
 
     target: Target
     operands: dict[Expr, Operand]
@@ -38,24 +38,24 @@ class Body:
     doc: str = ""
 
     def has(self, operation: str) -> bool:
-        """Whether the target has an operation of its own."""
+        """Whether the target implements an operation natively."""
         return operation in self.target.operations
 
 
 def _binary(name: str, of_bools: str = "") -> Callable[[Value, Operandlike], Value]:
-    """The operator of a primitive, which may be another one on bools."""
+    """The operator of a primitive, or of another primitive for bools."""
     return lambda a, b: a.apply(TABLE[of_bools if of_bools and a.type == bool_ else name], b)
 
 
 def _reflected(name: str) -> Callable[[Value, complex], Value]:
-    """The operator of a primitive whose first operand is a number of Python's."""
+    """The operator of a primitive whose first operand is a Python number."""
     return lambda b, a: b.literal(a).apply(TABLE[name], b)
 
 
 class Value:
     """A value in the body of a function: operators and methods (`x.sin()`) apply primitives.
 
-    Python's numbers beside it are constants of its type.
+    Python numbers become constants of the value's type.
     """
 
     __slots__ = ("body", "expr")
@@ -69,20 +69,20 @@ class Value:
 
     @property
     def known(self) -> Operand:
-        """What is known of it."""
+        """The known facts on this value."""
         return self.body.operands.get(self.expr) or Operand(self.type)
 
     def named(self, name: str) -> Value:
-        """The same, under a name for readers of C++."""
+        """This value, with a name in the generated C++."""
         self.body.names[self.expr] = name
         return self
 
     def literal(self, value: complex, type_: ScalarType | None = None) -> Value:
-        """A constant of its type, or of another."""
+        """A constant of this value's type, or of `type_`."""
         return Value(self.body, Const(value, type_ or self.type))
 
     def apply(self, op: Primitive, *others: Operandlike, type_: ScalarType | None = None) -> Value:
-        """A primitive of it and others."""
+        """Apply a primitive to this value and others."""
         args = [self, *(o if isinstance(o, Value) else self.literal(o) for o in others)]
         if type_ is None:
             ruled = op.rule(args[0].type)
@@ -94,7 +94,6 @@ class Value:
         return self if type_ == self.type else self.apply(TABLE["cast"], type_=type_)
 
     def where(self, yes: Operandlike, no: Operandlike) -> Value:
-        """`yes` where this condition holds, else `no`; one of them is a `Value`."""
         if not isinstance(yes, Value):
             assert isinstance(no, Value)
             yes = no.literal(yes)
@@ -143,8 +142,8 @@ def where(condition: Value, yes: Operandlike, no: Operandlike) -> Value:
 
 
 def inline(value: Value, name: str = "") -> Value:
-    """The body of a function that is as short to write as a call; `name` is that of one that is
-    called where an operand is long, if it is not the primitive's."""
+    """Mark the function as inline: its body is as short as a call.  `name` replaces the primitive's
+    name for calls, which are used where an operand is long."""
     value.body.inline, value.body.name = True, name
     return value
 
@@ -156,14 +155,14 @@ POWERS = {1: "", 2: "square", 3: "cube", 4: "fourth_power"}
 # --- rules ------------------------------------------------------------------------------------
 
 Rule = Callable[..., "Value | None"]
-#: Kinds of operands ("bool", "integer", "half", "float", "complex") and primitives: the rule, and
-#: whether functions made by it are large.
+#: By kind of operand ("bool", "integer", "half", "float", "complex") and primitive: the rule, and
+#: whether the functions it makes are large.
 RULES: dict[tuple[str, str], tuple[Rule, bool]] = {}
 
 
 def rule(kinds: str, *names: str, large: bool = False) -> Callable[[Rule], Rule]:
-    """Enter a rule for primitives (the function's own name, if none is given) on operands of some
-    kinds.  Where it gives None the primitive is an operation of the target."""
+    """Register a rule for primitives (by default that of the function's name) on operands of some
+    kinds.  If the rule returns None, the primitive is an operation of the target."""
 
     def enter(made: Rule) -> Rule:
         for kind in kinds.split():
@@ -176,7 +175,7 @@ def rule(kinds: str, *names: str, large: bool = False) -> Callable[[Rule], Rule]
 
 
 def kind_of(t: ScalarType) -> str:
-    """The kind of an operand, as rules tell them apart."""
+    """The kind of an operand, by which rules are selected."""
     if t.is_complex or t.family == "bool":
         return t.family
     if t.is_integer:

@@ -1,8 +1,8 @@
-"""Kernels for the small extents of one call: before → after.
+"""Kernels specialised for the small extents of one call: before → after.
 
     Σ w[k]·a[i + k − n // 2] over k < n, n = 3   →   w[0]·a[i − 1] + w[1]·a[i] + w[2]·a[i + 1]
 
-There are usually few run-time weights, and few coordinates of a point.  Once their number is a
+Run-time weights are usually few, as are the coordinates of a point.  Once their number is a
 constant, reads have constant offsets and strides: a stencil is lowered like one with constant
 weights (neighbouring rows share reads, the weights stay in registers), and points are loaded as
 vectors.  Every sum keeps its order.
@@ -32,7 +32,7 @@ def computed(node: Node) -> tuple[Expr, ...]:
 
 def counting_extents(node: Node) -> dict[ex.Extent, int]:
     """The extents that are trip counts of loops in a kernel's expressions, inner loops first, with
-    the operations of an iteration, but for those of indices."""
+    the operations of an iteration, not counting index arithmetic."""
     found: dict[ex.Extent, int] = {}
     for e in ex.walk(computed(node)):
         if isinstance(e, ex.Loop) and isinstance(e.count, ex.Extent):
@@ -43,7 +43,7 @@ def counting_extents(node: Node) -> dict[ex.Extent, int]:
 
 
 def unroll(most: int | None = None) -> Callable[[Expr], Expr]:
-    """For `rewrite`: results of loops of constant counts, at most `most`, without the loops."""
+    """A callback for `rewrite` that unrolls loops with constant trip counts, at most `most`."""
     results: dict[Expr, tuple[Expr, ...]] = {}
 
     def change(e: Expr) -> Expr:
@@ -68,7 +68,8 @@ def unroll(most: int | None = None) -> Callable[[Expr], Expr]:
 def specialise(node: Node, sizes: Mapping[Expr, int]) -> Node:
     """The node specialised for these values of extents, with the loops that they bound unrolled.
 
-    Shapes do not change: an extent of the node is an extent of its results."""
+    Shapes stay symbolic: an extent of the node is an extent of its results.
+    """
     if not sizes:
         return node
     known: dict[Expr, Expr] = {e: ex.constant(n) for e, n in sizes.items()}

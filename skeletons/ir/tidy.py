@@ -1,14 +1,14 @@
-"""Simplifies a kernel for readers, with the same values.
+"""Cleans up a kernel for readers, without changing values.
 
-dead       `t = i·2` without uses                   →  removed
-forward    `x = carry + run; carry = x`             →  `carry = carry + run`
+dead       `t = i·2` without uses                   →  removed forward    `x = carry + run; carry =
+x`             →  `carry = carry + run`
            `held = before[j]; total = base + held`  →  `total = base + before[j]`
 decided    `if p: … if p: s`, and p cannot change   →  `if p: … s`
            `if p and q and p: s`                    →  `if p and q: s`
 merge      `if p: if q: s`                          →  `if p and q: s`
 
-A value moves down to the only statement that uses it, past statements that do not change its
-operands.  Loads of global memory keep their order, which lets them overlap.
+A value moves down to its only use, past statements that do not change its operands.  Loads of
+global memory keep their order, so that they can overlap.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from treadle.dsl.expr import TRUE, Apply, Const, Expr, Foreign, Var, conjuncts, 
 
 from . import arithmetic as at, kernel as ir
 
-#: How many statements back a statement may inline a value that it alone uses.
+#: The distance, in statements, over which a value may move to its only use.
 _REACH = 160
 
 
 def tidied(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel, simplified; its fallback is as it was."""
+    """The simplified kernel, with its fallback unchanged."""
     body, again = kernel.body, True
     while again:  # repeat while conditions are removed
         tidying = _Tidying(body)
@@ -47,7 +47,7 @@ def _uses(s: ir.Statement) -> list[Expr]:
 
 
 class _Tidying:
-    """One pass over the statements of a kernel; `decided`: it removed conditions."""
+    """One pass over the statements of a kernel; `decided` is set if it removed conditions."""
 
     def __init__(self, body: ir.Body) -> None:
         self.decided = False
@@ -59,13 +59,13 @@ class _Tidying:
         self.changed |= {s.buffer for s in every if isinstance(s, ir.Fetch)}
 
     def living(self, body: ir.Body) -> ir.Body:
-        """Remove unused values, the last first, because earlier ones may then become unused."""
+        """Remove unused values, last first, since removing one may make earlier ones unused."""
         made: list[ir.Statement] = []
         for s in reversed(body):
             if isinstance(s, ir.Let) and not self.uses[s.var]:
                 self.uses.subtract(_uses(s))
                 continue
-            # (The last first: an else before its then, the body of a `While` before its test.)
+            # (In reverse order: else before then, the body of a `While` before its condition.)
             inner = {b: self.living(b) for b in reversed(ir.children(s))}
             made.append(ir.mapped(s, body=inner.__getitem__))
         return ir.same(body, reversed(made))
@@ -73,7 +73,7 @@ class _Tidying:
     def body(self, body: ir.Body, known: frozenset[Expr]) -> ir.Body:
         """Simplify the statements, given that the conditions `known` hold and cannot change."""
         made: list[ir.Statement] = []
-        once: set[Expr] = set()  # values before, here, that one statement uses
+        once: set[Expr] = set()  # earlier values of this body with a single use
         for s in body:
             if once and isinstance(s, _CONSUMERS):
                 s = self._forwarded(s, made, once)
@@ -105,7 +105,7 @@ class _Tidying:
         return (ir.If(condition, then, other),)
 
     def _lasts(self, e: Expr) -> bool:
-        """Whether `e` has the same value as long as its variables are visible."""
+        """Whether `e` keeps its value as long as its variables are in scope."""
         return not any(
             x in self.mutable or (isinstance(x, ir.Load) and x.buffer in self.changed)
             for x in walk((e,))
@@ -188,13 +188,13 @@ def _with(values: dict[Expr, Expr], e: Expr) -> Expr:
 
 
 def _is_quick(e: Expr) -> bool:
-    """Whether it is cheap enough to evaluate unconditionally."""
+    """Whether an expression is cheap enough to evaluate unconditionally."""
     return not any(isinstance(x, ir.Load | Foreign) or (isinstance(x, Apply) and x.op.cost > 2)
                    for x in walk((e,)))  # fmt: skip
 
 
 def _loads_memory(e: Expr) -> bool:
-    """Whether it reads memory that is not private to a block or a thread."""
+    """Whether an expression reads memory that is not private to a block or a thread."""
     return any(
         isinstance(x, ir.Load) and x.buffer.role not in ("local", "shared") for x in walk((e,))
     )
@@ -205,7 +205,7 @@ def _is_load(e: Expr) -> bool:
 
 
 def _is_step(e: Expr) -> bool:
-    """Whether it is a position and a constant."""
+    """Whether an expression is a position plus a constant."""
     return (isinstance(e, Apply) and e.type.name == "int64" and e.op.name == "add"
             and isinstance(e.args[0], Var) and isinstance(e.args[1], Const))  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The rules of the kernel IR: run after every lowering in the tests."""
+"""The verifier of the kernel IR.  The tests run it after every lowering."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ REGISTERS = ("smid",)
 
 
 class InvalidKernel(AssertionError):
-    """The kernel violates a rule of the IR: an internal error of treadle."""
+    """A kernel violates a rule of the IR: an internal error of treadle."""
 
 
 def verify(kernel: ir.Kernel) -> None:
     """Check that variables are defined before use, types agree, buffers are declared and used
-    according to their role, and CPU kernels have no GPU statements and the reverse."""
+    according to their roles, and that CPU kernels have no GPU statements and vice versa."""
     _Verifier(kernel).run()
     if kernel.fallback is not None:
         if kernel.fallback.fallback is None and not (kernel.requires or kernel.aligned):

@@ -1,8 +1,8 @@
 """`Auto`: the schedule with the least predicted time, chosen without running anything.
 
-A kernel has a choice if its elements are independent, it has two axes or more, and elements share
-what they read; every other kernel is lowered as without a schedule.  So is a kernel for which the
-model does not predict a clear gain (`MARGIN`): models err, and a wrong choice is worse than none.
+A kernel has a choice if its elements are independent, it has at least two axes, and elements share
+reads.  Every other kernel is lowered as without a schedule, and so is a kernel for which the model
+does not predict a clear gain (`MARGIN`): models err, and a wrong choice is worse than none.
 """
 
 from __future__ import annotations
@@ -54,15 +54,16 @@ STRIPS: tuple[ScheduleLike, ...] = (
     Row() | Block(16, 128) | PerThread(rows=4), Row() | Block(32, 128) | PerThread(rows=8),
     Row() | Block(64, 128) | PerThread(8, 8), Row() | Block(64, 128) | PerThread(8, 4),
 )  # fmt: skip
-#: Most bytes of loop state in a thread, and most additions of an iteration of all its loops.
+#: The most bytes of loop state in a thread, and the most additions in an iteration of all its
+#: loops.
 MOST_STATE, MOST_WORK = 256, 1024
 #: Tasks for a CPU, with several rows a thread.
 TASKS: tuple[ScheduleLike, ...] = (
     Row() | Block(64, 128) | PerThread(rows=8), Row() | Block(64, 64) | PerThread(rows=8),
     Row() | Block(16, 64) | PerThread(rows=8), Row() | Block(64, 64) | PerThread(rows=4),
 )  # fmt: skip
-#: Blocks of a permute on a CPU that sends neighbours to different rows: so many elements that are
-#: contiguous in the target, by so many of its rows.
+#: Block shapes of a CPU permute that sends neighbours to different rows: the number of elements
+#: that are contiguous in the target, by numbers of target rows.
 SIDE_BY_SIDE, ROWS_OF_TARGET = 256, (4, 8, 16, 32)
 #: Decisions kept per kernel.
 KEPT = 256
@@ -79,10 +80,10 @@ class AnyChoice(Protocol):
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice and the predictions that it was made from, first that of the plain candidate, which
-    is kept unless another is clearly faster.  `schedule` None: no schedule.  `crowded`: arrays
-    whose lines evict each other from a CPU's first cache under the plain candidate, then under
-    `schedule` (lost: 0.0 if none do)."""
+    """A choice and its predictions; the first is that of the plain candidate, which is kept unless
+    another is clearly faster.  `schedule` None: no schedule.  `crowded`: arrays whose lines evict
+    each other from a CPU's L1 under the plain candidate, then under `schedule` (lost: 0.0 if none
+    do)."""
 
     schedule: Schedule | None
     predictions: tuple[Prediction, ...]
@@ -112,9 +113,10 @@ def least(predictions: Sequence[Prediction]) -> Prediction:
 
 def candidates(kernel: KernelMaps, given: Schedule | None, gpu: bool, crowding: bool = False
                ) -> list[Schedule | None]:  # fmt: skip
-    """The schedules worth a prediction: first the plain one, then those that fill its open layers.
+    """The schedules worth predicting: the plain one, then those that fill its open layers.
 
-    `crowding`: stores on a CPU evict each other's lines."""
+    `crowding`: stores on a CPU evict each other's lines.
+    """
     height, width = kernel.outputs[-2:]
     if given is None or not given.layers or given.layers == (given.chooser,):
         pool: list[ScheduleLike] = []
@@ -136,9 +138,9 @@ def candidates(kernel: KernelMaps, given: Schedule | None, gpu: bool, crowding: 
 
 
 def across_blocks(kernel: KernelMaps) -> list[ScheduleLike]:
-    """Blocks for a kernel that stores each element at an index of its own, and neighbours of a row
-    of its domain to different rows of the target: narrow, so that the sets of a cache have space
-    for a line of each row, and long along the axis that follows the rows of the target."""
+    """Blocks for a kernel that stores each element at its own index, with neighbours of a row in
+    different rows of the target.  They are narrow, so that the sets of a cache hold a line of each
+    row, and long along the axis that follows the rows of the target."""
     last = len(kernel.outputs) - 1
     if len(kernel.stores) != 1 or not kernel.stores[0].coefficients or last < 1:
         return []
@@ -167,7 +169,8 @@ def _fits(schedule: Schedule, height: int, width: int) -> bool:
 
 
 def _fits_registers(schedule: Schedule, kernel: KernelMaps) -> bool:
-    """Whether the loops that a thread of a GPU interleaves fit its registers and code size."""
+    """Whether the loops that a GPU thread interleaves fit the register file and a reasonable code
+    size."""
     per_thread = schedule.per_thread
     own = 1 if per_thread is None else per_thread.rows * per_thread.cols
     work = kernel.operations / max(math.prod(kernel.inner), 1)
@@ -177,11 +180,11 @@ def _fits_registers(schedule: Schedule, kernel: KernelMaps) -> bool:
 def choose(kernel: KernelMaps, device: Ceilings, given: Schedule | None = None,
            pool: Sequence[ScheduleLike | None] | None = None, *,
            complete: bool = False) -> Choice:  # fmt: skip
-    """The schedule with the least predicted time, if that is below MARGIN of the plain one's, and
-    WORTH seconds below it.
+    """The schedule with the least predicted time, if it beats the plain one by MARGIN and by WORTH
+    seconds.
 
-    `given`: layers that stay; `pool`: candidates to use instead of `candidates`, the plain one
-    first; `complete`: predict in full even candidates that cannot win, or that have no competitor.
+    `given`: layers to keep; `pool`: candidates to use instead of `candidates`, the plain one first;
+    `complete`: predict in full even candidates that cannot win, or that have no competitor.
     """
     before = [(m, met) for m, met in conflicts(kernel, device, given) if met.lost]
     if pool is None:
@@ -213,9 +216,9 @@ def choose(kernel: KernelMaps, device: Ceilings, given: Schedule | None = None,
 
 
 def has_choice(node: Node, gpu: bool) -> bool:
-    """Whether the order and blocks of a kernel are open and can matter: see the module docstring.
+    """Whether the order and blocks of a kernel are open and can matter (module docstring).
 
-    A permute has a choice if its stores cross the rows of the source; on a CPU only if it
+    A permute has a choice if its stores cross the rows of the source; on a CPU, only if it
     overwrites, so that its elements may be stored in any order.
     """
     if isinstance(node, Sequential):
@@ -256,7 +259,7 @@ class OncePerExtents(ABC):
     def __init__(self, node: Node, device: Ceilings) -> None:
         self.node, self.device = node, device
         roots = [*node.expressions(), *(e for le in node.inputs() for e in le.shape)]
-        # A kernel names an extent by either side of a check that two are equal.
+        # A kernel may refer to an extent by either side of an equality check.
         roots += [e for c in node.checks if not c.reads for e in (c.left, c.right)]
         self.extents = tuple(e for e in walk(roots) if isinstance(e, Extent))
         self.exact = False
@@ -279,12 +282,13 @@ class OncePerExtents(ABC):
 
     @abstractmethod
     def choice(self, known: Mapping[Expr, int], complete: bool = False) -> AnyChoice | None:
-        """The choice with its predictions, all of them if `complete`; None where there is none."""
+        """The choice with its predictions (all candidates if `complete`), or None if there is no
+        choice."""
 
 
 class Decider(OncePerExtents):
-    """The choice for one kernel of independent elements; for a permute on a CPU it is made once per
-    extents, since the exact extents decide which cache sets its stores map to."""
+    """The choice for one kernel of independent elements.  For a permute on a CPU it is made once
+    per exact extents, since these decide which cache sets its stores map to."""
 
     def __init__(self, node: Node, device: Ceilings) -> None:
         super().__init__(node, device)
@@ -294,8 +298,7 @@ class Decider(OncePerExtents):
         self.exact = isinstance(node, Permute) and not device.gpu
 
     def choice(self, known: Mapping[Expr, int], complete: bool = False) -> Choice | None:
-        """The choice with its predictions; None where extents are unknown, or the kernel is
-        empty."""
+        """The choice with its predictions; None if extents are unknown or the kernel is empty."""
         kernel = kernel_maps(self.node, known)
         if kernel is None or not kernel.size or 0 in kernel.inner:
             return None

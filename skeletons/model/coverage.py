@@ -1,8 +1,9 @@
 """How kernels cover a domain under a schedule: units in an order, and threads within them.
 
 `form_of` counts what a kernel does without an order: it lowers the node, once for all extents, and
-evaluates where a block or a task stores (`../ir/counts.py`).  An order is resolved to units by what
-the lowerings use (`Resolved`), so candidates are not lowered: that takes 1 to 50 ms each.
+evaluates where a block or a task stores (`../ir/counts.py`).  Candidate orders are not lowered,
+which would take 1 to 50 ms each; they are resolved to units by the same `Resolved` that the
+lowerings use.
 
 A `Walk` is a schedule as boxes of outputs, in visiting order.  A range of consecutive ids is cut
 into chunks, and a chunk becomes the bounding box of a few of its points: exact for runs, columns
@@ -49,36 +50,37 @@ from ..lower.lower import LoweringContext, untidied
 from .device import Ceilings
 
 _SLOTS = json.loads((Path(__file__).parent / "index_sm90.json").read_text(encoding="utf-8"))
-#: Issue slots for the index arithmetic of a thread's outputs, by order: where elements are visited,
-#: where blocks are, and on a CPU, which uses 64 bits.
+#: Issue slots for the index arithmetic of a thread's outputs, by order: for orders of elements, for
+#: orders of blocks, and on a CPU, which uses 64 bits.
 INDEX: dict[str, int] = _SLOTS["elements"]
 BLOCK_INDEX: dict[str, int] = _SLOTS["blocks"]
 CPU_INDEX: dict[str, int] = INDEX | _SLOTS["elements in 64 bits"]
-#: … of a user-defined order; of rows in sequence; and the extra slots of a curve on a line, some of
-#: whose ids are beyond the end.
+#: Issue slots for the index arithmetic of a user-defined order, and of rows in sequence; and extra
+#: slots for a curve on a line, some of whose ids are beyond the end.
 OWN_INDEX, ROWS_INDEX, BEYOND = 75, 12, 2
 #: Where warps are sampled, as fractions of the domain: not at its edges.
 POSITIONS = (0.371, 0.537, 0.713)
-#: Extra slots if a GPU looks up which block comes next, beyond those of the row order; and if
-#: blocks come in clusters, in which a block has to find its position (14 instructions counted).
+#: Extra slots if a GPU looks up the next block, beyond those of the row order; and if blocks come
+#: in clusters, in which a block has to find its position (14 instructions counted).
 LOOK_UP, IN_CLUSTER = 6, 13
-#: … for every axis beyond two (one more division: 10 instructions counted).
+#: Extra slots for every axis beyond two (one more division: 10 instructions counted).
 ANOTHER_AXIS = 18
-#: Resident blocks of a multiprocessor at most.
+#: The most resident blocks of a multiprocessor.
 RESIDENT_BLOCKS = 32
 #: Extra slots for the index of an element of a permute in an order; twice that with blocks.
 VISIT_INDEX = 8
 #: Points sampled in a chunk.
 SAMPLES = 5
-#: … along an order without runs.
+#: Points sampled in a chunk of an order without runs.
 CURVE = 33
-#: How often a chunk whose box does not fit is split into four, and the factor it may be off by.
+#: How often a chunk whose box does not fit is split into four, and the error factor that is
+#: tolerated.
 SPLITS, MOST = 4, 1.3
-#: Chunks split at most: a user-defined order may have no boxes.
+#: The most chunks that are split: a user-defined order may have no boxes.
 BOXES = 1024
 #: Ids of an order that are sampled for those inside the domain.
 LOOKS = 1024
-#: Chunks that a long range of ids is cut into.
+#: The number of chunks that a long range of ids is cut into.
 CHUNKS = 128
 
 
@@ -211,11 +213,11 @@ def points_of(low: Points, high: Points) -> Points:
 class Form:
     """How a lowering covers a domain: units in an order, threads (lanes) within them.
 
-    `ids`: units of one block or task; `patch`: outputs of a thread along every axis; `sharing`: of
-    these, the outputs that share loaded values; `block`: at block grain; `staged`: transposing
-    reads go through shared memory, or through tiles in a core's caches.  `following`: a rectangle
-    of outputs that consecutive lanes compute.  `fit`: resident blocks of a multiprocessor at most;
-    `stay`: these are persistent.  `looked_up`: a block first loads its position from a table.
+    `ids`: units of one block or task; `patch`: outputs of a thread along every axis; `sharing`:
+    those of them that share loaded values; `block`: at block grain; `staged`: transposing reads go
+    through shared memory, or through tiles in a core's caches.  `following`: a rectangle of outputs
+    that consecutive lanes compute.  `fit`: the most resident blocks of a multiprocessor; `stay`:
+    they are persistent.  `looked_up`: a block first loads its position from a table.
     """
 
     walk: Walk
@@ -261,7 +263,7 @@ def _form(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) -> Fo
 
 
 def _by_rows(plan: Resolved) -> bool:
-    """Whether a plan only says how many elements a thread computes: kernels have a tiling then."""
+    """Whether a plan only sets the number of elements per thread, so that kernels use a tiling."""
     return plan.grain == "thread" and type(plan.order) is Row
 
 
@@ -270,7 +272,7 @@ def _slots(kernel: KernelMaps, plan: Resolved, slots: dict[str, int]) -> float:
     rank, order = len(kernel.outputs), plan.order
     name = type(order).__name__
     if rank == 1 and isinstance(order, PlaneOrder):
-        name = "Row"  # on a line these orders are all the same
+        name = "Row"  # on one axis these orders coincide
     elif plan.grain == "block" and getattr(order, "width", 0) == 1:
         name = "Row"  # columns of one block: one division less
     return slots.get(name, OWN_INDEX) + BEYOND * (rank == 1 and isinstance(order, Morton | Hilbert))
@@ -290,8 +292,8 @@ def launch_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) -
 
 def lowering_of(node: Node, schedule: Schedule | None, device: Ceilings
                 ) -> tuple[Any, LoweringContext]:  # fmt: skip
-    """What is lowered to count under a schedule, whatever the node's label says.  A residency only
-    says which blocks the model's units share: it is left out."""
+    """The inputs of the lowering to count under a schedule, which overrides that of the node's
+    label.  A residency is left out: it only affects which units the model considers shared."""
     if schedule is not None:
         schedule = replace(schedule, residency=None, hints=None)
     if node.label.schedule is not None:
@@ -301,8 +303,8 @@ def lowering_of(node: Node, schedule: Schedule | None, device: Ceilings
 
 
 def _counted(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) -> Form:
-    """Without an order: what a block or a task, and a thread of it, stores.  The units follow each
-    other row by row."""
+    """The form without an order: what a block or task, and one of its threads, stores.  The units
+    are in row-major order."""
     launch = launch_of(kernel, schedule, device)
     stored = _inside(launch.fullest(), math.prod(kernel.outputs))
     threads, roles = launch.kernel.threads, {b.role for b in launch.kernel.buffers}
@@ -314,7 +316,7 @@ def _counted(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) ->
 
 
 def _uncounted(kernel: KernelMaps, threads: int) -> Form:
-    """Where no store could be counted, as in a block whose place is not known: one unit."""
+    """The form if no store could be counted, as for a block whose position is unknown: one unit."""
     domain, rank = kernel.outputs, len(kernel.outputs)
     one = (1,) * rank
     walk = Walk(domain, Row(), domain)
@@ -322,8 +324,8 @@ def _uncounted(kernel: KernelMaps, threads: int) -> Form:
 
 
 def _inside(stored: Sequence[Stored], size: int) -> list[Stored]:
-    """What is stored, without indices beyond the domain, and what has no other: a condition that
-    depends on data, or on what is not known, counts as true."""
+    """The stores, restricted to indices inside the domain: indices beyond it occur because
+    conditions on data or on unknown values count as true."""
     found = []
     for s in stored:
         exists = s.exists & (s.index < size)
@@ -378,14 +380,14 @@ def _box(stored: Sequence[Stored], domain: tuple[int, ...]) -> tuple[tuple[int, 
 
 
 def _consecutive(points: Points) -> int:
-    """The number of neighbours along the last axis that the first of the points begins."""
+    """The number of points, from the first, that are consecutive along the last axis."""
     steps = np.diff(points, axis=0)
     ends = np.flatnonzero((steps[:, -1] != 1) | steps[:, :-1].any(1))
     return int(ends[0]) + 1 if len(ends) else len(points)
 
 
 def _run(points: Points, domain: tuple[int, ...]) -> bool:
-    """Whether points follow each other in row-major order."""
+    """Whether points are consecutive in row-major order."""
     first, last = np.ravel_multi_index(tuple(points[[0, -1]].T), domain)
     return int(last - first) + 1 == len(points)
 
@@ -420,7 +422,7 @@ def _on_gpu(kernel: KernelMaps, plan: Resolved, schedule: Schedule) -> Form:
     index += IN_CLUSTER * isinstance(schedule.residency, Clusters)
     index += ANOTHER_AXIS * max(rank - 2, 0)
     patch, walk = plan.per_thread, Walk(kernel.outputs, plan.order, plan.unit, plan.table)
-    # If there are loops, those of a thread's outputs share values; else only neighbours in a row.
+    # The loops of a thread's outputs share values; without loops, only neighbours in a row do.
     sharing = patch if kernel.inner else (*(1,) * (rank - 1), patch[-1])
     if not by_blocks:
         threads = threads_for(plan.threads or THREADS)
@@ -435,8 +437,8 @@ def _on_gpu(kernel: KernelMaps, plan: Resolved, schedule: Schedule) -> Form:
 
 
 def _visits(kernel: KernelMaps, plan: Resolved | None, device: Ceilings) -> Form:
-    """A permute: blocks of threads that stay, and take elements, or blocks of them, one group after
-    another."""
+    """The form of a permute: persistent thread blocks that take elements, or blocks of them, one
+    group after another."""
     rank, launch = len(kernel.outputs), launch_of(kernel, None, device)
     last, ones, threads = rank - 1, (1,) * rank, launch.kernel.threads
     together, fit = threads * launch.updates, launch.kernel.resident or RESIDENT_BLOCKS
@@ -456,7 +458,7 @@ def _visits(kernel: KernelMaps, plan: Resolved | None, device: Ceilings) -> Form
 
 
 def operations(kernel: KernelMaps, form: Form) -> float:
-    """Additions per output; what the rows of a thread have in common counts once."""
+    """Additions per output; work shared by the rows of a thread counts once."""
     rows = form.patch[-2] if len(form.patch) > 1 else 1
     return kernel.operations - kernel.shared * (1 - 1 / rows)
 

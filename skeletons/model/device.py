@@ -1,6 +1,6 @@
-"""The ceilings of a device, that is, the peak rates that feed the model, and their storage.
+"""The ceilings of a device (the peak rates that feed the model), and their storage.
 
-`treadle ceilings` measures and stores them. Until then, shipped ones are used: measured ones of an
+`treadle ceilings` measures and stores them.  Until then, shipped ones are used: measured ones of an
 H200 (see `H200.origin`), and conservative guesses for a CPU.
 """
 
@@ -25,16 +25,15 @@ FOLDER = "ceilings"
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Rates in bytes and operations a second for the whole device, sizes in bytes.
+    """Rates in bytes and operations per second for the whole device, sizes in bytes.
 
     `dram`: copying, bytes read and written; `far`: from the shared cache (a GPU's L2 to its L1s, a
-    CPU's last cache to the second one); `near`: from the second caches of all CPU cores (0 on a
-    GPU, whose first cache is counted in wavefronts).  `issue`: instructions a second (of a warp, of
-    a vector).  `clock`: Hz; `units`: multiprocessors or cores; `shared`, `own`, `first`: sizes of
-    the shared cache, of a unit's second cache (0 on a GPU) and of its first.  `launch`: the launch
-    overhead in seconds.  `lanes`: elements of four bytes per instruction.  `origin`: where the
-    numbers come from.  `first_ways`, `own_ways`: the associativity of a unit's own caches (0 if
-    unknown, or on a GPU).
+    CPU's last-level cache to L2); `near`: from the L2s of all CPU cores (0 on a GPU, whose L1 is
+    counted in wavefronts).  `issue`: instructions per second (of a warp, of a vector).  `clock`:
+    Hz; `units`: multiprocessors or cores; `shared`, `own`, `first`: sizes of the shared cache, of a
+    unit's L2 (0 on a GPU) and of its L1.  `launch`: the launch overhead in seconds.  `lanes`:
+    elements of four bytes per instruction.  `origin`: where the numbers come from.  `first_ways`,
+    `own_ways`: the associativity of a unit's L1 and L2 (0 if unknown, or on a GPU).
     """
 
     name: str
@@ -61,11 +60,11 @@ class Ceilings:
 
     @property
     def guessed(self) -> bool:
-        """Whether they are defaults: not measured on this device or one of its kind."""
+        """Whether these are defaults, not measured on this device or one of its kind."""
         return self.origin == UNKNOWN_CPU.origin
 
     def rows(self) -> list[tuple[str, str]]:
-        """The rows of a table for people."""
+        """The rows of a printed table."""
         shared, own = ("L2 to L1", "") if self.gpu else ("shared cache", "own caches")
         found = [
             ("copy", f"{self.dram / 1e9:,.1f} GB/s, read and written"),
@@ -141,18 +140,18 @@ def key(backend: str, machine: list[str]) -> str:
 
 
 def keep(backend: str, machine: list[str], ceilings: Ceilings) -> None:
-    """Stores measured ceilings; does nothing if the store cannot be written."""
+    """Store measured ceilings; does nothing if the store cannot be written."""
     store.put(key(backend, machine), dataclasses.asdict(ceilings), FOLDER)
     _recall.cache_clear()
 
 
 def ceilings(backend: str, machine: list[str]) -> Ceilings:
-    """The ceilings measured on this device, else the shipped ones.  Deletes a damaged file."""
+    """The ceilings measured on this device, else the shipped ones.  Deletes a corrupt file."""
     return _recall(backend, tuple(machine), str(store.directory(FOLDER)))
 
 
 def device_of(program: TracedProgram) -> Ceilings:
-    """The ceilings of the device that a program runs on, shipped ones if it is not here."""
+    """The ceilings of the device that a program runs on; the shipped ones if it is not present."""
     try:
         machine = program.machine()
     except BackendUnavailable:

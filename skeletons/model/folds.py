@@ -6,9 +6,9 @@ blocks with many leaves each leave multiprocessors idle, and a single block keep
 flight.  Fewer blocks are resident if they need more registers, and those that only partly fill a
 second wave run alone.
 
-So orders differ only by how many blocks access memory at a time, and the lowering without a
-schedule has the most.  Along which axis neighbouring lanes fold is not part of a schedule: it
-decides how elements are grouped (`skeletons/lower/fold/rows.py`).
+Orders therefore differ only in how many blocks access memory at a time, and the lowering without a
+schedule has the most.  The axis along which neighbouring lanes fold is not part of a schedule,
+because it decides how elements are grouped (`skeletons/lower/fold/rows.py`).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from .device import Ceilings
 from .gpu import DISPATCH, FIRST_DATA, INDEX_SLOT, LIFE, RESIDENT_THREADS
 from .time import least_bytes
 
-#: Threads of a block, and the bytes a second that a block alone gets from memory: its 256 threads
-#: wait for 4 vectors of 16 bytes each.
+#: Threads of a block, and the bytes per second that a single block gets from memory: each of its
+#: 256 threads waits for 4 vectors of 16 bytes.
 THREADS, OF_BLOCK = 256, 18.5e9
-#: Registers of a thread for anything but loads in flight, and registers for its 4 vectors: if the
+#: Registers of a thread for anything but loads in flight, and for its 4 vectors in flight: if the
 #: compiler allots fewer, fewer loads are in flight.
 OTHERS, WAITED_FOR = 21, 16
-#: Seconds that a block waits for a register that was spilled before its loop: everything that it
-#: has read since went through the L1.
+#: Seconds that a block waits for a register spilled before its loop: everything it has read since
+#: went through the L1.
 SPILLED = 0.93e-6
 #: Registers if the fold was not compiled: few enough for the most blocks of a multiprocessor.
 LEAN = 32
@@ -69,8 +69,8 @@ def predict_fold(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings
     own = OF_BLOCK * min(max(taken - OTHERS, 1) / WAITED_FOR, 1.0) if registers else OF_BLOCK
     own = each / (each / own + waits)
     together = device.units * max(fit, 1)
-    # Blocks that begin in step end in step: those that do not fill the second wave run alone.
-    # Later waves are out of step, and a block begins whenever another one ends.
+    # Blocks that begin in step end in step: those that only partly fill the second wave run alone.
+    # Later waves are out of step, and a block begins whenever another ends.
     full, last = divmod(tasks, together)
     if full != 1:
         full, last = 0, tasks
@@ -145,8 +145,8 @@ class FoldDecider(OncePerExtents):
     node: Fold
 
     def choice(self, known: Mapping[Expr, int], complete: bool = False) -> FoldChoice | None:
-        """None where extents are unknown, where results share reads (no order of leaves is known to
-        be better), and for short rows, of which a thread folds several without a schedule."""
+        """None if extents are unknown, if results share reads (no order of leaves is known to be
+        better), and for short rows, of which a thread folds several without a schedule."""
         kernel = kernel_maps(self.node, known)
         if kernel is None or not kernel.size or 0 in kernel.inner or not reads_once(kernel):
             return None
@@ -177,7 +177,7 @@ def _fits(schedule: Schedule, kernel: KernelMaps) -> bool:
 
 
 def why_not(node: Node, gpu: bool) -> str:
-    """Why there is nothing to choose for a fold, a scan or a permute."""
+    """Why a fold, a scan or a permute has no choice."""
     if isinstance(node, Fold):
         return _of_fold(node)
     if isinstance(node, Permute):
@@ -190,7 +190,7 @@ def why_not(node: Node, gpu: bool) -> str:
 
 
 def _of_fold(node: Fold) -> str:
-    """Along which axis neighbouring lanes fold, and why."""
+    """The axis along which neighbouring lanes fold, and why."""
     if not node.outer:
         return "a fold of everything is one row, read once from end to end"
     if runs_across(node):

@@ -37,68 +37,72 @@ RESIDENT_THREADS, RESIDENT_BLOCKS = 2048, 32
 STRADDLE = 0.27
 #: Banks of the L1, each of which delivers a word of four bytes in a cycle.
 BANKS = 32
-#: … and for adding 32 words into shared memory at random: twice the most words in one bank.
+#: Cycles for adding 32 words into shared memory at random: twice the largest number of words in a
+#: bank.
 ATOMIC = 7.0
-#: Bytes that the L2 could have delivered while it serves a request for one line, however small; and
-#: for reads past the L1, where requests for the same sectors are merged.
+#: Bytes that the L2 could have delivered in the time of a request for one line, however small; the
+#: same for reads that bypass the L1, where requests for the same sectors are merged.
 REQUEST, BYPASSING = 60, 39
-#: … for each byte of a part of a sector that is stored alone, and for every doubling of the rows
-#: that resident blocks store such parts to: if the parts of a sector are stored far apart in time,
-#: DRAM writes it in part and returns it again.
+#: The same for each byte of a sector that is stored in part, and for every doubling of the rows in
+#: which resident blocks store such parts: if the parts of a sector are stored far apart in time,
+#: DRAM writes it in part and reads it again.
 OF_BYTE, OPEN = 14.6, 10.6
-#: The fraction of reads past the L1 by several blocks that has left the L2.
+#: The fraction of shared reads bypassing the L1 whose lines the L2 has evicted.
 REFETCHED = 0.09
-#: The fraction of a multiprocessor's sector requests that no other one nearby makes at that time
-#: (the L2 merges these).
+#: The fraction of a multiprocessor's sector requests that no nearby multiprocessor makes at the
+#: same time (the L2 merges those).
 ALONE = 0.45
-#: … and in loops, where few coincide.
+#: The same in loops, where few requests coincide.
 IN_LOOPS = 0.75
 #: Seconds between the launches of two blocks.
 DISPATCH = 0.6e-9
-#: Seconds that any block lives (launch, addresses, the last store); additional seconds until data
-#: from L2 or DRAM arrives, and where the blocks of a cluster begin together.
+#: The lifetime of any block in seconds (launch, addresses, the last store); additional seconds
+#: until data from L2 or DRAM arrives; and for starting the blocks of a cluster together.
 LIFE, FIRST_DATA, CLUSTER = 0.32e-6, 0.47e-6, 0.025e-6
-#: … and if the L1 can hold all reads, but blocks begin with new ones: from L2, and longer for every
-#: multiprocessor that requests the same sectors at that time.
+#: Additional seconds if the L1 can hold all reads, but a block starts with new ones: from L2, and
+#: per multiprocessor that requests the same sectors at that time.
 FROM_L2, SAME = 0.13e-6, 0.9e-9
-#: … and past the L1, where every warp requests.
+#: The latter for reads bypassing the L1, where every warp makes a request.
 SAME_PAST = 3e-9
-#: … and until a block has loaded its position from a table of the order.
+#: Additional seconds until a block has loaded its position from a table of the order.
 LOOKED_UP = 0.34e-6
-#: Additional seconds until data arrives if resident blocks touch only parts of rows, all over
-#: memory: each opened row of DRAM serves fewer bytes.
+#: Additional seconds until data arrives if resident blocks touch parts of rows all over memory:
+#: each open DRAM row serves fewer bytes.
 OPENED = 0.075e-6
-#: Additional cycles of a block's life for every load of a thread; for every loop iteration, whose
-#: loads wait for each other; for every slot of index arithmetic, which is a dependence chain; and
-#: for every doubling of the lines of a warp's access, which waits for the last one.
+#: Additional cycles of a block's life: per load of a thread; per loop iteration, whose loads wait
+#: for each other; per slot of index arithmetic, which is a dependence chain; and per doubling of
+#: the lines of a warp's access, which waits for the last one.
 LOAD, ITERATION, INDEX_SLOT, LINES = 54.0, 112.0, 2.3, 60.0
-#: … of a loop iteration, for every line that its warp fetches and every multiprocessor that
-#: requests it at that time: these are served one after the other.
+#: Additional cycles of a loop iteration for every line that its warp fetches and every
+#: multiprocessor that requests it at that time: these requests are served serially.
 CONTENDED = 0.86
-#: … if all resident blocks together read more than the L2 holds, and lines come from DRAM.
+#: Additional cycles of an iteration if all resident blocks together read more than the L2 holds, so
+#: that lines come from DRAM.
 FROM_DRAM = 50.0
-#: … for every doubling of the rows of an array that are read all over the device at the same time,
-#: each at its own position, starting from one per multiprocessor.
+#: Additional cycles of an iteration for every doubling of the rows of an array that are read all
+#: over the device at the same time, each at its own position, starting from one per multiprocessor.
 ROW_DISTANCE_LIMIT = 7.0
 #: Additional cycles of an iteration if a thread interleaves several loops.
 APIECE = 110.0
-#: Slots of the loop overhead of an iteration; of the address of a load in it that is not contiguous
-#: with the one before, and of one that is, if several outputs are interleaved; and additional slots
-#: of the former along Hilbert's curve of elements.
+#: Issue slots per iteration: the loop overhead; the address of a load that is not contiguous with
+#: the one before; of a contiguous one, if several outputs are interleaved; and additional slots of
+#: a non-contiguous load along Hilbert's curve of elements.
 LOOP_OVERHEAD, STEP, TOGETHER, CURVED = 0.5, 3.5, 2.0, 3.3
 #: Slots of the address of a load outside loops, for every row of an array: two integer clamps and
 #: an address.
 OTHER_ROW = 5.6
-#: How much longer a warp runs loops of irregular lengths for every element of distance between its
-#: lanes: neighbours have similar lengths, and the warp waits for the longest.
+#: The relative slowdown of a warp in loops of irregular lengths, per element of distance between
+#: its lanes: neighbours have similar lengths, and the warp waits for the longest.
 ROW_DISTANCE = 0.002
-#: … and if half of the resident blocks are close together and span no axis: expensive or cheap as a
-#: whole, so that cheap blocks, which wait, do not overlap with expensive ones, which compute.
+#: The slowdown of such loops if half of the resident blocks are close together and span no axis:
+#: then they are all expensive or all cheap, and cheap blocks, which wait, do not overlap with
+#: expensive ones, which compute.
 UNMIXED = 0.024
 #: Cycles between dependent instructions of such a loop, twice that for doubles: if there are few
 #: warps, slots remain idle.
 DEPENDENT = 4.5
-#: Distributes the blocks of a multiprocessor over the ids of a wave: coprime to most grids.
+#: A step that scatters the blocks of a multiprocessor over the ids of a wave: coprime to most
+#: grids.
 SCATTER = 53
 #: The names of access classes in `Hints`.
 _CLASSES = {HORIZONTAL: "horizontal", VERTICAL: "vertical", STREAMING: "stream", RANDOM: "random"}
@@ -116,15 +120,14 @@ class Traffic:
         return Traffic(self.bytes + other.bytes, self.busy + other.busy)
 
     def times(self, count: float) -> Traffic:
-        """The traffic of `count` of these."""
         return Traffic(self.bytes * count, self.busy * count)
 
 
 @dataclass(frozen=True)
 class Work:
-    """Warp instructions, those of one thread, wavefronts of the L1, bytes written to L2, bytes read
-    past the L1 or at data-dependent indices, the doublings of the lines that a warp waits for, and
-    the cycles of dependence chains in a thread."""
+    """Warp instructions, the instructions of one thread, wavefronts of the L1, bytes written to L2,
+    bytes read past the L1 or at data-dependent indices, the number of doublings of the lines that a
+    warp waits for, and the cycles of dependence chains in a thread."""
 
     issue: float
     own: float
@@ -141,7 +144,7 @@ def resident(form: Form) -> int:
 
 
 def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | None) -> Work:
-    """The workload of the warps, extrapolated from a few sampled positions."""
+    """The work of all warps, extrapolated from a few sampled positions."""
     patch = math.prod(form.patch)
     warps = kernel.size / patch / 32
     loads = [shared_loads(m, form.sharing, kernel.inner) for m in kernel.reads]
@@ -188,16 +191,16 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
         longer *= 1 + UNMIXED * (1 - _spanned(kernel, form, device))
         longer *= 1 + resident(form) * device.units * form.threads / max(warps * 32, 1)
     own, doubles = patch * each * longer + form.index, patch * kernel.doubles * longer
-    # The units for doubles are half as wide and separate: with so many warps, the slower of the two
-    # determines the time.
+    # The units for doubles are half as wide and separate: with this many warps, the slower of the
+    # two kinds of units determines the time.
     slots = max(own, 2 * doubles)
     waiting = own * DEPENDENT + doubles * DEPENDENT
     return Work(warps * slots, own, warps * wavefronts, written, past, doublings, waiting)
 
 
 def iterations_per_load(kernel: KernelMaps, form: Form) -> dict[Map, int]:
-    """By map, the iterations of the innermost loop whose contiguous loads are one instruction: up
-    to 16 bytes, as long as they fit the registers together with the loop states."""
+    """By map, the iterations of the innermost loop whose contiguous loads become one instruction:
+    up to 16 bytes, as long as the values fit the registers together with the loop states."""
     if not kernel.inner or not kernel.regular:
         return {}
     found = [m for m in kernel.reads if m.coefficients and m.strides[-1] == 1]
@@ -297,7 +300,6 @@ def _banks(addresses: Points) -> Points:
 
 
 def _distinct(rows: Points) -> Points:
-    """Distinct values of each row."""
     ordered = np.sort(rows, 1)
     found: Points = 1 + np.count_nonzero(np.diff(ordered, axis=1), axis=1)
     return found
@@ -380,8 +382,8 @@ def refetched(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedu
 
 def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
              schedule: Schedule | None) -> tuple[float, float]:  # fmt: skip
-    """Seconds that blocks live, with as many resident as fit; and the seconds to launch them all,
-    one by one, in parallel with everything else."""
+    """The seconds that blocks live, with as many resident as fit; and the seconds to launch them
+    all, serially, in parallel with everything else."""
     blocks = -(-form.walk.size // form.ids)
     residency = None if schedule is None else schedule.residency
     fit, life, launched = resident(form), LIFE, float(blocks)
@@ -434,7 +436,8 @@ def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
 
 
 def _fresh(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
-    """Seconds until a block has the data that earlier blocks of its multiprocessor did not read."""
+    """Seconds until a block has the data that earlier blocks of its multiprocessor have not
+    read."""
     now, wave = _resident_ids(form, device)
     reads = [m for m in kernel.reads if m.kind != DATA]
     if not reads or now[1][0] + 2 * wave > form.walk.size:
@@ -451,7 +454,7 @@ def _fresh(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
 
 
 def _asking(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
-    """How many multiprocessors request the same sector of an array at a time."""
+    """The number of multiprocessors that request the same sector of an array at a time."""
     if m.kind == DATA:
         return 0.0
     now, wave = _resident_ids(form, device)

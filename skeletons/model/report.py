@@ -1,4 +1,5 @@
-"""Choices explained in numbers for `explain()`, short folds, and predictions as data for plots."""
+"""Explanations for `explain()`: choices and short folds in numbers; predictions as data for
+plots."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _ABOUT = {
 }  # fmt: skip
 #: The lines of columns are counted for at most this many row segments.
 COUNTED = 1 << 22
-#: Candidates shown; of the others, only the number is.
+#: The number of candidates shown; of further ones, only their number is.
 SHOWN = 8
 
 PLAIN = "without a schedule"
@@ -92,7 +93,7 @@ def lines(choice: Choice) -> list[str]:
 
 
 def crowds(choice: Choice) -> list[str]:
-    """Which arrays evict their own lines from the first cache, in numbers."""
+    """Which arrays evict their own lines from the L1, in numbers."""
     ways = choice.device.first_ways
     found = []
     for m, before, after in choice.crowded:
@@ -134,9 +135,9 @@ def no_choice(node: Node, gpu: bool) -> str:
 
 
 def compared(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[str]:
-    """Numbers in addition to `no_choice`: the predictions for orders and blocks next to what the
-    lowering does without a schedule, or the least time for the kernel's memory traffic; empty
-    where this is unknown."""
+    """Numbers in addition to `no_choice`: predictions for orders and blocks next to that of the
+    lowering without a schedule, or the least time for the kernel's memory traffic.  Empty if
+    unknown."""
     kernel = kernel_maps(node, known)
     if kernel is None or not kernel.size or any(m.kind == DATA for m in kernel.maps):
         return []
@@ -151,7 +152,7 @@ def compared(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[st
 
 
 def against_plain(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[str]:
-    """The predicted times of a given schedule and of none; empty where the extents are unknown, or
+    """The predicted times of a given schedule and of none; empty if the extents are unknown, or if
     the model does not support one of its layers."""
     given, kernel = as_schedule(node.label.schedule), kernel_maps(node, known)
     unknown = given.stage is not None or isinstance(given.residency, LocalityGraph)
@@ -181,7 +182,7 @@ def columns(kernel: KernelMaps, width: int, device: Ceilings) -> str:
 
 
 def explained(decide: Decider | FoldDecider, known: Mapping[Expr, int]) -> list[str]:
-    """What `explain()` says of the choice for these extents."""
+    """The lines of `explain()` about the choice for these extents."""
     if isinstance(decide, FoldDecider):
         found = decide.choice(known)
         if found is None:
@@ -209,7 +210,7 @@ def _amount(n: float) -> str:
 
 
 def _bytes(n: float) -> str:
-    """For example "16.8 MB"."""
+    """Formatted bytes, for example "16.8 MB"."""
     text = _amount(n)
     return f"{text[:-1]} {text[-1]}B" if text[-1].isalpha() else f"{text} B"
 
@@ -290,7 +291,7 @@ TILED = f"its results fill tiles and their rows have fewer than {SHORT_ROW} elem
 
 
 class ShortRows:
-    """What `explain()` says of the short folds of a program on a backend.
+    """The lines of `explain()` about the short folds of a program on a backend.
 
     Whether they are loops of their readers depends on extents (`passes/short_folds.py`), so the
     text is about the extents known to its names.
@@ -305,23 +306,23 @@ class ShortRows:
         return self.names.value(length(fold))
 
     def loops(self, node: Node) -> frozenset[Node]:
-        """The folds that are loops inside a kernel for these extents."""
+        """The folds that become loops inside a kernel for these extents."""
         return self.short.loops(node, self._count, self.names.value)
 
     def made(self, node: Node) -> Node:
-        """The node that the kernel of a node is lowered from for these extents."""
+        """The node from which a node's kernel is lowered for these extents."""
         return self.short.of(node, self.loops(node))
 
     def shown(self, node: Node) -> Node:
-        """The node that the text describes: the kernel with the folds that it computes itself."""
+        """The node to describe: the kernel including the folds that it computes itself."""
         return self.made(node) if self.loops(node) - {node} else node
 
     def left_out(self, node: Node) -> bool:
-        """Whether a node is not launched for these extents, because its reader computes it."""
+        """Whether a node is not launched for these extents because its reader computes it."""
         return node in self.short.reader and node in self.loops(node)
 
     def describe(self, node: Node) -> str | None:
-        """One sentence about a fold that may be loops."""
+        """A sentence about a fold that may become loops."""
         if isinstance(node, Generate) and self.left_out(node):
             number = self.names.kernels[self.short.reader[node]]
             return f"computed in kernel {number}, which reads few of its elements; not launched"

@@ -1,19 +1,19 @@
-"""The model of time: bytes per level, issue slots and first-cache wavefronts of a schedule.
+"""The model of time: bytes per level, issue slots and L1 wavefronts of a schedule.
 
     time = (DRAM⁵ + shared cache⁵ + issue⁵ + first cache⁵ + turnover⁵)^⅕ + launch
 
-The longest term dominates, and terms nearly as long add to it: they overlap, but not entirely (less
-on a CPU: squares, and no turnover).  Nothing is run or simulated: what is resident at a time (the
-blocks of all multiprocessors, or of one; a task, a vector row) is followed in the schedule's order
-at a few sampled positions, and the memory chunks that it touches are counted
+The longest term dominates, and terms nearly as long add to it: they overlap, but not entirely (on a
+CPU less: squares, and no turnover).  Nothing is run or simulated.  At a few sampled positions of
+the schedule's order, the model takes what is resident at a time (the blocks of all multiprocessors,
+or of one; a task, a vector row) and counts the memory chunks that it touches
 (`../access/footprint.py`).  Data touched before that still fits in a cache is not fetched again.
 
 On a GPU the levels are DRAM → L2 (waves of resident blocks, two sectors at a time), L2 → L1 (the
 blocks of one multiprocessor), warp instructions, and wavefronts of the L1; the turnover is that of
-blocks (`gpu.py`).  On a CPU they are DRAM → last cache (tasks of all cores, 64-byte lines), last →
-second cache (a core's tasks), second → first (rows of vectors within a task), and vector
-instructions, with their stalls on evicted lines (`conflicts`).  What fits the caches of a
-core depends on their sets (`../access/sets.py`).
+blocks (`gpu.py`).  On a CPU they are DRAM → last-level cache (tasks of all cores, 64-byte lines),
+last-level → L2 (a core's tasks), L2 → L1 (rows of vectors within a task), and vector instructions,
+with their stalls on evicted lines (`conflicts`).  What fits the caches of a core depends on their
+sets (`../access/sets.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from . import gpu
 from .coverage import POSITIONS, Form, Walk, form_of, lanes_of, operations, points_of, shared_loads
 from .device import Ceilings
 
-#: Bytes that the L1 of a GPU fills in a cycle, in which it delivers nothing.
+#: Bytes that a GPU's L1 fills per cycle, during which it delivers nothing.
 FILL = 128
 #: The slowdown of a GPU's memory for scattered chunks.
 AT_RANDOM = 2.0
@@ -49,8 +49,8 @@ CHAINS, SPILLED = 8, 48
 GATHERED, SCATTERED = 1.5, 3.5
 #: Instructions to begin and end a row segment of a block, on a CPU.
 SEGMENT = 30.0
-#: Accesses that a core has in flight; cycles that a store waits whose line was evicted before it
-#: completed; and cycles that a load takes longer for every time that its set is refilled.
+#: Accesses that a core has in flight; the stall in cycles of a store whose line was evicted before
+#: it completed; and the additional cycles of a load each time its set is refilled.
 IN_FLIGHT, STORE_STALL, REFILL = 64, 28.0, 1.05
 
 
@@ -59,8 +59,8 @@ class Prediction:
     """The cost of a kernel under a schedule: bytes, warp or vector instructions, L1 wavefronts; and
     the seconds that each of the four takes alone.
 
-    `schedule` None: the lowering without one.  `near`: on a GPU wavefronts of the L1, on a CPU
-    bytes from the second cache.  `turnover`: on a GPU, the seconds that blocks live, with as many
+    `schedule` None: the lowering without a schedule.  `near`: on a GPU wavefronts of the L1, on a
+    CPU bytes from the L2.  `turnover`: on a GPU, the seconds that blocks live, with as many
     resident as fit; `dispatch`: the least time to launch all blocks.  `rough`: the candidate cannot
     win, and its bytes are a lower bound.
     """
@@ -99,8 +99,8 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings,
             beyond: float = math.inf) -> Prediction:  # fmt: skip
     """The cost of a kernel under a schedule, or without one if None.
 
-    If instructions and the first cache alone take `beyond` seconds, the prediction is `rough`.
-    Raises `ScheduleError` when the schedule does not fit the kernel's rank.
+    If instructions and the L1 alone take `beyond` seconds, the prediction is `rough`.  Raises
+    `ScheduleError` if the schedule does not fit the kernel's rank.
     """
     form = form_of(kernel, schedule, device)
     turnover, dispatch, done = 0.0, 0.0, None
@@ -164,8 +164,8 @@ class Footprint:
 
 def footprints(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings
                ) -> dict[str, Footprint]:  # fmt: skip
-    """What is touched in the middle of the domain by a "warp" (one iteration of its loops; on a CPU
-    a vector), by a "block" or task, and by the "wave" of blocks that are resident at a time (tasks
+    """The footprint, in the middle of the domain, of a "warp" (one iteration of its loops; on a CPU
+    a vector), of a "block" or task, and of the "wave" of blocks that are resident at a time (tasks
     of all cores).  Excludes data-dependent accesses."""
     form = form_of(kernel, schedule, device)
     maps = [m for m in kernel.maps if m.kind != DATA]
@@ -249,8 +249,8 @@ def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, chunk: int,
 
 def _random(kernel: KernelMaps, capacity: float, chunk: int, slowdown: float = 1.0,
             along: float = math.inf) -> float:  # fmt: skip
-    """Bytes that data-dependent accesses fetch: a chunk each, unless the array fits; chunks that
-    are scattered take `slowdown` times as long; `along`: contiguous outputs that are computed
+    """Bytes that data-dependent accesses fetch: a chunk each, unless the array fits in the cache.
+    Scattered chunks take `slowdown` times as long; `along`: contiguous outputs that are computed
     together."""
     total = 0.0
     for m in kernel.maps:
@@ -273,14 +273,14 @@ def _random(kernel: KernelMaps, capacity: float, chunk: int, slowdown: float = 1
 
 
 def _from_shared(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
-    """Bytes from the last cache to the cores' own caches."""
+    """Bytes from the last-level cache to the cores' own caches."""
     found = fetched(kernel, form.walk, form.ids, Cache(device.own), 64)
     return found + _random(kernel, device.own, 64)
 
 
 def _own_caches(kernel: KernelMaps, form: Form, device: Ceilings) -> tuple[float, float]:
-    """Bytes from a core's second cache into its first; and how many times a task's data comes into
-    the second cache: more than once if its sets are over capacity."""
+    """Bytes from a core's L2 into its L1; and how many times a task's data enters the L2: more than
+    once if its sets are over capacity."""
     walk = form.walk
     # Within a task: row vectors, several rows a time; the complete tile if reads transpose.
     inside = walk
@@ -302,8 +302,8 @@ def _own_caches(kernel: KernelMaps, form: Form, device: Ceilings) -> tuple[float
 
 
 def _broken(walk: Walk, run: int) -> bool:
-    """Whether the runs of an order, taken one after the other, are not row segments: if a run does
-    not divide the extents, all later runs are out of step."""
+    """Whether the runs of an order, one after the other, are not row segments: if a run does not
+    divide the extents, all later runs are misaligned."""
     starts = (walk.size * np.array(POSITIONS)).astype(np.int64) // run * run
     ends = walk.origins(starts + run - 1)
     return bool((np.abs(ends - walk.origins(starts)).sum(1) != run - 1).any())
@@ -358,9 +358,9 @@ def _instructions(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
 
 @dataclass(frozen=True)
 class Conflict:
-    """`lines` of an array in flight map to `sets` of a core's first cache; `lost` is the fraction
-    of them beyond the associativity, `fills` how often the sets are refilled until all lines have
-    been there; averages over the sampled positions."""
+    """`lines` of an array in flight map to `sets` of a core's L1; `lost` is the fraction of them
+    beyond the associativity, `fills` how often the sets are refilled until all lines have been
+    loaded.  Averages over the sampled positions."""
 
     lines: float
     sets: float

@@ -17,9 +17,9 @@ from .elements import sum_type
 
 #: The largest extents for which a GPU uses the kernels (measured on an NVIDIA H200,
 #: benchmarks/matmul/batched.py): for 16-bit floats, for types with 32-bit sums, and for wider ones.
-#: PLAIN…: if a library supports the type and nothing is fused; these also bound rows that cannot be
-#: loaded as vectors.  (Of those, 33 × 33 in float32 takes 0.37 times as long as the library, 63 ×
-#: 63 1.12 times.)
+#: PLAIN…: for floats that a library multiplies too, with nothing fused.  ODD…: if the extent of a
+#: row is odd, so that it has no vectors.  (Of those, 33 × 33 in float32 takes 0.37 times as long as
+#: the library, 63 × 63 1.12 times.)
 LARGEST_HALF, LARGEST, LARGEST_WIDE = 112, 64, 48
 PLAIN_HALF, PLAIN, PLAIN_WIDE = 100, 64, 28
 ODD_HALF, ODD, ODD_WIDE = 16, 48, 16
