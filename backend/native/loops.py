@@ -60,6 +60,7 @@ class LoopStep(loops.LoopStep[HostRun]):
         self._native = True
         self._used = sorted(owner.planner.used(step))
         self._recordings: list[_Recording] = []  # those that no thread is using
+        self._made = 0  # iterations that Python ran, in all runs: of loops in loops there are many
         self._recorded = False  # once, for any extents: later calls run no iteration in Python
         self._lock = locks.lock()
         self._counting = None
@@ -165,6 +166,7 @@ class LoopStep(loops.LoopStep[HostRun]):
     def finish(self, run: HostRun, iteration: int, limit: int | None) -> bool:
         """Run the remaining iterations in native code, if one can be recorded."""
         left = _UNLIMITED if limit is None else limit - iteration
+        self._made += 1
         if not self._native or iteration not in (0, EARLY, LATE) or left <= EARLY or not usable():
             return False
         recording = self._idle(run, iteration)
@@ -174,7 +176,7 @@ class LoopStep(loops.LoopStep[HostRun]):
                     return False
             waiting = sum(not getattr(act, "ready", True) for act in (*self.testing, *self.rest))
             enough = min(LATE * 4, waiting * COMPILED)
-            if iteration < LATE and waiting and (limit is None or left < enough):
+            if iteration < LATE and waiting and (limit is None or left + self._made < enough):
                 return False
             try:
                 recording = _Recording(self, run, iteration, self._own(run))

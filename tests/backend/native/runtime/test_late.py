@@ -214,7 +214,7 @@ def test_a_mismatch_after_recording_is_reported_where_it_was_written() -> None:
 
 @pytest.mark.parametrize("again", [False, True])
 def test_an_array_that_grows_is_updated_by_a_loop_inside(again: bool, monkeypatch: Any) -> None:
-    """In place, if nothing reads it again."""
+    """In place, if nothing reads it that must run later."""
     copied: list[Any] = []
     copy = Tape.copied
     monkeypatch.setattr(Tape, "copied", lambda self, array, growing=False: (
@@ -224,7 +224,7 @@ def test_an_array_that_grows_is_updated_by_a_loop_inside(again: bool, monkeypatc
         def step(k: Any, total: Any) -> Any:
             part = td.sqrt(x[: k + 2])
             made = td.loop(k + 1, lambda j, s: s.at[j + 1].add(td.roll(s[j], 1)), part)
-            return total + made[k] + (td.sum(part) if again else 0.0)
+            return total + made[k] + (td.sum(part * made) if again else td.sum(part))
 
         return td.loop(9, step, x[0] * 0)
 
@@ -233,10 +233,10 @@ def test_an_array_that_grows_is_updated_by_a_loop_inside(again: bool, monkeypatc
     want = np.zeros(300)
     for k in range(9):
         made = np.sqrt(x[: k + 2])
-        want += made.sum() if again else 0.0
+        part = made.copy()
         for j in range(k + 1):
             made[j + 1] += np.roll(made[j], 1)
-        want += made[k]
+        want += made[k] + ((part * made).sum() if again else part.sum())
     for _ in range(4):
         np.testing.assert_allclose(f(x), want)
     assert bool(copied) == again

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native import loops
+from treadle.backend.native import calls, loops
 from treadle.backend.native.runtime.replay import LARGEST
 from treadle.backend.native.runtime.tape import Copy, State
 from treadle.backend.runtime.memory import _FREE, POOL
@@ -92,6 +92,38 @@ def test_a_loop_that_was_recorded_runs_no_iteration_in_python(monkeypatch):
         began.clear()
         np.testing.assert_allclose(f(u), np.roll(u, N) + N)
         assert began == [0]
+
+
+def test_short_loops_in_loops_are_recorded(monkeypatch):
+    """None of them runs as many iterations as recording it would take, all together do."""
+    made = []
+    finish = loops.LoopStep.finish
+
+    def watched(self, run, iteration, limit):
+        ended = finish(self, run, iteration, limit)
+        made.append(not ended)
+        return ended
+
+    monkeypatch.setattr(loops.LoopStep, "finish", watched)
+    monkeypatch.setattr(calls, "LONG", 0.0)  # as if a call took so long that it is not recorded
+
+    def turned(t, c):
+        def inner(i, j, s):
+            near = td.sum((c[s[0][i]] - c[s[0][j]]) ** 2) < 0.5
+            return td.cond(near, td.roll(s[0], 1), s[0]), s[1] | near
+
+        def outer(i, s):
+            return td.loop(i, 40, lambda j, s: inner(i, j, s), s)
+
+        return td.loop(40, outer, (t, False))[0]
+
+    t, c = np.arange(40), np.random.default_rng(0).random((40, 2))
+    f = td.jit(turned, backend="native")
+    want = td.jit(turned, backend="reference")(t, c)
+    for _ in range(3):
+        made.clear()
+        np.testing.assert_array_equal(f(t, c), want)
+    assert sum(made) < 100
 
 
 #: What each of four states becomes: that of a state, or, counted from −1 downwards, one of two
