@@ -281,7 +281,7 @@ def _form(e: Expr, symbols: dict[Expr, Expr]) -> Polynomial[Expr] | None:
     return polynomial(plain)
 
 
-def _differs(difference: Polynomial[Expr], natural: Set[Expr]) -> bool:
+def _differs(difference: Polynomial[Expr], natural: set[Expr]) -> bool:
     """Whether a difference of indices has the same sign, and is not 0, whatever the values of the
     variables, none of which is negative."""
     least = most = True

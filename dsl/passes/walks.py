@@ -90,19 +90,23 @@ def _after_elements(node: Generate, context: Context) -> Generate:
     for loop in () if context.settings.check else ex.evaluated(node.elements):
         if not isinstance(loop, ex.Loop) or loop.count.reads or loop.count.varies:
             continue
-        counter, free = loop.vars[0], _free(loop.scoped)
-        always = ex.evaluated(loop.scoped, lambda e, free=free: len(free[e]) > 1)
-        found = [e for e in always if free[e] == {counter} and e.type is not None]
-        here = ex.substitute(found, {counter: ex.Index(0)})
-        parts = {e: at for e, at in zip(found, here, strict=True)
-                 if is_costly(at, set()) and _passes_over(at)}  # fmt: skip
-        if parts:
+        if parts := _elements_of(loop):
             label = Label(f"{node.label.operation} (elements)")
             before = Generate((greatest(loop.count, ex.constant(0)),), tuple(parts.values()),
                               label=label, where=node.where)  # fmt: skip
             context.kept[before] = AHEAD
-            memo |= {e: Leaf(before, k).at(counter) for k, e in enumerate(parts)}
+            memo |= {e: Leaf(before, k).at(loop.vars[0]) for k, e in enumerate(parts)}
     return node.with_(elements=ex.rewrite(node.elements, lambda e: e, memo)) if memo else node
+
+
+def _elements_of(loop: ex.Loop) -> dict[Expr, Expr]:
+    """The costly parts of iterations that only need the counter and an array, over its elements."""
+    counter, free = loop.vars[0], _free(loop.scoped)
+    always = ex.evaluated(loop.scoped, lambda e: len(free[e]) > 1)
+    found = [e for e in always if free[e] == {counter} and e.type is not None]
+    here = ex.substitute(found, {counter: ex.Index(0)})
+    return {e: at for e, at in zip(found, here, strict=True)
+            if is_costly(at, set()) and _passes_over(at)}  # fmt: skip
 
 
 def _passes_over(e: Expr) -> bool:
