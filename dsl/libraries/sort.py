@@ -27,6 +27,8 @@ Values = np.ndarray[Any, Any]
 
 #: So few keys are quicker to sort than to prepare.
 FEW = 512
+#: So few elements are sorted where they could be partitioned.
+SORTED = 1024
 #: For more positions than that, sorting takes no longer.
 MANY = 12
 #: Rows of at least so many bytes are counted by NumPy's stable sort, which takes a table for each.
@@ -58,7 +60,8 @@ def sort(x: Values, axis: int) -> Values:
 def partition(x: Values, at: Values, axis: int) -> Values:
     """The elements along an axis in an order in which those at some positions are where sorting
     puts them, with none before them that is larger and none after them that is smaller."""
-    if x.itemsize == 1 or not x.size or (len(at) > MANY and len(np.unique(at)) > MANY):
+    few = x.itemsize == 1 or x.size <= SORTED
+    if few or (len(at) > MANY and len(np.unique(at)) > MANY):
         return sort(x, axis)
     made = np.array(_ordered(x))
     if len(at) == 1:

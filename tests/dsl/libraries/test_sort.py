@@ -79,7 +79,10 @@ def test_floats_are_not_made_integers_without_need(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("kind", ["?", "i1", "u2", "i4", "u8", "f2", "f4", "f8"])
-def test_partition_places_every_position(kind: str) -> None:
+def test_partition_places_every_position(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = keys(kind, (500,), "any")
+    np.testing.assert_array_equal(sort.partition(few, np.array([3]), 0), np.sort(few))
+    monkeypatch.setattr(sort, "SORTED", 0)
     for shape, axis in ((0,), 0), ((1,), 0), ((500,), 0), ((3, 200), 1), ((200, 3), 0):
         x = keys(kind, shape, "few" if kind == "u8" else "any")
         ordered, n = np.sort(x, axis), x.shape[axis]
