@@ -1,1 +1,1 @@
-"""NVIDIA GPUs: CUDA C++ printed from kernels, compiled by NVRTC, launched through cuda-bindings."""
+"""The CUDA backend: CUDA C++ printed from kernels, compiled by NVRTC, launched by cuda-bindings."""

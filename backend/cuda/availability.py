@@ -1,4 +1,4 @@
-"""Whether this machine can run programs on an NVIDIA GPU; if not, why, and what to do.
+"""Whether this machine can run programs on an NVIDIA GPU; if not, the reason and the remedy.
 
 This imports no CUDA package: it queries the driver directly and looks up packages by name.
 """
@@ -80,7 +80,7 @@ def unavailable(
 
 
 def cupy_release() -> int | None:
-    """The CUDA release of the installed CuPy; None if its package name does not tell."""
+    """The CUDA release of the installed CuPy; None if its package name does not say."""
     import importlib.metadata  # takes longer than the rest, and needs a GPU
 
     for release in _INSTALL:

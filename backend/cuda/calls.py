@@ -49,7 +49,7 @@ class RecordedCalls:
     def __init__(self, owner: CudaExecutor) -> None:
         self.owner, self.device = owner, owner.device
         self.tapes = Recent[Hashable, Recording](TAPES)
-        #: The parameters to whose values recordings are specialised.
+        #: The parameters for whose values recordings are specialised.
         self.pinned: tuple[int, ...] = ()
         self.recordable = not owner.program.settings.check
         self.lock = locks.lock()
@@ -59,8 +59,8 @@ class RecordedCalls:
     def __call__(
         self, data: Sequence[Any], params: Params, into: Sequence[DeviceArray] | None = None
     ) -> list[Any]:
-        """Run the program; the results are on the device if any input is, and in the arrays `into`
-        where that is possible."""
+        """Run the program.  The results are on the device if any input is, and in the arrays `into`
+        where possible."""
         try:
             if self.device.is_current():
                 return self._call(data, params, into)
@@ -211,7 +211,7 @@ class RecordedCalls:
         return recorded
 
     def _direct(self, arrays: list[DeviceArray], params: Params, on_device: bool) -> list[Any]:
-        """Run step by step, for data-dependent control flow and checked mode."""
+        """Run step by step: for data-dependent control flow and checked mode."""
         queue = Direct(self.device)
         run = DeviceRun(queue, self.owner.slots(self._as_blocks(arrays)), params)
         self.compile()
@@ -249,7 +249,7 @@ class RecordedCalls:
             self.device.compile(codes)
 
     def codes(self) -> list[Code]:
-        """The most likely variant of every kernel."""
+        """The variant of every kernel that is most likely to run."""
         # (Dense arrays in another shape need no kernel.)
         steps = (s for s in self.owner.kernel_steps if s.reshaped is None)
         first = [v[0] for s in steps for v in s.dense.launches]

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def remarks(program: TracedProgram) -> list[str]:
-    """How loops over arrays run, and how host arrays are copied to the device and back; on several
+    """How loops over arrays run, and how host arrays are copied to the device and back; for several
     GPUs, the blocks of every kernel."""
     if program.devices is not None:
         from .several import executable as several
@@ -76,7 +76,7 @@ def machine() -> list[str]:
 
 
 def sizes(shipped: Ceilings) -> Ceilings:
-    """The ceilings of the current GPU as far as nothing is measured for them."""
+    """The ceilings of the current GPU before any are measured."""
     from .device.optional import cupy
 
     about: dict[str, Any] = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
@@ -130,7 +130,7 @@ def sharded(value: Any, ordinals: Sequence[int]) -> Sharded:
 
 CudaExecutor = Executor[Device]
 
-#: Bytes of memory of a GPU of which only explanations are asked: those of an H100.
+#: Bytes of memory of a GPU that is absent and only explained: those of an H100.
 MEMORY = 80 << 30
 
 

@@ -1,8 +1,8 @@
 """The form of a node for the extents of a call: folds over tiles fuse the short folds they read,
 and small products have kernels for their extents.
 
-argmin over j of Σₖ (x[i, k] − c[j, k])²: one kernel where rows of k are short and the pairs (i, j)
-fill tiles, else the sums are stored and read
+    argmin over j of Σₖ (x[i, k] − c[j, k])²: one kernel if rows of k are short and the pairs (i, j)
+    fill tiles, else the sums are stored and read
 
 Every kernel folds rows of fewer than 64 elements from the left (`lower/fold/gpu_short.py`), so
 fusion does not change any bit of the result.
@@ -35,7 +35,7 @@ class CudaForms(Forms):
 
     def __init__(self, owner: CudaExecutor, node: Node) -> None:
         super().__init__(owner, node)
-        #: Of a product: its extents m, k, n; those that are constants in its kernel are symbols.
+        #: The extents m, k, n of a product; those that are constants in its kernel are symbols.
         self._extents: HostValues | None = None
         self._symbols: tuple[Expr, ...] = ()
         if isinstance(node, Matmul):

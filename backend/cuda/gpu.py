@@ -1,4 +1,4 @@
-"""How nodes run on a GPU: the part that all `Device`s of this backend share."""
+"""Steps and calls that all GPU `Device`s share."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Gpu:
 
 
 def library(owner: CudaExecutor, node: Library) -> Action:
-    """The step of a library operation: on the device where there is an implementation for it
-    (CuPy arrays in, CuPy arrays out), else on the host."""
+    """The step of a library operation: on the device if there is an implementation for it (CuPy
+    arrays in, CuPy arrays out), else on the host."""
     operation = node.operation
     if is_builtin(operation):
         if operation.name in IN_PLACE:
@@ -71,7 +71,7 @@ def library(owner: CudaExecutor, node: Library) -> Action:
 
 
 def _sortable(node: Library) -> bool:
-    """Whether it sorts, and CuPy can sort the type."""
+    """Whether a node sorts a type that CuPy can sort."""
     sorts = node.operation.name in ("sort", "argsort")
     return sorts and all(a.type.name != "bfloat16" for a in node.arguments)
 
@@ -87,7 +87,8 @@ def _sorted(module: ModuleType, operation: LibraryOperation, keys: Any) -> tuple
 
 
 def _queued(owner: CudaExecutor, node: Library, function: Callable[..., tuple[Any, ...]]) -> Action:
-    """The step of a function on device arrays, whose results have the extents of the node's."""
+    """The step of a function on device arrays whose results have the extents of the node's
+    results."""
     slots = owner.planner.slots
     sources, targets = [slots[a] for a in node.arguments], [slots[o] for o in node.leaves]
     shapes = [HostValues(owner.host, out.shape) for out in node.outputs]
@@ -111,7 +112,8 @@ def _queued(owner: CudaExecutor, node: Library, function: Callable[..., tuple[An
 
 
 class DeviceLibraryStep(LibraryStep[DeviceRun]):
-    """A user's function on device arrays; the extents of its results are known after it ran."""
+    """A user's function on device arrays; the extents of its results are known only after it
+    ran."""
 
     def __init__(self, owner: CudaExecutor, node: Library) -> None:
         super().__init__(owner, node, node.operation.on(CUDA.name))

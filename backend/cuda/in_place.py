@@ -1,6 +1,6 @@
-"""Calls of cuBLAS and cuSOLVER in place: the first result begins as a copy of the last argument.
+"""In-place calls of cuBLAS and cuSOLVER: the first result starts as a copy of the last argument.
 
-To these libraries a row-major matrix is the transposed one in their column-major order:
+To these column-major libraries, a row-major matrix is its transpose:
 
     solve_triangular   op(a) X = b is Xᵀ op(a)ᵀ = bᵀ; if b is a vector, it is a column for them, too
     potrf              the upper factor is their lower one, for which cuSOLVER takes much less time
@@ -82,7 +82,7 @@ def _letter(x: DeviceArray) -> str:
 
 
 def _pointers(array: DeviceArray, batch: Sequence[int]) -> DeviceArray:
-    """The addresses of the matrices of a batch, with which the leading axes broadcast."""
+    """The addresses of the matrices of a batch, broadcast over the leading axes."""
     import cupy
 
     at = np.full(batch, array.data.ptr, np.int64)

@@ -2,8 +2,8 @@
 
 A recorded loop double-buffers its state (`device.Repeat`): iterations alternate between two sets of
 blocks and copy nothing.  The device waits for the host only if the predicate depends on data and
-the device cannot evaluate it.  The host computes counters and predicates on them ahead of time,
-which yields the trip count; the device computes only what the arrays need of them.
+the device cannot evaluate it.  The host computes counters, and predicates on them, ahead of time,
+which yields the trip count; the device computes counters only as far as arrays need them.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 #: A loop of at most this many operations in total is unrolled.
 INLINE = 64
-#: Bytes of state, for each operation of an iteration, that take longer to copy than it takes to
-#: launch the first iteration apart from the others, so that it reads the state where it is.
+#: Bytes of state per operation of an iteration from which copying the state takes longer than
+#: launching the first iteration separately, so that it reads the state in place.
 DIRECT = 4 << 20
 #: The host computes counters ahead for at most this many iterations; longer loops are tested on the
 #: device.
 AHEAD = 1_000_000
-#: A loop that is not repeated by the device is recorded iteration by iteration, up to this many
-#: operations in the program.
+#: The most operations in the program if a loop that the device cannot repeat is recorded iteration
+#: by iteration.
 UNROLLED = 2048
 
 _int64 = np.dtype(np.int64)
@@ -111,8 +111,6 @@ def _harmless(node: graph.Node) -> bool:
 
 
 class LoopStep(loops.LoopStep[DeviceRun]):
-    """Runs one `ArrayLoop`."""
-
     owner: CudaExecutor
 
     def __init__(self, owner: CudaExecutor, node: graph.ArrayLoop, step: Step) -> None:
@@ -141,7 +139,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         return run.dense(slot) if isinstance(value, Block) else value
 
     def _recorded_at_once(self, run: DeviceRun) -> None:
-        """Record the loop alone and run it: the surrounding program could not be recorded."""
+        """Record the loop alone and run it: the enclosing program could not be recorded."""
         device = self.owner.device
         if self.owner.program.settings.check:
             raise Unrecordable("checked mode")
@@ -168,8 +166,8 @@ class LoopStep(loops.LoopStep[DeviceRun]):
     # --- recorded ---
 
     def record(self, run: DeviceRun) -> None:
-        """Add the loop to a recording: an iteration that the device repeats, or, where numbers that
-        only the host has decide what iterations do, one after the other."""
+        """Add the loop to a recording: as an iteration that the device repeats or, if numbers that
+        only the host has determine what iterations do, as a sequence of iterations."""
         recorder, slots = run.queue, list(run.slots)
         assert isinstance(recorder, Recorder)
         limit = None if self.count is None else max(int(self.count(run)[0]), 0)
@@ -193,11 +191,11 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         ahead = self.ahead(run, limit)
         iterations = limit if ahead is None else ahead.iterations
         front = []
-        given: dict[Block, Block] = {}  # of the state, what has still to be copied there
+        given: dict[Block, Block] = {}  # parts of the state still to be copied
         for slot in self.init:
             if slot in self.expendable and run.alone(slot):
                 front.append(run.dense(slot))
-                run.slots[slot] = None  # the state alone refers to its first value
+                run.slots[slot] = None  # leaves the state as the only reference
                 continue
             value = run.slots[slot]
             block = queue.block(value.shape, value.dtype)
@@ -237,7 +235,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
             for steps in counts:
                 passes = iterations // steps
                 beside = list(back)
-                for k in in_place:  # a pass reads what it would overwrite
+                for k in in_place:  # a pass reads elements that it would overwrite
                     beside[k] = queue.block(front[k].shape, front[k].dtype)
                 found = passes and blocking.passes(run, self, front, beside, steps)
                 if not found:
@@ -275,7 +273,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
                 run.slots[target] = last[k]
 
     def _around(self, run: DeviceRun) -> Loops:
-        """The loops whose counters the extents in the body may depend on."""
+        """The enclosing loops whose counters the extents in the body may depend on."""
         found = loops_in(self.node, run.loops)
         if self.count is None or not found:
             return ()
@@ -285,8 +283,8 @@ class LoopStep(loops.LoopStep[DeviceRun]):
     def _repeat(self, run: DeviceRun, iterations: int, front: list[Block], back: list[Block],
                 both: Sequence[Sequence[Operation]],
                 given: dict[Block, Block]) -> None:  # fmt: skip
-        """Iterations from `front`; of that, what is still `given` is copied to there, or read by
-        the first one where it is."""
+        """Record iterations from `front`.  Parts of it that are still `given` are copied there, or
+        read in place by the first iteration."""
         size = sum(1 for ops in both for _ in flattened(ops))
         inline = iterations * size <= 2 * INLINE or iterations == 1
         direct: dict[Block, Block] = {}
@@ -350,14 +348,14 @@ class Iteration:
         )
 
     def into(self, targets: list[Block] | None) -> list[Block]:
-        """Make the iteration leave its state in `targets`, or, if None, in blocks of its choice;
+        """Make the iteration leave its state in `targets` or, if None, in blocks of its choice;
         unchanged state then stays in its block."""
         made = {b for op in flattened([*self.testing, *self.operations]) for b in op.writes}
         names: dict[Block, Block] = {}
         copies: list[tuple[Block, Block]] = []
         placed: list[Block] = []
         for k, block in enumerate(self.after):
-            # State that was updated in place stays where it was.
+            # State updated in place stays where it was.
             own = block in made and block not in (*placed, *names, *self.before)
             if targets is not None:
                 target = targets[k]
@@ -420,7 +418,8 @@ def _live(
 
 
 def _hoisted(even: Iteration, odd: Iteration, state: Sequence[Block]) -> list[Operation]:
-    """Remove and return what is loop-invariant: fills with host scalars, dense copies of inputs."""
+    """Remove and return loop-invariant operations: fills with host scalars, dense copies of
+    inputs."""
     parts = (even.testing, even.operations, odd.testing, odd.operations)
     writers: dict[Block, int] = {}
     for part in parts:
@@ -448,7 +447,8 @@ def _hoisted(even: Iteration, odd: Iteration, state: Sequence[Block]) -> list[Op
 
 
 class Known:
-    """What the host knows about a loop: its trip count and the final values of some states."""
+    """Facts that the host knows about a loop: its trip count and the final values of some
+    states."""
 
     def __init__(self, iterations: int, final: dict[int, HostArray]) -> None:
         self.iterations, self.final = iterations, final
@@ -574,15 +574,15 @@ def _advance() -> Code:
 
 
 class Passes(NamedTuple):
-    """The operations of a pass from `front` to `back` and of the reverse, and where the first
-    iteration of each is told, if it is read."""
+    """The operations of a pass from `front` to `back` and of the reverse pass, and where each
+    receives the number of its first iteration, if it is read."""
 
     operations: list[list[Operation]]
     counters: list[Block]
 
 
 class TemporalBlocking:
-    """The kernel that computes several iterations of a loop: with vectors of a row's elements, if
+    """A kernel that computes several iterations of a loop: with vectors of a row's elements, if
     rows are `whole` vectors, or for any number of columns."""
 
     def __init__(self, owner: CudaExecutor, loop: graph.ArrayLoop, whole: bool) -> None:
@@ -590,7 +590,7 @@ class TemporalBlocking:
 
     @classmethod
     def of(cls, owner: CudaExecutor, loop: graph.ArrayLoop) -> Sequence[TemporalBlocking]:
-        """The kernels to try."""
+        """The kernels to try, in order."""
         if owner.program.settings.check:
             return ()
         return [cls(owner, loop, whole) for whole in (True, False)]
@@ -633,7 +633,7 @@ class TemporalBlocking:
 
     @staticmethod
     def _counting(launch: Launch, steps: int) -> Launch:
-        """A launch that computes so many iterations."""
+        """A launch that computes `steps` iterations."""
         names = [v.name for v in launch.code.scalars]
         if COUNT not in names:
             return launch

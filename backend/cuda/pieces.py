@@ -63,7 +63,8 @@ def cut(length: int, rows: int, how: Pieces) -> list[Piece]:
 
 
 class PiecewiseCalls:
-    """Splits calls of a program into pieces where that pays off; the program makes the others."""
+    """Splits calls of a program into pieces where that pays off; other calls are made by the
+    program itself."""
 
     def __init__(self, owner: CudaExecutor, calls: RecordedCalls, how: Pieces) -> None:
         """`calls` makes the call of each piece."""
@@ -112,7 +113,7 @@ class PiecewiseCalls:
         return [a[piece.start : piece.stop] if k in self.cut else a for k, a in enumerate(arrays)]
 
     def __call__(self, arrays: Sequence[Any], params: Params) -> list[Any] | None:
-        """The results for host arrays; None if the call is not to be split."""
+        """The results for host arrays; None if the call should not be split."""
         shapes = self.results(arrays, params)
         pieces = self.pieces(arrays, params, shapes)
         if not pieces:
@@ -139,7 +140,7 @@ class _Call:
             for _ in range(HELD)
         ]  # fmt: skip
         self.outs = [POOL.allocate(s, t) for s, t in zip(shapes, owner.types, strict=True)]
-        #: Pieces that are being uploaded and downloaded.
+        #: Transfers of pieces in progress: uploads and downloads.
         self.sent: deque[list[Transfer]] = deque()
         self.fetched: deque[list[Transfer]] = deque()
 

@@ -24,8 +24,9 @@ from .graphs.tape import DeferredCheck, Queue
 class DeviceRun(Run[Block]):
     """The state of one run, which puts its operations into a queue.
 
-    A slot holds a `Block` on the device, or a NumPy array that exists only on the host.  `loops`
-    are those that are recorded, whose counters are on the device (`skeletons/ir/counted.py`).
+    A slot holds a `Block` on the device, or a NumPy array that exists only on the host.  `loops`:
+    the enclosing loops under recording, whose counters are on the device
+    (`skeletons/ir/counted.py`).
     """
 
     __slots__ = ("_host", "loops", "queue")
@@ -59,7 +60,7 @@ class DeviceRun(Run[Block]):
         return [MEMORY] * len(values.roots)
 
     def counted(self, values: HostValues) -> bool:
-        """Whether host values depend on the counter of a loop that is recorded."""
+        """Whether host values depend on the counter of a loop under recording."""
         return bool(self.loops) and any(map(self.needs_sync, values.reads))
 
     def array(self, slot: int) -> Block:
@@ -109,8 +110,9 @@ class DeviceRun(Run[Block]):
         return sum(isinstance(other, Block) and other == value for other in self.slots) == 1
 
     def defer(self, check: Check, values: HostValues) -> bool:
-        """Only for checks of rank-0 blocks that a recording computes: they are evaluated on the
-        contents of these blocks after a replay; and of counters, whose values are known."""
+        """Only for checks of rank-0 blocks that a recording computes, which are evaluated on the
+        contents of these blocks after a replay, and for checks of counters, whose values are
+        known."""
         if self.counted(values):
             return self._holds_always(check, values)
         deferred = self.queue.deferred
@@ -131,7 +133,7 @@ class DeviceRun(Run[Block]):
         return True
 
     def _holds_always(self, check: Check, values: HostValues) -> bool:
-        """Whether a check of counters holds in all iterations of the loops that are recorded."""
+        """Whether a check of counters holds in all iterations of the loops under recording."""
         relation = at.less_equal(check.right, check.left)
         if check.relation != ">=":
             relation = at.equal(check.left, check.right)

@@ -42,7 +42,7 @@ from .steps import chain, context_for
 _MULTIPROCESSORS = {"sm_80": 108, "sm_90": 132, "sm_90a": 132, "sm_100": 148, "sm_100a": 148}
 
 
-#: Names the compiler flag without which nvcc contracts products and sums.
+#: Names the compiler flag; without it, nvcc contracts products and sums.
 _CONTRACTION = (
     "// Compiled with --fmad=false: a product and a sum are one operation where fma stands."
 )
@@ -75,8 +75,8 @@ def source(program: TracedProgram, arch: str | None = None) -> str:
 
 
 def small_products(program: TracedProgram) -> dict[Node, Node]:
-    """The products that the kernel for small ones computes at the extents of the examples, with
-    their forms for these extents."""
+    """The products that the kernel for small ones computes at the example extents, with their forms
+    for these extents."""
     found: dict[Node, Node] = {}
     for _, step in Planner(program.roots, program.inputs).plan.walk():
         made = small_product(program, step.node) if isinstance(step.node, Matmul) else None
@@ -86,8 +86,8 @@ def small_products(program: TracedProgram) -> dict[Node, Node]:
 
 
 def engine_kernels(program: TracedProgram, arch: str) -> dict[Matmul, Any]:
-    """The products of a program that a tile engine computes at the extents of the examples, and
-    those that consist of several kernels around a library call."""
+    """The products of a program that a tile engine computes at the example extents, and those that
+    consist of several kernels around a library call."""
     found: dict[Matmul, Any] = {}
     on = Measured(arch=arch)
     for _, step in Planner(program.roots, program.inputs).plan.walk():
@@ -119,7 +119,7 @@ def _engines(products: list[tuple[Matmul, Any]], arch: str) -> str:
 
 
 def _by_others(program: TracedProgram, products: set[Node]) -> str:
-    """The parts of a program that are not treadle's kernels."""
+    """Comments on the parts of a program that treadle's kernels do not compute."""
     lines = []
     for _, step in Planner(program.roots, program.inputs).plan.walk():
         node = step.node
@@ -132,7 +132,7 @@ def _by_others(program: TracedProgram, products: set[Node]) -> str:
 
 def nodes(program: TracedProgram) -> list[Node]:
     """The nodes of a program that run as kernels, in order; small products in their forms for the
-    extents of the examples."""
+    example extents."""
     found: dict[Node, None] = {}
     small = small_products(program)
     for _, step in Planner(program.roots, program.inputs).plan.walk():
@@ -150,8 +150,8 @@ def nodes(program: TracedProgram) -> list[Node]:
 def kernels_of(
     node: Node, arch: str, check: bool = False, schedule: Schedule | None = None
 ) -> list[list[Kernel]]:
-    """For each launch of a node its variants, in the order of trying.  `schedule`: None for the
-    schedule of the node."""
+    """For each launch of a node, its variants in the order in which they are tried.  `schedule`:
+    None for that of the node."""
     multiprocessors = _MULTIPROCESSORS.get(arch, 132)
     lowered = lower(node, context_for(multiprocessors, check, schedule=schedule))
     return [chain(k) for k in lowered.kernels]
@@ -220,13 +220,13 @@ def _copied(program: TracedProgram) -> str:
 # --- The comment above a printed kernel: its launch, parameters, and conditions of its variants ---
 
 _LARGEST = 2**31 - 1
-#: Longer formulas are omitted: they say little to a reader.
+#: Formulas longer than this are omitted: they say little to a reader.
 _SHORT = 48
 #: Registers of a multiprocessor.
 _REGISTERS = 65_536
 #: Suffixes of the names of scalars that replace a division.
 _RECIPROCAL = ("_multiplier", "_shift")
-#: Captured arrays of so many bytes are worth a remark.
+#: The bytes of a captured array from which it is worth a remark.
 CAPTURED = 1 << 20
 #: A non-breaking space.
 _JOINT = "\u00a0"
@@ -276,7 +276,8 @@ def _hosts(kernel: Kernel, names: Mapping[Var, str]) -> dict[Expr, str]:
 
 
 def _parameters(kernel: Kernel, names: Mapping[Var, str]) -> list[str]:
-    """The formulas of the scalars that are short; the others are marked as the host's."""
+    """The formulas of the scalars, if they are short; other scalars are marked as computed by the
+    host."""
     hosts = _hosts(kernel, names)
     formulas: list[str] = []
     longer: list[str] = []

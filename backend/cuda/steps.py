@@ -1,4 +1,4 @@
-"""Running one node: kernels lowered for the layout of its inputs, selected at launch, queued."""
+"""Runs one node: kernels lowered for the layout of its inputs, selected at launch, and queued."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _int64 = np.dtype(np.int64)
 
 
 class GuardFailure(Exception):
-    """A recorded variant does not apply to these parameters."""
+    """A recorded variant is not valid for these parameters."""
 
 
 class KernelStep(steps.KernelStep[DeviceRun, "NodeKernels", Leaf]):
@@ -107,7 +107,7 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
         """Launch, for each kernel, the first variant valid for these extents and addresses."""
         for variants in self.launches:
             for variant in variants:
-                self.owner.add_tables(run)  # preparing the variant may have asked for some
+                self.owner.add_tables(run)  # preparing the variant may have requested new tables
                 made = variant.launch(run, outs, scratch)
                 if made is not None:
                     break
@@ -126,8 +126,8 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
 
 
 class Variants:
-    """The variants of a kernel, in the order of trying; each is prepared when it is tried first,
-    because most are never tried."""
+    """The variants of a kernel, in the order in which they are tried; each is prepared when first
+    tried, because most are never tried."""
 
     def __init__(
         self, owner: CudaExecutor, node: Node, scratch: Sequence[Buffer], kernels: Sequence[Kernel]
@@ -178,7 +178,7 @@ class KernelLaunch:
         return None if made is None else KernelLaunch(self.owner, self.node, made, self.scratch)
 
     def _counted(self, loops: Loops) -> KernelLaunch | None:
-        """The kernel for all iterations of the loops around it; None if it is not valid for some.
+        """The kernel for all iterations of the enclosing loops; None if it is not valid for some.
         A step always runs inside the same loops."""
         if self._over is None:
             kernel = counted(self.kernel, loops)
@@ -192,8 +192,8 @@ class KernelLaunch:
         """The launch; None if this variant is not valid."""
         if run.counted(self.values):
             over = self._counted(run.loops)
-            # Data that the iterations compute, such as the number of those of a `while` inside, has
-            # no value for all of them.
+            # Data that iterations compute, such as the trip count of an inner `while`, has no
+            # single value for all of them.
             if over is None or run.counted(over.values):
                 return None
             return over.launch(run, outs, scratch)
@@ -253,7 +253,7 @@ def context_for(
     strided: frozenset[Leaf] = frozenset(),
     schedule: Schedule | None = None,
 ) -> LoweringContext:
-    """How nodes are lowered for a GPU."""
+    """The lowering context of a GPU."""
     return LoweringContext(
         target=CUDA,
         threads=multiprocessors,

@@ -1,1 +1,1 @@
-"""Programs on arrays of dask, larger than one memory, on threads or on a cluster of machines."""
+"""The dask backend: programs on dask arrays, larger than one memory, on threads or on a cluster."""

@@ -1,5 +1,6 @@
-"""What a stream is given, checked before anything is computed: the arrays that it reads, whose
-parts must be what the arrays say of themselves, their blocks, and where its results go."""
+"""Checks of the arguments of `td.stream`, made before anything is computed: the arrays that it
+reads (whose parts must have the declared shape and type), their blocks, and the targets of its
+results."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from treadle.dsl.errors import DTypeError, ShapeError, StorageError, TracingErro
 from ..blocks.domain import Chunks
 from ..blocks.engine import cut
 
-#: Attempts to tell whether two arrays with steps have an element in common; then they may.
+#: The effort to decide whether two strided arrays share an element; beyond it, they may.
 ATTEMPTS = 10_000
 
 
@@ -29,8 +30,8 @@ def check_shape(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
 
 
 def check_storage(outs: Sequence[Any | None], sources: Sequence[Any]) -> None:
-    """An error if an array of `outs` is only to be read, or shares elements with one of `sources`
-    or with another one of `outs`: parts are written before others are read."""
+    """Raise an error if an array of `outs` is read-only, or shares elements with one of `sources`
+    or with another of `outs`: parts are written before others are read."""
     given = [out for out in outs if out is not None]
     for out in given:
         if _is_read_only(out):
@@ -54,7 +55,7 @@ def check_storage(outs: Sequence[Any | None], sources: Sequence[Any]) -> None:
 
 
 def _is_read_only(out: Any) -> bool:
-    """Whether an array cannot be written to: of NumPy, zarr or h5py (others say so later)."""
+    """Whether an array of NumPy, zarr or h5py is read-only (others raise an error when written)."""
     if isinstance(out, np.ndarray):
         return not out.flags.writeable
     return getattr(out, "read_only", False) is True or (
@@ -67,7 +68,7 @@ def share(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
-        # Data sets of h5py, and arrays of zarr, are equal if they are the same.
+        # h5py data sets and zarr arrays compare equal if they are the same.
         return type(a) is type(b) and not isinstance(a, np.ndarray) and (a == b) is True
     if _overlap(a, b):
         return True
@@ -88,11 +89,11 @@ def _overlap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
 
 
 def _file_of(array: Any) -> tuple[os.stat_result, int] | None:
-    """The file that an array maps, if there still is one of this name, and the position of its
+    """The file that an array maps, if a file of this name still exists, and the position of its
     first element."""
     if not isinstance(array, np.memmap) or array.filename is None:
         return None
-    whole = array  # a view has the offset of what it is a view of
+    whole = array  # a view keeps the offset of its base
     while isinstance(whole.base, np.memmap):
         whole = whole.base
     try:
@@ -102,7 +103,7 @@ def _file_of(array: Any) -> tuple[os.stat_result, int] | None:
 
 
 class _At:
-    """An array of these extents and strides at another address, at which nothing is read."""
+    """An array of these extents and strides at another address, which is never accessed."""
 
     def __init__(self, interface: dict[str, Any]) -> None:
         self.__array_interface__ = interface
@@ -110,13 +111,13 @@ class _At:
 
 def _at(array: np.ndarray[Any, Any], position: int) -> np.ndarray[Any, Any]:
     given = dict(array.__array_interface__)
-    # (An address of 0 would be that of no array.)
+    # (Address 0 would not be a valid array.)
     given["data"] = (position + (1 << 20), True)
     return np.asarray(_At(given))
 
 
 def given_chunks(given: Any, sources: Sequence[Any]) -> list[Chunks | None]:
-    """The blocks of each array; None: as memory allows."""
+    """The blocks of each array; None: as large as memory allows."""
     shapes = [tuple(int(n) for n in s.shape) for s in sources]
     if given is None:
         return [None] * len(shapes)
@@ -162,8 +163,8 @@ def _is_integer(value: Any) -> bool:
 def plain(
     part: Any, dtype: np.dtype[Any], name: str, other: str, masked: str
 ) -> np.ndarray[Any, Any]:
-    """A part of an array, of this dtype and this name, as NumPy's; `other`, `masked`: the advice if
-    its elements have another dtype, or no values."""
+    """A part of an array as a NumPy array of this dtype; `name` is for errors; `other`, `masked`:
+    the advice if its elements have another dtype, or are masked."""
     made: np.ndarray[Any, Any] = np.asanyarray(part)
     if made.dtype.newbyteorder("=") != dtype.newbyteorder("="):
         raise DTypeError(
@@ -177,7 +178,8 @@ def plain(
 
 
 class Parts:
-    """An array of which parts are read, and checked: kernels read them by its shape and type."""
+    """An array that is read in parts, each of which is checked: kernels rely on its shape and
+    type."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -203,7 +205,7 @@ class Parts:
         return part
 
     def _shape(self, at: Any) -> tuple[int, ...]:
-        """The extents of a part: of slices along the first axes, and all of the others."""
+        """The extents of a part: slices along the first axes, and the other axes in full."""
         slices = () if at is Ellipsis else at if isinstance(at, tuple) else (at,)
         along = zip(slices, self.shape, strict=False)
         return (*(len(range(*s.indices(n))) for s, n in along), *self.shape[len(slices) :])

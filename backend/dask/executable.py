@@ -1,4 +1,4 @@
-"""`dask` as a backend: programs on arrays of dask, lazily; on others, computed at once."""
+"""`dask` as a backend: lazy for dask arrays; calls with other arrays are computed at once."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def executable(program: TracedProgram) -> DaskExecutable:
     return DaskExecutable(program)
 
 
-#: Between processes: seconds until a worker begins what other tasks wait for, to put together a
-#: byte of a block in memory that is new, and to send one (`benchmarks/larger.py` measures the first
-#: and the last of a `LocalCluster`).
+#: Between processes: seconds until a worker begins a task that others wait for, seconds per byte to
+#: assemble a block in fresh memory, and to send one (`benchmarks/larger.py` measures the first and
+#: the last for a `LocalCluster`).
 LATENCY, COPYING, MOVING = 7e-3, 0.5e-9, 2.5e-9
 
 
@@ -59,20 +59,20 @@ def remarks(program: TracedProgram) -> list[str]:
     return blocks.remarks(program, engine(program), "on arrays of dask", chunks)
 
 
-#: The plans of streams that a program keeps.
+#: The number of stream plans that a program keeps.
 PLANS = 16
 
 
 class DaskExecutable:
-    """Plans a call of a program, and makes arrays of dask of the plan."""
+    """Plans a call of a program, and makes dask arrays from the plan."""
 
     def __init__(self, program: TracedProgram) -> None:
         self.program = program
         self.plans: dict[Hashable, Plan] = {}
 
     def planned_once(self, key: Hashable, make: Callable[[], Plan]) -> Plan:
-        """The plan of a stream, whose blocks keep their compiled programs; one that goes on by what
-        arrays hold is made anew."""
+        """The plan of a stream, cached, so that its blocks keep their compiled programs; a plan
+        that depends on the contents of arrays is made anew."""
         plan = self.plans.get(key)
         if plan is None:
             plan = make()
@@ -81,7 +81,7 @@ class DaskExecutable:
         return plan
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
-        """One array per root: of dask if one of the inputs is, else of NumPy."""
+        """One array per root: a dask array if one of the inputs is, else a NumPy array."""
         check_workers()
         lazy = any(is_dask(d) for d in data)
         given = [as_dask(d) for d in data]
@@ -104,12 +104,12 @@ class DaskExecutable:
     def replay(
         self, args: Sequence[Any], data: Sequence[Any], params: Params
     ) -> Callable[..., Any] | None:
-        """Calls are never repeated from a record: they make graphs."""
+        """Calls are never replayed: they make graphs."""
         return None
 
 
 def _own_memory(results: Sequence[Any], data: Sequence[Any]) -> list[Any]:
-    """Arrays of NumPy that share no memory with each other nor with the arguments."""
+    """NumPy arrays that share no memory with each other or with the arguments."""
     made: list[Any] = []
     for result in results:
         array = np.asarray(result)

@@ -1,9 +1,9 @@
-"""Parts of memory-mapped arrays, read and written by calls of the system.
+"""Parts of memory-mapped arrays, read and written by system calls.
 
-Touching the pages of a map costs a page fault for every few of them.  One call (`madvise`) has the
-system read all pages of a part and map them, so that kernels read the file without a copy; another
-one drops them, as they count as memory of the process.  Systems that cannot do that copy the part
-(`preadv`) to memory that is there.
+Touching mapped pages costs a page fault for every few of them.  One call (`madvise`) lets the
+system read and map all pages of a part, so that kernels read the file without a copy; another call
+drops them, since they count as memory of the process.  On systems without these calls, the part is
+copied (`preadv`) to memory that is reused.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from ..blocks.buffers import Cut, Whole
 
 #: Linux's MADV_POPULATE_READ (since 5.14).
 POPULATE = 22
-#: With a page, the system may map so many bytes around it.
+#: Along with a page, the system may map this many bytes around it.
 AROUND = 2 << 20
 
 
 class File:
-    """The file that an array in row-major order maps."""
+    """The file that a row-major array maps."""
 
     def __init__(self, descriptor: int, name: str, offset: int, array: Any) -> None:
-        """`offset`: of the first element."""
+        """`offset`: of the first element in the file."""
         self.descriptor, self.name, self.offset, self.array = descriptor, name, offset, array
         self.first: int = array.ctypes.data
-        #: As `mmap.madvise`, during which other threads may run.
+        #: Like `mmap.madvise`, but releases Python's lock.
         self.advise = ctypes.CDLL(None).madvise
         self.advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         self.shape, self.dtype = array.shape, array.dtype
         self.row = prod(self.shape[1:]) * self.dtype.itemsize if self.shape else 0
 
     def read(self, cut: Cut, into: Sequence[Any]) -> Any:
-        """A part that consists of whole rows; None if it does not.  It is the pages of the file if
-        these have all of it, until `free` gets it, else a copy: in one of the arrays `into`, which
+        """A part that consists of whole rows; None if it does not.  It is a view of the file's
+        pages, valid until it is passed to `free`, or a copy: into one of the arrays `into`, which
         may be overwritten, if one has its shape."""
         if not self.shape:
             return None
@@ -65,7 +65,7 @@ class File:
         return made
 
     def _pages(self, low: int, high: int) -> Any:
-        """Some rows where the file is mapped, once all of them have been read from it."""
+        """Some rows as a view of the mapped file, after all of their pages have been read."""
         if not self.array.flags.aligned:
             return None
         begin, size = self.offset + low * self.row, (high - low) * self.row
@@ -115,8 +115,8 @@ class File:
 
 
 def opened(array: Any, write: bool = False) -> File | None:
-    """The file of an array that maps one, if the system tells where the array lies in it, and there
-    still is a file of this name."""
+    """The file that an array maps, if the system knows the position of the array in it and a file
+    of this name still exists."""
     if not isinstance(array, np.memmap) or sys.platform != "linux" or not array.size:
         return None
     if not array.flags.c_contiguous or array.filename is None or not array.dtype.isnative:
@@ -137,8 +137,7 @@ def opened(array: Any, write: bool = False) -> File | None:
 
 
 def _mapped(first: int, last: int) -> tuple[int, int] | None:
-    """The position in a file of memory that maps it, shared with other programs, and the number of
-    the file."""
+    """The position in a file of shared mapped memory, and the file's inode number."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
             for line in maps:

@@ -1,7 +1,8 @@
-"""Gathers as tasks: what each block asks of each chunk, the answers, and the blocks made of them.
+"""Gathers as tasks: the requests of each block to each chunk, the answers, and the resulting
+blocks.
 
-A task for every block of positions sorts these by the chunks that have them, one for every block
-and chunk takes the elements, and one puts the answers together.  So an element moves once.
+One task per block of positions sorts them by the chunks that hold them, one per block and chunk
+takes the elements, and one assembles the answers.  Each element moves once.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ def tasks_of(part: Gathered, chunks: Mapping[Any, Chunks], source: Any, position
              apart: bool) -> tuple[str, dict[Any, Any]]:  # fmt: skip
     """The name of the array, and the tasks that compute it.
 
-    `source`, `positions`: arrays of dask; `apart`: tasks run in other processes, to which what is
-    asked of a chunk travels alone.
+    `source`, `positions`: dask arrays; `apart`: tasks run in other processes, so that requests to
+    each chunk are sent separately.
     """
     whole = repr((source.name, source.chunks, positions.name, positions.chunks, part.axes))
     token = hashlib.sha256(whole.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Plans as graphs of dask: lazy arrays with known chunks, named layers, one task per block."""
+"""Plans as dask graphs: lazy arrays with known chunks, named layers, one task per block."""
 
 from __future__ import annotations
 
@@ -35,17 +35,16 @@ from .memory import has_workers
 from .windows import exchanged
 from .worker import computed, result_of, strip_of
 
-#: The keys of what each task of a row reads, given the row and what a buffer has in it.
+#: The keys that each task of a row reads, given the row and the parts of a buffer in it.
 _Reader = Callable[[tuple[int, ...], list[tuple[Parts, ...]]], Sequence[Sequence[Any]]]
 
 
 def is_dask(value: Any) -> bool:
-    """Whether this is an array of dask."""
     return isinstance(value, da.Array)
 
 
 def as_dask(value: Any, name: str = "array") -> da.Array:
-    """An array of dask; other arrays are part of the graph, with this name, in chunks if they are
+    """A dask array; other arrays are embedded in the graph under this name, in chunks if they are
     large."""
     if is_dask(value):
         return value
@@ -61,12 +60,12 @@ def chunks_of(value: da.Array) -> Chunks:
 def arrays(plan: Plan, data: Sequence[da.Array], name: str) -> list[da.Array]:
     """The results of a plan as arrays of dask."""
     made = every_array(plan, data, name)
-    # (An argument that is a result may have another order of bytes.)
+    # (An argument returned as a result may have another byte order.)
     return [made[leaf].astype(leaf.type.numpy) for leaf in plan.roots]
 
 
 def every_array(plan: Plan, data: Sequence[da.Array], name: str) -> dict[Leaf, da.Array]:
-    """The arrays that a plan has and computes."""
+    """All arrays of a plan, given and computed."""
     arrays = {leaf: data[k] for leaf, k in plan.given.items()}
     plain = re.sub(r"\W+", "", name) or "program"
     arrays.update(_constants(plan, plain))
@@ -75,13 +74,11 @@ def every_array(plan: Plan, data: Sequence[da.Array], name: str) -> dict[Leaf, d
 
 
 def _constants(plan: Plan, name: str) -> dict[Leaf, da.Array]:
-    """The numbers that stages read."""
     return {leaf: as_dask(x, f"{name}-numbers") for leaf, x in plan.constants.items()}
 
 
 def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str, apart: bool) -> None:
-    """Add the arrays that a plan computes to those that are there; `apart`: by tasks in other
-    processes."""
+    """Add the arrays that a plan computes; `apart`: tasks run in other processes."""
     for part in plan.parts():
         match part:
             case Stage():
@@ -105,7 +102,7 @@ def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str, apart: bool) -> N
 
 def _gathered(part: Gathered, plan: Plan, arrays: dict[Leaf, da.Array], name: str, apart: bool
               ) -> da.Array:  # fmt: skip
-    """The elements of an array at positions that are computed before."""
+    """The elements of an array at computed positions."""
     source, positions = arrays[part.source], arrays[part.positions]
     layer, graph = tasks_of(part, plan.chunks, source, positions, f"{name}-gather", apart)
     whole = HighLevelGraph.from_collections(layer, graph, dependencies=[source, positions])
@@ -113,7 +110,8 @@ def _gathered(part: Gathered, plan: Plan, arrays: dict[Leaf, da.Array], name: st
 
 
 def _now(later: Later, plan: Plan, arrays: dict[Leaf, da.Array]) -> list[Any]:
-    """The values that a plan needs to go on; what it reads and is computed with them is kept."""
+    """The values that a plan needs to continue; arrays read later and computed on the way are
+    kept."""
     given = plan.given.keys() | plan.constants.keys()
     used = [leaf for leaf in {**dict.fromkeys(later.needs), **dict.fromkeys(later.read)}
             if leaf in arrays and leaf not in given]  # fmt: skip
@@ -143,7 +141,7 @@ def _repeated(loop: Repeat, arrays: dict[Leaf, da.Array], name: str, apart: bool
             inner[loop.index] = as_dask(np.asarray(iteration))
         _grow(loop.step, inner, name, apart)
         state = [inner[leaf] for leaf in loop.body]
-        if loop.predicate is not None:  # of the next state, computed with it
+        if loop.predicate is not None:  # the predicate of the next state is computed with it
             inner.update(zip(loop.state, state, strict=True))
             _grow(loop.test, inner, name, apart)
             *state, goes_on = dask.persist(*state, inner[loop.predicate])
@@ -154,7 +152,7 @@ def _repeated(loop: Repeat, arrays: dict[Leaf, da.Array], name: str, apart: bool
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """No garbage collection: traversing a hundred thousand tasks again and again takes longer than
+    """Disable garbage collection: repeatedly traversing a hundred thousand tasks takes longer than
     making them, and none of them is garbage."""
     before = gc.isenabled()
     gc.disable()
@@ -178,19 +176,19 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str, apart: bool) -> li
     text = blocks.program.text = blocks.program.text or packed(blocks.program)
     token = _token(text, blocks, needed)
     word = word_of(blocks.node) or blocks.node.label.called
-    # (Dashboards show the words between hyphens up to the first that is not of letters.)
+    # (Dashboards show the words between hyphens, up to the first that is not alphabetic.)
     words = f"{name}-{re.sub(r'[^A-Za-z0-9]+', '-', word)}"
 
     def named(*what: str) -> str:
-        # Schedulers learn from the tasks with the same words how long one takes, and move it
-        # accordingly: what cuts or takes a part of an array has other words than blocks.
+        # Schedulers learn durations by the words of a task's name, and place tasks accordingly, so
+        # tasks that cut or take a part of an array have other words than blocks.
         return "-".join((words, *what, token))
 
     layer, program = named(), named("program")
     graph: dict[Any, Any] = {program: text}
     several = len(blocks.results) > 1 or stage.chunks is not None
     first = blocks.results[0]
-    # What tasks of this layer read of its results, which have the same chunks, has keys in it.
+    # Results of this layer that its own tasks read, which have the same chunks, get keys in it.
     state = [k for k, leaf in enumerate(stage.leaves) if leaf in own_results]
     handed_on = named("state") if several else layer
     sources = [_named(handed_on, plan.chunks[b.leaf], b.leaf.type) if b.leaf in own_results
@@ -214,9 +212,9 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str, apart: bool) -> li
     chosen: list[dict[Any, Any]] = [{} for _ in blocks.results]
     beside: da.Array | None = None
     if strips is not None and stage.chunks is not None:
-        # Schedulers give tasks that depend on few others to idle workers, wherever these others
-        # are, and a part of a block would take all of it along.  It depends, too, on the chunk in
-        # whose place it is, which the block has read, and of which there are as many.
+        # Schedulers give tasks with few dependences to idle workers, wherever their inputs are, and
+        # a part of a block would take the whole block along.  It therefore also depends on the
+        # chunk that it replaces, which the block has read, and of which there are as many.
         beside = next((s for s in needed if chunks_of(s) == stage.chunks), None)
     last = [range(n) for n in blocks.grid[-1:]]
     for row in rows(blocks, [chunks_of(s) for s in sources], adapt):
@@ -256,19 +254,19 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str, apart: bool) -> li
 
 def _row_of(parts: Sequence[list[Any]], position: tuple[int, ...], along: Sequence[Any]
             ) -> list[list[Any]]:  # fmt: skip
-    """What each task of a row gets of a buffer whose parts other arrays determine."""
+    """The parts of a buffer for each task of a row, if other arrays determine them."""
     return [[parts[at]] for at in range(len(along))]
 
 
 class _Chunks:
-    """The keys of the chunks of an array; equal ones are one object, as there are many."""
+    """The keys of the chunks of an array; equal keys are one object, since there are many."""
 
     def __init__(self, source: da.Array) -> None:
         self.counts = [len(sizes) for sizes in source.chunks]
         self.keys = list(product((source.name,), *map(range, self.counts)))
 
     def row(self, position: Sequence[int], along: Sequence[tuple[Parts, ...]]) -> list[list[Any]]:
-        """The keys of what each task of a row reads."""
+        """The keys that each task of a row reads."""
         made: list[list[Any]] = []
         before: tuple[Parts, ...] | None = None
         lines: list[list[Any]] = []
@@ -294,7 +292,7 @@ class _Chunks:
         return made
 
     def firsts(self, axes: Sequence[Parts]) -> list[int]:
-        """The numbers of the first keys of the lines, along the last axis, of chunks."""
+        """The number of the first key of each line of chunks along the last axis."""
         found = [0]
         for parts, count in zip(axes, self.counts, strict=False):
             found = [n * count + k for n in found for k in parts.chunks]
@@ -302,32 +300,32 @@ class _Chunks:
 
 
 class _Strips:
-    """Parts of chunks as tasks of their own: between processes they travel instead of the chunks.
+    """Parts of chunks as separate tasks: between processes, they are sent instead of the chunks.
 
-    What neighbours need at both ends of a chunk along an axis is one strip, which serves corners,
-    too.  Indices near the end of a chunk are counted from there, so they hold in the chunk and in
-    all its strips.  What needs other parts gets these alone.
+    The elements that neighbours need at both ends of a chunk along an axis form one strip, which
+    also serves the corners.  Indices near the end of a chunk count from there, so they hold in the
+    chunk and in all its strips.  Tasks that need other parts get a strip of their own.
     """
 
     def __init__(
         self, name: str, blocks: Blocks, sources: Sequence[da.Array], graph: dict[Any, Any]
     ) -> None:
-        """`graph` gets the tasks that cut."""
+        """`graph` receives the tasks that cut strips."""
         self.name, self.buffers, self.sources = name, blocks.buffers, sources
         self.graph, self.count = graph, 0
-        #: Equal ways along an axis as one object.
+        #: Interns equal ways along an axis.
         self.ways: dict[_Ways, _Ways] = {}
-        #: What is cut of the chunks that a task reads, by the array and the ways along each axis
-        #: (their `id`).
+        #: The cuts of the chunks that a task reads, by the array and the ways along each axis (by
+        #: `id`).
         self.cuts: dict[tuple[Any, ...], list[_Cut | None]] = {}
         self.known: dict[tuple[Any, ...], _Cut] = {}
-        #: The runs of rows, by the parts along the last axis (their `id`).
+        #: The runs of rows, by the parts along the last axis (by `id`).
         self.runs: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         #: The chunks of each array.
         self.whole: dict[str, _Chunks] = {}
 
     def adapt(self, k: int, a: int, every: list[Parts]) -> Callable[[Parts], Parts]:
-        """Which chunks are cut along axis `a` of buffer `k`, of which tasks have `every` part."""
+        """The chunks to cut along axis `a` of buffer `k`, given `every` part that tasks read."""
         chunks: Chunks = self.sources[k].chunks
         sizes, whole = chunks[a], prod(max(n, default=0) for n in chunks)
         size: int = whole * self.buffers[k].leaf.type.numpy.itemsize
@@ -365,7 +363,7 @@ class _Strips:
     def row(
         self, k: int, position: Sequence[int], along: Sequence[tuple[Parts, ...]]
     ) -> list[Sequence[Any]]:
-        """The keys of what each task of a row reads of buffer `k`."""
+        """The keys that each task of a row reads of buffer `k`."""
         source = self.sources[k].name
         whole = self.whole.get(source)
         if whole is None:
@@ -387,8 +385,8 @@ class _Strips:
         return made
 
     def _runs(self, along: Sequence[tuple[Parts, ...]]) -> list[tuple[int, int]]:
-        """Tasks next to each other, and how many, that read the same parts, each of chunks that are
-        one further along the last axis."""
+        """Runs (first task, length) of adjacent tasks that read the same parts, each of chunks one
+        further along the last axis."""
         *others, last = zip(*along, strict=True)
         if any(len(set(map(id, axis))) > 1 for axis in others):
             return [(at, 1) for at in range(len(along))]
@@ -414,7 +412,7 @@ class _Strips:
         return found
 
     def _cuts(self, source: str, axes: Sequence[Parts]) -> list[_Cut | None]:
-        """What is cut of each chunk of a task."""
+        """The cut of each chunk of a task."""
         found: list[_Cut | None] = []
         for ways in product(*(p.ways for p in axes)):
             if not any(ways):
@@ -431,7 +429,7 @@ class _Strips:
 
 
 def _runs(last: Sequence[Parts]) -> list[tuple[int, int]]:
-    """Of tasks that differ along the last axis only."""
+    """The runs of tasks that differ only along the last axis."""
     found: list[tuple[int, int]] = []
     before: Parts | None = None
     for at, p in enumerate(last):
@@ -451,8 +449,8 @@ def _runs(last: Sequence[Parts]) -> list[tuple[int, int]]:
 
 
 class _Way(NamedTuple):
-    """How a chunk is cut along an axis: to `share` of its size, the ranges `cut`.  `alone`: they
-    are what one task needs."""
+    """How a chunk is cut along an axis: into the ranges `cut`, a fraction `share` of its size.
+    `alone`: the ranges serve a single task."""
 
     share: float
     cut: tuple[tuple[int, int], ...]
@@ -463,7 +461,7 @@ _Ways = tuple[_Way | None, ...]
 
 
 class _Cut(NamedTuple):
-    """Ranges along each axis, and the keys of those of chunks, which have numbers."""
+    """Ranges along each axis, and the keys of the cut chunks by chunk number."""
 
     ranges: tuple[Any, ...]
     keys: dict[int, Any]
@@ -476,7 +474,7 @@ def _array(graph: HighLevelGraph, name: str, chunks: Chunks, type_: Any) -> da.A
 
 
 def _named(name: str, chunks: Chunks, type_: Any) -> da.Array:
-    """An array of which the graph is not known yet."""
+    """An array whose graph is not known yet."""
     return _array(HighLevelGraph({name: {}}, {name: set()}), name, chunks, type_)
 
 

@@ -1,4 +1,4 @@
-"""How much memory a task of dask may use."""
+"""The memory that a dask task may use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .versions import current_client
 
 
 def limit() -> int:
-    """The bytes that a task may use: of the current client's workers, shared by their threads, else
-    of this machine."""
+    """The bytes that a task may use: of the current client's workers, divided by their threads,
+    else of this machine."""
     workers = _workers()
     if workers:
         found = [int(w["memory_limit"]) // max(int(w["nthreads"]), 1)
@@ -31,7 +31,7 @@ def threads() -> int:
 
 
 def _workers() -> list[Any]:
-    """What the scheduler of the current client of distributed says about its workers."""
+    """The scheduler's description of the workers of the current distributed client."""
     client = current_client()
     if client is None:
         return []

@@ -1,7 +1,7 @@
-"""Plans run from files: read ahead, compute, write behind, without dask.
+"""Plans run from files, without dask: read ahead, compute, write behind.
 
-Arrays are anything with a shape, a dtype and slices: `np.memmap`, arrays of zarr, data sets of
-h5py.  Arrays between the stages of a plan are temporary files.
+Arrays are anything with a shape, a dtype and slices: `np.memmap`, zarr arrays, h5py data sets.
+Arrays between the stages of a plan are temporary files.
 """
 
 from __future__ import annotations
@@ -41,23 +41,24 @@ from .arguments import Parts, check_shape, check_storage, given_chunks
 from .files import File, opened
 from .worker import answer_of, requests_of
 
-#: Blocks in memory at a time: of three, what is read (one is computed, the others are read ahead),
-#: and of two, what is written (one is computed, one is written).
+#: Blocks in memory at a time: three input blocks (one is computed, the others are read ahead), and
+#: two output blocks (one is computed, one is written).
 BLOCKS_IN_MEMORY = 3
-#: The smallest blocks that are tried, in bytes; of an array that would be cut into more than `MOST`
-#: of these, as many, or of so many bytes (`SENSIBLE`).
+#: The smallest blocks to try, in bytes.  An array that would be cut into more than `MOST` of these
+#: is cut into `MOST`, or into blocks of `SENSIBLE` bytes.
 SMALLEST, MOST, SENSIBLE = 1 << 9, 10_000, 1 << 20
-#: An array has at least so many blocks, if these are larger than `LARGE`: while the first is read,
-#: and the last is written, nothing else is done.
+#: The least number of blocks of an array, unless they are smaller than `LARGE`: reading the first
+#: block and writing the last do not overlap with anything.
 OVERLAPPED, LARGE = 16, 64 << 20
-#: Of smaller blocks, in bytes, if there are many, the most time is spent between them; advice makes
-#: them larger or few.  With `ENOUGH` times the bytes that are read they are as large as they get.
+#: If blocks are smaller than `SMALL` bytes and there are `MANY`, most time is spent between them;
+#: the advice aims at larger blocks, or at most `FEW`.  Blocks are as large as they get with
+#: `ENOUGH` times the bytes read.
 SMALL, MANY, FEW, ENOUGH = 1 << 18, 500, 32, 64
 #: Modes of memory maps whose pages are those of the file.
 _SHARED = ("r", "r+", "w+")
 #: Bytes per second of files, for the number of iterations of a loop in one pass.
 RATE = 1e9
-#: Bytes of memory, at most, for each element that chunks of a file are asked for.
+#: The most bytes of memory per element that is gathered from a file's chunks.
 REQUESTED = 128
 
 Report = Callable[[int, int], None]
@@ -71,13 +72,13 @@ def plan_for(
     given: Sequence[Chunks | None] = (),
 ) -> Plan:
     """The plan with the largest blocks that fit in memory; else `MemoryLimitExceeded`.  `given`:
-    the blocks of the arrays whose blocks do not depend on that."""
+    the blocks of arrays that are fixed."""
     shapes = [tuple(int(n) for n in s.shape) for s in sources]
     sizes = [prod(n) * node.type.numpy.itemsize
              for n, node in zip(shapes, program.inputs, strict=True)]  # fmt: skip
     largest = max(sizes, default=0)
     least = max(SMALLEST, min(-(-largest // MOST), SENSIBLE))
-    # Half of these, and so on, if results need memory, too; a little less for what else is needed.
+    # Halve the blocks as long as results need memory too; a little is reserved for everything else.
     most = max(largest // OVERLAPPED, LARGE)
     size = max(min(memory // BLOCKS_IN_MEMORY * 15 // 16, most), SMALLEST)
     needed: list[int] = []
@@ -100,14 +101,14 @@ def plan_for(
         try:
             plan = planned(memory // BLOCKS_IN_MEMORY)
             if any(isinstance(part, Later) for part in plan.parts()) and size > least:
-                # Whose blocks are not known yet, and may need more.
+                # The blocks of the rest are not known yet, and may need more.
                 size = max(size // 4, least)
                 plan = planned(memory // BLOCKS_IN_MEMORY)
             return plan
         except MemoryLimitExceeded as error:
-            if not needed:  # raises an error if there is a part that no memory is enough for
+            if not needed:  # raises an error if no memory suffices for some part
                 planned(sys.maxsize)
-            # A quarter of the size that changes nothing: smaller blocks do not.
+            # If a quarter of the size changes nothing, smaller blocks do not either.
             if size <= least or needed[-2:] == [error.needed] * 2:
                 raise _too_large(error, memory) from None
             size = max(size // 2, least)
@@ -141,7 +142,7 @@ def _too_small(largest: int, size: int, least: int, memory: int) -> MemoryLimitE
 
 
 def _aligned(chunks: Chunks, source: Any) -> Chunks:
-    """Blocks of whole chunks of a file along the first axis, where a block has several."""
+    """Blocks aligned to a file's chunks along the first axis, if a block spans several."""
     own = _own_chunks(source)
     if not chunks or own is None:
         return chunks
@@ -157,8 +158,8 @@ def _own_chunks(source: Any) -> tuple[int, ...] | None:
 
 @dataclass
 class _Storage:
-    """Where arrays are while a plan runs: the results and where they are written; what reports
-    progress; the threads that read and write.  `room`: bytes of memory that no block needs."""
+    """Where arrays are while a plan runs: the results and their targets, the progress reporter, and
+    the threads that read and write.  `room`: bytes of memory that no block needs."""
 
     targets: dict[Leaf, Any]
     report: Report
@@ -170,7 +171,7 @@ class _Storage:
     held: dict[int, int] = field(default_factory=dict)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], is_result: bool) -> Any:
-        """Memory for an array: a temporary file if there is no room for it, and it is no result."""
+        """Memory for an array; a temporary file if there is no room and it is not a result."""
         size = prod(shape) * dtype.itemsize
         if is_result or size <= self.room:
             made = np.empty(shape, dtype)
@@ -198,7 +199,7 @@ def _blocks(plan: Plan) -> int:
 
 
 def _mean_size(plan: Plan) -> int:
-    """The bytes of a block, on average: each stage goes over the largest array that it has once."""
+    """The mean bytes of a block: each stage traverses its largest array once."""
     sizes = {leaf: prod(map(sum, chunks)) * leaf.type.numpy.itemsize
              for leaf, chunks in plan.chunks.items()}  # fmt: skip
     gone_over = sum(
@@ -209,7 +210,7 @@ def _mean_size(plan: Plan) -> int:
 
 
 def _are_small(plan: Plan, many: int) -> bool:
-    """Whether the blocks, if they are `many`, take their time between them."""
+    """Whether most time is spent between blocks, given that there are at least `many` of them."""
     return _blocks(plan) >= many and _mean_size(plan) < SMALL
 
 
@@ -224,7 +225,7 @@ class Stream:
         memory: int,
         chunks: Any = None,
     ) -> None:
-        """`chunks`: as `td.stream` gets it."""
+        """`chunks`: as passed to `td.stream`."""
         self.sources = [s if isinstance(s, np.ndarray) else Parts(s) for s in sources]
         self.memory, self.asked = memory, chunks is not None
         given = given_chunks(chunks, sources)
@@ -238,7 +239,7 @@ class Stream:
         self.total = _blocks(self.plan)
 
     def too_small(self) -> str | None:
-        """What to say if blocks are so small that most of the time is spent between them."""
+        """The warning if blocks are so small that most time is spent between them."""
         if not _are_small(self.plan, MANY):
             return None
         cause, advice = "chunks=", "  Write larger ones, or leave chunks= out."
@@ -256,8 +257,8 @@ class Stream:
         )
 
     def decoded_again(self) -> str | None:
-        """What to say if a file's chunks are decoded for several blocks each: a part of a chunk is
-        read by decoding all of it."""
+        """The warning if a file's chunks are decoded once per block: reading a part of a chunk
+        decodes all of it."""
         leaf = max(self.plan.given, key=partial(self._times, self.plan), default=None)
         if leaf is None or self.asked or (times := self._times(self.plan, leaf)) < 2:
             return None
@@ -271,14 +272,14 @@ class Stream:
         )
 
     def _times(self, plan: Plan, leaf: Leaf) -> int:
-        """How many blocks read a chunk."""
+        """The number of blocks that read a chunk."""
         return -(-self._chunk(leaf) // self._rows(plan, leaf))
 
     def _rows(self, plan: Plan, leaf: Leaf) -> int:
         return max(*plan.chunks[leaf][0], 1) if plan.chunks[leaf] else 1
 
     def _chunk(self, leaf: Leaf) -> int:
-        """The rows of a chunk of an argument's file; 0 of arrays that are not in chunks."""
+        """The rows of a chunk of an argument's file; 0 for arrays without chunks."""
         source = self.sources[self.plan.given[leaf]]
         own = _own_chunks(source)
         return min(own[0], source.shape[0]) if own else 0
@@ -315,8 +316,8 @@ class Stream:
         return found
 
     def _run(self, plan: Plan, stored: dict[Leaf, Any], storage: _Storage) -> None:
-        """Compute a plan; `stored`: the arrays that are there, then also those that it computes and
-        that are read later or outside of it."""
+        """Compute a plan; `stored`: the available arrays, to which it adds those that are read
+        later or outside the plan."""
         parts = list(plan.parts())
         last = {leaf: k for k, part in enumerate(parts) for leaf in part.uses()}
         own: set[Leaf] = set()
@@ -397,16 +398,15 @@ class Stream:
             shared = any(found is source for source in self.sources)
             copied = shared or isinstance(found, np.memmap)
             return np.array(found[...], leaf.type.numpy) if copied else found
-        if found is not out:  # an argument, or a result that is given twice
+        if found is not out:  # an argument, or a result given twice
             for at in _rows(self.shape(leaf)):
                 out[at] = found[at]
         return out
 
 
 def _reserve(file: int, offset: int, size: int, name: str) -> None:
-    """Have the file system set room aside for a part of a file.
-
-    A disk that is full while mapped pages are written would end the process."""
+    """Reserve disk space for a part of a file.  A disk that becomes full while mapped pages are
+    written would kill the process."""
     if not hasattr(os, "posix_fallocate") or not size:
         return
     try:
@@ -422,13 +422,13 @@ def _reserve(file: int, offset: int, size: int, name: str) -> None:
 
 
 def _reserve_mapped(out: np.memmap[Any, Any]) -> None:
-    """Room for an array that maps a file, whose holes may have none yet."""
+    """Reserve space for an array that maps a file, which may have holes."""
     if out.filename is None or out.mode not in ("r+", "w+"):
         return
     offset, size = int(out.offset), int(out.nbytes)
     try:
         file = os.open(out.filename, os.O_RDWR)
-    except OSError:  # it has another name by now
+    except OSError:  # the file has been renamed or removed
         return
     try:
         if offset + size <= os.fstat(file).st_size:
@@ -442,7 +442,8 @@ def _rows(shape: tuple[int, ...]) -> list[Any]:
 
 
 class _Here(Executor):
-    """No thread: what one block needs is read before it, and written after it."""
+    """An executor without threads: the inputs of a block are read before it, and its results
+    written after it."""
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
         made: Future[Any] = Future()
@@ -478,7 +479,7 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int,
         while pending:
             task, buffers = pending[0][0], pending.popleft()[1].result()
             read_ahead()
-            if reading.later:  # what it needs of the block before it
+            if reading.later:  # its inputs from the previous block
                 while writing:
                     writing.popleft().result()
                 reading.read_later(task, buffers)
@@ -502,8 +503,8 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int,
 
 def _gather(part: Gathered, source: Any, chunks: Chunks, positions: Any, out: Any,
             allowed: int) -> None:  # fmt: skip
-    """Write elements of an array in a file to `out`: some positions at a time, those in each block
-    of the file together."""
+    """Write the gathered elements of an array in a file to `out`, a batch of positions at a time,
+    grouped by the blocks of the file."""
     sizes = [chunks[a] for a in part.axes]
     extents, others = tuple(map(sum, sizes)), part.others()
     axes = (*part.axes, *others)
@@ -512,7 +513,7 @@ def _gather(part: Gathered, source: Any, chunks: Chunks, positions: Any, out: An
     flat = positions.reshape(-1)
     rows = out.reshape(flat.size, *(sum(chunks[a]) for a in others))
     step = max(allowed // REQUESTED, 1)
-    # Of answers, and of the pages that they are read from and written to.
+    # Accounts for the answers, and for the pages they are read from and written to.
     some = max(allowed // (4 * prod(max(chunks[a]) for a in others) * out.dtype.itemsize), 1)
     for first in range(0, flat.size, step):
         asked = requests_of(flat[first : first + step], extents, sizes)
@@ -532,12 +533,13 @@ def _gather(part: Gathered, source: Any, chunks: Chunks, positions: Any, out: An
 
 
 class _Reader:
-    """Reads the buffers of blocks: pages of files, or copies in the memory of earlier ones."""
+    """Reads the buffers of blocks: as pages of files, or as copies in the memory of earlier
+    buffers."""
 
     def __init__(self, blocks: Blocks, sources: Sequence[Any], tables: Sequence[Any],
                  allowed: int, later: Sequence[int]) -> None:  # fmt: skip
-        """`tables`: of which elements some of the buffers are made, which may have `allowed`
-        bytes; `later`: the buffers of what earlier blocks compute."""
+        """`tables`: the arrays with the windows of buffers, which may use `allowed` bytes; `later`:
+        the buffers that read what earlier blocks compute."""
         self.blocks, self.sources, self.tables = blocks, sources, tables
         self.allowed, self.later = allowed, later
         self.files = [
@@ -552,12 +554,12 @@ class _Reader:
                 for k in range(len(self.sources))]  # fmt: skip
 
     def read_later(self, task: Task, buffers: list[Any]) -> None:
-        """The buffers that `read` left out."""
+        """Read the buffers that `read` omitted."""
         for k in self.later:
             buffers[k] = self._buffer(k, task)
 
     def arguments(self, task: Task, buffers: Sequence[Any]) -> list[Any]:
-        """What the program gets of the buffers."""
+        """The program's arguments from the buffers."""
         flat = task.block.flat or (None,) * len(buffers)
         return [
             buffer if part is None else buffer.reshape(-1)[part]
@@ -565,7 +567,7 @@ class _Reader:
         ]
 
     def again(self, buffers: Sequence[Any]) -> None:
-        """The program does not use these any more (its results have memory of their own)."""
+        """Recycle buffers that the program no longer uses (its results have their own memory)."""
         for spare, file, buffer in zip(self.spare, self.files, buffers, strict=True):
             if file is not None and not file.free(buffer):
                 spare.append(buffer)
@@ -588,7 +590,7 @@ class _Reader:
         return buffer
 
     def _windows(self, source: Any, windows: Sequence[tuple[int, int]], dtype: Any) -> Any:
-        """Some ranges of an array of rank 1, one after the other."""
+        """Ranges of a rank-1 array, concatenated."""
         size = sum(high - low for low, high in windows) * dtype.itemsize
         if size > self.allowed:
             raise MemoryLimitExceeded(
@@ -607,7 +609,7 @@ class _Reader:
 
 
 def _taken(cut: Any, source: Any, pieces: int, dtype: Any, allowed: int) -> Any:
-    """A copy of a part of an array; of a memory map some rows at a time."""
+    """A copy of a part of an array; from a memory map, some rows at a time."""
     if not cut or len(cut[0]) != 1 or not isinstance(source, np.memmap):
         return np.array(assembled(cut, [source] * pieces, dtype), order="C")
     ((begin, end, first, _),) = cut[0]
@@ -622,14 +624,14 @@ def _taken(cut: Any, source: Any, pieces: int, dtype: Any, allowed: int) -> Any:
 
 
 def _rows_at_a_time(array: np.memmap[Any, Any], allowed: int) -> int:
-    """The rows of a memory map of which parts may be read or written before their pages are
-    released: the system may map all of them, which are a quarter of what is allowed."""
+    """The rows of a memory map that may be accessed before their pages are released: the system may
+    map all pages of these rows, which may fill a quarter of what is allowed."""
     return max(allowed // 4 * int(array.shape[0]) // max(array.nbytes, 1), 1)
 
 
 def _release_pages(array: Any) -> None:
-    """Drop the pages of a file that are mapped, which count as this process's memory; what was
-    written to them is kept by the operating system."""
+    """Drop the mapped pages of a file, which count as this process's memory; the operating system
+    keeps what was written to them."""
     if sys.platform == "linux" and isinstance(array, np.memmap) and array.mode in _SHARED:
         pages: mmap.mmap = array._mmap  # type: ignore[attr-defined]
         pages.madvise(mmap.MADV_DONTNEED)
@@ -651,7 +653,7 @@ def _write(blocks: Blocks, task: Task, found: Sequence[Any], outs: Sequence[Any]
 
 
 def _store(array: Any, out: Any, at: tuple[slice, ...], allowed: int) -> None:
-    """Store a part of an array; of a memory map some rows at a time."""
+    """Store a part of an array; to a memory map, some rows at a time."""
     if not at or not isinstance(out, np.memmap):
         out[at] = array
         return

@@ -1,5 +1,5 @@
-"""Whether the workers of a cluster compute the same results as this process: their versions of
-treadle and of the packages that it computes with, and their processors.
+"""Checks that the workers of a cluster compute the same results as this process: the versions of
+treadle and of the packages that it computes with, and the processors.
 
 Each worker of a client is asked once, by a message before the first task; workers that join later
 are asked at the next call.
@@ -21,9 +21,10 @@ from treadle.dsl.errors import DistributionError, user_location
 
 from ..native.codegen.target import Target
 
-#: What may differ between workers: it changes only the last bits of functions such as `exp`.
+#: The entry that may differ between workers: it changes only the last bits of functions such as
+#: `exp`.
 PROCESSOR = "processor"
-#: The version of a package that is not installed.
+#: Stands for the version of a package that is not installed.
 _NONE = "none"
 
 #: The addresses of the workers that have been asked, for each client.
@@ -31,7 +32,7 @@ _asked: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 def environment() -> dict[str, str]:
-    """The versions and the processor on which the bits of results depend, of this process."""
+    """The versions and the processor of this process, on which the bits of results depend."""
     found = {"treadle": dsl.VERSION}
     for package in ("numpy", "llvmlite"):
         try:
@@ -55,8 +56,8 @@ def current_client() -> Any:
 
 
 def _in_a_thread() -> Callable[[], Awaitable[dict[str, str]]]:
-    """`environment` in a thread of a worker: importing treadle would keep its event loop from what
-    else happens, such as an interrupt.  (A function in a function is sent by value.)"""
+    """A function that runs `environment` in a thread of a worker: importing treadle would block its
+    event loop.  (A nested function is sent by value.)"""
 
     def answer() -> dict[str, str]:
         found: dict[str, str] = importlib.import_module(__name__).environment()
@@ -69,10 +70,10 @@ def _in_a_thread() -> Callable[[], Awaitable[dict[str, str]]]:
 
 
 def check_workers() -> None:
-    """`DistributionError` if a worker of the current client has other versions than this process;
-    a warning if it has another processor."""
+    """Raise `DistributionError` if a worker of the current client has other versions than this
+    process; warn if it has another processor."""
     client = current_client()
-    if client is None or client.asynchronous:  # whose answers nothing here can wait for
+    if client is None or client.asynchronous:  # its answers cannot be awaited here
         return
     asked = _asked.setdefault(client, set())
     new = [w for w in client.scheduler_info(n_workers=-1)["workers"] if w not in asked]
@@ -80,7 +81,7 @@ def check_workers() -> None:
         return
     answers = client.run(_in_a_thread(), workers=new, on_error="return")
     silent = [w for w, answer in answers.items() if isinstance(answer, OSError)]
-    if silent:  # a connection that broke: those that are there are asked again
+    if silent:  # a connection broke: ask the remaining workers again
         there = client.scheduler_info(n_workers=-1)["workers"]
         again = [w for w in silent if w in there]
         if again:
@@ -108,7 +109,7 @@ def check_workers() -> None:
 
 
 def _of(answer: Any, own: Mapping[str, str]) -> dict[str, str]:
-    """What a worker answered; one that cannot import this module has another treadle, or none."""
+    """The answer of a worker; one that cannot import this module has another treadle, or none."""
     if isinstance(answer, dict):
         return {name: answer.get(name, _NONE) for name in own}
     missing = _NONE if "ModuleNotFoundError" in repr(answer) else repr(answer)  # of the worker's
@@ -117,7 +118,7 @@ def _of(answer: Any, own: Mapping[str, str]) -> dict[str, str]:
 
 def table(own: Mapping[str, str], workers: Mapping[str, Mapping[str, str]],
           names: Sequence[str]) -> str:  # fmt: skip
-    """A table of the differences: a line for each name, a column for workers that are alike."""
+    """A table of the differences: a row per name, a column per group of equal workers."""
     names = [n for n in names if any(e[n] != own[n] for e in workers.values())]
     groups: dict[tuple[str, ...], list[str]] = {}
     for worker, e in workers.items():

@@ -1,9 +1,10 @@
-"""Exchanges as tasks: the parts of runs that go to each block, when other arrays tell which.
+"""Exchanges as tasks: the parts of runs for each block, if other arrays determine them.
 
-Between processes, each part is a task, so that it travels alone.  With many runs and blocks, parts
-go in several levels, as digits of a number: those of some runs that go to some blocks are put
-together, and parted again for fewer blocks.  So each of n runs has tasks in the order of log n.
-On threads, nothing travels, and the task of a block takes its parts of the runs itself.
+Between processes, each part is a task, so that it is sent separately.  With many runs and blocks,
+parts are exchanged in several levels, like digits of a number: the parts of some runs for some
+blocks are joined, and split again for fewer blocks.  Each of n runs thus has a number of tasks in
+the order of log n.  On threads nothing is sent, and the task of a block takes its parts of the runs
+itself.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ FAN = 64
 
 def exchanged(graph: dict[Any, Any], name: str, source: str, table: da.Array,
               starts: Sequence[int], apart: bool) -> list[list[Any]]:  # fmt: skip
-    """For each block, lists of arrays: the keys of tasks, which `graph` gets, or tasks.
+    """For each block, lists of arrays, as keys of tasks added to `graph`, or as tasks.
 
     `source`: the name of the array whose chunks are the runs, which begin at `starts`; `table`: the
-    windows of runs for each block [block, run, first and last + 1]; `apart`: parts travel.
+    windows of runs for each block [block, run, first and last + 1]; `apart`: parts are sent.
     """
     blocks, windows, numbers = table.shape[0], (table.name, 0, 0, 0), count()
 
@@ -35,10 +36,10 @@ def exchanged(graph: dict[Any, Any], name: str, source: str, table: da.Array,
         return key
 
     levels, fan = _levels(max(len(starts), blocks))
-    #: Consecutive blocks, and what there is for them: the number of the first run, and a key.
+    #: Groups of consecutive blocks, with their data: the number of the first run, and a key.
     columns = [(0, blocks, [(k, (source, k)) for k in range(len(starts))])]
     for level in range(levels):
-        copy = apart or level < levels - 1  # else runs are kept
+        copy = apart or level < levels - 1  # otherwise whole runs would stay in memory
         made = []
         for first, last, held in columns:
             width = -(-(last - first) // fan)

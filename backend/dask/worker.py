@@ -1,7 +1,7 @@
-"""What runs on the workers: one block of one kernel.
+"""The code that runs on workers: one block of one kernel.
 
 A task receives the text of a program (treadle's own checked format, never pickled code), a `Block`
-of numbers, and chunks of arrays.  It changes nothing, so it can be repeated anywhere.
+of numbers, and chunks of arrays.  It has no side effects, so it can be repeated anywhere.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def program_of(text: str) -> BlockProgram:
 def computed(
     text: str, block: Block, *pieces: Any, components: Sequence[int | None] | None = None
 ) -> Any:
-    """The results of a block, an array if there is one.  `components`: of buffers whose pieces are
-    tuples of arrays, which of them."""
+    """The results of a block, an array if there is only one.  `components`: for buffers whose
+    pieces are tuples of arrays, the component to use."""
     program = program_of(text)
-    with standing_at(program.roots[0].node.where):  # what is wrong with the chunks
+    with standing_at(program.roots[0].node.where):  # for errors about the chunks
         buffers = _buffers(program, block, pieces, components)
     arrays = kept(block, program.execute(buffers, block.numbers))
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
@@ -54,8 +54,8 @@ def computed(
 
 def result_of(computed: Any, number: int | None, part: tuple[slice, ...] | None,
               near: Any = None) -> Any:  # fmt: skip
-    """One of the results of a block (None: the only one), or a part of it; `near`: something that
-    the block has read."""
+    """One of the results of a block (None: the only one), or a part of it; `near`: a dependence on
+    something that the block has read."""
     array = computed if number is None else computed[number]
     return array if part is None else array[part]
 
@@ -79,9 +79,9 @@ def _buffers(program: BlockProgram, block: Block, pieces: Sequence[Any],
 
 
 def _chunk(piece: Any, dtype: np.dtype[Any]) -> Any:
-    """A chunk, which must be what its array says of it: kernels read it as that."""
+    """A chunk, checked against the declared type of its array, on which kernels rely."""
     if isinstance(piece, list) or (type(piece) is np.ndarray and piece.dtype == dtype):
-        return piece  # (a list has parts of what other tasks computed)
+        return piece  # (a list has parts computed by other tasks)
     return plain(
         piece, dtype, "an array of dask",
         "Name the dtype that they have where the array is made (dtype=, meta=), or convert them: "
@@ -92,16 +92,16 @@ def _chunk(piece: Any, dtype: np.dtype[Any]) -> Any:
 
 def part_of(run: Any, windows: Any, number: int, first: int, low: int, high: int,
             copy: bool) -> list[Any]:  # fmt: skip
-    """What goes to the blocks `low` … `high` − 1 of a run, the elements of an array from `first`
-    on, as a list of one array."""
+    """The part of a run for the blocks `low` … `high` − 1, where the run has the elements from
+    `first` on, as a list of one array."""
     begin, end = windows[low, number, 0] - first, windows[high - 1, number, 1] - first
     return [np.array(run[begin:end], copy=copy or None)]
 
 
 def parts_of(runs: Sequence[Any], windows: Any, number: int, before: int, low: int, high: int,
              copy: bool) -> list[Any]:  # fmt: skip
-    """The same of parts of runs, the first of which has this number: of what goes to the blocks
-    from `before` on."""
+    """The same for parts of runs, numbered from `number`, that go to the blocks from `before`
+    on."""
     return [
         part_of(run, windows, k, windows[before, k, 0], low, high, copy)[0]
         for k, run in enumerate(runs, number)
@@ -109,13 +109,12 @@ def parts_of(runs: Sequence[Any], windows: Any, number: int, before: int, low: i
 
 
 def joined(lists: Sequence[Sequence[Any]]) -> list[Any]:
-    """Lists of arrays as one."""
     return [array for arrays in lists for array in arrays]
 
 
 def strip_of(chunk: Any, cut: tuple[tuple[tuple[int, int], ...] | None, ...]) -> Any:
-    """A part of a chunk, cut where the chunk is: ranges along each axis (None: all of it), one
-    after the other."""
+    """A part of a chunk, cut where the chunk is: ranges along each axis (None: all of it),
+    concatenated."""
     chunk = _chunk(chunk, chunk.dtype)
     for axis, ranges in enumerate(cut):
         if ranges is not None:
@@ -125,15 +124,15 @@ def strip_of(chunk: Any, cut: tuple[tuple[tuple[int, int], ...] | None, ...]) ->
     return np.array(chunk, order="C")
 
 
-#: The elements of a block that are in one chunk: which of the block, in row-major order, and their
+#: The elements of a block that lie in one chunk: their row-major positions in the block, and their
 #: indices in the chunk.
 Request = tuple[Any, tuple[Any, ...]]
 
 
 def requests_of(positions: Any, extents: Sequence[int], sizes: Sequence[Sequence[int]]
                 ) -> dict[int, Request]:  # fmt: skip
-    """What a block asks of each chunk, by its number: elements at positions in row-major order, of
-    an array of these extents in chunks of these sizes."""
+    """The requests of a block by chunk number: for elements at row-major positions of an array of
+    these extents in chunks of these sizes."""
     flat = np.asarray(positions).reshape(-1)
     owner = np.zeros(flat.size, np.min_scalar_type(prod(map(len, sizes))))  # sorted by digits
     at = [flat] if len(extents) == 1 else np.unravel_index(flat, extents)
@@ -152,12 +151,11 @@ def requests_of(positions: Any, extents: Sequence[int], sizes: Sequence[Sequence
 
 
 def request_of(requests: dict[int, Request], number: int) -> Request | None:
-    """What is asked of a chunk."""
     return requests.get(number)
 
 
 def answer_of(request: Request | None, chunk: Any, axes: Sequence[int], dtype: Any) -> Any:
-    """The elements of a chunk that are asked for, at indices along the first of its `axes`."""
+    """The requested elements of a chunk, at indices along the first of its `axes`."""
     if request is None:
         return None
     return _chunk(chunk, dtype).transpose(axes)[request[1]]
@@ -165,7 +163,7 @@ def answer_of(request: Request | None, chunk: Any, axes: Sequence[int], dtype: A
 
 def gathered(requests: dict[int, Request], answers: Sequence[Any], shape: tuple[int, ...],
              dtype: Any) -> Any:  # fmt: skip
-    """The block of this shape of what was asked for."""
+    """The block of this shape, assembled from the answers."""
     made = np.empty(shape, dtype)
     count = sum(len(where) for where, _ in requests.values())
     rows = made.reshape(count, made.size // max(count, 1))

@@ -1,4 +1,4 @@
-"""Whether the native backend works here.  LLVM's library is not loaded for that."""
+"""Whether the native backend works here, found out without loading LLVM's library."""
 
 from __future__ import annotations
 

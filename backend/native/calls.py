@@ -1,4 +1,4 @@
-"""The calls of a program on this machine's cores: step by step, or repeated by native code."""
+"""The calls of a program on this machine's cores: step by step, or replayed by native code."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from .steps import Job, KernelStep, compile_together
 if TYPE_CHECKING:
     from .executable import NativeExecutor
 
-#: Native code repeats only calls that take fewer seconds, because it does not check for signals.
+#: Native code replays only calls that take fewer seconds than this, because it does not check for
+#: signals.
 LONG = 0.05
 
 
 @runtime_checkable
 class OneCall(Protocol):
-    """A step that may be one call of a library (`ProductStep` in products.py)."""
+    """A step that may be a single library call (`ProductStep` in products.py)."""
 
     slot: int
 
     def direct(self, run: HostRun, args: Sequence[HostArray]) -> Callable[..., Any] | None:
-        """A function that repeats a call with these arguments; None if it is more than that."""
+        """A function that repeats a call with these arguments; None if it takes more than a single
+        call."""
 
 
 class ReplayedCalls:
@@ -51,8 +53,8 @@ class ReplayedCalls:
             self.product = step
 
     def _prepare(self, run: HostRun) -> None:
-        """Compile what the first call launches and is not on disk, several kernels at a time, as
-        far as it is known before the call."""
+        """Compile the kernels that the first call launches and that are not on disk, several at a
+        time, as far as they are known before the call."""
         compile_together(self._launched(run))
 
     def _launched(self, run: HostRun) -> Iterator[Job]:
@@ -74,7 +76,7 @@ class ReplayedCalls:
             self.prepared = True
         self.owner.work(run)
         found: list[HostArray] = []
-        taken: list[Any] = [*data, *run.slots[: self.inputs]]  # what a result must not be
+        taken: list[Any] = [*data, *run.slots[: self.inputs]]  # results must not alias these
         for slot in self.owner.results:
             array = run.slots[slot]
             for other in taken:
@@ -130,7 +132,8 @@ class ReplayedCalls:
 
 
 def readable(value: Any) -> HostArray:
-    """Host data as kernels read it: aligned, in native byte order, strides in complete elements."""
+    """Host data as kernels read it: aligned, in native byte order, with strides in whole
+    elements."""
     if type(value) is np.ndarray and value.flags.carray and value.dtype.isnative:
         return value
     array = host_array(value.get() if hasattr(value, "__cuda_array_interface__") else value)

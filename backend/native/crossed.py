@@ -1,4 +1,4 @@
-"""Two folds of the same arrays, in one traversal or in two (`CrossedFolds`)."""
+"""Two folds of the same arrays, as one traversal or two (`CrossedFolds`)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class CrossedStep(KernelStep):
-    """One kernel where there are as many blocks of rows as threads, about, and rows of the arrays
-    are contiguous and short enough for the cache; otherwise the two folds.  The bits are equal."""
+    """One kernel if there are about as many blocks of rows as threads, and rows of the arrays are
+    contiguous and short enough for the cache; otherwise the two folds.  The bits are equal."""
 
     def __init__(self, owner: NativeExecutor, node: CrossedFolds) -> None:
         super().__init__(owner, node)

@@ -1,6 +1,6 @@
-"""From which extent a level of a fast algorithm is faster on this machine: measured and cached.
+"""The extent from which a level of a fast algorithm is faster on this machine: measured and cached.
 
-What counts is a ratio: the time of one level (seven products and its sums) over the time of the
+The criterion is a ratio: the time of one level (seven products and its sums) over the time of the
 standard product of the same extent, measured in the same rounds.  Both are measured when the first
 large enough product runs, in less than half a second per type, and stored as JSON next to the
 compiled code.
@@ -40,25 +40,26 @@ from .product_kit import HostKit
 from .runtime.threads import thread_count
 
 VERSION = 3
-#: Products with a smaller extent always use the standard algorithm.
+#: Products with an extent below this always use the standard algorithm.
 LEAST = 1024
-#: Extents at which the standard product is measured, and a level at the last; on few cores, or for
-#: slow types, there is no time for the larger ones.
+#: Extents at which the standard product is measured; a level is measured at the last.  With few
+#: cores or slow types, the larger ones are omitted for lack of time.
 EXTENTS = (256, 512, 1024, 2048)
 #: The maximum and the minimum number of rounds, and the seconds for all of them.
 ROUNDS, FEWEST, SECONDS = 12, 4, 0.4
-#: The factor by which two halves of the rounds may differ, or a larger product may be slower.
+#: The tolerated ratio between the two halves of the rounds, and by which a larger product may be
+#: slower.
 AGREE = 1.2
-#: Days for which a measurement is used: of an idle machine, and of a busy one.
+#: The validity of a measurement in days: made on an idle machine, and on a busy one.
 FRESH, FRESH_BUSY = 30.0, 1 / 24
-#: What `treadle ceilings` measures.
+#: The types that `treadle ceilings` measures.
 TYPES = (float32, float64, int32, int64)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Rates of a type, None if they were rejected; when (seconds since 1970) and under which load
-    per thread they were measured."""
+    """Rates of a type (None if they were rejected), and when (seconds since 1970) and under which
+    load per thread they were measured."""
 
     rates: Rates | None
     when: float
@@ -66,7 +67,7 @@ class Measured:
 
     @property
     def fresh(self) -> bool:
-        """Whether it may still be used; a measurement of a busy machine expires sooner."""
+        """Whether a measurement is still valid; one made on a busy machine expires sooner."""
         days = (time.time() - self.when) / 86400
         return 0 <= days < (FRESH if self.load <= 1 else FRESH_BUSY)
 
@@ -85,7 +86,7 @@ def chosen(t: ScalarType, size: tuple[int, int, int], most: int | None = None) -
 
 
 def _fastest(found: Rates, t: ScalarType, size: tuple[int, int, int], most: int | None) -> Choice:
-    """The fastest algorithm that divides no block smaller than LEAST."""
+    """The fastest algorithm that splits no block below LEAST."""
     levels = int(math.log2(2 * min(size) / LEAST))
     levels = levels if most is None else min(levels, most)
     return choose_recursive(found, (variant(t),), size, t.bytes, levels)
@@ -118,7 +119,7 @@ _took: dict[str, float] = {}
 
 
 def origin(t: ScalarType) -> str:
-    """Where the rates of a type come from, in words."""
+    """The origin of the rates of a type, for `treadle ceilings`."""
     if t.name not in _took:
         return "from rates measured on this machine"
     return f"from rates that this process has measured in {duration(_took[t.name])}, and kept"
@@ -129,7 +130,7 @@ def _path() -> Path:
 
 
 def machine_key() -> str:
-    """What the numbers depend on: the processor, its threads, NumPy."""
+    """A key of everything that the rates depend on: the processor, its threads, NumPy."""
     return f"{Target.host().cpu}, {thread_count()} threads, NumPy {np.__version__}"
 
 
@@ -139,7 +140,7 @@ def machine_key() -> str:
 def measure(t: ScalarType, clock: Callable[[], float] = time.perf_counter) -> Measured:
     """Interleaved rounds of standard products and of one level, as blocks of larger matrices.
 
-    No round is started that would not end within SECONDS, however slow the machine is.
+    No round starts that would not end within SECONDS, however slow the machine is.
     """
     load = _load() / thread_count()
     kit = HostKit(t)
@@ -220,8 +221,8 @@ def known() -> dict[str, Measured]:
 
 
 def in_words(t: ScalarType, found: Measured | None) -> str:
-    """From which square product on a fast algorithm is chosen, its predicted speedup there, and
-    the date of the measurement `found`."""
+    """The square extent from which a fast algorithm is chosen, its predicted speedup there, and the
+    date of the measurement `found`, as text."""
     if found is None or found.rates is None:
         return "not measured, or on too busy a machine: standard"
     date = time.strftime("%Y-%m-%d", time.gmtime(found.when))

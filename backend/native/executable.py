@@ -84,7 +84,7 @@ def source(program: TracedProgram, arch: str | None = None) -> str:
 
 
 def vectors(node: Node, context: LoweringContext) -> list[str]:
-    """How the loops of a node's kernels use SIMD lanes, for `explain`, if it is not as usual."""
+    """How the loops of a node's kernels use SIMD lanes, for `explain`, if not in the usual way."""
     from treadle.skeletons.lower.lower import lower
 
     from .codegen import divergence
@@ -94,13 +94,13 @@ def vectors(node: Node, context: LoweringContext) -> list[str]:
 
 
 def sizes(shipped: Ceilings) -> Ceilings:
-    """The ceilings of this machine as far as nothing is measured for them."""
+    """The ceilings of this machine before any are measured."""
     lanes = CpuTarget.host().vector_bytes // 4
     return replace(shipped, name=processor() or shipped.name, lanes=lanes)
 
 
 def crossovers(remeasure: bool) -> list[tuple[str, str]]:
-    """The extent from which a fast algorithm computes products, per type, and when it was measured;
+    """The extent per type from which a fast algorithm computes products, and when it was measured;
     `remeasure`: measure now, and replace stored values."""
     from . import crossover
 
@@ -118,7 +118,7 @@ def executable(program: TracedProgram) -> NativeExecutor:
     return Executor(program, Cpu(program))
 
 
-#: NumPy's scalars that are no numbers of Python's, as those with which calls are replayed.
+#: Converts NumPy scalars other than Python numbers to what replayed calls take.
 other_numbers: dict[type, Callable[..., int | complex]] = {
     np.float16: bits,
     np.float32: bits,
@@ -137,7 +137,7 @@ class Cpu:
     calls = ReplayedCalls
 
     def __init__(self, program: TracedProgram) -> None:
-        #: Where several nodes are whose kernels may differ in numbers only.
+        #: Source locations of several nodes, whose kernels may differ only in literals.
         self.repeated = repeated_places(program.roots)
         #: The nodes of loops that may run in passes over blocks of rows.
         self.by_rows = frozenset().union(*loops_by_rows(program).values())

@@ -1,4 +1,4 @@
-"""A node specialised for the extents of a call: short folds become loops, short loops unroll.
+"""A node specialised for the extents of a call: short folds become loops, short loops are unrolled.
 
 A program is compiled for all extents.  If some of them are small, a kernel for just these extents
 is much faster: the three coordinates of a point are three registers, the distance between two
@@ -40,26 +40,26 @@ if TYPE_CHECKING:
 
     from .executable import NativeExecutor
 
-#: Short folds of elements below four bytes, which are not gathered, are specialised for rows of at
-#: most this many elements, which are strided loads.
+#: Short folds of elements smaller than four bytes, for which there are no gathers, are specialised
+#: for rows of at most this many elements, which are strided loads.
 MOST_SMALL = 4
-#: The maximum number of operations of an unrolled loop, over all its iterations.  More run no
-#: faster than a loop, and LLVM takes long to assign their registers.
+#: The most operations of an unrolled loop, over all its iterations.  Longer ones run no faster than
+#: a loop, and slow down LLVM's register allocation.
 MOST_OPERATIONS = 512
 
-#: An extent, the largest size that gets a kernel of its own, the operations of an iteration, the
-#: slot and axis that have its value, and extents that must be constants, too, for it to be one.
+#: An extent, the largest size that gets its own kernel, the operations of an iteration, the slot
+#: and axis that hold its value, and the extents that must be constant for it to be constant.
 _Count = tuple[Extent, int, int, int, int, frozenset[Extent]]
 
 
 class NativeForms(Forms):
-    """The forms of one node of a program: folds that are loops, and extents that are constants."""
+    """The forms of one node: folds that are loops, and extents that are constants."""
 
     def __init__(self, owner: NativeExecutor, node: Node) -> None:
         super().__init__(owner, node)
         self.owner = owner
         self._counting: dict[frozenset[Node], list[_Count]] = {}
-        #: Of a product: its extents m, k, n, which are constants in the kernel for small ones.
+        #: The extents m, k, n of a product, which are constants in the kernel for small ones.
         self._product: HostValues | None = None
         if isinstance(node, Matmul):
             self._product = HostValues(owner.host, (*node.batch, node.m, node.k, node.n))
@@ -69,7 +69,6 @@ class NativeForms(Forms):
 
     @property
     def several(self) -> bool:
-        """Whether the form depends on extents."""
         return bool(self.inside) or self._product is not None or bool(self._counts(NOTHING))
 
     def known(self, run: Run[Any]) -> bool:
@@ -109,7 +108,6 @@ class NativeForms(Forms):
         return specialise(node, dict(form.sizes))
 
     def _counts(self, loops: frozenset[Node]) -> list[_Count]:
-        """The trip counts of loops."""
         found = self._counting.get(loops)
         if found is None:
             around = {self.short.reader.get(f) for f in loops}
@@ -138,7 +136,8 @@ class NativeForms(Forms):
 
 
 def forms_of(program: TracedProgram) -> Short:
-    """The folds of a program that may be loops on a CPU, and the maps that few reads compute."""
+    """The folds of a program that may become loops on a CPU, and the maps that few reads
+    compute."""
     short = short_folds(program.roots, program.settings)
     takes = {
         fold: reader for fold, reader in short.reader.items()
@@ -148,7 +147,7 @@ def forms_of(program: TracedProgram) -> Short:
     across = {fold: where for fold, where in deep.deep.items() if _goes_across(fold)}
     alone: dict[Node, Generate] = {fold: deep.alone[fold] for fold in across}
     for node in topological(program.roots):
-        if isinstance(node, CrossedFolds):  # whose two folds are kernels of their own
+        if isinstance(node, CrossedFolds):  # its two folds have kernels of their own
             leaves = [leaf for fold in node.apart() for leaf in fold.leaves]
             alone |= short_folds(leaves, program.settings).alone
     few = few_gathered(program.roots, program.settings)
@@ -159,7 +158,7 @@ def forms_of(program: TracedProgram) -> Short:
 
 
 def by_kernel(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = False) -> bool:
-    """Whether the threads of this process compute `count` products by the kernel for small ones."""
+    """Whether the kernel for small products computes `count` products on this process's threads."""
     return on_cpu(t, sizes, count, looped, thread_count() if t.is_complex else 1)
 
 
@@ -176,11 +175,11 @@ def _reads_small(node: Node) -> bool:
 
 
 def _narrow_extents(node: Node) -> dict[Extent, int]:
-    """Extents for which there is different code if they are small: up to so many elements.
+    """Extents for which small values up to a limit get different code.
 
-    Of a `Generate`: the extent in the last extent of its results, if their rows do not coincide
+    For a `Generate`: the extent in the last extent of its results, if their rows do not coincide
     with the rows read and no stencil offset is along them; and the last extent of arrays of which
-    neighbours in a row of results read different rows.  Of a `Permute`: its last domain extent.
+    neighbours in a row of results read different rows.  For a `Permute`: its last domain extent.
     """
     if isinstance(node, Permute) and node.domain and len(node.domain) > 1:
         last = node.domain[-1]
@@ -209,8 +208,8 @@ def _narrow_extents(node: Node) -> dict[Extent, int]:
 
 
 def _around_narrow(node: Node) -> dict[Extent, frozenset[Extent]]:
-    """The extents of axes before the last one of a map, and those of the axes behind: rows may have
-    several axes, if all are short."""
+    """The extents of a map's axes before the last, each with those of the axes after it: rows may
+    span several axes if all of them are short."""
     found: dict[Extent, frozenset[Extent]] = {}
     if not isinstance(node, Generate):
         return found
@@ -240,7 +239,6 @@ def _may_take(reader: Node, made: Node) -> bool:
 
 def fixed_direction(node: Node, made: Node) -> bool | None:
     """Whether a fold in another form reduces across rows, which decides the bits if it is inexact.
-
     None if the fold's own elements decide."""
     if not isinstance(node, Fold) or not isinstance(made, Fold) or node is made:
         return None

@@ -1,9 +1,9 @@
-"""The memory layouts of a call's arrays, as far as kernels are specialised for them.
+"""The memory layouts of a call's arrays for which kernels are specialised.
 
 Dense row-major arrays have no entry.  The strides of other arrays are scalar arguments.  Kernels
-are specialised only for the stride that decides how the array is read: the axis along which its
-elements are contiguous (the columns of a Fortran matrix, the rows of a slice of columns), a few
-elements apart, or reversed.
+are specialised only for the smallest stride, which decides how the array is read: the axis along
+which its elements are contiguous (the columns of a Fortran matrix, the rows of a slice of columns),
+a few elements apart, or reversed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from treadle.dsl.types import ScalarType, as_type
 
 from ..runtime.types import HostArray
 
-#: Of an array that is not dense: (leaf, axis with the smallest stride, that stride in elements, the
-#: order of axes in which it is dense).  The stride is 0 if it is large; there is no order for most
-#: kernels, which do not depend on it.
+#: The layout of an array that is not dense: (leaf, axis with the smallest stride, that stride in
+#: elements, the order of axes in which the array is dense).  The stride is 0 if it is large; the
+#: order is omitted for most kernels, which do not depend on it.
 Layout = tuple[Leaf, int, int, tuple[int, ...]]
 Layouts = frozenset[Layout]
 
 DENSE: Layouts = frozenset()
-#: The largest stride that kernels are specialised for: they load vectors that cover the elements
-#: between, or load elements one by one (`memory.py`).
+#: The largest stride for which kernels are specialised: they load vectors that include the elements
+#: in between, or load elements one by one (`memory.py`).
 FARTHEST = 16
 #: The largest stride that is loaded by vectors.
 NEIGHBOURS = 4
@@ -48,8 +48,8 @@ def layouts_of(arrays: Iterable[tuple[int, Leaf]], slots: Sequence[Any], orders:
 
 
 def order_of(array: HostArray) -> tuple[int, ...]:
-    """The axes of an array in the order in which its elements are next to each other in memory, in
-    rows without gaps; none if there is no such order.
+    """The axes of an array in the order in which it is dense in memory; empty if there is no such
+    order.
 
     >>> import numpy as np
     >>> a = np.zeros((6, 8, 2))
@@ -90,7 +90,7 @@ def row_major(array: Any) -> Any:
     return copying(as_type(array.dtype), array.ndim).execute((array,))
 
 
-#: Arrays of fewer elements are copied by NumPy.
+#: Arrays with fewer elements are copied by NumPy.
 FEW = 1 << 12
 
 

@@ -1,4 +1,4 @@
-"""Products on the host: BLAS, treadle kernels for other types, operations of fast algorithms."""
+"""Products on the host: BLAS, treadle kernels for other types, and the sums of fast algorithms."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ from .runtime.threads import thread_count
 
 # --- Sums of blocks on all cores, in one pass over memory, by a compiled kernel -------------------
 
-#: Bytes that a task reads and writes, about; and nanoseconds for each kilobyte.
+#: The approximate bytes that a task reads and writes; and nanoseconds per kilobyte.
 TASK_BYTES, KILOBYTE = 1 << 18, 50.0
 
 
 def add_up(made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
            shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
-    """`out[...] = Σ c·x + Σ shared` for every (out, terms), all two-dimensional, of one shape and
-    type; all reads come before all writes, and arrays do not overlap unless they are the same.
-
-    Coefficients are real.  A target among the terms of its sum comes first, then the shared terms.
-    """
+    """`out[...] = Σ c·x + Σ shared` for every (out, terms), all two-dimensional and of one shape
+    and type.  All reads precede all writes; arrays do not overlap unless they are identical.
+    Coefficients are real.  A target among the terms of its sum is added first, then the shared
+    terms."""
     arrays: list[Any] = []
     numbers: dict[tuple[int, ...], int] = {}
     factors: list[float] = []
@@ -67,7 +66,7 @@ def add_up(made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
         strides = [(across, down) for down, across in strides]
     positions, size, parts = list(map(address, arrays)), first.itemsize, 1
     dtype = first.dtype
-    if dtype.kind == "c":  # of pairs of numbers
+    if dtype.kind == "c":  # as pairs of real numbers
         dtype, size, parts = np.dtype(f"f{size // 2}"), size // 2, 2
         if all(across == 2 * size for _, across in strides):
             strides = [(down, size) for down, _ in strides]
@@ -86,7 +85,7 @@ def add_up(made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
 
 
 class _Kernel:
-    """A compiled kernel with launchers, one for each thread at a time."""
+    """A compiled kernel with a pool of launchers, each used by one thread at a time."""
 
     def __init__(self, compiled: CompiledKernel) -> None:
         self.compiled, self.idle = compiled, list[Launcher]()

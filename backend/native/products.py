@@ -46,18 +46,18 @@ if TYPE_CHECKING:
     from .executable import NativeExecutor
 
 
-#: Of a sum over several axes that is a product of matrices: the most bytes of the right operand
-#: that stay in a core's cache, and the least extents for which a library is faster than a fold.
+#: For a sum over several axes that is a matrix product: the most bytes of the right operand that
+#: stay in a core's cache, and the smallest extents for which a library is faster than a fold.
 STAYS, LEAST = 1 << 18, 16
 
 Repeated = Callable[..., HostArray | None]
-#: Extents of arguments whose calls are repeated directly.
+#: The number of argument extents for which repeated calls are cached.
 KEPT = 64
 
 
 class ProductStep:
     """One `Matmul`: BLAS, a fast algorithm if it is faster, or a treadle kernel: `standard` for
-    types that BLAS does not multiply, `small` for many small products."""
+    types that BLAS does not support, `small` for many small products."""
 
     def __init__(
         self, owner: NativeExecutor, node: Matmul, standard: Action | None, small: Action | None
@@ -69,7 +69,8 @@ class ProductStep:
         self.right = Operand(owner, node.right, (*node.batch, node.k, node.n))
         self.slot = owner.planner.slots[node.leaf()]
         self.in_rows = reads_rows(node)
-        #: Extents of results by those of the arguments, and the function that repeats such calls.
+        #: The extents of results by those of the arguments, and the function that repeats such
+        #: calls.
         self.results = Recent[tuple[tuple[int, ...], ...], tuple[int, ...]](KEPT)
         self.repeated: Repeated | None = None
 
@@ -120,9 +121,9 @@ class ProductStep:
             raise Unrecordable("a product of constants")
 
     def direct(self, run: HostRun, args: Sequence[HostArray]) -> Repeated | None:
-        """After a call with the arguments `args`, the first of the inputs in the slots of `run`, of
-        a program that is this product: a function that repeats calls with arguments of known
-        extents as one call of BLAS.  None if the product is something else."""
+        """For a program that consists of this product, after a call with the arguments `args` (the
+        inputs in the first slots of `run`): a function that repeats calls with arguments of known
+        extents as one call of BLAS.  None if the product takes more than that."""
         t, options, sides = self.type, self.options, (self.left, self.right)
         if standard_for(t) is not blas or options.deterministic:
             return None
@@ -144,7 +145,7 @@ class ProductStep:
         return self.repeated
 
     def _repeated(self, run: HostRun, types: Sequence[np.dtype[Any]]) -> Repeated:
-        """The function; it returns None for arguments of other extents or types."""
+        """That function; it returns None for arguments of other extents or types."""
         sides, results, count = (self.left, self.right), self.results, len(types)
         captured = [None if side.slot < count else run.slots[side.slot] for side in sides]
         positions, out_type = [side.slot for side in sides], self.type.numpy
@@ -163,7 +164,7 @@ class ProductStep:
             try:
                 with np.errstate(all="ignore"):
                     found: HostArray = matmul(a, b, POOL.allocate(shape, out_type))
-            except MemoryError:  # the error is that of the steps
+            except MemoryError:  # the step-by-step call raises the error
                 return None
             return found
 
@@ -172,7 +173,7 @@ class ProductStep:
 
 class FusedProductStep:
     """Products along leading axes with an epilogue: one kernel if they are small; otherwise a
-    library, and a kernel for the epilogue."""
+    library call and a kernel for the epilogue."""
 
     def __init__(self, owner: NativeExecutor, node: Matmul) -> None:
         inner, after = without_epilogue(node)
@@ -196,8 +197,8 @@ class FusedProductStep:
 
 
 class ContractionStep(KernelStep):
-    """A sum over several axes that is a product of matrices: loops, while the right operand stays
-    in the cache, otherwise the library's product of operands that are stored first."""
+    """A sum over several axes that is a matrix product: loops while the right operand stays in the
+    cache, otherwise a library product of operands that are stored first."""
 
     def __init__(self, owner: NativeExecutor, node: Fold, parts: Contraction) -> None:
         super().__init__(owner, node)
@@ -242,14 +243,14 @@ def product_step(owner: NativeExecutor, node: Matmul, standard: Action | None) -
 
 
 def _may_be_small(node: Matmul) -> bool:
-    """Whether extents may decide that a product of floats is computed by the kernel for small
-    ones.  A schedule, of which neither it nor the library has any use, does not matter."""
+    """Whether the kernel for small products may compute a product of floats, depending on extents.
+    A schedule does not matter, since neither that kernel nor the library uses it."""
     return node.options.algorithm in ("auto", "standard")
 
 
 def reads_rows(node: Matmul) -> bool:
     """Whether kernels for a long inner axis may compute a product: its right operand is read along
-    its rows, and the grouping of sums may depend on that."""
+    rows, and the grouping of sums may depend on that."""
     right = node.right
     while isinstance(right, Apply):
         right = right.args[0]
@@ -262,7 +263,7 @@ class Operand(operand.Operand):
 
     def __init__(self, owner: NativeExecutor, e: Expr, shape: Sequence[Expr]) -> None:
         super().__init__(owner, e, shape)
-        # The common case: the complete array with permuted axes, and inserted axes of one element.
+        # The common case: the whole array with permuted axes and inserted axes of extent 1.
         axes = [a.axis for a in self.index if isinstance(a, Index)]
         self.whole = len(axes) == self.axes == len(set(axes)) and not self.casts
         self.positions, self.sizes = tuple(np.argsort(axes).tolist()), HostValues(owner.host, shape)
@@ -280,7 +281,7 @@ class Operand(operand.Operand):
         return made
 
     def repeated(self, run: HostRun) -> Callable[[HostArray], HostArray]:
-        """A function that makes the operand of other arrays like the one in its slot."""
+        """A function that makes the operand from other arrays like the one in its slot."""
         array: HostArray = run.slots[self.slot]
         if self.whole and self.permuted_view(array).shape == self.sizes(run):
             return self.permuted_view
@@ -293,7 +294,7 @@ class Operand(operand.Operand):
         return array.strides[-1] == array.itemsize
 
     def permuted_view(self, array: HostArray) -> HostArray:
-        """The complete array with its axes as the operand has them (`whole`)."""
+        """The whole array with its axes in the order of the operand (`whole`)."""
         found = array if self.in_place else array.transpose(self.positions)
         return found if self.axes == self.rank else found[self.between]
 
@@ -341,7 +342,7 @@ def product(a: Any, b: Any, t: ScalarType, options: MatmulOptions) -> Any:
 
 
 def _in_rows(x: Any) -> Any:
-    """The operand with its rows one after the other: BLAS rounds differently for other strides."""
+    """The operand with consecutive rows: BLAS rounds differently for other strides."""
     whole, once = slice(None), slice(0, 1)
     batch = tuple(whole if stride else once for stride in x.strides[:-2])
     return np.broadcast_to(np.ascontiguousarray(x[batch]), x.shape)
@@ -354,7 +355,7 @@ def _readable(x: Any) -> Any:
     return x if side_by_side else np.ascontiguousarray(x)
 
 
-#: Executions that are also tried if the algorithm is not fixed.
+#: Executions that `tune` tries in addition, if the algorithm is not fixed.
 TRIED = ("recursive", "batched", "owner", "streams")
 
 
@@ -443,7 +444,8 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, count: int = 1) ->
 
 
 def _standard(node: Matmul, size: tuple[int, int, int]) -> dict[str, str]:
-    """Of a standard product: the reason, tiles, workspace, and the time if rates are known."""
+    """The description of a standard product: the reason, tiles, workspace, and the time if rates
+    are known."""
     t, (m, k, n) = node.left.type, size
     wide = float32 if t.is_narrow else t
     found: dict[str, str] = node.options.notes(t)
@@ -478,7 +480,7 @@ def _why_standard(
 
 
 def _predicted(how: Plan, t: ScalarType) -> dict[str, str]:
-    """The choice by the rates of this machine, which are measured at their first use."""
+    """The choice by this machine's rates, which are measured on first use."""
     if how.execution != "recursive":
         return {}
     rates = crossover.rates(t)

@@ -1,12 +1,12 @@
-"""Recipes: what is needed to run one node in addition to machine code, as plain data.
+"""Recipes: everything needed to run one node in addition to machine code, as plain data.
 
-Lowering makes a recipe.  It has the expressions that the host evaluates, the arrays to allocate and
-the arguments of each launch.  Recipes are cached in memory and on disk.  Their key is the meaning
-of the node: its own graph, which of its inputs share a slot, the settings and the machine.  A
-program seen before is therefore neither lowered nor compiled, and equal nodes of a program are
+Lowering makes a recipe, which has the expressions that the host evaluates, the arrays to allocate
+and the arguments of each launch.  Recipes are cached in memory and on disk.  Their key is the
+meaning of the node: its own graph, which of its inputs share a slot, the settings and the machine.
+A program seen before is therefore neither lowered nor compiled, and equal nodes of a program are
 lowered once.  Nodes whose kernels refer to Python objects (foreign functions, orders that are
-tables or user-defined) have no recipe on disk, nor have checked programs, whose messages name
-source locations.
+tables or user-defined) have no recipe on disk, nor do checked programs, whose messages name source
+locations.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ FORMAT = 8
 
 
 class LaunchRecipe(NamedTuple):
-    """One kernel and where its arguments come from.
+    """One kernel and the sources of its arguments.
 
-    `digests` are the keys of its machine code without and with streaming stores, "" if unknown: the
-    second is for large arrays, and there is none if the code is the same.  `sources` are (space,
-    number) of each buffer; space 0 is a slot of the program, 1 an output of the node, 2 scratch.
-    The host values from `start` to `end` are the kernel's scalars, of the `types`; the value at
-    `end` is its number of tasks.  `given` are the scalars that are parameters: (position, parameter
-    number).
+    `digests` are the keys of its machine code without and with streaming stores, "" if unknown; the
+    second is for large arrays and absent if the code is the same.  `sources` are (space, number) of
+    each buffer; space 0 is a slot of the program, 1 an output of the node, 2 scratch.  The host
+    values from `start` to `end` are the kernel's scalars, of the `types`; the value at `end` is its
+    number of tasks.  `given` are the scalars that are parameters: (position, parameter number).
+
     `requires`: the conditions under which this kernel is correct; `light` and `in_order` are those
     of `Kernel`.  `integers` are the numbers of those that are arguments (`Differences`).
     `rows`: for passes of a loop over blocks of rows, where the values of `Kernel.blocks` are, and
@@ -88,8 +88,8 @@ class Recipe(NamedTuple):
 
     `shapes` are the ranges of host values that are the shapes of the outputs.  `scratch` has
     (position of its size, type, whether it is zero-initialised).  `launches`, in order, have the
-    kernels to choose from, of which the last is always correct.  `dependence` is what the host
-    values and the choice depend on.
+    variants of each kernel, of which the last is always correct.  `dependence`: what the host
+    values and the choice of variants depend on.
     """
 
     host: HostFunction
@@ -99,7 +99,7 @@ class Recipe(NamedTuple):
     dependence: Dependence
 
     def data(self) -> dict[str, Any]:
-        """The recipe as data for JSON."""
+        """The recipe as JSON data."""
         launches = [
             [
                 [r.digests, r.sources, r.start, r.end, r.types, r.given, r.requires.data(),
@@ -149,8 +149,8 @@ def _tuples(data: Any) -> Any:
 
 
 class Lowered(NamedTuple):
-    """A recipe and what is not stored on disk: the kernels, orders that may be valid for some
-    extents only (with the range of host values to test), and scratch that Python fills, by its
+    """A recipe and the parts that are not stored on disk: the kernels, orders that may be valid for
+    some extents only (with the range of host values to test), and scratch that Python fills, by its
     number: (function, start and end of its values, slots of its arrays)."""
 
     recipe: Recipe
@@ -190,12 +190,12 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     if repeated:
         made = replace(made, kernels=tuple(k.every(as_arguments) for k in made.kernels))
     slot_of, compiler = owner.slot_of, owner.host
-    bound: dict[Expr, Expr] = {}  # sizes of scratch may use scalars of any kernel
+    bound: dict[Expr, Expr] = {}  # scratch sizes may use scalars of any kernel
     for kernel in made.kernels:
         bound.update(kernel.hosts)
     sizes = Sizes.of(node, made, bound, slot_of)
     hosts = sizes.hosts
-    passed: set[int] = set()  # parameters that only kernels use
+    passed: set[int] = set()  # parameters used only by kernels
     decided: list[Expr] = []
     launches: list[tuple[LaunchRecipe, ...]] = []
     kernels: list[tuple[Kernel, ...]] = []
@@ -273,12 +273,12 @@ def _rows(kernel: Kernel, made: Kernel, access: Access, node: Node, value: int
 
 
 def place_of(node: Node) -> tuple[str, int]:
-    """What kernels are named after: the operation and the user's line."""
+    """The basis of kernel names: the operation and the user's line."""
     return node.label.called, 0 if node.where is None else node.where.line
 
 
 def repeated_places(roots: Sequence[Leaf]) -> frozenset[tuple[str, int]]:
-    """Where a program has several nodes: a Python loop was unrolled while it was traced."""
+    """The source locations of several nodes: a Python loop was unrolled by tracing."""
     found = Counter(place_of(n) for n in topological(roots) if not isinstance(n, Input))
     return frozenset(place for place, count in found.items() if count > 1)
 
@@ -290,15 +290,14 @@ _disk = DiskCache(folder="recipes")
 
 
 class Key(NamedTuple):
-    """The hash of what a recipe depends on, and the program's slots; the cached recipe refers to a
-    slot by its position here."""
+    """The hash of everything that a recipe depends on, and the program's slots; a cached recipe
+    refers to a slot by its position here."""
 
     digest: str
     slots: tuple[int, ...]
 
 
 def find(key: Key | None) -> Recipe | None:
-    """The cached recipe of a key."""
     if key is None:
         return None
     found = _kept(key.digest)
@@ -314,14 +313,14 @@ def _kept(key: str) -> Recipe | None:
         try:
             found = Recipe.of(stored[1])
         except (ArithmeticError, LookupError, TypeError, ValueError):
-            _disk.drop(key)  # a complete file with other content
+            _disk.drop(key)  # a valid file with other content
             return None
         _memory[key] = found
     return found
 
 
 def keep(key: Key | None, made: Lowered) -> None:
-    """Cache a recipe, if it alone is sufficient to run the node."""
+    """Cache a recipe, if it alone suffices to run the node."""
     if key is not None and made.plain:
         recipe = made.recipe.moved({slot: k for k, slot in enumerate(key.slots)})
         _memory[key.digest] = recipe
@@ -358,12 +357,12 @@ def _schedule(schedule: Schedule | None) -> dict[str, Any] | None:
 
 
 class _Unplaced(Exception):
-    """An array without a slot of the program, because it belongs to a schedule."""
+    """An array has no slot in the program, because it belongs to a schedule."""
 
 
 class _NodeEncoder(Encoder):
     """One node as plain data.  Its inputs are represented by types, shapes and slots, which are
-    `numbered` in the order of their first use."""
+    `numbered` in order of first use."""
 
     def __init__(self, owner: NativeExecutor) -> None:
         super().__init__(owner.program.params, full=False)
@@ -393,7 +392,7 @@ class _NodeEncoder(Encoder):
         return number
 
     def _given(self, node: Node) -> None:
-        """A node that this one reads."""
+        """Encode an input of the node."""
         if node in self.numbers:
             return
         if isinstance(node, Input):

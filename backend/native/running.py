@@ -1,4 +1,4 @@
-"""One run of a program on this machine's cores: every array is the host's."""
+"""One run of a program on this machine's cores, where every array is on the host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .runtime.tape import Call, Copy, Fill, Operation, Tape
 
 
 def memory_of(array: HostArray) -> object:
-    """What owns the memory of an array; a reshaped array has that of another."""
+    """The owner of an array's memory; a reshaped array has that of another array."""
     return array if array.base is None else array.base
 
 
@@ -38,7 +38,8 @@ class HostRun(Run[HostArray]):
         super().__init__(slots, params)
         self.tape = tape
         self._shared: list[HostArray] = []
-        #: The run of which this one is a part, and the operations recorded before the part.
+        #: The enclosing run, if this is a run of a part, and the operations recorded before the
+        #: part.
         self._outer: HostRun | None = None
         self._before: list[Operation] = []
 
@@ -65,8 +66,8 @@ class HostRun(Run[HostArray]):
 
     def evaluate(self, host: HostFunction, function: Callable[[Slots, Params], tuple[Any, ...]]
                  ) -> Numbers:  # fmt: skip
-        """The values of a host function, which is `function` compiled: while recording, those that
-        depend on the contents of arrays are `Late`."""
+        """The values of a host function, whose compiled form is `function`; while recording, values
+        that depend on the contents of arrays are `Late`."""
         if self.tape is None or not is_late(host, self.slots):
             return function(self.slots, self.params)
         return self.tape.numbers.evaluate(self.tape.code, host, self.slots, self.params)
@@ -125,7 +126,8 @@ class HostRun(Run[HostArray]):
         return [a.reshape(shape) for a in arrays] if same else None
 
     def _copied(self, slot: int, array: HostArray) -> HostArray:
-        """A dense copy on the tape; of an array from outside of a loop or a side, before it."""
+        """A dense copy made by the tape; the copy of an array from outside a loop or branch
+        precedes it."""
         assert self.tape is not None
         outer = self._outer
         if outer is not None and outer.slots[slot] is array:
@@ -184,14 +186,14 @@ class HostRun(Run[HostArray]):
         self._shared += [self.slots[slot] for slot in slots]
 
     def with_dense(self, slots: Sequence[int]) -> HostRun:
-        """A separate run: other steps read the original arguments."""
+        """A separate run: other steps still read the original arguments."""
         made = self.inner()
         for slot in slots:
             made.dense(slot)
         return made
 
     def inner(self) -> HostRun:
-        """A run of a part of the program, with slots of its own."""
+        """A run of a part of the program, with its own slots."""
         made = HostRun(list(self.slots), self.params, self.tape)
         made._shared, made.pinned = self._shared, self.pinned
         if self.tape is not None:

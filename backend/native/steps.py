@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from ..runtime.plan import Step
     from .executable import NativeExecutor
 
-#: The approximate nanoseconds of work in a task of the skeletons.  The calling thread runs a few
-#: tasks alone, because waking another thread takes as long.  Light tasks take half the time.
+#: The approximate nanoseconds of work in a task.  The calling thread runs a few tasks alone first,
+#: because waking another thread takes as long.  Light tasks take half the time.
 TASK_WORK = 10_000.0
 
-#: Threads that compile at the same time, at most: emitting needs Python's lock.
+#: The most threads that compile at the same time: emitting code needs Python's lock.
 MOST_COMPILERS = 8
 
 #: An array whose elements are not read consecutively is copied if it has at least `WORTH_COPYING`
@@ -98,8 +98,8 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
         return any(self.is_read_often(known) for known in layouts if known[0] in large)
 
     def is_read_often(self, layout: Layout) -> bool:
-        """Whether an array with this layout has several reads that are not along its rows.  Such
-        an array is copied once."""
+        """Whether an array with this layout has several reads that are not along its rows, so that
+        it pays to copy it once."""
         found = self._often.get(layout)
         if found is None:
             leaf, axis, step, _ = layout
@@ -112,13 +112,13 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
         return found
 
     def compiled(self) -> list[code.CompiledKernel]:
-        """The kernels that ran; before the first call, the kernels for all extents."""
+        """The kernels that ran; before the first call, the general kernels."""
         made = [v for (_, form, _), v in self.variants.items() if form]
         return [k for v in made or [self.dense] for k in v.compiled()]
 
 
 class Computed:
-    """A number that decides what runs next, computed by a kernel where operations are recorded."""
+    """A number that decides what runs next, computed by a kernel while operations are recorded."""
 
     def __init__(self, owner: NativeExecutor, e: Expr) -> None:
         node = Generate((), (e,), label=Label("decides"))
@@ -131,7 +131,7 @@ class Computed:
 
 
 class BranchStep(steps.BranchStep):
-    """A branch, whose sides are both recorded if data decides."""
+    """A branch, of which both sides are recorded if data selects the side."""
 
     def __init__(self, owner: NativeExecutor, node: Branch, step: Step) -> None:
         super().__init__(owner, node, step)
@@ -139,7 +139,6 @@ class BranchStep(steps.BranchStep):
 
     @property
     def ready(self) -> bool:
-        """Whether recording needs no compiler."""
         return self.deciding is None
 
     def __call__(self, run: Run[Any]) -> None:
@@ -155,7 +154,7 @@ class BranchStep(steps.BranchStep):
                 try:
                     for act in actions:
                         act(inner)
-                except TreadleError as error:  # a check of a side that perhaps is never taken
+                except TreadleError as error:  # a failed check of a side that may never run
                     raise Unrecordable("a side that cannot run") from error
                 sides.append((operations, [inner.dense(r) for r in results]))
         (then, left), (other, right) = sides
@@ -163,10 +162,10 @@ class BranchStep(steps.BranchStep):
         for target, x, y in zip(self.targets, left, right, strict=True):
             if isinstance(x, Growing) or isinstance(y, Growing) or x.shape != y.shape:
                 raise Unrecordable("extents depend on data")
-            if x is y:  # updated in place, or as it was
+            if x is y:  # updated in place, or unchanged
                 run.slots[target] = x
                 continue
-            # What the first side makes can hold the result, unless it is another one as well.
+            # The first side's array can hold the result, unless it is also another result.
             made = x if id(x) in own and id(x) not in taken else run.new(x.shape, x.dtype)
             run.slots[target] = made
             taken.add(id(made))
@@ -254,8 +253,8 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
                 raise_failure(launch.kernel, errors)
 
     def ahead(self, run: HostRun) -> Iterator[Job]:
-        """What the launches of a call need, before it.  If arrays that the program computes decide
-        which of several kernels have tasks, that is known when the node runs."""
+        """The kernels that a call will launch, as far as known before it: which variants have tasks
+        may depend on arrays that the program computes."""
         hosts = [self.hosted, *(test for one in self.launches for test in one.tests)]
         if not all(run.has(host.slots) for host in hosts):
             if len(self.launches) == 1:
@@ -271,7 +270,7 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
                 yield launch, self.fast_math, launch.is_large(outs, scratch)
 
     def _wanted(self, run: HostRun, spaces: Spaces, values: Numbers) -> Iterator[Job]:
-        """What the launches of a call need."""
+        """The kernels that a call launches."""
         for one in self.launches:
             launch = one.chosen(run.slots, run.params, values)
             if values[launch.end] > 0:
@@ -279,7 +278,7 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
 
 
 class Lowering:
-    """The kernels of a node, which are lowered (again) at the first access."""
+    """The kernels of a node, lowered (again) on first access."""
 
     def __init__(self, lower: Callable[[], recipe.Lowered]) -> None:
         self.lower = lower
@@ -302,9 +301,9 @@ Spaces = tuple[Sequence[HostArray], Sequence[HostArray], Sequence[HostArray]]
 
 
 class KernelLaunch:
-    """One kernel of a step and where its arguments come from (see `recipe.LaunchRecipe`).
+    """One kernel of a step and the sources of its arguments (see `recipe.LaunchRecipe`).
 
-    `kernel` is its IR, which is lowered at the first access.
+    `kernel` is its IR, which is lowered on first access.
     """
 
     def __init__(self, about: recipe.LaunchRecipe, kernel: Callable[[], Kernel]) -> None:
@@ -313,7 +312,8 @@ class KernelLaunch:
         self.given = about.given
         self.in_order = about.in_order
         self.task_work = TASK_WORK / 2 if about.light else TASK_WORK
-        #: Without and with streaming stores, and the launchers of each: one per thread at a time.
+        #: The code without and with streaming stores, and idle launchers of each: a launcher serves
+        #: one thread at a time.
         self._compiled: list[code.CompiledKernel | None] = [None, None]
         self._idle: tuple[list[code.Launcher], ...] = ([], [])
         self._joined = False  # whether it has been launched on several threads
@@ -329,16 +329,13 @@ class KernelLaunch:
 
     @property
     def usual(self) -> KernelLaunch:
-        """There is no other variant."""
         return self
 
     @property
     def tests(self) -> list[HostFunction]:
-        """What decides which variant runs: nothing."""
         return []
 
     def chosen(self, slots: Slots, params: Params, values: Numbers) -> KernelLaunch:
-        """There is no other variant."""
         return self
 
     def found(self, fast_math: bool, large: bool = False) -> bool:
@@ -376,12 +373,11 @@ class KernelLaunch:
         return compile_now
 
     def arrays(self, spaces: Spaces) -> list[HostArray]:
-        """The arrays of a launch."""
         return [spaces[space][k] for space, k in self.sources]
 
     def is_large(self, outs: Sequence[float], scratch: Sequence[float]) -> bool:
-        """Whether an array that the kernel writes is so large that streaming stores may pay, of the
-        node's outputs and scratch of so many bytes."""
+        """Whether an array that the kernel writes is so large that streaming stores may pay, given
+        the bytes of the node's outputs and scratch."""
         if len(self.about.digests) < 2:
             return False
         limit, sizes = Target.host().streaming_bytes, ((), outs, scratch)
@@ -403,7 +399,8 @@ class KernelLaunch:
             launcher = self.compiled(fast_math, large).bind()
         work = tasks * self.task_work
         if not self._joined and tasks > 1 and work >= threads.SERIAL_WORK:
-            # A program that the calling thread runs alone needs no team, nor its machine code.
+            # A program that runs on the calling thread alone needs neither a team nor its machine
+            # code.
             threads.join_openmp()
             self._joined = True
         report = 0 if errors is None else address(errors)
@@ -421,7 +418,7 @@ class KernelLaunch:
         fast_math: bool,
         errors: int,
     ) -> None:
-        """Record on the tape what `run` would do."""
+        """Record on the tape what `run` would execute."""
         if isinstance(tasks, int) and tasks <= 0:
             return
         arrays = tuple(self.arrays(spaces))
@@ -444,11 +441,11 @@ class KernelLaunch:
 
 
 def _sizes(arrays: Sequence[HostArray]) -> list[float]:
-    """The bytes of arrays; those that may grow are large."""
+    """The bytes of arrays; growing arrays count as large."""
     return [math.inf if isinstance(a, Growing) else a.nbytes for a in arrays]
 
 
-#: A kernel, whether its arithmetic is fast, and whether its arrays are large.
+#: A kernel, whether to use fast math, and whether its arrays are large.
 Job = tuple[KernelLaunch, bool, bool]
 
 
@@ -472,8 +469,9 @@ def _missing(wanted: Iterable[Job]) -> Iterator[Callable[[], None]]:
 
 def choices(launch: KernelLaunch | Choice, run: HostRun, values: Numbers
             ) -> list[tuple[KernelLaunch, Extent]]:  # fmt: skip
-    """What to record for a launch, with the number of tasks.  If operations compute the numbers
-    that a choice depends on, all variants are recorded; the others then have no task."""
+    """The kernels to record for a launch, with their numbers of tasks.  If operations compute the
+    values on which the choice of a variant depends, all variants are recorded, and all but one have
+    no tasks at run time."""
     variants = launch.variants if isinstance(launch, Choice) else [launch]
     if not any(isinstance(values[v.end], Late) or any(
             isinstance(x, Late) for x in values[v.start : v.end]) for v in variants):  # fmt: skip
@@ -484,7 +482,7 @@ def choices(launch: KernelLaunch | Choice, run: HostRun, values: Numbers
         return [(launch, values[launch.end])]
     assert run.tape is not None
     found: list[tuple[KernelLaunch, Extent]] = []
-    before: Extent = 1  # whether no earlier variant is right
+    before: Extent = 1  # 1 if no earlier variant is valid
     for variant in variants:
         right = before
         for one in run.evaluate(variant.about.requires, variant.requires):
@@ -525,11 +523,10 @@ class Choice:
 
     @property
     def tests(self) -> list[HostFunction]:
-        """What decides which variant runs."""
+        """The conditions that select a variant."""
         return [v.about.requires for v in self.variants]
 
     def chosen(self, slots: Slots, params: Params, values: Numbers) -> KernelLaunch:
-        """The variant for these scalars."""
         key = [values[k] for k in self.watched]
         known, launch = self._last
         if known != key:
