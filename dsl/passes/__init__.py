@@ -1,7 +1,7 @@
-"""The rewrite passes, in one list.
+"""The rewrite passes, in one list, in the order in which they run.
 
-Each pass maps the roots of an array graph to roots with the same meaning.  `History`
-contains the graph after each pass; tests verify each of them.
+Each pass maps the roots of an array graph to roots with the same meaning.  `History` contains the
+graph after each pass; tests verify each of them.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
 
 
 PASSES: tuple[tuple[str, Pass], ...] = (
-    ("widen_halves", widen_halves),  # sums of 16-bit floats are float32's, rounded once
+    ("widen_halves", widen_halves),  # 16-bit floats are summed in float32
     ("unify_extents", unify_extents),  # equal extents become one
     ("drop_marks", drop_marks),  # stop(x) → x; also(0, x[i]) → 0, unless indices are tested
     ("sort_partitions", sort_partitions),  # where no library selects
-    ("factor_in_place", factor_in_place),  # on a GPU: potrf, and what clears a triangle
+    ("factor_in_place", factor_in_place),  # on a GPU: potrf, then clear a triangle
     ("recognise_counted", recognise_counted),  # while k < n: k += 1 → a counted loop
     ("dense_updates", dense_updates),  # a[1:] = b: where(1 <= i, b[i - 1], a[i])
     ("single_pass_arguments", single_pass_arguments),  # argmax in one pass
@@ -73,16 +73,16 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("recognise_convolution", recognise_convolution),  # windows · weights: a sum over the axes
     ("recognise_separable", recognise_separable),  # 9 × 9 box → 9 + 9
     ("form_fma", form_fma),  # a·b + c inside one operation
-    ("split_planes", split_planes),  # loops over a stack of arrays: over the arrays
+    ("split_planes", split_planes),  # loops over stacks become loops over arrays
     ("recognise_recurrence", recognise_recurrence),  # loops element by element
-    ("unroll_small_products", unroll_small_products),  # in loops, products of tiny matrices: sums
-    ("unroll_stacked", unroll_stacked),  # folds along axes along which arrays were joined
+    ("unroll_small_products", unroll_small_products),  # tiny products in loops become sums
+    ("unroll_stacked", unroll_stacked),  # folds along the axis of a stack
     ("unroll_short", unroll_short),  # Σ over 3 coordinates is an expression
     ("unroll_columns", unroll_columns),  # t.at[i].add(stack([x, y], axis=1)): by column
     ("fuse_shared", fuse_shared),  # Σ w·u and Σ w·v of a computed w
     ("fuse_vertical", fuse_vertical),  # producers into consumers
-    ("turn_axes", turn_axes),  # arrays made of transposes, and read as such, are stored turned
-    ("split_walks", split_walks),  # of a walk, what does not depend on its state
+    ("turn_axes", turn_axes),  # store arrays transposed if read so
+    ("split_walks", split_walks),  # take out work independent of the state
     ("recognise_compaction", recognise_compaction),  # a[mask] without all positions
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
     ("fuse_updates", fuse_updates),  # g[i] += x; g[j] += y
@@ -110,7 +110,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 
 @dataclass
 class History:
-    """The roots after every pass, and the passes' decisions."""
+    """The roots after every pass, and the decisions of the passes."""
 
     roots: list[Leaf]
     stages: list[tuple[str, list[Leaf]]] = field(default_factory=list)
@@ -125,8 +125,8 @@ class History:
 def run_passes(
     roots: Sequence[Leaf], settings: Settings, backend: str, in_parts: bool = False
 ) -> History:
-    """Apply the passes in order; the reference interprets the graph as written, but for the first
-    pass, which is a part of its meaning.  `in_parts`: arrays are computed in parts, on several
+    """Apply the passes in order.  The reference backend interprets the graph as written, except for
+    the first pass, which is part of its meaning.  `in_parts`: arrays are partitioned over several
     devices."""
     context = Context(settings, backend, in_parts)
     history = History(list(roots), context=context)
@@ -137,7 +137,8 @@ def run_passes(
 
 
 def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
-    """Set schedules, or ways to compute a product, by name or number (`#3`) of the operation."""
+    """Set schedules, or ways to compute a product, by the name or number (`#3`) of the
+    operation."""
     if not schedules:
         return list(roots)
     builder = rebuild.Rebuilder()

@@ -1,11 +1,10 @@
 """single_pass_arguments: argmin, argmax, and extremes with their indices read an array once.
 
     m = fold(max, x);  fold(min, where(x == m, i, ∞))   →   fold(best of (value, index), (x, i))
-    m = fold(max, x);  fold(best of (value, index), (x, i))   →   the second, whose value m is
+    m = fold(max, x);  fold(best of (value, index), (x, i))   →   only the second, which yields m
 
-The last also when producers and consumers have been fused, on a CPU (join_extremes).
-
-A GPU folds the pairs; a CPU makes two passes over each block while the block is in cache.
+On a CPU, join_extremes applies the latter again after producers and consumers have been fused.  A
+GPU folds the pairs; a CPU makes two passes over each block while the block is in cache.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..graphs.rebuild import Rebuilder, rewrite_graph
 from .base import Context
 from .stored_folds import as_one, is_convex
 
-#: Of booleans, the extremes are `all` and `any`.
+#: The extremes of booleans are `all` and `any`.
 _BETTER = {"minimum": "less", "maximum": "greater", "logical_and": "less", "logical_or": "greater"}
 
 
@@ -40,7 +39,8 @@ def single_pass_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]
 
 
 def _with_indices(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Extremes that are also folded with their index, as for a gradient, become its results."""
+    """Extremes that are also folded with their index, as for a gradient, become results of that
+    fold."""
     folds = [node for node in topological(roots) if isinstance(node, Fold)]
     pairs = {_extreme(f, better): f for f in folds if (better := argument_of(f.combine))}
     found = {f: pair for f in folds if (pair := pairs.get(_extreme(f, _better(f)))) and f != pair}
@@ -61,8 +61,8 @@ def _with_indices(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def join_extremes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """On a CPU, an extreme, with what is computed of it, becomes a result of the fold that finds
-    its index."""
+    """On a CPU, merge an extreme, and element-wise work on it, into the fold that finds its
+    index."""
     found = list(roots)
     while context.target.cores and (pair := _extreme_and_index(found)) is not None:
         extreme, index = pair
@@ -85,7 +85,7 @@ def join_extremes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _extreme_and_index(roots: Sequence[Leaf]) -> tuple[Fold, Fold] | None:
-    """The first fold for an extreme, and one for its index, that can be one."""
+    """The first pair of folds, for an extreme and for its index, that can be merged."""
     folds = [n for n in topological(roots) if isinstance(n, Fold) and not n.label.ordered]
     pairs: dict[object, Fold] = {}
     for fold in folds:
@@ -107,7 +107,7 @@ def _extreme_and_index(roots: Sequence[Leaf]) -> tuple[Fold, Fold] | None:
 
 
 def _reads_at_the_end(node: Fold, other: Node) -> bool:
-    """Whether a fold reads another node only where it stores a result, at its own index."""
+    """Whether a fold reads another node only in its epilogue, at its own index."""
     reads = {e for e in walk(node.epilogue) if isinstance(e, Read) and e.node is other}
     rest = (*node.elements, *(node.init or ()), *node.host_expressions())
     own = indices(len(node.outer))
@@ -117,7 +117,8 @@ def _reads_at_the_end(node: Fold, other: Node) -> bool:
 
 
 def _extreme(node: Fold, better: str | None) -> object:
-    """What a fold that stores the extreme of its first component has in common with others."""
+    """A key of a fold that stores the extreme of its first component; folds with equal keys
+    match."""
     if better is None or node.epilogue != node.results:
         return node
     init = None if node.init is None else node.init[0]

@@ -1,10 +1,10 @@
-"""Checked programs try whether the functions of folds and scans are associative.
+"""Checked programs test whether the functions of folds and scans are associative.
 
-How elements are grouped is not part of the language, so a function that is not associative gives
-other results for other extents, backends or machines, without a word.  A checked program combines
+The language does not specify how elements are grouped, so a function that is not associative
+silently gives other results for other extents, backends or machines.  A checked program combines
 some triples of neighbouring elements in both ways, f(f(x, y), z) and f(x, f(y, z)), and counts
-those that differ.  Numbers with a fraction may differ by rounding: by far less than the largest
-number in the triple and its combinations.
+those that differ.  Floats may differ by rounding: by far less than the largest number in the triple
+and its combinations.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ..scalar import apply_primitive
 from ..simplify import cast
 from ..types import float64, int64
 
-#: Triples of a kernel.
+#: Triples tested per kernel.
 TRIED = 64
-#: How far results may be apart: so many times the root of the rounding unit of the type.
+#: The tolerated difference, as a multiple of the square root of the type's rounding unit.
 SLACK = 8.0
 
 
 def probe_associativity(roots: Sequence[Leaf]) -> list[Leaf]:
-    """The graph with checks of the functions that users gave to folds and scans."""
+    """The graph with checks of the user-defined functions of folds and scans."""
 
     def change(node: Node) -> Node:
         if not isinstance(node, Fold | FoldSeg | Scan):
@@ -54,8 +54,8 @@ def probe_associativity(roots: Sequence[Leaf]) -> list[Leaf]:
 
 
 def _differing(node: Fold | FoldSeg | Scan) -> Expr:
-    """The number of triples that are combined differently; 0 if there are fewer than three
-    elements in a row."""
+    """The number of triples that are combined differently; 0 if a row has fewer than three
+    elements."""
     sample, found = Var("sample", int64), Var("found", int64)
     match node:
         case Scan():
@@ -92,7 +92,6 @@ def _divided(a: Expr, b: Expr) -> Expr:
 
 
 def _differs(combine: Combine, x: Sequence[Expr], y: Sequence[Expr], z: Sequence[Expr]) -> Expr:
-    """Whether a triple is combined differently."""
     f = combine.of
     begun, ended = f(x, y), f(y, z)
     one, other = f(begun, z), f(x, ended)
@@ -115,5 +114,4 @@ def _larger(a: Expr, b: Expr) -> Expr:
 
 
 def _size(e: Expr) -> Expr:
-    """The absolute value."""
     return cast(apply_primitive("absolute", [e]), float64)

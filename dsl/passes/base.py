@@ -16,18 +16,19 @@ Fused = tuple[tuple[Label, Location | None], ...]
 
 @dataclass
 class Context:
-    """Inputs of passes: the settings.  Outputs: why a node was (not) fused, which idioms were
-    recognised, and which inputs replace those of the graph as written."""
+    """The context of passes.  Inputs: the settings.  Outputs: why a node was (not) fused, which
+    idioms were recognised, and which inputs replace those of the graph as written."""
 
     settings: Settings
     backend: str
-    #: Whether arrays are computed in parts, on several devices.
+    #: Whether arrays are partitioned over several devices.
     in_parts: bool = False
     kept: dict[Node, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     inputs: dict[Input, Input] = field(default_factory=dict)
-    #: What producers became in the steps of a recurrence, and the operations in it: a pass that
-    #: takes a part of these steps out says so of the part.
+    #: For each recurrence, the expressions that producers became in its steps, with the operations
+    #: they contain: a pass that moves part of these steps elsewhere attributes the operations to
+    #: it.
     inlined: dict[Node, dict[Expr, Fused]] = field(default_factory=dict)
 
     @property

@@ -1,12 +1,12 @@
-"""unroll_columns: updates by the sum of columns become an update for each column.
+"""unroll_columns: an update by a sum of columns becomes an update per column.
 
     t[i[p], j] += where(j == 0, x[p], 0) + where(j == 2, y[p], 0)   for every j
         →   t[i[p], 0] += x[p], t[i[p], 2] += y[p]                  for each source p
 
-The gradient by a table of which `rows = t[i]` and then columns, `rows[:, 0]`, are read adds in this
-way.  The sum, of which every element would choose among the columns, is neither computed nor
-stored.  As in `fuse_updates`, the permute has an axis of constant extent along which a `cond`
-chooses.  It adds to zeros, which 0 does not change.
+The gradient with respect to a table that is read as `rows = t[i]` and then by column, `rows[:, 0]`,
+has this form.  The sum, every element of which would choose among the columns, is then neither
+computed nor stored.  As in `fuse_updates`, the permute has an axis of constant extent along which a
+`cond` chooses.  The target must be zeros, which adding 0 does not change.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def unroll_columns(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _joined(node: Permute) -> Generate | None:
-    """The array whose elements are the values of a permute that adds to zeros."""
+    """The array of values of a permute that adds to zeros."""
     rank = len(node.domain)
     if rank < 2 or type(node) is not Permute or len(node.values) != 1 or not is_free(node):
         return None
@@ -70,7 +70,7 @@ def _joined(node: Permute) -> Generate | None:
 
 
 def _zeros(node: Node) -> bool:
-    """Whether an array has zeros alone, none of which is −0."""
+    """Whether all elements of an array are +0."""
     elements = node.elements if isinstance(node, Generate) else ()
     return bool(elements) and all(
         isinstance(e, Const) and not e.value
@@ -80,7 +80,7 @@ def _zeros(node: Node) -> bool:
 
 
 def _by_column(node: Permute, of: Generate) -> Permute | None:
-    """The permute with an axis of the columns."""
+    """The permute with an axis over the columns."""
     last = Index(len(node.domain) - 1)
     columns = _columns(of.elements[0], last)
     if columns is None or not 2 <= len(columns) <= COLUMNS or min(columns) < 0:
@@ -97,7 +97,7 @@ def _by_column(node: Permute, of: Generate) -> Permute | None:
 
 
 def _columns(e: Expr, last: Index) -> dict[int, Expr] | None:
-    """The elements in the columns outside of which an element is 0; None if there is no such."""
+    """The elements by column, for an element that is 0 in all other columns; else None."""
     if isinstance(e, Const) and not e.value:
         return {}
     if isinstance(e, Apply) and e.op.name == "add":
@@ -111,7 +111,7 @@ def _columns(e: Expr, last: Index) -> dict[int, Expr] | None:
 
 
 def _column(e: Expr, last: Index) -> tuple[int, Expr] | None:
-    """The column and its element, of what is 0 in all other columns."""
+    """The column and the element, for an element that is 0 in all other columns."""
     if isinstance(e, Apply) and e.op.name == "select":
         test, value, other = e.args
     elif isinstance(e, Proj) and isinstance(e.args[0], Cond):

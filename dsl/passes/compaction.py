@@ -1,12 +1,12 @@
-"""recognise_compaction: elements that fit a mask are stored without the position of each.
+"""recognise_compaction: selected elements are stored without computing the position of each.
 
     p = scan(+, 0, mask);  permute(i ↦ p[i] where mask, values);  p[n] of them
-    →  m = mask, stored;  o = scan(+, 0, c),  where c[b] elements of block b fit
+    →  m = mask, stored;  o = scan(+, 0, c),  where c[b] elements of block b are selected
        compact(values where m; those of block b from o[b] on);  o[blocks] of them
 
-`a[mask]`, `compact`, `filter`, `nonzero` and `flatnonzero` are the former.  There a position of
-eight bytes is written and read for every element, though only those of the few that fit are needed.
-Each element of the mask is computed once, a byte of which is read twice.
+`a[mask]`, `compact`, `filter`, `nonzero` and `flatnonzero` have the first form, which writes and
+reads a position of eight bytes per element, although only those of selected elements are needed.
+In the second form, each element of the mask is computed once, and its byte is read twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BLOCK = constant(Compact.BLOCK)
 
 
 def recognise_compaction(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Replace scans of masks whose results are the targets of permutes, and their number."""
+    """Replace scans of masks whose results are the targets and the size of permutes."""
     if not context.target.cores or context.settings.check:
         return list(roots)
     order = list(topological(roots))
@@ -62,7 +62,7 @@ def recognise_compaction(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _counts(node: Scan) -> bool:
-    """Whether this is how many elements before each fit a mask."""
+    """Whether a scan counts the selected elements before each element."""
     return (
         len(node.shape) == 1
         and node.form == "exclusive"
@@ -70,18 +70,18 @@ def _counts(node: Scan) -> bool:
         and not node.label.ordered
         and node.combine.results == simple_combine("add", int64).results
         and node.init == (constant(0),)
-        and not isinstance(node.elements[0], Const)  # a mask that is the same for all
+        and not isinstance(node.elements[0], Const)  # a constant mask
         and node.epilogue == node.results
     )
 
 
 def _reads(node: Scan) -> tuple[Expr, Expr]:
-    """The place of an element, if it fits, and the number of those that do."""
+    """The position of an element, if it is selected, and the number of selected elements."""
     return Read(node, 0, (Index(0),)), Read(node, 0, node.shape)
 
 
 def _compacts(node: Node, scan: Scan) -> bool:
-    """Whether a permute stores the elements that a scan counts, one after the other."""
+    """Whether a permute stores the elements that a scan counts consecutively."""
     return (
         type(node) is Permute
         and node.combine is None
@@ -94,7 +94,7 @@ def _compacts(node: Node, scan: Scan) -> bool:
 
 
 def _only_compacts(scan: Scan, used: Sequence[Node]) -> bool:
-    """Whether nothing needs the places of all elements."""
+    """Whether the positions of all elements are not needed."""
     end = _reads(scan)[1]
 
     def knows(node: Node) -> bool:
@@ -106,7 +106,7 @@ def _only_compacts(scan: Scan, used: Sequence[Node]) -> bool:
 
 
 def _of_blocks(scan: Scan) -> tuple[Expr, Expr, Scan]:
-    """Whether an element fits, the number of blocks, and how many elements fit before each."""
+    """The mask, the number of blocks, and the scan of selected elements before each block."""
     (n,), (count,) = scan.shape, scan.elements
     fits, checks, fused = count.args[0], scan.checks, scan.fused
     if not isinstance(fits, Read) or fits.boundary is not None or fits.args != (Index(0),):

@@ -1,9 +1,11 @@
-"""recognise_convolution: a product with windows of an array is a sum over the axes of a window.
+"""recognise_convolution: a product with windows of an array becomes a sum over the axes of a
+window.
 
     tensordot(windows, w, axes=3)   →   Σ over p, q, c of x[b, i + p, j + q, c]·w[p, q, c, o]
 
-The matrix of windows, which has every element many times, is then not stored.  A CPU computes such
-sums by loops (`short_folds.deep_folds`), or as a product again where that is faster (`contracted`).
+The matrix of windows, which contains every element many times, is then not stored.  A CPU computes
+such sums by loops (`short_folds.deep_folds`), or as a product again where that is faster
+(`contracted`).
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ def _as_sum(node: Matmul) -> Fold | None:
 
 
 def _axes(e: Expr, side: int) -> list[tuple[Leaf, int]]:
-    """The arrays of which an operand is a matrix, and the axis that begins its columns."""
+    """The array whose reshaping is the operand's matrix, and the axis that begins its columns."""
     if not (isinstance(e, Read) and e.boundary is None and e.args == (Index(0), Index(1))):
         return []
     found = [(Leaf(e.node, e.component), 1)]
@@ -91,7 +93,7 @@ def _axes(e: Expr, side: int) -> list[tuple[Leaf, int]]:
 
 
 def _windows(leaf: Leaf) -> bool:
-    """Whether an array has elements of another, or of a slice of it, more than once."""
+    """Whether an array contains elements of another array, or of a slice of it, more than once."""
     node, component = leaf.node, leaf.component
     e: Expr = leaf.at(*indices(len(leaf.shape)))
     while isinstance(node, Generate) and isinstance(made := node.elements[component], Read):
@@ -106,7 +108,7 @@ def _windows(leaf: Leaf) -> bool:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A fold as a product of matrices: what makes the operands, the product, and the result."""
+    """A fold as a matrix product: the nodes that make the operands, the product, and the result."""
 
     before: tuple[Generate, ...]
     product: Matmul
@@ -114,7 +116,7 @@ class Contraction:
 
 
 def contracted(node: Fold) -> Contraction | None:
-    """A sum over several axes as a product of matrices; None if it is none."""
+    """A sum over several axes as a matrix product, if it is one."""
     rank, k = len(node.outer), len(node.inner)
     e, t = node.elements[0], node.elements[0].type
     zero = node.init is None or (isinstance(node.init[0], Const) and not node.init[0].value)

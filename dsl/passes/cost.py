@@ -21,9 +21,8 @@ GATHER = 16.0
 
 
 def operations(roots: Iterable[Expr]) -> float:
-    """Additions per element.  Index arithmetic of reads is not counted, nor is arithmetic of
-    numbers alone, which is the same for all elements; a loop counts its iterations if constant,
-    `UNKNOWN_TRIP_COUNT` otherwise."""
+    """Additions per element.  Index arithmetic of reads and arithmetic on call-invariant numbers
+    are not counted; a loop counts its iterations if constant, otherwise `UNKNOWN_TRIP_COUNT`."""
     return _counted(
         roots, lambda e: e.op.cost, lambda e: e.value if isinstance(e, ex.Const) else None
     )
@@ -72,7 +71,7 @@ def _counted(
 
 
 def of_numbers(roots: Iterable[Expr]) -> set[Expr]:
-    """The arithmetic of numbers that a call gets (arguments, extents), and of literals."""
+    """Expressions over literals and numbers of the call (arguments, extents) only."""
     found: set[Expr] = set()
     for e in ex.walk(roots):
         if isinstance(e, ex.Const | ex.Extent | ex.Param) or (
@@ -83,8 +82,8 @@ def of_numbers(roots: Iterable[Expr]) -> set[Expr]:
 
 
 def loads(roots: Iterable[Expr]) -> float:
-    """The number of distinct reads; one that all elements share, which is loaded once for many,
-    counts half."""
+    """The number of distinct reads; a read that all elements share is loaded once for many of them
+    and counts half."""
     reads = [e for e in ex.walk(roots) if isinstance(e, ex.Read)]
     shared = [
         e for e in reads if not any(isinstance(x, ex.Index | ex.Var) for x in ex.walk(e.args))
@@ -93,7 +92,7 @@ def loads(roots: Iterable[Expr]) -> float:
 
 
 def arrays(roots: Iterable[Expr]) -> int:
-    """The number of arrays of which an element is read that depends on its index."""
+    """The number of arrays that are read at indices depending on the element."""
     moving = (ex.Index, ex.Var)
     return len({(e.node, e.component) for e in ex.walk(roots) if isinstance(e, ex.Read)
                 and any(isinstance(x, moving) for x in ex.walk(e.args))})  # fmt: skip
@@ -118,8 +117,8 @@ def is_view(elements: Iterable[Expr]) -> bool:
 
 
 def is_selection(elements: Iterable[Expr]) -> bool:
-    """Whether each element is a plain read or a constant, as conditions on indices alone decide
-    (the adjoint of a slice with a step): elements share tests and indices, but no values."""
+    """Whether each element is a plain read or a constant, selected by conditions on indices alone
+    (the adjoint of a strided slice): elements share tests and indices, but no values."""
     conditions: list[Expr] = []
     seen: set[Expr] = set()
     stack = list(elements)
@@ -149,9 +148,9 @@ def crosses_rows(elements: Iterable[Expr], rank: int) -> bool:
 
 
 def resolving(elements: Iterable[Expr], rank: int) -> float:
-    """What it costs a CPU per element to read a view whose index along the last axis is no sum or
-    multiple of the axes (a mirrored or clamped border, a rotation): its arithmetic, and loads that
-    are not of vectors.  0 for other views."""
+    """The cost per element, on a CPU, of reading a view whose index along the last axis is not a
+    sum or multiple of the axes (a mirrored or clamped border, a rotation): its arithmetic, and
+    scalar loads. 0 for other views."""
     last, found = ex.Index(rank - 1), 0.0
     for e in elements:
         moving = [a for a in e.args if last in set(ex.walk((a,)))]
@@ -182,7 +181,7 @@ def _affine(e: Expr) -> bool:
 
 
 def is_formula(elements: Iterable[Expr]) -> bool:
-    """Whether there are few operations, and no reads but of counters of loops: recomputing is
+    """Whether elements take few operations and read nothing but loop counters: recomputing them is
     cheaper than reading."""
     found = tuple(elements)
     read = any(isinstance(e, ex.Read) and not is_counter(e) for e in ex.walk(found))

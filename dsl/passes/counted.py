@@ -1,9 +1,9 @@
-"""recognise_counted: while loops that count up or down to a bound are counted loops.
+"""recognise_counted: while loops that count up or down to a bound become counted loops.
 
     while k < n: k, s = k + 1, f(k, s)   →   loop over i < n − k₀:  s = f(k₀ + i, s)
 
-The number of iterations is then known before the first one, and indices are affine in the counter.
-The bound must not depend on the state, and steps are 1, so that no counter leaves its type.
+The trip count is then known before the loop, and indices are affine in the counter.  The bound must
+not depend on the state, and steps are 1, so that no counter overflows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from .base import Context
 
 
 def recognise_counted(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """The graph with counted loops for while loops that count."""
     if not any(map(_has_while, topological(roots))):
         return list(roots)
     return replace_nodes(roots, lambda _, made: made, builder=_Counting(context))
@@ -56,14 +55,14 @@ class _Counting(Rebuilder):
         return counted
 
 
-#: The part of a state that counts, the bound, and the step: 1 or −1.
+#: The component of the state that counts, the bound, and the step: 1 or −1.
 Counter = tuple[int, Expr, int]
 _UP = {"less": (0, 1), "greater": (1, 0)}
 
 
 def _counter(predicate: Expr, states: Sequence[Expr], following: Sequence[Expr | None],
              varies: Callable[[Expr], bool]) -> Counter | None:  # fmt: skip
-    """What a predicate counts by, if the states count."""
+    """The counter that a predicate tests, if the state has one."""
     if not isinstance(predicate, ex.Apply) or predicate.op.name not in _UP:
         return None
     low, high = (predicate.args[k] for k in _UP[predicate.op.name])
@@ -81,7 +80,7 @@ def _is_index(t: ScalarType) -> bool:
 
 
 def _step(following: Expr | None, state: Expr) -> int | None:
-    """By how much the next value exceeds the state."""
+    """The constant by which the next value exceeds the state, if it is 1 or −1."""
     if not isinstance(following, ex.Apply) or following.op.name not in ("add", "subtract"):
         return None
     left, right = following.args

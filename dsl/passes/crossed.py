@@ -1,11 +1,11 @@
-"""cross_folds: a fold along the rows of an array, and one across them, in one traversal.
+"""cross_folds: a fold along the rows of an array and one across them, in one traversal.
 
     r = Σ_j f(a[i, j]);  c = Σ_i g(a[i, j], r[i])   →   one kernel: a row is folded, then added to
                                                         the columns while it is in the cache
 
-The second fold may read the first one's result for a row (`(a @ x) @ a`, the gradient
-`(a @ x - y) @ a` of a sum of squares), or not depend on it (`r @ a` and `a @ p`).  On a CPU, whose
-backend decides for the extents of a call whether it is one traversal or two, with the same bits.
+The second fold may read the first one's result for a row (`(a @ x) @ a`, the gradient `(a @ x - y)
+@ a` of a sum of squares), or not depend on it (`r @ a` and `a @ p`).  CPU only: the backend decides
+for the extents of a call whether to make one traversal or two, with the same bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .vertical import checked_by_data
 
 
 def cross_folds(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Merge pairs of folds, with what is computed between them, one after the other."""
+    """Merge pairs of folds, with the nodes between them, one pair after the other."""
     found = list(roots)
     if not context.target.cores or context.settings.check or context.in_parts:
         return found
@@ -35,7 +35,7 @@ def cross_folds(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _group(roots: Sequence[Leaf], context: Context) -> tuple[list[Node], CrossedFolds] | None:
-    """The first nodes that become one, in the order of its components, and that one."""
+    """The first nodes that can be merged, in the order of the components, and the merged node."""
     folds = [n for n in topological(roots) if isinstance(n, Fold) and _may_cross(n)]
     pairs = [(a, b) for b in folds for a in folds if a is not b and _share(a, b)]
     if not pairs:
@@ -70,8 +70,8 @@ def _may_cross(node: Fold) -> bool:
 
 
 def _share(along: Fold, across: Fold) -> bool:
-    """Whether one reads an array along its rows, and the other across them; and nothing else that
-    has both axes, which would decide how each is computed alone."""
+    """Whether one fold reads an array along its rows and the other across them, and neither reads
+    another array with both axes, which would decide how each is computed alone."""
     row = len(along.outer) - 1
     if (*across.outer, *across.inner) != (*along.outer[:-1], *along.inner, along.outer[-1]):
         return False
@@ -81,8 +81,8 @@ def _share(along: Fold, across: Fold) -> bool:
 
 
 def _read_at(node: Fold, at: tuple[Expr, ...]) -> set[Leaf] | None:
-    """The arrays of which a fold reads the element at these indices; None if it reads others at its
-    last two indices."""
+    """The arrays that a fold reads at exactly these indices; None if it reads others at the last
+    two indices."""
     found, both = set[Leaf](), set(at[-2:])
     for e in walk(node.elements):
         if isinstance(e, Read) and both <= set(walk(e.args)):
@@ -93,7 +93,7 @@ def _read_at(node: Fold, at: tuple[Expr, ...]) -> set[Leaf] | None:
 
 
 def _between(along: Fold, across: Fold) -> list[Generate]:
-    """The arrays computed from each result of the first fold that the second one reads."""
+    """The arrays computed from single results of the first fold that the second fold reads."""
     own = indices(len(along.outer))
     found: dict[Generate, None] = {}
     for e in walk(across.elements):
@@ -109,7 +109,7 @@ def _between(along: Fold, across: Fold) -> list[Generate]:
 
 
 def _extended(along: Fold, arrays: Sequence[Generate]) -> Fold:
-    """The fold with the arrays in its epilogue."""
+    """The fold with these arrays computed in its epilogue."""
 
     def value(e: Expr) -> Expr:
         return along.epilogue[e.component] if isinstance(e, Read) and e.node is along else e
@@ -119,8 +119,8 @@ def _extended(along: Fold, arrays: Sequence[Generate]) -> Fold:
 
 
 def _together(along: Fold, across: Fold, nodes: Sequence[Node]) -> CrossedFolds | None:
-    """The two, of which the first has all components of the other `nodes`, as one; None if the
-    second fold needs more of them than the elements for its row."""
+    """The merged node, where the first fold has all components of the other `nodes`; None if the
+    second fold needs other elements of them than those for its row."""
     row, column = len(along.outer) - 1, len(along.outer)
     components = [leaf for node in nodes if node is not across for leaf in node.leaves]
     at_row = (*indices(row), Index(column))

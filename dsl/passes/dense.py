@@ -1,13 +1,13 @@
-"""dense_updates: an update of most of an array is computed element by element.
+"""dense_updates: an update of most of an array becomes an element-wise operation.
 
     update(a, slice(1, None), b)   →   element i is b[i − 1] where 1 ≤ i, else a[i]
     a.at[1:].add(b)                →   element i is b[i − 1] + a[i] where 1 ≤ i, else a[i]
 
-A permute starts as a copy of its defaults, and nothing is fused across it.  An element-wise
-operation fuses with what computes `a` and with what reads the result, and writes each element
-once.  This changes updates of an input or of computed elements, and combinations of nearly all
-results of a fold, whose kernel then makes them: what is stored anyway, such as the state of a
-loop, is updated in place, which costs what is written.
+A permute starts with a copy of its defaults, and nothing is fused across it.  An element-wise
+operation fuses with the producer of `a` and with the readers of the result, and writes each element
+once.  The pass rewrites updates of inputs and of computed elements, and combinations with nearly
+all results of a fold, which move into its kernel.  Arrays that are stored anyway, such as the state
+of a loop, are updated in place, which costs only what is written.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from ..node import indices
 from ..scalar import apply_primitive
 from .base import Context
 
-#: The smallest part of an array that counts as most of it: an array of two or three components of
-#: a gradient is made by as many updates.
+#: The smallest fraction of an array that counts as most of it: arrays of two or three components of
+#: a gradient are made by as many updates.
 LEAST_PART = Fraction(1, 4)
 
 
@@ -68,17 +68,16 @@ def _may_change(node: Permute) -> bool:
 
 
 def _is_folded(node: Permute, default: Leaf) -> bool:
-    """Whether a permute combines something with results of a fold."""
+    """Whether a permute combines values with results of a fold."""
     return node.combine is not None and isinstance(default.node, Fold)
 
 
 def as_elements(node: Permute, shape: Shape = (), near: Container[Node] = ()
                 ) -> tuple[Generate, Fraction] | None:  # fmt: skip
-    """An update of a dense slice as an element-wise operation, and which part of the elements are
-    its targets, if known: all but a number along each axis count as all, a number as none.
-
-    `shape`: the extents of the array, where the domain uses others that are equal.  `near`: arrays
-    of which elements beside the targets are read as neighbours, as in p[0] = p[1]."""
+    """An update of a dense slice as an element-wise operation, with the fraction of elements that
+    it writes, if known: all but a constant number along an axis counts as all, a constant number as
+    none.  `shape`: the extents of the array, if the domain uses other but equal ones.  `near`:
+    arrays whose elements beside the targets are read as neighbours, as in p[0] = p[1]."""
     if any(isinstance(e, Read) for e in walk((node.valid,))):
         return None
     shape = shape or node.defaults[0].shape
@@ -135,7 +134,7 @@ def as_elements(node: Permute, shape: Shape = (), near: Container[Node] = ()
 
 
 def _beside(read: Read, fixed: Mapping[int, Expr]) -> Read:
-    """A read at a fixed distance from where an axis has its only targets, as one of a neighbour."""
+    """A read at a fixed distance from an axis's only targets, as a read of a neighbour."""
     found = list(read.args)
     for k, start in fixed.items():
         if k < len(found):
@@ -149,8 +148,8 @@ def _beside(read: Read, fixed: Mapping[int, Expr]) -> Read:
 
 
 def _axis(target: Expr) -> tuple[Index | None, Expr] | None:
-    """A target along an axis: the axis of the domain that moves it by 1, if one does, and the
-    first target."""
+    """A target along an axis: the domain axis that advances it by 1, if any, and the first
+    target."""
     form = affine_forms((target,)).get(target)
     if form is None:
         return None
@@ -164,8 +163,8 @@ def _axis(target: Expr) -> tuple[Index | None, Expr] | None:
 
 
 def _length(extent: Expr, n: Expr) -> Expr:
-    """The extent of a slice of an axis of `n` elements, without what makes it 0 where this is
-    negative: max(max(n − b, 0) − min(n, a), 0) of [a:−b] is n − b − a or 0."""
+    """The extent of a slice of an axis of `n` elements, without the terms that clip negative
+    extents to 0: max(max(n − b, 0) − min(n, a), 0) of [a:−b] becomes n − b − a (or 0)."""
     found = _other(extent, "maximum", _ZERO)
     if found is None:
         return extent
@@ -183,18 +182,18 @@ _ZERO = constant(0)
 
 
 def _pair(e: Expr, name: str, of: Expr) -> tuple[Expr, ...]:
-    """The arguments of a primitive, if `of` is among them."""
+    """The arguments of the primitive `name`, if `of` is among them."""
     found = isinstance(e, Apply) and e.op.name == name and of in e.args
     return e.args if found else ()
 
 
 def _other(e: Expr, name: str, of: Expr) -> Expr | None:
-    """The other argument of a primitive of `of` and one more."""
+    """The other argument of a primitive whose two arguments include `of`."""
     return next((x for x in _pair(e, name, of) if x is not of), None)
 
 
 def _is_before(e: Expr, n: Expr) -> bool:
-    """Whether this is n − b for a number b that is not negative."""
+    """Whether an expression is n − b for a non-negative number b."""
     left, right = polynomial(n), polynomial(e)
     if left is None or right is None:
         return False
@@ -203,8 +202,8 @@ def _is_before(e: Expr, n: Expr) -> bool:
 
 
 def _part(length: Expr, n: Expr) -> Fraction:
-    """Which part of an axis is written: all but a number of elements counts as all, what is not
-    known as none."""
+    """The fraction of an axis that is written: all but a constant number of elements counts as all,
+    an unknown number as none."""
     few, many = known(length), known(n)
     if few is not None and many is not None:
         return Fraction(max(int(few), 0), max(int(many), 1))
@@ -215,7 +214,7 @@ def _part(length: Expr, n: Expr) -> Fraction:
 
 
 def _ends(start: Expr, length: Expr, n: Expr) -> bool:
-    """Whether the part reaches the end of its axis."""
+    """Whether the written part reaches the end of its axis."""
     forms = polynomial(start), polynomial(length), polynomial(n)
     first, more, last = forms
     return None not in forms and first + more == last  # type: ignore[operator]

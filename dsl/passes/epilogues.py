@@ -25,7 +25,7 @@ def fuse_epilogues(roots: Sequence[graph.Leaf], context: Context) -> list[graph.
     order = list(graph.topological(roots))
     uses = _Uses(order, roots)
     builder = Rebuilder()
-    heads: dict[graph.Node, Any] = {}  # a producer or the last node fused into it → the kernel
+    heads: dict[graph.Node, Any] = {}  # producer or last node fused into it → kernel
     for node in order:
         if isinstance(node, graph.Generate):
             last = next((p for p in uses.producers(node) if p in heads and (
@@ -51,12 +51,12 @@ def fuse_epilogues(roots: Sequence[graph.Leaf], context: Context) -> list[graph.
 
 
 def _is_library_product(node: graph.Matmul, backend: str) -> bool:
-    """Whether BLAS, or recursion over the standard product, computes it: these write plain
-    products.
+    """Whether a product is computed by BLAS, or by recursion over the standard product, which write
+    plain products.
 
     On a GPU, treadle's own engines compute integers, float32 (Strassen's algorithm, too) and 16-bit
-    floats; for other floats cuBLAS uses tensor cores.  Many small products are treadle's on any
-    machine: what is fused into products along leading axes is a separate kernel if these are large.
+    floats; for other floats cuBLAS uses tensor cores. treadle computes many small products on every
+    machine; if products along leading axes are large, their epilogue is a separate kernel.
     """
     t, gpu = node.left.type, target_of(backend).gpu
     if node.options.algorithm not in ("auto", "standard"):

@@ -82,7 +82,7 @@ def _renamed(es: Sequence[Expr], same: Same) -> tuple[Expr, ...]:
 
 
 def _rank(e: Expr, order: dict[Node, int], sizes: dict[Expr, int]) -> tuple[int, int, int]:
-    """The order of preference for representatives: constants, extents of the first argument, other
+    """The sort key of representatives: constants first, then extents of the first argument, other
     extents in the order of the checks, and the smallest computed expression (so that nothing is
     replaced by an expression that contains it)."""
     if isinstance(e, Const):
@@ -97,7 +97,7 @@ def _kind(node: Node) -> str:
 
 
 def _size(e: Expr, sizes: dict[Expr, int]) -> int:
-    """The number of operations of `e` as a tree; those of subexpressions are cached in `sizes`."""
+    """The number of operations of `e` as a tree; `sizes` caches those of subexpressions."""
     stack = [e]
     while stack:
         x = stack[-1]

@@ -1,11 +1,11 @@
-"""factor_in_place: on a GPU, Cholesky factors are cuSOLVER's in place.
+"""factor_in_place: on a GPU, cuSOLVER computes Cholesky factors in place.
 
     cholesky(a, upper=True)   →   where(i ≤ j, potrf(a)[i, j], 0), NaN where that fails
     cholesky(a)               →   where(j ≤ i, potrf(aᵀ)[j, i], 0)
 
 `potrf` computes the upper factor of matrices in row-major order and leaves the other triangle
-alone.  What clears that triangle fuses with the factor's readers, and what transposes the matrix
-with what computes it.  Matrices for which there are kernels stay as they are.
+unchanged.  The operation that clears that triangle fuses with the factor's readers, and the
+transpose with the matrix's producer.  Matrices that treadle's own kernels factor are left alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _is_factor(node: Node) -> bool:
 
 
 def _factor(node: Library) -> Sequence[Leaf]:
-    """The factors, and for which matrices there are none."""
+    """The factors, and a mask of the matrices for which factorisation failed."""
     (upper,), (given,) = node.operation.parameters, node.arguments
     shape, t, label = node.outs[0].shape, node.outs[0].type, Label("linalg.cholesky")
     *lead, i, j = indices(len(shape))

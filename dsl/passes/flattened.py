@@ -1,14 +1,13 @@
-"""split_flattened: elements of a flattened view are visited by the axes of the array behind it.
+"""split_flattened: elements of a flattened view are visited by the axes of the underlying array.
 
     permute, fold, generate over n·m elements p that read a[p // m, p % m, 0]
     →  over n × m elements i, j that read a[i, j, 0];  p is i·m + j, in the same order
 
-A dense array that is flattened whole needs no division, as the lowerings read it at `p`; a slice,
-a channel or a transpose of one does, two per element.  The results of a `generate` get their shape
-back from a reshaping node, which costs nothing.  Folds of floats stay as they are: their blocks,
-and so their bits, are those of the flat axis.
-
-A GPU hides the divisions behind its memory accesses.
+A dense array that is flattened as a whole needs no division, as the lowerings read it at `p`; a
+slice, a channel or a transpose of one needs two per element.  The results of a `generate` get their
+shape back from a reshaping node, which costs nothing.  Folds of floats stay as they are: their
+blocks, and so their bits, are those of the flat axis.  CPU only: a GPU hides the divisions behind
+its memory accesses.
 """
 
 from __future__ import annotations
@@ -59,9 +58,8 @@ def split_flattened(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 def _split(roots: tuple[Expr, ...], domain: Shape, first: int, moved: bool = True
            ) -> tuple[tuple[Expr, ...], Shape]:  # fmt: skip
-    """The roots over a domain whose flat axes, from `first` on, are split.
-
-    With `moved=False` only where nothing else uses their indices."""
+    """The roots over a domain whose flat axes, from `first` on, are split.  With `moved=False`, an
+    axis is split only if nothing else uses its index."""
     axis = first
     while axis < len(domain):
         by = _divisor(roots, domain, axis)
@@ -79,8 +77,8 @@ def _split(roots: tuple[Expr, ...], domain: Shape, first: int, moved: bool = Tru
 
 
 def _divisor(roots: Sequence[Expr], domain: Shape, axis: int) -> Expr | None:
-    """The extent by which indices along `axis` are divided where arrays other than a dense one that
-    is flattened whole are read by quotient and remainder."""
+    """The extent by which indices along `axis` are divided, if arrays are read by quotient and
+    remainder (other than a dense array that is flattened as a whole)."""
     index = Index(axis)
     names: dict[Expr, set[str]] = {}
     for e in walk(roots):
@@ -99,7 +97,7 @@ def _divisor(roots: Sequence[Expr], domain: Shape, axis: int) -> Expr | None:
 
 
 def _over(roots: tuple[Expr, ...], rank: int, axis: int, by: Expr) -> tuple[Expr, ...]:
-    """The roots over two axes in place of one."""
+    """The roots with one axis replaced by two."""
     index, upper, lower = Index(axis), Index(axis), Index(axis + 1)
     memo: dict[Expr, Expr] = {Index(k): Index(k + 1) for k in range(axis + 1, rank)}
     for name, part in (("floor_divide", upper), ("remainder", lower)):
@@ -119,7 +117,7 @@ def _factors(e: Expr) -> tuple[int, list[Expr]]:
 
 
 def _quotient(e: Expr, by: Expr) -> Expr | None:
-    """The other factors of an extent that has these, as written."""
+    """The remaining factors of an extent that contains the factors of `by`, as written."""
     (times, factors), (constant_, needed) = _factors(e), _factors(by)
     if constant_ == 0 or times % constant_:
         return None

@@ -1,9 +1,9 @@
 """form_fma: `a·b + c → fma(a, b, c)`, inside one operation.
 
 The pass runs before fusion and considers one operation at a time, so that fusion never changes a
-bit.  A loop over numbers, of which several operations may have a copy, is considered by itself: as
-an index, or in a condition, its result is the same as elsewhere.  The interior and the border of a
-stencil share the expression, so they agree as well.
+bit.  A scalar loop, which several operations may copy, is contracted independently of its context:
+as an index or in a condition, its result is the same as elsewhere.  The interior and the border of
+a stencil share the expression, so they agree as well.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def in_loops(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def _loops(roots: tuple[Expr, ...]) -> dict[Expr, Expr]:
-    """The scalar loops, each with its own multiply-adds, whatever is around it: several operations
-    may compute it, and find the same."""
+    """The scalar loops, each contracted independently of its context, so that all operations that
+    compute a loop get the same code."""
     found: dict[Expr, Expr] = {}
     for e in walk(roots, no_common_sum):
         if isinstance(e, While | Loop):
@@ -67,7 +67,7 @@ def _loops(roots: tuple[Expr, ...]) -> dict[Expr, Expr]:
 
 
 def _contracted(roots: tuple[Expr, ...], loops: dict[Expr, Expr]) -> tuple[Expr, ...]:
-    """The expressions with fused multiply-adds; `loops` inside of them have theirs."""
+    """The expressions with fused multiply-adds; inner `loops` are contracted already."""
 
     def into(e: Expr) -> bool:
         return no_common_sum(e) and e not in loops

@@ -3,10 +3,10 @@
     y = (x − c) @ a;  s = Σ_j f(y)[i, j]   →   one kernel, which stores y only if others read it
     g = f(y), Σ_k g[k, j];  (x − c)ᵀ @ g   →   one kernel, which stores g as it loads y
 
-On a GPU, of products that a kernel of treadle's may compute since they compute an operand: a
-library multiplies arrays, and stores plain products.  The function is cheap, as code that each
-thread has for all its elements, and the operator commutes.  Outside of loops, and where arrays are
-whole in one memory, as in `store_in_folds`.
+Only on a GPU, for products that a treadle kernel may compute because it computes an operand (a
+library multiplies arrays, and stores plain products).  The function must be cheap, since each
+thread has a copy of its code for all its elements, and the operator must commute.  Only outside of
+loops, and where arrays are whole in one memory, as in `store_in_folds`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .operands import BROADCAST, LIGHT_BATCHED, sources
 from .stored_folds import between, merged, needed
 from .vertical import checked_by_data
 
-#: The most additions of an element, and the most arrays that it reads.
+#: The most additions per element, and the most arrays that it reads.
 CHEAP, ARRAYS = 8.0, 4
 
-#: The class of what a pair becomes.
+#: The class of the merged node.
 Made = TypeVar("Made", bound=FoldingMatmul)
 
 
@@ -50,7 +50,7 @@ def store_operands(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return _merge(roots, context, _stored_pair)
 
 
-#: A product, a fold, and what they become.
+#: A product, a fold, and the merged node.
 _Pair: TypeAlias = tuple[Matmul, Fold | StoringFold, FoldingMatmul]
 
 
@@ -65,7 +65,7 @@ def _merge(roots: Sequence[Leaf], context: Context,
 
 
 def _pair(roots: Sequence[Leaf]) -> _Pair | None:
-    """The first product and fold of its rows."""
+    """The first product with a fold of its rows."""
     order, outside = list(topological(roots)), set(topological(roots, inside=False))
     products = {n for n in order if n in outside and _is_computed(n)}
     for fold in order if products else ():
@@ -82,7 +82,7 @@ def _pair(roots: Sequence[Leaf]) -> _Pair | None:
 
 
 def _stored_pair(roots: Sequence[Leaf]) -> _Pair | None:
-    """The first product and fold that stores its operand."""
+    """The first product with a fold that stores its operand."""
     for product in topological(roots, inside=False):
         if not _is_computed(product):
             continue
@@ -179,7 +179,8 @@ def _storing(product: Matmul, side: int, read: Read, fold: StoringFold) -> Stori
 def _made(kind: type[Made], product: Matmul, fold: Fold | StoringFold, order: tuple[Node, Node],
           operands: tuple[Expr, Expr], epilogue: tuple[Expr, ...], elements: tuple[Expr, ...],
           domain: Sequence[int], *more: int | Var | tuple[int, ...]) -> Made | None:  # fmt: skip
-    """The node for both, if the fold has the extents of its space, whose axes are `domain`."""
+    """The merged node, if the fold has the extents of the product's space, whose axes are
+    `domain`."""
     (first, second), values = order, _moved(elements, domain)
     made = kind(
         product.batch, product.m, product.n, product.k, *operands, product.options, product.result,
@@ -192,5 +193,5 @@ def _made(kind: type[Made], product: Matmul, fold: Fold | StoringFold, order: tu
 
 
 def _moved(values: Sequence[Expr], domain: Sequence[int]) -> tuple[Expr, ...]:
-    """Expressions over the axes of the fold, over those of the product's space."""
+    """Expressions over the fold's axes, rewritten over the axes of the product's space."""
     return substitute(values, {Index(d): Index(a) for d, a in enumerate(domain)})

@@ -1,11 +1,11 @@
 """guard_reads: `where(p, a[f(i)], x)` reads only where p holds.
 
-Both sides of `where` are evaluated, and a checked program reports an index out of range in either.
-In unchecked programs, users write `where(i > 0, a[i - 1], 0)`, and reading element −1 could access
-memory outside the array.  So a select with a read at a computed index becomes a `Cond`: a masked
-load on vector units, with the same value and without unused accesses.  So does one with a loop that
-has such a read.  Reads that are made anyway need no guard, nor do those of reshaped arrays.  For
-the same reason, a permute drops writes outside its target.
+`where` evaluates both sides, and a checked program reports an index out of range in either.  In
+unchecked programs, users write `where(i > 0, a[i - 1], 0)`, and reading element −1 could access
+memory outside the array.  A select with a read at a computed index therefore becomes a `Cond`: a
+masked load on vector units, with the same value and without unused accesses.  So does a select with
+a loop that contains such a read.  Reads that are made in any case need no guard, nor do those of
+reshaped arrays.  For the same reason, a permute drops writes outside its target.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 def inside(valid: Expr, target: Sequence[Expr], shape: Shape, domain: Shape,
            equal: Iterable[tuple[Expr, Expr]]) -> Expr:  # fmt: skip
-    """The condition of a write, with its target in range: others would corrupt memory.
+    """The condition of a write, extended so that its target is in range: other writes would corrupt
+    memory.
 
-    Nothing is added for an index that is always in range, by the extents of the domain or by those
-    that are `equal` to them.
+    Indices known to be in range, by the extents of the domain or by those that are `equal` to them,
+    add nothing.
     """
     same: dict[Expr, Expr] = {}
     for left, right in equal:
@@ -116,8 +117,8 @@ def _always_read(found: Sequence[Expr], roots: Sequence[Expr], reads: Sequence[E
 
 
 def _is_plain(read: Read, counts: Mapping[Var, Expr]) -> bool:
-    """Whether a read has a boundary, or its indices are axes of the domain, constants, and counters
-    of loops over all of an axis: `counts` has the iterations of each."""
+    """Whether a read has a boundary, or its indices are domain axes, constants, and counters of
+    loops over a whole axis; `counts` has the trip count of each counter."""
     shape = read.node.outputs[read.component].shape
     return read.boundary is not None or all(
         isinstance(i, Index | Const) or (isinstance(i, Var) and counts.get(i) == n)
@@ -126,8 +127,8 @@ def _is_plain(read: Read, counts: Mapping[Var, Expr]) -> bool:
 
 
 def _is_reshaped(read: Read, domain: Shape) -> bool:
-    """Whether a read is that of a reshaped array: its indices are those of a position in row-major
-    order, which is in range over a domain of these extents."""
+    """Whether a read is that of a reshaped array: its indices are the row-major coordinates of a
+    position that is in range over a domain of these extents."""
     shape, q, position = read.node.outputs[read.component].shape, None, None
     for n, i in zip(reversed(shape[1:]), reversed(read.args[1:]), strict=True):
         if not isinstance(i, Apply) or i.op.name != "remainder" or i.args[1] != n:

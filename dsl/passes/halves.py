@@ -4,12 +4,12 @@
     permute(+, bins, at, x)     →   cast(permute(+, cast(bins, float32), at, …), bfloat16)
 
 A sum of 16-bit floats that is rounded at every step stops growing after a few hundred elements, and
-where it stops depends on how a backend groups them.  So this pass is a part of what folds, scans
-and permutes mean, and runs on every backend.
+where it stops depends on how a backend groups them.  This pass is therefore part of the meaning of
+folds, scans and permutes, and runs on every backend.
 
 A component of a combining function is widened if it is computed by arithmetic (`_ARITHMETIC`) from
-components that are widened, and anything from others.  Extremes round nothing and stay as they are.
-So does a function that tests what it has added, or converts it: it may mean the rounded number.
+widened components and anything from other components.  Extremes round nothing and stay as they are.
+So does a function that tests or converts its sums: it may mean the rounded number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .base import Context
 
 #: Arithmetic that rounds nothing.
 _EXACT = frozenset(("select", "minimum", "maximum", "fmin", "fmax", "negative", "absolute"))
-#: Functions of floats that are continuous, or choose.
+#: Functions of floats that are continuous, or select.
 _ARITHMETIC = _EXACT.union(
     ELEMENTARY, ("add", "subtract", "multiply", "true_divide", "fma", "power", "hypot")
 )
@@ -45,8 +45,8 @@ def widen_halves(roots: Sequence[Leaf], _: Context) -> list[Leaf]:
 
 
 def _in_float32(node: Combining) -> graph.Combine | None:
-    """The function that a node combines with, with 16-bit components in float32; None if there are
-    none, or nothing to round: every target of a permute has one source."""
+    """The combining function with 16-bit components in float32; None if it has none, or if nothing
+    is rounded because every target of a permute has one source."""
     if node.combine is None or not any(v.type.is_narrow for v in node.combine.left):
         return None
     if isinstance(node, graph.Permute) and is_one_to_one(node):
@@ -58,10 +58,10 @@ def _in_float32(node: Combining) -> graph.Combine | None:
 
 
 def _summed(group: Sequence[int], combine: graph.Combine) -> list[int]:
-    """The components of an independent part of a function that are computed in float32."""
+    """The components of an independent part of a function that are to be widened."""
     found = [k for k, r in enumerate(combine.results) if r.type.is_narrow and _rounds(r)]
     sums = {v for side in (combine.left, combine.right) for k, v in enumerate(side) if k in found}
-    on: dict[Expr, bool] = {}  # whether an expression depends on what is summed
+    on: dict[Expr, bool] = {}  # whether an expression depends on summed components
     for e in walk(combine.results):
         below = (*e.args, *e.scoped)
         on[e] = e in sums or any(on[x] for x in below)
@@ -73,7 +73,7 @@ def _summed(group: Sequence[int], combine: graph.Combine) -> list[int]:
 
 
 def _rounds(e: Expr) -> bool:
-    """Whether arithmetic on 16-bit floats is a part of an expression."""
+    """Whether an expression contains arithmetic on 16-bit floats."""
     return any(
         isinstance(x, Apply) and x.type.is_narrow and x.op.name in _ARITHMETIC - _EXACT
         for x in walk((e,))
@@ -107,8 +107,8 @@ def _widened(combine: graph.Combine, wide: Sequence[int]) -> graph.Combine:
 
 
 def _rounded(node: Combining) -> list[Leaf] | None:
-    """What a node computes, by its function in float32 and in the types of its results; None if
-    the function stays as it is."""
+    """The results of a node, combined in float32 and converted to their types; None if the function
+    stays as it is."""
     combine = _in_float32(node)
     if combine is None:
         return None
@@ -134,7 +134,7 @@ def _rounded(node: Combining) -> list[Leaf] | None:
 
 
 def _converted(leaves: Sequence[Leaf], types: Sequence[ScalarType], of: Node) -> list[Leaf]:
-    """Arrays in other types: those of one shape are converted together."""
+    """Arrays converted to other types; those of one shape are converted by one node."""
     changed: dict[graph.Shape, list[int]] = {}
     for k, (leaf, t) in enumerate(zip(leaves, types, strict=True)):
         if leaf.type != t:

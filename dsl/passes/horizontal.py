@@ -1,11 +1,11 @@
 """fuse_horizontal: merge independent kernels over the same extents.
 
 Siblings that share an input then read it once: several maps or stencils over the same shape,
-several reductions of the same array.  Several numbers that one loop computes are one kernel.  Only
-kernels in the same sides of conds and bodies of loops are merged; otherwise work of a side not
+several reductions of the same array.  Several numbers computed by one loop also become one kernel.
+Only kernels in the same sides of conds and bodies of loops are merged; otherwise work of a side not
 taken, or of a loop without iterations, would be done.  On a GPU an `argmin` is merged with other
 folds; a CPU has a special two-pass kernel for it.  On a CPU, permutes to the same indices (sums and
-counts over the same bins) are merged, too; a GPU counts in kernels of their own.
+counts over the same bins) are merged, too; a GPU counts in separate kernels.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from .base import Context
 from .cost import operations
 from .recognise import counts_in_bytes
 
-#: Results of a merged kernel, and numbers of one, at most.
+#: The most results of a merged kernel, and the most numbers of a kernel for numbers.
 MOST_OUTPUTS, MOST_NUMBERS = 8, 64
 #: The least work per element, in additions, for which folds are merged to compute it once.
 LEAST_SHARED = 4.0
-#: Expressions of more such operands are not searched for those that they share.
+#: Expressions with more operands than this are not searched for shared ones.
 MOST_OPERANDS = 64
 
-#: An array, and the axes of the iteration space along which its own axes lie; none: anywhere.  Or a
-#: loop that computes numbers.
+#: An array and the axes of the iteration space along which its axes lie (none: anywhere); or a loop
+#: that computes numbers.
 Operand = tuple[Leaf | Expr, tuple[int, ...]]
 
 
 def fuse_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """On a GPU, merge an `argmin` with other folds of the same elements, before producers are
-    inlined into either: elements with one reader can be computed where they are read."""
+    """On a GPU, merge an `argmin` with other folds of the same elements.  This runs before
+    producers are inlined into either fold: elements with a single reader can be computed where they
+    are read."""
     if not context.target.gpu:
         return list(roots)
     found: dict[Any, list[graph.Fold]] = {}
@@ -72,8 +73,8 @@ def fuse_shared(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 class _Operands:
-    """The arrays of a whole iteration space that expressions read, each at its own permutation of
-    the indices, directly or through others, and whose elements take work."""
+    """The arrays over a whole iteration space whose elements take work, and that expressions read
+    at a permutation of the indices, directly or through other arrays."""
 
     def __init__(self) -> None:
         self.known: dict[Leaf, Set[Operand]] = {}
@@ -104,15 +105,15 @@ def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def kept_apart(roots: Sequence[Leaf], context: Context) -> list[list[Node]]:
-    """Kernels that would be one without the schedules that some of them have."""
+    """Groups of kernels that would be merged if none of them had a schedule."""
     clusters, _ = _siblings(roots, context, None, scheduled=True)
     return [nodes for nodes in clusters if any(node.label.ordered for node in nodes)]
 
 
 def _siblings(roots: Sequence[Leaf], context: Context, only: Mapping[Node, Set[Operand]] | None,
               scheduled: bool) -> tuple[list[list[Node]], dict[Node, int]]:  # fmt: skip
-    """Groups of several nodes that can be merged, of the nodes `only` (None: all), with or without
-    those that have schedules; and the depth of each node in the graph."""
+    """Groups of nodes that can be merged, among the nodes `only` (None: all), with or without those
+    that have schedules; and the depth of each node in the graph."""
     depth: dict[Node, int] = {}
     changing = innermost(roots, regions(roots))
     groups: dict[Any, list[Node]] = {}
@@ -126,7 +127,7 @@ def _siblings(roots: Sequence[Leaf], context: Context, only: Mapping[Node, Set[O
         where = changing[node], nest[node]
         if isinstance(node, graph.Generate):
             loops = () if node.shape else _loops(node)
-            if node.shape or loops:  # (others are computed by the host)
+            if node.shape or loops:  # (the host computes other scalars)
                 key = ("g", depth[node], node.shape, loops, where)
                 groups.setdefault(key, []).append(node)
         elif isinstance(node, graph.Fold) and (
@@ -179,18 +180,18 @@ def _fuse(roots: Sequence[Leaf], context: Context,
 
 
 def _is_argument(node: graph.Fold) -> bool:
-    """Whether it is an argmin or argmax of which only the index is stored."""
+    """Whether a fold is an argmin or argmax that stores only the index."""
     return argument_of(node.combine) is not None and node.epilogue == node.results[1:]
 
 
 def _start(node: graph.Fold) -> bool:
-    """Whether a fold must start with its initial value, because that is read from an array.  A
-    constant can be combined at the end, so such folds can be merged with others."""
+    """Whether a fold must start with its initial value, because it is read from an array.  A
+    constant can be combined at the end, so that such folds can be merged with others."""
     return node.init is not None and any(isinstance(e, Read) for e in walk(node.init))
 
 
 def _clusters(group: list[Node], operands: Mapping[Node, Set[Operand]] | None) -> list[list[Node]]:
-    """Join nodes of a group that share an input (or operand), up to a number of outputs."""
+    """Group nodes that share an input (or operand), up to a maximum number of outputs."""
     clusters: list[tuple[list[Node], Set[Operand], int]] = []
     for node in group:
         mine = _inputs(node) if operands is None else operands[node]
@@ -212,8 +213,8 @@ def _inputs(node: Node) -> Set[Operand]:
 
 
 def _is_regroupable(node: graph.Permute) -> bool:
-    """Whether a permute combines each component with itself alone, by a primitive, and not in a way
-    that needs a kernel of its own."""
+    """Whether a permute combines each component independently by a commutative primitive, without
+    needing a special kernel."""
     regroupable = node.combine is not None and is_commutative(node.combine)
     return regroupable and not counts_in_bytes(node)
 
@@ -240,7 +241,7 @@ def _merge_permutes(nodes: Sequence[Any]) -> Node:
 
 
 def joined(nodes: Sequence[Any]) -> graph.Combine:
-    """The combinations of several nodes as one, its variables renumbered."""
+    """The combinations of several nodes as one, with renumbered variables."""
     left: list[Var] = []
     right: list[Var] = []
     results: list[Expr] = []

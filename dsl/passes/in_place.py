@@ -1,8 +1,8 @@
-"""fuse_in_place: merge a kernel that is needed anyway with kernels that read it at their own index.
+"""fuse_in_place: merge kernels that read a stored result at their own index into its kernel.
 
 A result of the program, or an array with several readers, is stored in memory.  A kernel over the
-same extents that reads it only at its own index is merged with it: the value is still in a
-register.
+same extents that reads it only at its own index is merged with its kernel, where the value is still
+in a register.
 
     call = s·n₁ − k·n₂;  put = call − s + k        →   one kernel with two outputs
 """
@@ -21,7 +21,7 @@ from .base import Context
 from .horizontal import _common
 from .vertical import LARGEST, MOST_ARRAYS, MOST_CONDITIONS, checked_by_data
 
-#: A kernel stores no more arrays, unless one operation alone has.
+#: The most arrays that a kernel stores, unless a single operation has more.
 MOST_STORED = 32
 
 
@@ -54,8 +54,8 @@ def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 @dataclass
 class _Group:
-    """Nodes that become one kernel, in order: their operations and conditions (in all, and most of
-    one node), what they read, and which of their results are stored."""
+    """Nodes that become one kernel, in order: their operations and conditions (in total, and the
+    most of one node), their operands, and which of their results are stored."""
 
     members: list[Any]
     size: int
@@ -87,8 +87,8 @@ class _Group:
 
 
 class _Clusters:
-    """The groups; `where` identifies the loops and branches that contain a node, and `every`:
-    all results are stored."""
+    """The groups.  `where` identifies the loops and branches that contain a node; `every`: all
+    results are stored."""
 
     def __init__(self, roots: Sequence[Leaf], order: Sequence[Node],
                  where: Mapping[Node, object], every: bool) -> None:  # fmt: skip
@@ -107,7 +107,7 @@ class _Clusters:
                 self._add(node)
 
     def _add(self, node: Node) -> None:
-        """Join the groups of all that a node reads at its own index, or of some of it."""
+        """Join the groups of all nodes, or of some, that a node reads at its own index."""
         own = self._alone(node)
         near: dict[int, _Group] = {}
         for producer in self._reads[node]:
@@ -138,12 +138,12 @@ class _Clusters:
         return first.leaf().shape == node.leaf().shape and self.where[first] == self.where[node]
 
     def _is_stored(self, leaf: Leaf, members: set[Any]) -> bool:
-        """Whether anything outside of a kernel reads a result."""
+        """Whether a result is read outside its kernel."""
         return self.every or leaf in self._results or not self._readers.get(leaf, set()) <= members
 
     def _may_join(self, nodes: Sequence[Node], first: Node, members: set[Any]) -> bool:
-        """Whether all operands of these members are computed before the first member, or are read
-        at their own index from members."""
+        """Whether all operands of these members are computed before the first member, or are
+        members read at their own index."""
         start = self.position[first]
         for node in nodes:
             reads, rank = self._reads[node], len(node.leaf().shape)
@@ -160,7 +160,7 @@ class _Clusters:
 
 
 def _merged(members: list[Any]) -> Node:
-    """One node with all outputs; reads of each other become the values themselves."""
+    """One node with all outputs; members' reads of each other become the values themselves."""
     values: dict[Node, tuple[Expr, ...]] = {}
 
     def inside(e: Expr) -> Expr:

@@ -1,12 +1,12 @@
-"""The iterations of loops within loops: which nodes belong to which loop, in which order they are
-computed, and which arrays change in place.
+"""Nested loops: which nodes belong to which loop, the order of computation, and which arrays are
+updated in place.
 
-    t, i = while_loop(p, f, (t, i₀))     t changes in place: it is the next value of the state t
+    t, i = while_loop(p, f, (t, i₀))     t is updated in place: it is the next value of the state t
     u = loop(0, t[i], g, t)              begins with a copy: t is the next value, too
     return t, u[0]
 
-An array changes in place along the chain of updates and inner loops that leads from a state to its
-next value.  What else an inner loop begins with is copied by a loop of its own.
+An array is updated in place along the chain of updates and inner loops that leads from a state to
+its next value.  Other initial values of an inner loop are copied by a separate loop.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..expr import FALSE, TRUE, Cond, Expr, Proj
 from ..graph import ArrayLoop, Input, Leaf, Node, Permute, known, topological
 from .recurrence import dependent, is_unsafe
 
-#: Elements that one update of an iteration writes, at most.
+#: The most elements that one update of an iteration writes.
 MOST_ELEMENTS = 36
 
 
 class OtherLoop(Exception):
-    """A loop that is no sequence of writes."""
+    """A loop that is not a sequence of writes."""
 
 
 def need(condition: bool) -> None:
@@ -32,7 +32,7 @@ def need(condition: bool) -> None:
 
 
 def where_both(p: Expr, valid: Expr) -> Expr:
-    """`p and valid`, of which the second is only evaluated where the first holds."""
+    """`p and valid`; `valid` is evaluated only where `p` holds."""
     if p is TRUE or valid is TRUE:
         return valid if p is TRUE else p
     return Proj(Cond(p, (valid,), (FALSE,)), 0)
@@ -42,8 +42,9 @@ def iteration_order(loop: ArrayLoop, body: Sequence[Leaf]) -> list[Node]:
     """The nodes of an iteration, in the order of computation."""
     order = [n for n in topological(body) if not isinstance(n, Input)]
     changing = dependent(order, set(loop.bound))
-    # What is unsafe, and what reads that, must not be computed before the loop, which may have no
-    # iteration, unless the loop begins with it; what changes is not, anyway.
+    # Unsafe nodes and their readers must not be computed before the loop, which may have no
+    # iteration, unless they are its initial values.  Nodes that change are not computed before it
+    # anyway.
     begun = set(topological(loop.inputs()))
     unsafe = {n for n in order if n not in changing and n not in begun and is_unsafe(n)}
     kept = changing | unsafe | (dependent(order, unsafe) - begun)
@@ -51,9 +52,9 @@ def iteration_order(loop: ArrayLoop, body: Sequence[Leaf]) -> list[Node]:
 
 
 def own_nodes(loop: ArrayLoop, body: Sequence[Leaf], outside: AbstractSet[Node]) -> list[Node]:
-    """The nodes of an iteration that are not part of an iteration of an inner loop, nor of those
-    `outside`, which are computed around the loop."""
-    reached = set(topological(body, known=outside))  # and not inside of loops that are outside
+    """The nodes of an iteration that belong to no inner loop's iteration and are not `outside`,
+    that is, computed around the loop."""
+    reached = set(topological(body, known=outside))  # not inside loops that are outside
     order = [n for n in iteration_order(loop, body) if n in reached]
     outside = outside | not_inside(body)
     inner = {n for x in order if isinstance(x, ArrayLoop)
@@ -62,25 +63,26 @@ def own_nodes(loop: ArrayLoop, body: Sequence[Leaf], outside: AbstractSet[Node])
 
 
 def not_inside(roots: Sequence[Leaf]) -> set[Node]:
-    """What is computed for these, apart from what is inside of loops."""
+    """The nodes that these depend on, without those inside loops."""
     return set(topological(roots, inside=False))
 
 
 def few(leaf: Leaf) -> bool:
-    """Whether an array has few elements, and how many is known."""
+    """Whether an array has a known, small number of elements."""
     extents = [known(n) for n in leaf.shape]
     return None not in extents and math.prod(map(int, extents)) <= MOST_ELEMENTS
 
 
 def based_on(node: Node) -> tuple[Leaf, ...]:
-    """The arrays that an update or an inner loop begins with."""
+    """The initial arrays of an update or an inner loop."""
     if isinstance(node, Permute):
         return node.defaults
     return node.init if isinstance(node, ArrayLoop) else ()
 
 
 def chains(states: Sequence[Input], body: Sequence[Leaf]) -> dict[tuple[Node, int], int]:
-    """The state that a component of an update, or of an inner loop, becomes the next value of."""
+    """For each component of an update or inner loop on a chain: the state whose next value it
+    becomes."""
     found: dict[tuple[Node, int], int] = {}
     for k, (state, leaf) in enumerate(zip(states, body, strict=True)):
         while leaf != state.leaf() and (based := based_on(leaf.node)):
@@ -90,15 +92,16 @@ def chains(states: Sequence[Input], body: Sequence[Leaf]) -> dict[tuple[Node, in
 
 
 def used_by(node: Node) -> set[Leaf]:
-    """What a node, with what is inside of it, reads or begins with."""
+    """The arrays that a node, with the nodes inside it, reads or starts from."""
     inside = node.inside()
     return {*node.inputs(), *inside, *(leaf for n in topological(inside) for leaf in n.inputs())}
 
 
 def in_turn(own: Sequence[Node], chain: Mapping[tuple[Node, int], int], order: Sequence[Node]
             ) -> list[Node]:  # fmt: skip
-    """The updates and loops, as they were written, but what reads or copies an array ahead of what
-    changes it in place.  `order`: all nodes of an iteration, in an order of computation."""
+    """The updates and loops as written, with readers and copies of an array moved ahead of the
+    nodes that update it in place.  `order`: all nodes of an iteration in an order of
+    computation."""
     waiting = sorted((n for n in own if based_on(n)), key=lambda n: n.uid)
     after = {n: dependent(order, {n}) for n in waiting}
     uses = {n: used_by(n) if isinstance(n, ArrayLoop) else set(based_on(n)) for n in waiting}

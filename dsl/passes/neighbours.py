@@ -44,10 +44,9 @@ def recognise_neighbours(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _one_read_of_the_element(elements: tuple[Expr, ...], node: Generate) -> tuple[Expr, ...]:
-    """Replace all reads of `u[i, j]`, with any boundary, by one with its neighbours' boundary.
-
-    A boundary that is a function of the index is not shared, as it would be evaluated needlessly.
-    """
+    """Replace all reads of `u[i, j]`, with any boundary, by a single one with its neighbours'
+    boundary.  A boundary that is a function of the index is not used, as it would be evaluated
+    needlessly."""
     axes = tuple(Index(k) for k in range(len(node.shape)))
     own: dict[tuple[Node, int], list[Read]] = {}
     borders: dict[tuple[Node, int], Read] = {}
@@ -73,10 +72,10 @@ def _one_read_of_the_element(elements: tuple[Expr, ...], node: Generate) -> tupl
 def neighbour(read: Read, domain: Shape, extents: Shape = ()) -> Read:
     """The read with a boundary, if all its indices are neighbours and at least one is resolved.
 
-    Before the axes of the domain, an array may have others, at indices that are the same for all
-    elements: they are in range, as those of every read without a boundary are.
-
-    `extents`: those of the array, where its indices use others that are equal."""
+    An array may have leading axes that are not axes of the domain, at indices that are the same for
+    all elements: these are in range, like those of every read without a boundary.  `extents`: those
+    of the array, if its indices use other but equal ones.
+    """
     extents = extents or read.node.outputs[read.component].shape
     lead = len(extents) - len(domain)
     if read.boundary is not None or lead < 0:
@@ -122,7 +121,7 @@ def _resolved(source: Expr, index: Index, n: Expr, fits: bool) -> tuple[str, int
 
 
 def _modulo(e: Expr, index: Expr, n: Expr) -> int | None:
-    """The c of an expression equal to index + c modulo n."""
+    """c, if an expression equals index + c modulo n."""
     if e is index:
         return 0
     if not isinstance(e, Apply) or len(e.args) != 2:
@@ -135,7 +134,7 @@ def _modulo(e: Expr, index: Expr, n: Expr) -> int | None:
 
 
 def _clamped(e: Expr, index: Expr, n: Expr, fits: bool) -> int | None:
-    """The c of index + c, clamped to 0 … n − 1 at the ends that it may exceed."""
+    """c, if an expression is index + c clamped to 0 … n − 1 at the ends that it may exceed."""
     last = apply_primitive("subtract", [n, constant(1)])
     above = below = False
     while isinstance(e, Apply) and e.op.name in ("minimum", "maximum"):
@@ -157,6 +156,6 @@ def _clamped(e: Expr, index: Expr, n: Expr, fits: bool) -> int | None:
 
 
 def _offsets(source: Expr, index: Expr) -> set[int]:
-    """The constants added to `index` in an expression."""
+    """The constants added to `index` anywhere in an expression."""
     steps = (split_constant(e) for e in walk((source,)))
     return {off for x, off in steps if x is index}

@@ -1,4 +1,4 @@
-"""Decide which producers a matrix product may compute while loading an operand.
+"""Decides which producers a matrix product may compute while loading an operand.
 
 A tile engine reads each element of an operand once per tile that needs it.  A cheap function of one
 or two arrays costs less there than a pass over memory, an expensive one more.  Decisions here hold
@@ -14,14 +14,14 @@ from . import cost
 
 #: Element types with tile engines on a GPU.
 ENGINES = frozenset(("float32", "int32", "uint32"))
-#: Those of which kernels compute many small products, and the library others.
+#: Types for which kernels compute many small products, and the library all others.
 BATCHED = frozenset(("float16", "bfloat16", "float32"))
-#: Those of which kernels also compute larger products of arrays that were broadcast, each again.
+#: Types for which kernels also compute larger products of broadcast operands, recomputing elements.
 BROADCAST = frozenset(("float64",))
 #: The most arrays with the operand's extents that an element may be computed from.
 SOURCES = 2
-#: The most operations per element, of one product and of those along leading axes: beyond this, a
-#: pass over memory is always cheaper.
+#: The most operations per element, for one product and for products along leading axes: beyond
+#: this, a pass over memory is always cheaper.
 LIGHT, LIGHT_BATCHED = 16.0, 12.0
 
 
@@ -50,15 +50,15 @@ def sources(e: Expr, casts: bool = False) -> tuple[Read, ...] | None:
 
 
 def is_broadcast(body: Sequence[Expr], rank: int) -> bool:
-    """Whether elements are computed from smaller arrays alone, of which none varies along all axes:
-    products then load less than if the elements were stored."""
+    """Whether elements are computed only from smaller arrays, none of which varies along all axes:
+    products then load less data than if the elements were stored."""
     found = [e for e in walk(body) if isinstance(e, Read) and e.varies]
     axes = ({a.axis for a in walk(e.args) if isinstance(a, Index)} for e in found)
     return bool(found) and all(len(own) < rank for own in axes)
 
 
 def why_not(body: Sequence[Expr], rank: int) -> str | None:
-    """Why a matrix product does not compute these elements while loading them."""
+    """Why a matrix product cannot compute these elements while loading them."""
     # (A kernel for many small products loads elements of any type.)
     made = sources(body[0], casts=rank > 2) if len(body) == 1 and rank >= 2 else None
     if made is None:

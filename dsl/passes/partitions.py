@@ -1,10 +1,10 @@
-"""sort_partitions: where no library selects elements, arrays are sorted.
+"""sort_partitions: replaces partial sorting by sorting where no library supports it.
 
     partition(x, positions)      →   sort(x)
     argpartition(x, positions)   →   argsort(x)
 
-NumPy selects some positions of an array in memory in less time than it sorts it.  CuPy sorts for
-it, and arrays in blocks are sorted by samples.
+NumPy selects some positions of an array in memory faster than it sorts the array.  CuPy sorts in
+any case, and arrays in blocks are sorted by samples.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .base import Context
 
 
 def sort_partitions(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Replace partitions by sorting, but where cores compute arrays in memory."""
+    """Replace partitions by sorting, except on CPU cores with arrays in memory."""
     if context.target.cores or not any(_is_partition(n) for n in topological(roots)):
         return list(roots)
 

@@ -1,17 +1,15 @@
-"""split_planes: a stack of arrays stays these arrays, in the state of a loop and on the way to a
+"""split_planes: a stack of arrays stays separate arrays, in the state of a loop and on the way to a
 result.
 
     f = iterate(n, lambda f: g(stack([roll(f[0], …), …, roll(f[8], …)])), f₀)
       →   f0, …, f8 = iterate(n, …, (f₀[0], …, f₀[8]));  f = stack([f0, …, f8])
-
     g = stack([dx, dy]);  g / sqrt(sum(g * g, axis=0))
       →   s = sqrt(dx * dx + dy * dy);  stack([dx / s, dy / s])
 
-Kernels that choose the array for every element that they compute neither share work among arrays
-nor fuse, so what is joined would be stored, and read again.  As arrays of their own they are what a
-tuple would be.  What is computed along the axis is split, too: elements, at each index of the axis,
-and short folds along it, which become expressions, with the bits of the fold.  This runs before
-producers are inlined.
+A kernel that selects the source array per element neither shares work among arrays nor fuses, so a
+stack would be stored and read again.  Computations along the axis are split too: elements, at each
+index of the axis, and short folds along it, which become expressions with the bits of the fold.
+This runs before producers are inlined.
 """
 
 from __future__ import annotations
@@ -32,17 +30,17 @@ from .cost import operations
 from .rows import COMPARISONS, LONGEST
 from .short_axes import is_free, is_plain, unrolled
 
-#: The most work of what is split, in additions: its code is a copy for each array.
+#: The most work to split, in additions: the code is copied for each array.
 LARGEST = 4000.0
-#: Loops of fewer iterations keep the stack: taking it apart and joining it again are two copies.
+#: Loops of fewer iterations keep the stack: splitting and joining it are two copies.
 FEWEST = 8
-#: Joined arrays outside of loops that are split, or tried.
+#: The most joined arrays outside loops that are split, or tried.
 MOST_JOINED = 8
 
 
 def split_planes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """The graph with stacks in the states of loops split; checked programs keep them, and so do
-    blocks of arrays."""
+    """The graph with stacks in the states of loops split, except in checked programs and for
+    partitioned arrays."""
     order = list(topological(roots))
     if not context.target.in_memory or context.settings.check:
         return list(roots)
@@ -60,8 +58,7 @@ def split_planes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _split_joined(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """The graph with arrays that are joined, and read several times on the way to one result, as
-    the arrays of which they consist."""
+    """Split arrays that are joined and then read several times on the way to one result."""
     tried: set[Node] = set()
     for _ in range(MOST_JOINED):
         nodes = list(topological(roots, inside=False))
@@ -80,7 +77,7 @@ def _split_joined(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _joined_along(node: Node) -> int | None:
-    """The axis, not the last, along which a node joins arrays."""
+    """The axis, other than the last, along which a node joins arrays."""
     if type(node) is not Generate:
         return None
     sizes = [known(extent) for extent in node.shape[:-1]]
@@ -89,11 +86,11 @@ def _joined_along(node: Node) -> int | None:
 
 
 class _NotSplit(Exception):
-    """A state is used as a whole, or its arrays have nothing in common."""
+    """A state is used as a whole, or its arrays share no work."""
 
 
 def _split(loop: ArrayLoop) -> list[Leaf] | None:
-    """What takes the place of the results of a loop whose states are split; None if none is."""
+    """The replacements of the results of a loop with split states; None if none is split."""
     if loop.changing():
         return None
     if loop.count is not None and (count := known(loop.count)) is not None and count < FEWEST:
@@ -109,8 +106,8 @@ def _split(loop: ArrayLoop) -> list[Leaf] | None:
 
 
 class _Planes(Rebuilder):
-    """Arrays among `nodes`, those of `inside`, that are split along the axes in `axes`; not those
-    that are used as `whole` arrays, if they are no `ends`."""
+    """Splits arrays among `nodes`, those of `inside`, along the axes in `axes`, except arrays that
+    are used as a `whole` and are not among `ends`."""
 
     def __init__(self, nodes: Sequence[Node], inside: set[Node]) -> None:
         super().__init__()
@@ -131,7 +128,7 @@ class _Planes(Rebuilder):
     # --- which arrays are split, along which axis ---------------------------------------------
 
     def _split(self, node: Node, axis: int | None) -> None:
-        """Let an array be split along an axis."""
+        """Mark an array as split along an axis."""
         if axis is None or self.axes.get(node, axis) != axis:
             raise _NotSplit
         if node not in self.axes:
@@ -139,11 +136,11 @@ class _Planes(Rebuilder):
             self.waiting.append(node)
 
     def _size(self, node: Node) -> int:
-        """How many arrays a node is split into."""
+        """The number of arrays that a node is split into."""
         return _size(node.outputs[0].shape[self.axes[node]])
 
     def _spread(self) -> None:
-        """What is read along a split axis, and what reads it, is split, too."""
+        """Propagate splitting to the operands and readers of split arrays."""
         for node in self.waiting:
             axis = self.axes[node]
             self._follow(node, axis)
@@ -162,14 +159,14 @@ class _Planes(Rebuilder):
                         self._split(e.node, along[0])
 
     def _follow(self, node: Node, axis: int) -> None:
-        """Split what has to be split like a node."""
+        """Split the nodes that must be split along with a node."""
 
     def _may_split(self, node: Node) -> bool:
         return type(node) is Generate and node in self.inside and is_free(node)
 
     def _only_split_readers(self, node: Node, axis: int) -> bool:
-        """Whether all that reads an array along an axis can be split along it with the array, or
-        is a short fold."""
+        """Whether all readers of an array can be split along an axis with it, or are short
+        folds."""
         size = known(node.outputs[0].shape[axis])
         waiting = [(node, axis)]
         for of, along in waiting:
@@ -193,7 +190,7 @@ class _Planes(Rebuilder):
         return size is not None
 
     def _require_split(self) -> None:
-        """Raise unless every use of the split arrays is of one of the arrays they consist of."""
+        """Raise unless every use of a split array selects one of its parts."""
         folds = {reader for node in self.axes for reader, _ in self.readers[node]
                  if isinstance(reader, Fold)}  # fmt: skip
         work, apart = sum(LONGEST * operations(f.elements) for f in folds), False
@@ -260,7 +257,7 @@ class _Planes(Rebuilder):
     def _put(self, node: Node, made: Sequence[Node]) -> None:
         for leaf in node.leaves:
             self.planes[leaf] = [one.leaf(leaf.component) for one in made]
-            self.leaves[leaf] = self.planes[leaf][0]  # so that what reads it is rebuilt
+            self.leaves[leaf] = self.planes[leaf][0]  # so that its readers are rebuilt
 
     def _without(self, shape: Shape, node: Node) -> Shape:
         axis = self.axes[node]
@@ -294,7 +291,7 @@ class _Planes(Rebuilder):
         axis, parts = self.axes[e.node], self.planes[Leaf(e.node, e.component)]
         index = e.args[axis]
         assert isinstance(index, ex.Const)
-        # (An index outside is in the side of a `cond` that is not taken.)
+        # (An index out of range is in a side of a `cond` that is not taken.)
         part = parts[min(max(int(index.value), 0), len(parts) - 1)]
         args = (*e.args[:axis], *e.args[axis + 1 :])
         return ex.Read(part.node, part.component, args, e.boundary, e.scoped, e.vars)
@@ -325,7 +322,7 @@ class _States(_Planes):
                 self._split(state, axis)
 
     def results(self) -> list[Leaf]:
-        """What takes the place of the results of the loop."""
+        """The replacements of the loop's results."""
         loop = self.loop
         states: list[Input] = []
         init: list[Leaf] = []
@@ -367,7 +364,7 @@ class _States(_Planes):
         return made.of_shape(shape)
 
     def _first(self, state: Input, first: Leaf, k: int) -> Leaf:
-        """Array `k` of the stack that a state begins with."""
+        """Part `k` of the stack that is the initial value of a state."""
         axis, rank = self.axes[state], len(first.shape)
         index = [ex.Index(a) for a in range(rank - 1)]
         element = first.at(*index[:axis], ex.constant(k), *index[axis:])
@@ -377,7 +374,7 @@ class _States(_Planes):
 
 
 class _Joined(_Planes):
-    """What is computed of a joined array, up to one of the roots, which joins the arrays again."""
+    """The computations on a joined array, up to a root that joins the results again."""
 
     def __init__(self, roots: Sequence[Leaf], nodes: Sequence[Node], node: Node, axis: int) -> None:
         super().__init__(nodes, {*nodes})
@@ -414,7 +411,7 @@ def _unrolls(node: Fold) -> bool:
 
 
 def _index_of(e: Expr) -> int | None:
-    """The only axis on which an index depends; None if it depends on something else, too."""
+    """The only domain axis on which an index depends; None if it depends on anything else."""
     leaves = [x for x in ex.walk((e,)) if not x.args]
     axes = {x.axis for x in leaves if isinstance(x, ex.Index)}
     if len(axes) != 1 or any(isinstance(x, ex.Read | ex.Var) for x in ex.walk((e,))):
@@ -427,7 +424,7 @@ def _at_each(index: Expr, axis: int, size: int) -> list[Expr]:
 
 
 def places(node: Node, axis: int) -> set[Expr]:
-    """The constants with which elements compare their index along an axis."""
+    """The constants that elements compare with their index along an axis."""
     return {
         e.args[1]
         for e in ex.walk(node.bodies())
@@ -437,7 +434,7 @@ def places(node: Node, axis: int) -> set[Expr]:
 
 
 def _joined_axis(leaf: Leaf) -> int | None:
-    """The short axis of an array that is computed along it array by array, or from such arrays."""
+    """The short axis along which an array is computed part by part, or from such arrays."""
     every: tuple[int | None, ...] = tuple(range(len(leaf.shape)))
     waiting, seen = [(leaf.node, every)], {leaf.node}
     for node, axes in waiting:
@@ -456,7 +453,7 @@ def _joined_axis(leaf: Leaf) -> int | None:
 
 
 def _stack(parts: Sequence[Leaf], axis: int, shape: Shape, where: Location | None) -> Leaf:
-    """The array that consists of `parts` along an axis."""
+    """The array that joins `parts` along an axis."""
     index = tuple(ex.Index(a) for a in range(len(shape)) if a != axis)
 
     def element(low: int, high: int) -> Expr:

@@ -1,4 +1,4 @@
-"""recognise: replace idioms for which a better kernel exists.
+"""recognise_matmul, recognise_histogram: replace idioms for which a better kernel exists.
 
 * A sum of products over replicated rows and columns — `fold(+, 0, map(*, replicate…))`, written
   in any way that fuses to Σₖ a[…, i, k]·b[…, k, j] — is a matrix product.
@@ -25,7 +25,7 @@ from ..types import ScalarType
 from .base import Context
 from .tested import may_be_outside
 
-#: Targets of at least so many elements are counted in bytes.
+#: The fewest elements of a target that is counted in bytes.
 BYTE_COUNTS = 1 << 17
 
 
@@ -49,7 +49,7 @@ def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def recognise_histogram(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Note permutes that count for `explain()`; lowering recognises them by `is_count`."""
+    """Note counting permutes for `explain()`; lowering recognises them by `is_count`."""
     for node in graph.topological(roots):
         if (
             isinstance(node, graph.Permute)
@@ -63,7 +63,7 @@ def recognise_histogram(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def is_count(combine: graph.Combine, component: int, value: Expr) -> bool:
-    """Whether a component of a permute adds a constant, in a type in which counts are exact."""
+    """Whether a component of a permute adds a constant, in a type that counts exactly."""
     t, result = value.type, combine.results[component]
     exact = t.is_integer or (t.is_float and t.bits >= 32)
     return isinstance(value, Const) and exact and (
@@ -73,8 +73,8 @@ def is_count(combine: graph.Combine, component: int, value: Expr) -> bool:
 
 
 def counts_in_bytes(node: graph.Permute) -> bool:
-    """Whether a CPU counts in bytes, which are carried to the result where they wrap: a large
-    target then stays in the cache."""
+    """Whether a CPU counts in bytes, which carry into the result when they wrap, so that a large
+    target stays in the cache."""
     size = math.prod(int(n.value) if isinstance(n, Const) else 0 for n in node.defaults[0].shape)
     return (
         node.combine is not None and len(node.values) == 1 and size >= BYTE_COUNTS
@@ -83,8 +83,8 @@ def counts_in_bytes(node: graph.Permute) -> bool:
 
 
 def _rounded_to_halves(roots: Sequence[Leaf]) -> dict[Node, ScalarType]:
-    """The folds of converted 16-bit floats whose results are all rounded to that type: as a product
-    of 16-bit matrices, which is summed in float32, has that type, nothing is left to convert."""
+    """The folds of converted 16-bit floats whose results are all rounded to that type: a product of
+    16-bit matrices, which is summed in float32, has that type without a conversion."""
     found: dict[Node, ScalarType] = {}
     order = list(graph.topological(roots))
     for node in order:
@@ -109,7 +109,8 @@ def _rounded_to_halves(roots: Sequence[Leaf]) -> dict[Node, ScalarType]:
 
 
 def _converting_nothing(node: Node) -> Leaf | None:
-    """The array that a conversion of all of it is now; None for other nodes."""
+    """The array itself, for a node that converts a whole array to the type that it now has; else
+    None."""
     if isinstance(node, graph.Generate) and len(node.elements) == 1 and not node.checks:
         e = node.elements[0]
         if graph.is_identity_read(e, len(node.shape)) and isinstance(e, Read):
@@ -131,7 +132,7 @@ def _as_matmul(node: Node, rounded: bool) -> graph.Matmul | None:
     if all(
         isinstance(e, Const) and int(e.value) <= SHORT_AXIS for e in (*node.inner, node.outer[-1])
     ):
-        return None  # rows by one small matrix: a fold fuses with what surrounds it
+        return None  # rows times a small matrix: a fold fuses with its surroundings
     rank = len(node.outer)
     i, j, k = Index(rank - 2), Index(rank - 1), Index(rank)
     batch = {Index(x) for x in range(rank - 2)}

@@ -1,10 +1,10 @@
-"""record_in_place: a loop that stores its states computes them where they are stored.
+"""record_in_place: a loop that stores its states computes them directly in the stored rows.
 
     u, s = f(u), update(s, k, u)   →   s = update(s, k + 1, f(s[k]));  u = s[n]
 
-A gradient stores the states of a loop.  An iteration would compute a state, and copy it as well.
-Here the rows of the stored states are the state, with one more row for the last; they begin in
-memory that nothing has been written to, as every row is written before it is read.
+A gradient stores the states of a loop, so that an iteration would compute a state and copy it.
+Here the rows of the stored array are the state, with one more row for the last.  The array starts
+uninitialised, as every row is written before it is read.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from .base import Context
 
 
 def record_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Let the loops of a program compute the states that they store in the stored rows; not where
-    an array is in blocks, of which rows are not a part."""
+    """Make the loops of a program compute the states that they store in the stored rows; not for
+    arrays in blocks, whose blocks are not rows."""
     order = list(topological(roots))
     whole = context.target.in_memory and not context.settings.check
     if not whole or not any(isinstance(n, ArrayLoop) for n in order):
@@ -53,7 +53,8 @@ def record_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _as_arrays(roots: Sequence[Leaf], order: Sequence[Node]) -> set[Leaf]:
-    """What is used as an array of its own extents: all but what is only read element by element."""
+    """The arrays whose own extents matter: all except those that are only read element by
+    element."""
     found = set(roots)
     for node in order:
         found.update(node.operands(), node.inside())
@@ -63,12 +64,13 @@ def _as_arrays(roots: Sequence[Leaf], order: Sequence[Node]) -> set[Leaf]:
     return found
 
 
-#: The boundaries that are another index.
+#: The boundaries that map an index to another index.
 RESOLVED = ("wrap", "clamp", "mirror", "symmetric")
 
 
 class _Recorded(NamedTuple):
-    """The states `carried`, whose next values are the components of `step`; what stores them."""
+    """The states `carried`, whose next values are the components of `step`; and the states that
+    store them."""
 
     step: Generate
     carried: tuple[int, ...]
@@ -76,7 +78,7 @@ class _Recorded(NamedTuple):
 
     @staticmethod
     def of(loop: ArrayLoop) -> list[_Recorded]:
-        """What a loop carries and stores."""
+        """The states that a loop carries and stores."""
         if loop.count is None or loop.index is None or loop.changing():
             return []
         nodes = list(topological(loop.body))
@@ -106,8 +108,8 @@ class _Recorded(NamedTuple):
 
 
 def _written(loop: ArrayLoop, k: int, readers: Mapping[Leaf, Sequence[Node]]) -> Permute | None:
-    """What writes state `k`, if every iteration writes a row of it, nothing reads it before the
-    last one, and it begins with an array that is computed for it."""
+    """The update of state `k`, if every iteration writes a row of it, nothing reads it before the
+    last iteration, and its initial value is an array computed for it."""
     put, state, first = loop.body[k].node, loop.state[k].leaf(), loop.init[k].node
     if type(put) is not Permute or put.valid is not TRUE or put.combine is not None:
         return None
@@ -128,7 +130,7 @@ def _written(loop: ArrayLoop, k: int, readers: Mapping[Leaf, Sequence[Node]]) ->
 
 
 def _stored(loop: ArrayLoop, k: int, readers: Mapping[Leaf, Sequence[Node]]) -> int | None:
-    """The state whose values before the iterations state `k` stores, and nothing else."""
+    """The state whose values before each iteration state `k` stores, and nothing else."""
     put = _written(loop, k, readers)
     if put is None or len(put.values) != 1 or not put.domain:
         return None
@@ -144,8 +146,8 @@ def _stored(loop: ArrayLoop, k: int, readers: Mapping[Leaf, Sequence[Node]]) -> 
 
 
 def _without_beginnings(loop: ArrayLoop) -> ArrayLoop:
-    """The loop, in which states of which every row is written before it is read begin in memory
-    that nothing has been written to."""
+    """The loop with uninitialised memory as the initial value of states whose every row is written
+    before it is read."""
     if loop.count is None or loop.index is None or loop.changing():
         return loop
     readers = _readers(loop)
@@ -159,7 +161,7 @@ def _without_beginnings(loop: ArrayLoop) -> ArrayLoop:
 
 
 def _readers(loop: ArrayLoop) -> dict[Leaf, list[Node]]:
-    """What reads each leaf in an iteration."""
+    """The readers of each leaf in an iteration."""
     found: dict[Leaf, list[Node]] = {}
     for n in topological(loop.body):
         for leaf in {*n.inputs(), *n.inside()}:
@@ -169,7 +171,7 @@ def _readers(loop: ArrayLoop) -> dict[Leaf, list[Node]]:
 
 def _only_read(loop: ArrayLoop, k: int, store: int, readers: Mapping[Leaf, Sequence[Node]],
                extents: Iterable[Node]) -> bool:  # fmt: skip
-    """Whether elements of state `k` are all that an iteration uses of it."""
+    """Whether an iteration only reads elements of state `k`."""
     state, put = loop.state[k], loop.body[store].node
     return (
         state.leaf() not in loop.body
@@ -179,7 +181,7 @@ def _only_read(loop: ArrayLoop, k: int, store: int, readers: Mapping[Leaf, Seque
 
 
 class _Rows(Rebuilder):
-    """States are rows of others: `rows` has the array of each, and the index of the row."""
+    """Rewrites states as rows of others: `rows` has the array of each, and the index of the row."""
 
     def __init__(self, rows: Mapping[Leaf, tuple[Leaf, Expr]]) -> None:
         super().__init__()
@@ -200,7 +202,7 @@ class _Rows(Rebuilder):
 
 
 def _own_indices(node: Generate) -> dict[Expr, Expr]:
-    """What boundaries make of the index of an element itself, which is in range."""
+    """The element's own index, as boundaries resolve it; it is in range."""
     found: dict[Expr, Expr] = {}
     for i, n in zip(indices(len(node.shape)), node.shape, strict=True):
         found.update((resolve_index(kind, i, n), i) for kind in RESOLVED)
@@ -209,11 +211,11 @@ def _own_indices(node: Generate) -> dict[Expr, Expr]:
 
 
 def _in_rows(loop: ArrayLoop, recorded: Sequence[_Recorded], context: Context) -> list[Leaf]:
-    """The results of the loop, which computes those states in rows of their stores."""
+    """The results of the loop, with those states computed in the rows of their stores."""
     assert loop.count is not None and loop.index is not None
     n = apply_primitive("maximum", [loop.count, constant(0)])
     here = loop.index.leaf().at()
-    states: dict[int, tuple[Input, Leaf]] = {}  # what takes the place of a store, and its beginning
+    states: dict[int, tuple[Input, Leaf]] = {}  # the replacement of a store, and its initial value
     sources: dict[int, int] = {}
     rows: dict[Leaf, tuple[Leaf, Expr]] = {}
     for one in recorded:

@@ -4,9 +4,9 @@
                                                              s = s₀[j]
                                                              for k: ys[k, j] = s; s = a·s + xs[k, j]
 
-The state of a counted loop that an iteration computes element by element, from its own element and
-from other arrays, stays in registers, and what the loop collects at its counter is stored as it is
-computed.  A loop over arrays would launch kernels and move the state through memory in every
+If an iteration of a counted loop computes each element of its state from that element and from
+other arrays, the state stays in registers, and values collected at the counter are stored as they
+are computed.  A loop over arrays would launch kernels and move the state through memory in every
 iteration.  This runs after products and additions are fused (form_fma), whose bits it keeps.
 """
 
@@ -30,8 +30,8 @@ MOST_STATES = 16
 
 
 def recognise_recurrence(roots: Sequence[graph.Leaf], context: Context) -> list[graph.Leaf]:
-    """Replace the loops over arrays that are recurrences; checked programs keep them, because the
-    indices in their bodies are tested."""
+    """Replace loops over arrays that are recurrences; not in checked programs, which test the
+    indices in loop bodies."""
     order = list(graph.topological(roots))
     if context.settings.check or not any(isinstance(n, graph.ArrayLoop) for n in order):
         return list(roots)
@@ -47,11 +47,11 @@ def recognise_recurrence(roots: Sequence[graph.Leaf], context: Context) -> list[
 
 
 class _Unfit(Exception):
-    """The loop is no recurrence."""
+    """The loop is not a recurrence."""
 
 
 def _recurrence(loop: graph.ArrayLoop, context: Context) -> list[graph.Leaf] | None:
-    """The results of a loop, of a recurrence."""
+    """The results of a loop, computed by a recurrence."""
     if loop.count is None or loop.index is None or loop.changing():
         return None
     try:
@@ -90,16 +90,16 @@ class _Walk:
         self.axis, self.at = self._collection_index()
 
     def _fits(self, shape: graph.Shape) -> bool:
-        """Whether a shape is that of the state, because it is the same or by the checks made."""
+        """Whether a shape is that of the state, identically or by the checks made."""
         return len(shape) == len(self.shape) and all(map(self._same, shape, self.shape))
 
     def _same(self, a: Expr | None, b: Expr | None) -> bool:
         return a is b or frozenset((a, b)) in self.equal
 
     def _inlined(self) -> set[graph.Node]:
-        """The nodes that only an iteration may compute: those that change from one to the next, and
-        those that must not be computed where there is perhaps no iteration; with them, what reads
-        those.  A node with an element per iteration is empty then, and computes nothing."""
+        """The nodes that must be computed in iterations: those that change from one to the next,
+        those that must not be computed if there is no iteration, and their readers.  A node with an
+        element per iteration is exempt: without iterations it is empty and computes nothing."""
         count = self.loop.count
         assert count is not None
         some = isinstance(count, ex.Const) and int(count.value) > 0
@@ -218,7 +218,7 @@ class _Walk:
         )
         parts = context.inlined[node] = {}
         for inner in (n for n in self.nodes if n in self.depends and n in self.inliner.bodies):
-            with contextlib.suppress(_Unfit):  # it reads a state that the walk does not have
+            with contextlib.suppress(_Unfit):  # it reads a state that is not in the walk
                 parts.update(dict.fromkeys(over(self.inliner.bodies[inner]),
                                            ((inner.label, inner.where),)))  # fmt: skip
         return [node.leaf(components[k]) for k in range(len(loop.state))]
@@ -243,12 +243,13 @@ def _drop(target: tuple[Expr, ...], axis: int) -> tuple[Expr, ...]:
 
 
 def is_unsafe(node: graph.Node) -> bool:
-    """Whether computing a node may read outside an array, never end, or call a foreign function."""
+    """Whether computing a node may read outside an array, not terminate, or call a foreign
+    function."""
     return any(map(_is_unsafe_alone, (node, *graph.topological(node.inside()))))
 
 
 def _is_unsafe_alone(node: graph.Node) -> bool:
-    """The same, apart from the nodes inside of it."""
+    """The same for the node without the nodes inside it."""
     if isinstance(node, graph.ArrayLoop | graph.Branch):
         return isinstance(node, graph.ArrayLoop) and node.count is None
     space = node.iteration_space()
@@ -260,7 +261,7 @@ def _is_unsafe_alone(node: graph.Node) -> bool:
 
 
 def dependent(nodes: Sequence[graph.Node], bound: Collection[graph.Node]) -> set[graph.Node]:
-    """The nodes that read those of `bound`, or what reads them."""
+    """The nodes that depend on those of `bound`."""
     found = set(bound)
     for node in nodes:
         if any(leaf.node in found for leaf in (*node.inputs(), *node.inside())):

@@ -13,9 +13,9 @@ from ..expr import Apply, Const, Expr, Index, Loop, Read, Var, varies, walk
 from ..simplify import is_const
 from .cost import UNKNOWN_TRIP_COUNT
 
-#: Used by all elements of a larger domain of unknown size.
+#: The count for an element used by all elements of a larger domain of unknown size.
 FAR = 1000.0
-#: Data-dependent uses: each element may be used once, never, or by all.
+#: The count for data-dependent uses: each element may be used once, never, or by all.
 GATHERED = 2.0
 #: On a GPU, recomputation hides behind memory access. An H200 gains from storing at 32 uses (3.8 ×
 #: in a convolution of exp(sin x)) and at 256 (2.8 ×), loses at 8 (0.8 ×) and for gathers (0.67 × if
@@ -117,8 +117,8 @@ def _number(e: Expr | None) -> float:
 
 
 def _overlap(e: Expr, counts: Mapping[Expr, Expr | None], fixed: set[Expr]) -> tuple[float, bool]:
-    """How many combinations of variables give the same sum, as in windows `y[i + k]`; and whether a
-    loop with an unknown trip count contributes."""
+    """The number of combinations of variables with the same sum, as in windows `y[i + k]`; and
+    whether a loop with an unknown trip count contributes."""
     steps = {v: s for v, s in (_steps(e) or {}).items() if v not in fixed}
     times, reach, unknown = 1.0, 1.0, False
     for v, step in sorted(steps.items(), key=lambda p: (p[1], _number(counts.get(p[0])))):
@@ -134,8 +134,8 @@ def _overlap(e: Expr, counts: Mapping[Expr, Expr | None], fixed: set[Expr]) -> t
 def _folded(
     variables_of: Mapping[Expr, frozenset[Expr]], counts: Mapping[Expr, Expr | None]
 ) -> float:
-    """How many indices a quotient or a remainder maps to one: `y[i // 4]`, `y[i % 256]`.  Both
-    together decompose an index, as a reshape does, and are injective."""
+    """The number of indices that a quotient or remainder maps to one: `y[i // 4]`, `y[i % 256]`.
+    Both together decompose an index, as a reshape does, and are injective."""
     moving = [e for e in variables_of if isinstance(e, Apply) and variables_of[e]]
     quotients = [e for e in moving if e.op.name in ("floor_divide", "quot")]
     remainders = [e for e in moving if e.op.name in ("remainder", "rem")]

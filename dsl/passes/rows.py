@@ -1,9 +1,9 @@
 """Rows of results that share work: a thread computes a whole row, and the shared part once.
 
 The last axes of an array may be short, with constant extents: the 4 × 4 elements of an inverse.
-If its elements have expressions in common that do not depend on those axes (the elimination, of
-which each element is one result), elements of one *row*, the indices that differ in the last axes
-only, are computed together:
+The elements that differ only in their indices along these axes form a *row*.  If they have common
+subexpressions that do not depend on those axes (the elimination, of which each element is one
+result), a row is computed together:
 
     inverse[b, i, j] = select(i, j, eliminate(a[b, 0, 0], a[b, 0, 1], …))      a row is a matrix
 
@@ -24,24 +24,24 @@ from .cost import operations
 
 #: The most elements of a row.
 LONGEST = 32
-#: The least work, in additions, for which it matters that a row shares it; and no less than one
-#: addition for each element of the row.
+#: The least shared work, in additions, that matters; it must also be at least one addition per
+#: element of the row.
 SHARED = 8.0
-#: The most work of a row besides what it shares: its code is a copy for each element.
+#: The most unshared work of a row: its code is copied for each element.
 LARGEST = 8000.0
 
-#: Rows of at most so many elements (a constant in the kernel) occupy one vector lane each on a CPU;
-#: a lane computes its row from left to right.
+#: Rows of at most this many elements (a constant in the kernel) occupy one vector lane each on a
+#: CPU; a lane computes its row from left to right.
 NARROW = 8
-#: The most work of rows that are longer than that, in additions, conditions included.
+#: The most work of longer rows, in additions, conditions included.
 LITTLE = 1000.0
 COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
 
 
 def most_narrow(elements: Sequence[Expr], rank: int) -> int:
-    """The most elements of a narrow row: more than `NARROW` if every other one, at least, is told
-    apart by a condition on the last index, as the columns that a matrix is put together from, and
-    a row of them is little work."""
+    """The most elements of a narrow row: more than `NARROW` if at least every other element is
+    distinguished by a condition on the last index, like the columns that a matrix is joined from,
+    and a row of them is little work."""
     last = Index(rank - 1)
     places = {
         e.args[1]
@@ -67,7 +67,7 @@ def leading(shape: Sequence[Expr | None]) -> int:
 def row_axes(elements: Sequence[Expr], shape: Sequence[Expr]) -> int | None:
     """The number of axes before those of a row, if the elements of rows share work, else None.
 
-    Reads with a boundary are none of a row's: neighbouring rows share what they read.
+    Reads with a boundary do not count as shared by a row: neighbouring rows share them too.
     """
     if not shape or not isinstance(shape[-1], Const):
         return None
@@ -94,7 +94,7 @@ def row_axes(elements: Sequence[Expr], shape: Sequence[Expr]) -> int | None:
 
 
 def _common(elements: Sequence[Expr], last: dict[Expr, int], axes: int) -> list[Expr]:
-    """The largest expressions, outside of loops, that depend on the first `axes` axes only."""
+    """The largest expressions, outside loops, that depend only on the first `axes` axes."""
     inside = evaluated(elements, lambda e: last[e] >= axes and not isinstance(e, Read))
     return [e for e in inside if last[e] < axes]
 
@@ -109,8 +109,8 @@ def row_members(elements: Sequence[Expr], shape: Sequence[Expr], axes: int
 
 
 def reads_rows(reader: Node, read: Read, axes: int, work: float = 0.0) -> bool:
-    """Whether `reader` computes rows, each from the row of the array that it reads at its own first
-    `axes` indices; and whether `work` is worth sharing in them."""
+    """Whether `reader` computes rows, each from the row of the array at its own first `axes`
+    indices, and whether `work` is worth sharing in them."""
     if not isinstance(reader, Generate) or reader.label.ordered or read.boundary is not None:
         return False
     if not all(a is Index(k) for k, a in enumerate(read.args[:axes])):

@@ -1,4 +1,4 @@
-"""recognise_separable: compute a linear stencil whose weights are an outer product axis by axis.
+"""recognise_separable: computes a linear stencil whose weights are an outer product axis by axis.
 
 A 9 × 9 box or Gaussian takes 81 multiplications in one pass and 18 in two.  The weights must be
 literals in the stencil's function, the boundary must treat axes independently, and the saving must
@@ -7,7 +7,7 @@ exceed a round trip through memory.  An explicit schedule disables the pass.
     CPU   one operation per axis, the last axis first, through memory
     GPU   one operation, a sum of sums: its skeleton computes the sum of every row once
 
-A sum, minimum or maximum over the axes of windows is computed axis by axis, too, on a CPU:
+On a CPU, a sum, minimum or maximum over the axes of windows is also computed axis by axis:
 
     max(sliding_window_view(a, (9, 9)), axis=(2, 3))   →   of 9 rows the maxima of 9 columns
 """
@@ -92,7 +92,8 @@ _ANY_ORDER = ("add", "minimum", "maximum", "logical_and", "logical_or")
 
 
 def _of_windows(node: Fold) -> Fold | None:
-    """A fold over several axes of windows as a fold over each of them, the last one first."""
+    """A fold over several axes of windows as a chain of folds over one axis each, the last axis
+    first."""
     rank, label = len(node.outer), node.label
     lengths = [known(n) for n in node.inner]
     (result, *others), (element, *_) = node.combine.results, node.elements
@@ -112,7 +113,7 @@ def _of_windows(node: Fold) -> Fold | None:
     if read is None or places is None:
         return None
     for inner in reversed(range(1, len(taps))):
-        # Over the last axis of what is left; along the others as far as windows reach.
+        # Fold the last remaining axis; the other axes extend as far as windows reach.
         outer, at = list(node.outer), list(read.args)
         again: list[Expr] = [Index(k) for k in range(rank)]
         for q in range(inner):
@@ -137,7 +138,7 @@ def _of_windows(node: Fold) -> Fold | None:
 
 
 def _behind_views(e: Expr) -> Read | None:
-    """What an expression reads of an array that is not only a view of another."""
+    """The read of the underlying array, through arrays that are only views."""
     while isinstance(e, Read) and e.boundary is None:
         node = e.node
         if type(node) is not Generate or not isinstance(node.elements[e.component], Read):
@@ -148,8 +149,8 @@ def _behind_views(e: Expr) -> Read | None:
 
 
 def _window_axes(args: Sequence[Expr], rank: int, windows: int) -> list[tuple[int, int]] | None:
-    """For each axis of a window the outer axis along which it moves by one, and the index that is
-    the sum of both; None if another index depends on them."""
+    """For each axis of a window, the outer axis along which it moves by one, and the position of
+    the index that is the sum of both; None if another index depends on them."""
     found = dict[int, tuple[int, int]]()
     used = [{i.axis for i in walk((a,)) if isinstance(i, Index)} for a in args]
     for place, (arg, axes) in enumerate(zip(args, used, strict=True)):
@@ -159,7 +160,7 @@ def _window_axes(args: Sequence[Expr], rank: int, windows: int) -> list[tuple[in
         own = [t.axis for t in terms if isinstance(t, Index)]
         if len(axes) != 2 or sorted(own) != sorted(axes) or min(own) >= rank or max(own) < rank:
             return None
-        # What else is in the sum must not depend on either.
+        # The other terms of the sum must not depend on either.
         if any(isinstance(e, Index) for t in terms if not isinstance(t, Index) for e in walk((t,))):
             return None
         if sum(min(own) in axes for axes in used) > 1 or max(own) in found:

@@ -1,14 +1,14 @@
-"""unroll_short: axes of a few elements are unrolled, so that what they share is computed once.
+"""unroll_short: axes of a few elements are unrolled, so that shared work is computed once.
 
     d = x[:, None, :] − x[None, :, :]          of points of three coordinates
     r = Σ over c of d[i, k, c]²          →     r = d[i, k, 0]² + d[i, k, 1]² + d[i, k, 2]²
     Σ over k of f(r[i, k]) · d[i, k, c]  →     three sums of one kernel that computes f(r) once
 
-A fold whose results lie along an axis of few elements becomes a fold of several components, if what
-it reads takes work that does not depend on the axis; the folds along such axes that it reads become
-expressions; so do, on a CPU, those of computed elements that only element-wise operations read.
-The extents must be constants; `dsl/operations/` asks for those of such folds.  This runs before
-producers are inlined, which then find one reader for each.
+A fold whose results lie along an axis of few elements becomes a fold of several components, if its
+operands take work that does not depend on the axis.  The folds along such axes that it reads become
+expressions; so do, on a CPU, folds of computed elements that only element-wise operations read.
+The extents must be constants, which `dsl/operations/` requests for such folds.  This runs before
+producers are inlined, so that each has a single reader.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _read_by_elements(order: Sequence[Node], roots: Sequence[Leaf]) -> set[Node]
 
 
 def _is_computed(node: Fold) -> bool:
-    """Whether the elements, or what they read, take work."""
+    """Whether the elements, or their operands, take work."""
     return any(isinstance(e, Read) and isinstance(e.node, Generate) for e in walk(node.elements))
 
 
@@ -79,7 +79,7 @@ def is_plain(node: Fold) -> bool:
 
 
 def is_free(node: Node) -> bool:
-    """Whether nothing fixes the order of elements, now or by the operation's name later."""
+    """Whether nothing fixes the order of elements, now or later through the operation's name."""
     return not node.label.ordered and node.label.name is None and node.label.schedule is None
 
 
@@ -97,8 +97,8 @@ def _row(node: Fold) -> Generate | None:
 
 
 def unrolled(node: Fold) -> Generate:
-    """A fold along axes of few elements as an expression of these, from the left: the bits of the
-    fold (`short_folds.py`)."""
+    """A fold along axes of few elements as an expression of these, from the left, which has the
+    bits of the fold (`short_folds.py`)."""
     rank, start = len(node.outer), identities(node.combine)
     assert start is not None
     found: tuple[Expr, ...] = start
@@ -110,7 +110,7 @@ def unrolled(node: Fold) -> Generate:
 
 
 def stored_by(node: Fold, found: Sequence[Expr]) -> tuple[Expr, ...]:
-    """What a fold stores of all its elements combined."""
+    """The values that a fold stores, given the combination of all its elements."""
     if node.init is not None:
         found = node.combine.of(node.init, found)
     return substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
@@ -152,8 +152,8 @@ def _components(node: Fold, axis: int) -> Generate:
 
 
 def _with_own(node: Fold, axis: int) -> Fold:
-    """The fold with the arrays inlined that have this axis and all others: each component reads
-    others of their elements."""
+    """The fold with arrays that have this axis and all others inlined: each component reads
+    different elements of them."""
     inliner, rank = Inliner(), len(node.iteration_space())
 
     def expanded(elements: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -175,8 +175,8 @@ def _with_own(node: Fold, axis: int) -> Fold:
 
 
 def _shared(node: Fold) -> tuple[int, set[Node]] | None:
-    """The last short axis of a fold's results, if its elements read, directly or through others,
-    computed arrays over the other axes that take work; and what they read."""
+    """The last short axis of a fold's results, if its elements read, directly or through other
+    arrays, computed arrays over the other axes that take work; and the nodes on the way."""
     axes = [a for a, e in enumerate(node.outer) if _size(e) is not None]
     if not axes or len(node.outer) < 2 or any(isinstance(e, Read) for e in walk(node.init or ())):
         return None

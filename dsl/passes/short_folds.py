@@ -12,12 +12,13 @@ Rows with fewer than `SHORT_ROW` elements are always folded sequentially from th
 gives exactly the bits that would have been stored.  A short fold that is not inlined becomes a
 `Generate` with a loop per element.
 
-So does, on a CPU, a fold of several axes whose elements are computed from much smaller arrays (a
-convolution: Σ over p, q, c of x[i + p, j + q, c]·w[p, q, c, o]): the loops keep what they sum in
-registers, and what they read in the cache (`deep_folds`).
+On a CPU, so does a fold of several axes whose elements are computed from much smaller arrays (a
+convolution: Σ over p, q, c of x[i + p, j + q, c]·w[p, q, c, o]): the loops keep their sums in
+registers, and their operands in the cache (`deep_folds`).
 
-Nor is it known whether a kernel that reads `(a / b)[k[i]]` reads few elements or all of them many
-times: the quotient is stored, unless `k` is much shorter in a call (`few_gathered`).
+Nor is it known at compile time whether a kernel that reads `(a / b)[k[i]]` reads few elements, or
+all of them many times: the quotient is stored, unless `k` is much shorter in a call
+(`few_gathered`).
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ from ..scalar import apply_primitive
 from .base import Context
 from .vertical import Uses, find_uses
 
-#: Results of folds over several axes are loops of at most so many iterations.
+#: The most iterations of the loops of a fold over several axes.
 LOOPED = 2048
-#: So many times as many elements as are read where data says cost more to compute and store than
-#: those that are read cost to compute there.
+#: An array is computed where it is gathered from if it has this many times as many elements as are
+#: read: computing and storing them all costs more.
 FEW = 8
-#: The most expressions of elements that are computed where they are read.
+#: The most expressions of elements that are computed by their reader.
 MOST_TAKEN = 256
 
 
 def length(node: Fold | Generate) -> Expr:
-    """The number of elements of a row, a host expression; 1 of what is no fold."""
+    """The number of elements of a row, a host expression; 1 for nodes other than folds."""
     return node.inner[0] if isinstance(node, Fold) else ex.constant(1)
 
 
@@ -63,8 +64,8 @@ class Short:
     """The folds of a program that are computed as loops if their rows are short.
 
     `alone`: all of them, with their `Generate`; `reader`: the kernel that inlines a fold, if any;
-    `worth`: the condition (a host expression over extents) for inlining it, if any; `deep`: those
-    of several axes, with the condition for the loops.
+    `worth`: the condition (a host expression over extents) for inlining it, if any; `deep`: the
+    folds of several axes, with the condition for the loops.
     """
 
     alone: dict[Node, Generate] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class Short:
     deep: dict[Node, Expr] = field(default_factory=dict)
 
     def conditions(self, fold: Node) -> tuple[Expr, ...]:
-        """The host expressions that decide, in addition to the length of rows."""
+        """The host expressions that decide, besides the length of rows."""
         return tuple(of[fold] for of in (self.worth, self.deep) if fold in of)
 
     def inside(self, node: Node) -> tuple[Fold, ...]:
@@ -156,8 +157,9 @@ def deep_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
 
 
 def few_gathered(roots: Sequence[Leaf], settings: Settings) -> Short:
-    """What one kernel reads where data says, which computes it itself if it reads few elements:
-    `(a / b)[k]` divides all elements for many indices, and those that are read for few."""
+    """Arrays that one kernel gathers from, and computes itself if it reads few elements: `(a /
+    b)[k]` divides all elements if there are many indices, and only the elements read if there are
+    few."""
     results = {leaf.node for leaf in roots}
     maps = any(isinstance(n, Generate) and n not in results for n in topological(roots))
     if settings.check or not maps:
@@ -187,8 +189,8 @@ def few_gathered(roots: Sequence[Leaf], settings: Settings) -> Short:
 
 
 def _is_simple(node: Generate) -> bool:
-    """Whether a kernel that reads elements may compute them: they have no loops, whose variables
-    its own might share, and no schedule."""
+    """Whether the reading kernel may compute the elements: they have no loops (whose variables the
+    kernel's own might share) and no schedule."""
     kinds = ex.Apply | ex.Const | ex.Extent | ex.Param | ex.Index | ex.Read | ex.Cond | ex.Proj
     body = list(ex.walk(node.elements))
     return (
@@ -199,8 +201,8 @@ def _is_simple(node: Generate) -> bool:
 
 
 def _is_deep(node: Fold) -> bool:
-    """Whether several results are computed from each element that is read, and neighbours in a row
-    of results from elements of a row, neighbours or at a constant distance."""
+    """Whether each element read contributes to several results, and neighbours in a row of results
+    read elements of a row, adjacent or at a constant distance."""
     known = all(
         isinstance(e, ex.Const | ex.Extent | ex.Apply | ex.Param) for e in ex.walk(node.inner)
     )
@@ -233,8 +235,8 @@ def _is_deep(node: Fold) -> bool:
 
 
 def _not_too_long(node: Fold) -> Expr:
-    """A condition on the elements of a result.  The number of results must not decide any bit:
-    blocks of dask have fewer."""
+    """The condition on the number of elements per result.  It must not depend on the number of
+    results, which is smaller for blocks of dask, since it decides the bits."""
     return apply_primitive("less_equal", [product(node.inner), ex.constant(LOOPED)])
 
 
@@ -258,7 +260,7 @@ def _as_loops(node: Fold) -> Generate | None:
 
 
 def _looped(node: Fold) -> Generate | None:
-    """A fold as loops over its inner axes from the left; None if it has no neutral element."""
+    """A fold as loops over its inner axes from the left; None without an identity."""
     if node.init is not None and not all(isinstance(e, ex.Const) for e in node.init):
         return None
     start = _start(node)
@@ -298,7 +300,7 @@ def fold_windows(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _is_window(node: Fold) -> bool:
-    """Whether there are results of several inner axes with fewer than `SHORT_ROW` elements."""
+    """Whether a fold has several inner axes with fewer than `SHORT_ROW` elements in total."""
     if len(node.inner) < 2 or not node.outer or node.label.ordered:
         return False
     sizes = [int(n.value) for n in node.inner if isinstance(n, ex.Const)]
@@ -306,7 +308,7 @@ def _is_window(node: Fold) -> bool:
 
 
 def _start(node: Fold) -> tuple[Expr, ...] | None:
-    """A neutral initial value for folding a row; None if there is none."""
+    """The identity to start folding a row from; None if there is none."""
     better = argument_of(node.combine)
     if better is None:
         return identities(node.combine)
@@ -325,7 +327,7 @@ def _is_costly(e: Expr) -> bool:
 
 
 def _read(node: Node) -> Iterator[Fold | Generate]:
-    """The folds and maps that a node reads, each once."""
+    """The distinct folds and maps that a node reads."""
     seen: dict[Fold | Generate, None] = {}
     for leaf in node.inputs():
         if isinstance(leaf.node, Fold | Generate):

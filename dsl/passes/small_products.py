@@ -2,20 +2,19 @@
 
     loop(n, lambda k, p: f @ p + q, p₀)  of matrices of 4 × 4   →   16 elements, sums of 4 terms
 
-A product of tiny matrices takes less time than the call of the kernel, or of the library, that
-computes it.  Where everything that differs from iteration to iteration has a few elements, the loop
-becomes one kernel whose iterations are straight-line code (`sequences.py`), and a product there is
-the sums of its elements: from the left, with one rounding for each term, as the kernel for small
-products adds them.  (The rest, such as the row that an inner loop walks along, is computed before
-the loop.)
+A product of tiny matrices takes less time than calling the kernel or library that computes it.  If
+everything that changes from iteration to iteration has a few elements, the loop becomes one kernel
+whose iterations are straight-line code (`sequences.py`), in which a product is the sums of its
+elements: from the left, with one rounding per term, as in the kernel for small products.
+(Invariant arrays, such as the row that an inner loop walks along, are computed before the loop.)
 
     max(exp(−(p @ q.T)), axis=1)  of points of 3 coordinates   →   Σ over k < 3 inside the maximum
 
-A product of large matrices with an inner axis of a few elements is limited by the memory that it
-writes: as sums, each with the bits of the library's, it is computed where it is read.
+A product of large matrices with an inner axis of a few elements is bound by writing its result to
+memory: as sums, each with the bits of the library's, it is computed where it is read.
 
-Extents must be constants; `dsl/operations/` asks for those of products in loops, and for the inner
-ones.
+Extents must be constants, which `dsl/operations/` requests for products in loops and for short
+inner axes.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ LARGEST = 4000
 
 
 def unroll_small_products(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """The graph with products of few columns by few rows as expressions, and products and folds of
-    few elements in the loops whose iterations compute nothing else; on a CPU, which runs such a
-    loop as one kernel."""
+    """The graph with products of few columns by few rows as expressions, as well as products and
+    folds of few elements in loops whose iterations compute nothing else.  CPU only, which runs such
+    a loop as one kernel."""
     order = list(topological(roots))
     if not context.target.cores or context.settings.check:
         return list(roots)
@@ -59,7 +58,7 @@ def unroll_small_products(roots: Sequence[Leaf], context: Context) -> list[Leaf]
 
 
 def _unrolled(loop: ArrayLoop) -> list[Node]:
-    """The products and folds of an iteration, if all that it changes has few elements."""
+    """The products and folds of an iteration, if everything that it changes has few elements."""
     order = [*topological(loop.inner_roots())]
     changing = loop.varying(order).difference(loop.bound)
     kinds = Generate | Permute | Fold | Matmul
@@ -93,11 +92,12 @@ def _is_thin(node: Matmul) -> bool:
 
 
 def _is_plain(node: Matmul | Fold) -> bool:
-    """Whether nothing fixes another way to compute it, now or by the operation's name later."""
+    """Whether nothing fixes another way to compute it, now or later through the operation's
+    name."""
     if isinstance(node, Fold):
         return is_plain(node) and identities(node.combine) is not None
     t = node.left.type
-    # Sums of other types are computed in a wider one (`skeletons/products/elements.py`).
+    # Sums of other types have a wider accumulator (`skeletons/products/elements.py`).
     wide = t.is_inexact or (t.is_integer and t.bits >= 32)
     return is_free(node) and node.options.open and wide and not t.is_narrow
 

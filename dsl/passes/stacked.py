@@ -1,10 +1,10 @@
-"""unroll_stacked: a fold along an axis along which arrays were joined is an expression of these.
+"""unroll_stacked: a fold along the axis of a stack becomes an expression of the stacked arrays.
 
     sum(stack([a, b, c]), axis=0)   →   ((0 + a) + b) + c
 
-The fold would choose the array for every element that it reads, and the joined array, which it
-reads as a whole, would be stored.  Short folds run from left to right, so the expression has their
-bits (`short_folds.py`).  This runs before producers are inlined.
+The fold would select the array for every element that it reads, and the stack, which it reads as a
+whole, would be stored.  Short folds run from left to right, so the expression has their bits
+(`short_folds.py`).  This runs before producers are inlined.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def _expression(node: Fold, readers: Counter[Node], region: Mapping[Node, object
 
 def _joined(node: Fold, size: int, readers: Counter[Node], region: Mapping[Node, object]
             ) -> list[Node]:  # fmt: skip
-    """The arrays of which a fold reads each element once, and nobody else any, if one of them tells
-    its elements along the folded axis apart; none otherwise."""
+    """The arrays whose elements only this fold reads, each once, if one of them distinguishes its
+    elements along the folded axis; else none."""
     rank = len(node.outer) + 1
     found: list[Node] = []
     apart = False
@@ -102,7 +102,7 @@ def _joined(node: Fold, size: int, readers: Counter[Node], region: Mapping[Node,
 
 def _at(elements: Sequence[Expr], index: dict[Expr, Expr], inside: Sequence[Node]
         ) -> tuple[Expr, ...]:  # fmt: skip
-    """`elements` at an index, with those of the arrays `inside` in the place of reads."""
+    """`elements` at an index, with reads of the arrays `inside` replaced by their elements."""
 
     def change(e: Expr) -> Expr:
         if isinstance(e, Read) and isinstance(e.node, Generate) and e.node in inside:

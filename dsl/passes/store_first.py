@@ -1,9 +1,9 @@
-"""store_first: store the new elements of a loop's state before it is updated in place.
+"""store_first: stores the new elements of a loop's state before it is updated in place.
 
     a = update(a, (k, j), f(a[k − 1, j], a[j, k]))   →   new = f(…);  a = update(a, (k, j), new)
 
-An update of a state that is read at elements which it may write itself would need a copy of the
-state in every iteration.  Computing the new elements first needs memory for these only.
+An update that reads elements of the state which it may write itself would need a copy of the state
+in every iteration.  Computing the new elements first needs memory only for these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .base import Context
 
 
 def store_first(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Split the updates that read what they may write, where nothing else needs a copy."""
+    """Split updates that read elements they may write, if nothing else requires a copy."""
     split: set[Node] = set()
     for loop in topological(roots):
         if isinstance(loop, ArrayLoop):

@@ -1,12 +1,13 @@
-"""store_in_folds: an array and a sum of it, or of what it is computed from, in one kernel.
+"""store_in_folds: an array and a sum of it, or of its operands, in one kernel.
 
     g = f(x);  s = Σ h(g)       →   one pass that computes g, stores it and sums
     g = f(x);  s = Σ h(x)       →   one pass that reads x, stores g and sums
 
-The second if everything is summed.  Gradients consist of such pairs: the sum of squares and twice
-the numbers, a cotangent that products read, and its sum over the rows.  Where arrays are whole in
-one memory; reads are of the element's own index, along rows, as wide as those of the sum alone.  On
-a CPU only vectors: it reads matrices in the order of memory for a sum, and in tiles for an array.
+The second form requires a full sum.  Gradients consist of such pairs: the sum of squares and twice
+the numbers, or a cotangent that products read and its sum over the rows.  Arrays must be whole in
+one memory; reads must be of the element's own index, along rows, and as wide as those of the sum
+alone.  On a CPU only vectors are merged: it reads matrices in memory order for a sum, and in tiles
+for an array.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def store_in_folds(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _pair(roots: Sequence[Leaf], columns: bool) -> tuple[Generate, Fold, StoringFold] | None:
-    """The first array and sum that become one, and what they become: of vectors, or (`columns`) of
-    everything and of columns, whatever the rank."""
+    """The first array and sum that can be merged, and the merged node: for vectors, or (`columns`)
+    for full sums and sums of columns of any rank."""
     order, outside = list(topological(roots)), set(topological(roots, inside=False))
     nodes = [n for n in order if n in outside]
     arrays = [n for n in nodes if _is_stored(n)]
@@ -78,8 +79,8 @@ def _is_sum(node: Node, columns: bool) -> bool:
 
 
 def _is_plain(elements: Sequence[Expr], last: int) -> bool:
-    """Whether elements are operations on what is read at their own index, or at a part of it, and
-    at the last index of the array along axis `last` alone."""
+    """Whether elements are operations on reads at their own index, or at a part of it, with only
+    the last index along axis `last`."""
     for e in walk(elements):
         if e.vars or isinstance(e, Foreign):
             return False
@@ -95,8 +96,8 @@ def _is_plain(elements: Sequence[Expr], last: int) -> bool:
 
 
 def _together(array: Generate, fold: Fold, stored: Sequence[int]) -> StoringFold | None:
-    """The two as one node, which stores some of the components; None if they have different
-    domains, or share nothing."""
+    """The merged node, which stores some of the components; None if the domains differ or nothing
+    is shared."""
     domain = fold.iteration_space()
     reads = [e for e in walk(fold.elements) if isinstance(e, Read) and e.node is array]
     if any(isinstance(e, Read) and e.node is array for e in walk(fold.epilogue)):
@@ -134,7 +135,7 @@ def _together(array: Generate, fold: Fold, stored: Sequence[int]) -> StoringFold
 
 
 def _shared(array: Generate, fold: Fold) -> bool:
-    """Whether both read the element of an array that is as large as their domain."""
+    """Whether both read the same element of an array with the extents of their domain."""
     own = indices(len(array.shape))
     found = ({e for e in walk(es) if isinstance(e, Read) and e.args == own}
              for es in (array.elements, fold.elements))  # fmt: skip
@@ -142,13 +143,13 @@ def _shared(array: Generate, fold: Fold) -> bool:
 
 
 def between(array: Node, fold: Node) -> bool:
-    """Whether one needs the other, apart from elements of the array that the sum reads."""
+    """Whether one depends on the other, apart from elements of the array that the sum reads."""
     before = {n for leaf in _used(fold) if leaf.node is not array for n in topological((leaf,))}
     return array in before or fold in set(topological(array.leaves))
 
 
 def is_convex(nodes: Sequence[Node]) -> bool:
-    """Whether none of the nodes needs a later one, or any of them through others."""
+    """Whether no node depends on a later one, or on any of them through nodes outside the list."""
     before: set[Leaf] = set()
     for k, node in enumerate(nodes):
         used = set(_used(node))
@@ -159,7 +160,7 @@ def is_convex(nodes: Sequence[Node]) -> bool:
 
 
 def needed(roots: Sequence[Leaf], order: Sequence[Node], fold: Node) -> set[Leaf]:
-    """What is a result, or what others than the fold use."""
+    """The results of the program, and the leaves used by nodes other than the fold."""
     return {*roots, *(leaf for n in order if n is not fold for leaf in _used(n))}
 
 
@@ -170,7 +171,7 @@ def _used(node: Node) -> Iterator[Leaf]:
 
 def merged(roots: Sequence[Leaf], array: Node, fold: Fold | StoringFold, made: Node,
            context: Context) -> list[Leaf]:  # fmt: skip
-    """The graph with both nodes as one: the results of the fold, and what else is needed."""
+    """The graph with both nodes merged: the results of the fold, and whatever else is needed."""
     kept = needed(roots, list(topological(roots)), fold)
     results = [*fold.leaves, *(leaf for leaf in array.leaves if leaf in kept)]
     return as_one(roots, (array, fold), made, results, context)
@@ -178,8 +179,8 @@ def merged(roots: Sequence[Leaf], array: Node, fold: Fold | StoringFold, made: N
 
 def as_one(roots: Sequence[Leaf], nodes: Sequence[Node], made: Node, results: Sequence[Leaf],
            context: Context) -> list[Leaf]:  # fmt: skip
-    """The graph with `nodes` as one node, whose components stand for `results`, and which comes
-    before everything that needs any of them."""
+    """The graph with `nodes` merged into one node, whose components replace `results`, and which
+    precedes every reader of any of them."""
     order = list(topological(roots))
     late: set[Node] = set(nodes)
     for node in order:

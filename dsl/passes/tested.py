@@ -1,12 +1,11 @@
-"""Operations that kernels do not compute: `stop`, the end of derivatives, and `also`, the index
-tests of checked programs.
+"""drop_marks: removes operations that kernels do not compute: `stop`, the end of derivatives, and
+`also`, the index tests of checked programs.
 
-Index tests cover every operation as written.
-
-A read out of range is an error even if the element does not affect a result: in an unused
-component, before a slice, in an operand of `x * 0`.  So a checked program computes a producer in
-full if its reader would skip some of its indices, and keeps the reads left over by simplification
-(`also`, simplify.py).  Unchecked programs need neither.
+Index tests cover every operation as written.  A read out of range is an error even if the element
+does not affect a result: in an unused component, before a slice, in an operand of `x * 0`.  A
+checked program therefore computes a producer in full if its reader would skip some of its indices,
+and keeps the reads left over by simplification (`also`, simplify.py).  Unchecked programs need
+neither.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def _has_marks(nodes: Iterable[Node], marks: Set[Primitive]) -> bool:
         everything += node.expressions()
         for check in node.checks:
             everything += (check.left, check.right)
-    # Every program incurs the cost of this test.
+    # Every program pays for this test.
     return any(True for e in walk(everything) if type(e) is Apply and e.op in marks)
 
 

@@ -1,9 +1,11 @@
-"""turn_axes: an array that is made of transposes and read as one is stored the other way round.
+"""turn_axes: an intermediate array computed from transposes and read as a transpose is stored
+transposed.
 
     t = f(u.T); s = g(t.T, u)   →   t' = f(u) over the axes of u; s = g(t', u)
 
-Steps along one axis are often written once and used for both, on transposes.  What they store has
-its last two axes exchanged where more arrays are then read along rows, by it and by its readers.
+Steps along one axis are often written once and applied to both axes by transposing.  The last two
+axes of what they store are exchanged if more arrays are then read along rows, by the step and by
+its readers.
 """
 
 from __future__ import annotations
@@ -58,10 +60,10 @@ class _Turning(Rebuilder):
 
 
 class _Reads:
-    """Who reads what, in which direction."""
+    """The reads of each array, by reader and direction."""
 
     def __init__(self, roots: Sequence[Leaf], order: Sequence[Node]) -> None:
-        self.made: dict[Node, set[Read]] = {}  # what a node reads
+        self.made: dict[Node, set[Read]] = {}  # the reads of a node
         self.readers: dict[Node, set[Node]] = defaultdict(set)
         fixed = {leaf.node for leaf in roots}
         for node in order:
@@ -77,7 +79,7 @@ class _Reads:
         self.ways: set[Node] = set()
 
     def turned(self) -> set[Node]:
-        """The nodes to turn; every step lets fewer reads go across rows."""
+        """The nodes to turn; every step reduces the number of reads that cross rows."""
         found = True
         while found:
             found = False
@@ -92,7 +94,7 @@ class _Reads:
         return own | {(n, e) for n in self.readers[node] for e in self.made[n] if e.node is node}
 
     def _direction(self, reader: Node, read: Read) -> int:
-        """1 if it goes along rows, -1 if it goes across them, 0 if both or neither."""
+        """1 for a read along rows, -1 for a read across rows, 0 for both or neither."""
         rank = len(reader.iteration_space())
         row, column = Index(rank - 2), Index(rank - 1)
         last, other = read.args[-1], read.args[-2]
@@ -102,13 +104,13 @@ class _Reads:
 
 
 def _by(e: Expr, index: Expr, other: Expr) -> bool:
-    """Whether an index changes with one index and not with another."""
+    """Whether an index depends on one index and not on another."""
     used = walk((e,))
     return index in used and other not in used
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether a node may be stored otherwise."""
+    """Whether a node may be stored in another layout."""
     if type(node) is not Generate or len(node.shape) < 2 or reshaped(node) is not None:
         return False
     label = node.label

@@ -17,8 +17,8 @@ from .base import Context
 
 
 def drop_unread(roots: Sequence[graph.Leaf], context: Context) -> list[graph.Leaf]:
-    """The graph without unread components.  Those of libraries and permutes stay, and in checked
-    programs all, because their indices are tested."""
+    """The graph without unread components.  Those of libraries and permutes stay, as do all
+    components in checked programs, because their indices are tested."""
     if context.settings.check:
         return list(roots)
     order = list(graph.topological(roots))
@@ -47,7 +47,7 @@ def drop_unread(roots: Sequence[graph.Leaf], context: Context) -> list[graph.Lea
 
 
 def _with_only(node: Any, components: list[int]) -> graph.Node:
-    """The node with only these components, if it does not need the others."""
+    """The node with only these components, if they do not depend on the others."""
     if len(components) == len(node.outputs) or isinstance(node, graph.Input):
         return node  # type: ignore[no-any-return]
     if isinstance(node, graph.Generate):

@@ -1,11 +1,11 @@
-"""fuse_updates: updates of an array by the same sources, one after the other, become one kernel.
+"""fuse_updates: successive updates of an array by the same sources become one kernel.
 
     g.at[i].add(x).at[j].add(y)   →   for each source p: g[i[p]] += x[p], g[j[p]] += y[p]
 
-The sources are visited once, and what the updates share is computed once.  The merged permute has
-one more axis, of constant extent, along which a `cond` chooses the update; the lowering for CPUs
-unrolls it (`COLUMNS` updates at most).  A GPU visits the sources of each update by themselves: its
-atomic updates take longer than what they share.
+The sources are visited once, and shared work is computed once.  The merged permute has one more
+axis, of constant extent, along which a `cond` selects the update; the CPU lowering unrolls it (at
+most `COLUMNS` updates).  A GPU keeps separate kernels: its atomic updates take longer than the
+shared work.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ..scalar import apply_primitive
 from .base import Context
 from .horizontal import _common
 
-#: Updates of one kernel, at most; and so many columns of a row (`columns.py`), which have the same
-#: index otherwise.
+#: The most updates of one kernel; and the most columns of a row (`columns.py`) at otherwise equal
+#: indices.
 SHORT, COLUMNS = 8, 16
 
 
 def fuse_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Merge chains of permutes by one function, each read by nothing but the next."""
+    """Merge chains of permutes with the same function, each read only by the next."""
     order = list(topological(roots))
     if not context.target.cores or context.settings.check:
         return list(roots)
@@ -41,7 +41,7 @@ def fuse_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     inner = {node for chain in chains.values() for node in chain[:-1]}
     for node in order:
         if node in inner:
-            continue  # the last of its chain has it
+            continue  # merged into the last of its chain
         made = builder.node(_merged(chains[node]) if node in chains else node)
         builder.replace(node, made, context.kept)
     return [builder.leaf(r) for r in roots]
@@ -49,7 +49,7 @@ def fuse_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 def _chains(order: Sequence[Node], roots: Sequence[Leaf], context: Context
             ) -> dict[Node, list[Permute]]:  # fmt: skip
-    """The chains of several permutes, each by its last."""
+    """The chains of several permutes, by their last permute."""
     readers: dict[Node, list[Node | None]] = {}
     for node in order:
         for leaf in {*node.inputs(), *node.inside()}:
@@ -80,7 +80,8 @@ def _chains(order: Sequence[Node], roots: Sequence[Leaf], context: Context
 
 
 def _may_move(node: Permute, context: Context) -> bool:
-    """Whether an update may be made while those of other permutes by its function are made."""
+    """Whether an update may be interleaved with updates of other permutes with the same
+    function."""
     if node.label.ordered or node.combine is None or not is_commutative(node.combine):
         return False
     rounds = any(o.type.is_inexact for o in node.outputs)
@@ -91,14 +92,14 @@ def _may_move(node: Permute, context: Context) -> bool:
 
 
 def _reads(node: Permute, other: Node) -> bool:
-    """Whether a permute reads elements of the other, which are its defaults."""
+    """Whether a permute reads elements of the other, which is its default."""
     checks = [e for c in node.checks for e in (c.left, c.right)]
     found = walk((*node.expressions(), *checks))
     return any(isinstance(e, Read | Extent) and e.node is other for e in found)
 
 
 def along(index: Expr, sides: Sequence[Expr]) -> Expr:
-    """The side whose number is the index."""
+    """The element of `sides` that the index selects."""
     *others, made = sides
     for k in reversed(range(len(others))):
         if others[k] is not made:

@@ -1,11 +1,10 @@
-"""fuse_vertical: producers into their consumers.
+"""fuse_vertical: inlines producers into their consumers.
 
-A `Generate` is inlined where its elements are read, when that costs no more than writing it to
-memory and reading it back (cost.py); the decision and its reason are kept for `explain()`.
-
-Not inlined: results of the program, arrays that are used whole (defaults of a permute, operands
-of libraries and loops), arrays whose elements data-dependent checks guard, operations with a
-schedule of their own, loop-invariant work.
+A `Generate` is inlined where its elements are read, if that costs no more than writing it to memory
+and reading it back (cost.py); the decision and its reason are kept for `explain()`.  Never inlined:
+results of the program, arrays that are used as a whole (defaults of a permute, operands of
+libraries and loops), arrays whose elements data-dependent checks guard, operations with a schedule,
+and loop-invariant work.
 """
 
 from __future__ import annotations
@@ -28,32 +27,33 @@ from .repeats import FAR, GATHERED, counters, times_read
 from .rows import reads_rows, row_axes
 from .tested import keeps_tests
 
-#: A kernel has no more operations, no more arrays and no more conditions than these, unless one
-#: operation alone has; what would bring more into it is stored.
+#: The most operations, arrays and conditions of a kernel, unless a single operation has more.
+#: Producers that would exceed them are stored.
 LARGEST = 6000
 MOST_ARRAYS = 64
 MOST_CONDITIONS = 32
-#: So many conditions where rows are not divided into parts (`lower/elementwise/parts.py`), so that
-#: every element meets all of them: what LLVM takes for them grows faster than their number.
+#: The most conditions if rows are not divided into parts (`lower/elementwise/parts.py`), so that
+#: every element evaluates all of them: LLVM's compile time grows faster than their number.
 MOST_UNDIVIDED = 8
-#: So many kernels compute the work that rows share again; more read it from memory.
+#: The most kernels that recompute work shared by rows; if there are more, it is stored.
 MOST_ROW_READERS = 3
-#: Neighbours whose indices wrap around or are mirrored: a CPU divides the elements of a map into
-#: border and interior, but resolves the indices of a fold at every element.  So many are stored.
+#: The number of neighbours, with indices that wrap around or are mirrored, from which an array is
+#: stored for a fold: a CPU divides the elements of a map into border and interior, but resolves the
+#: indices of a fold for every element.
 RESOLVED = 2
-#: A transposed view is stored once a stencil on a CPU reads its elements more often than this.  (On
+#: A transposed view is stored if a stencil on a CPU reads its elements more often than this.  (On
 #: an H200 five neighbours in 4 096² take 67 µs read across, 73 with a stored copy.)
 TRANSPOSED = 2
 
 
 @dataclass
 class Uses:
-    """How one node is used."""
+    """The uses of one node."""
 
     whole: str | None = None
     reads: dict[tuple[Node, ex.Read], float] = field(default_factory=dict)
     by_matmul: bool = False
-    by_view: bool = False  # by a matrix product through a view, and by others
+    by_view: bool = False  # by a matrix product through a view, and by other readers
     products: frozenset[graph.Matmul] = frozenset()  # readers, directly or through views
     by_products: bool = False  # all readers are products
     by_stencil: bool = False
@@ -63,7 +63,7 @@ class Uses:
 
 
 def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
-    """How every node is used by all others and by the outside; `gpu` as for `times_read`."""
+    """The uses of every node, by other nodes and as results; `gpu` as for `times_read`."""
     uses: dict[Node, Uses] = {}
     region, inside = regions(roots), nested(roots)
 
@@ -119,8 +119,8 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
 
 
 def _look_through_views(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
-    """Find what products read through views, and others read, too: these read what is stored for
-    the product, rather than that each view is stored."""
+    """Find arrays that products read through views and that others read, too: the products then
+    read the array that is stored, instead of each view being stored."""
     for node in reversed(list(graph.topological(roots))):
         use = uses.get(node)
         if use is None or not isinstance(node, graph.Generate):
@@ -138,9 +138,10 @@ def _look_through_views(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
 
 
 def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
-    """Readers that end up in one kernel, at one index, compute an element once: `sqrt(b) + b` is
-    one use of b.  From consumers to producers, so that the kernels of all readers are known."""
-    owners: dict[Node, Node] = {}  # a node that is inlined at its reader's own index → its kernel
+    """Merge readers that end up in one kernel, at one index, which computes an element once:
+    `sqrt(b) + b` is one use of b.  Runs from consumers to producers, so that the kernels of all
+    readers are known."""
+    owners: dict[Node, Node] = {}  # node inlined at its reader's own index → its kernel
     for node in reversed(list(graph.topological(roots))):
         use = uses.get(node)
         if use is None:
@@ -161,9 +162,9 @@ def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
 
 
 def _most_often(reads: Sequence[tuple[tuple[Expr, ...], float]]) -> float:
-    """How often an element is used by reads at these indices, each so many times.  Those at
+    """How often an element is used by reads at these indices, each with its multiplicity.  Reads at
     different constants along an axis, such as `a[i, 0]` and `a[i, 1]`, use different elements."""
-    # (Components of a node that is no `Generate` may have different ranks.)
+    # (Components of nodes other than `Generate` may have different ranks.)
     fixed = [k for k, at in enumerate(zip(*(args for args, _ in reads), strict=False))
              if all(isinstance(e, ex.Const) for e in at)]  # fmt: skip
     found: dict[tuple[Expr, ...], float] = {}
@@ -174,9 +175,9 @@ def _most_often(reads: Sequence[tuple[tuple[Expr, ...], float]]) -> float:
 
 
 def times_resolved(node: Node, uses: dict[Node, Uses]) -> float:
-    """How often elements of a view are read where a CPU computes every index: by the counter of a
-    loop, or at an offset that only the run knows.  (At offsets of an element that are known it
-    divides the elements into the interior, whose indices it knows, and the border.)"""
+    """How often elements of a view are read at indices that a CPU must resolve each time: at a loop
+    counter, or at an offset known only at run time.  (For constant offsets it divides the elements
+    into the border and the interior, where indices need no resolving.)"""
     found, stack, seen = 0.0, [node], {node}
     while stack:
         use = uses.get(stack.pop())
@@ -191,7 +192,8 @@ def times_resolved(node: Node, uses: dict[Node, Uses]) -> float:
 
 
 def _moves(index: Expr) -> bool:
-    """Whether this is more than an index of the reader plus what is the same for all elements."""
+    """Whether an index is more than an index of the reader plus a term that is the same for all
+    elements."""
     inside = ex.walk((index,))
     own = [x for x in inside if isinstance(x, ex.Index)]
     if not own or index is own[0]:
@@ -204,8 +206,8 @@ def _moves(index: Expr) -> bool:
 
 
 def checked_by_data(node: Node) -> bool:
-    """Whether checks that read arrays guard the elements.  Those of the node's own extents do not:
-    an array of fewer than no elements reads nothing."""
+    """Whether checks that read arrays guard the elements.  Checks of the node's own extents do not
+    count: an array of negative extent reads nothing."""
     checked = ex.walk((e for c in node.checks for e in (c.left, c.right)), reads)
     read = {e for e in checked if isinstance(e, ex.Read)}
     return bool(read) and not read.issubset(
@@ -215,9 +217,10 @@ def checked_by_data(node: Node) -> bool:
 
 def _why_not_loaded(node: graph.Generate, use: Uses, body: tuple[Expr, ...], loads: frozenset[str],
                     full: str | None) -> str | None:  # fmt: skip
-    """None where a product computes elements while it loads them, on a backend that does so for
-    `loads`: those that nothing else reads, once for each of its operands; what was broadcast, for
-    several products, and for others that compute it with less than a round trip through memory."""
+    """None if a product computes elements while it loads them, on a backend that does so for the
+    types `loads`: elements that nothing else reads, once per operand; broadcast elements, for
+    several products; and, beside other readers that also recompute them, elements that cost less
+    than a round trip through memory."""
     if not use.products or use.by_other_region:
         return "a matrix product reads every element many times"
     batched = all(p.batch for p in use.products)
@@ -238,12 +241,12 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
            loads: frozenset[str] = frozenset(), checked: bool = False,
            transposes: bool = False, full: str | None = None,
            resolved: float = 0.0) -> str | None:  # fmt: skip
-    """None to inline `node`, else the reason why it is computed into memory.
+    """None to inline `node`, else the reason why it is stored in memory.
 
-    `body` are its elements with what was inlined into them: what a reader would compute again.
+    `body`: its elements after inlining into them, that is, what a reader would recompute.
     `resolved`: `times_resolved` on a CPU.  `loads`: types whose products may compute light operands
-    while they load them.  `checked`: every index is tested.  `transposes`: stencils are given rows
-    that lie as they are read.  `full`: why there is no room for it in a kernel that reads it.
+    while loading them.  `checked`: every index is tested.  `transposes`: stencils get rows that are
+    contiguous as read.  `full`: why a kernel that reads it has no room for it.
     """
     if not isinstance(node, graph.Generate):
         return "its results are known only when it has finished"
@@ -346,8 +349,8 @@ def _shared_by_rows(node: graph.Generate, use: Uses, body: tuple[Expr, ...]) -> 
 
 
 def _apart(body: tuple[Expr, ...], args: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """`body`, whose loops have variables of their own if `args` have the same loops: an element of
-    an array whose index is computed from elements of it."""
+    """`body` with its loop variables renamed if `args` contain the same loops, as for an element
+    whose index is computed from elements of the same array."""
     there = {v for e in ex.walk(args) if isinstance(e, ex.BINDERS) for v in e.vars}
     if not there:
         return body
@@ -396,8 +399,9 @@ class Inliner:
 
     def without_needless_boundaries(self, es: tuple[Expr, ...], node: graph.Generate
                                     ) -> tuple[Expr, ...]:  # fmt: skip
-        """`es` with reads of what is inlined at the very index of an axis as long as the node's
-        own, as a stencil's middle is: such an axis is never left, and the index stays readable."""
+        """`es` without the boundary of inlined reads along an axis that is read at its own index
+        and has the node's extent, as at the centre of a stencil: such an index is always in range,
+        and stays readable."""
 
         def change(e: Expr) -> Expr:
             if not isinstance(e, ex.Read) or e.boundary is None or e.node not in self.bodies:
@@ -436,7 +440,7 @@ class Inliner:
         if any(
             isinstance(x, ex.Index) for x in ex.walk((body,), lambda x: not isinstance(x, ex.Read))
         ):
-            return None  # an index is used otherwise than to index what the body reads
+            return None  # the body uses an index other than to index its reads
 
         def move(x: Expr) -> Expr:
             if isinstance(x, ex.Read):
@@ -472,7 +476,7 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             times_resolved(node, uses) if transposes and cost.is_view(body) else 0.0)  # fmt: skip
         if reason is None and use is not None and not use.reads:
             reason = "its readers need it whole"
-        if reason is None:  # never emitted: its readers take the elements
+        if reason is None:  # never emitted: its readers compute the elements
             inliner.bodies[made] = body
             taken.keep(made, eaten, inside, readers)
             builder.replace(node, made)
@@ -501,7 +505,8 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _original(leaf: Leaf, context: Context) -> Leaf:
-    """What a result is a copy of, if a kernel computes that: it is the result itself."""
+    """The array that a result is a copy of, if a kernel computes it: it becomes the result
+    itself."""
     node = leaf.node
     asked = node.label.name is not None or node.label.schedule is not None
     if type(node) is not graph.Generate or asked or context.settings.check:
@@ -519,8 +524,8 @@ def _original(leaf: Leaf, context: Context) -> Leaf:
 
 
 def _is_known_beside(node: Node, use: Uses, body: tuple[Expr, ...], context: Context) -> bool:
-    """Whether an array is stored because somebody needs it whole, such as a loop that starts with
-    zeros, and those who read elements compute them: numbers, or a formula of the index."""
+    """Whether an array is stored because some reader needs it whole, such as a loop that starts
+    with zeros, while readers of elements compute them: constants, or a formula of the index."""
     return (
         isinstance(node, graph.Generate)
         and use.whole is not None
@@ -533,7 +538,7 @@ def _is_known_beside(node: Node, use: Uses, body: tuple[Expr, ...], context: Con
 
 
 class _Inside:
-    """What is in a kernel: operations, each counted once, the arrays that they read, and their
+    """The contents of a kernel: operations, each counted once, the arrays they read, and their
     conditions."""
 
     __slots__ = ("arrays", "conditions", "members", "operations")
@@ -557,14 +562,13 @@ class _Inside:
         return made
 
     def joined(self, other: _Inside) -> _Inside:
-        """Both; either may be used up for it."""
+        """The union; may reuse either operand."""
         small, large = sorted((self, other), key=lambda inside: len(inside.members))
         for node, own in small.members.items():
             large.add(node, own)
         return large
 
     def with_(self, other: _Inside) -> tuple[int, int, int]:
-        """The operations, arrays and conditions of both."""
         small, large = sorted((self, other), key=lambda inside: len(inside.members))
         new = [own for node, own in small.members.items() if node not in large.members]
         here = (large.operations, large.arrays, large.conditions)
@@ -572,15 +576,15 @@ class _Inside:
 
 
 class _Taken:
-    """What went into kernels: the checks and labels of inlined operations, and their sizes."""
+    """The contents of kernels: the checks and labels of inlined operations, and their sizes."""
 
     def __init__(self) -> None:
         self.producers: dict[Node, list[Node]] = {}
-        self.inside: dict[Node, _Inside] = {}  # what is known to go into nodes that come later
+        self.inside: dict[Node, _Inside] = {}  # contents of nodes that come later
         self.conditions: dict[Node, int] = {}
 
     def into(self, node: Node, bodies: Sequence[Expr]) -> _Inside:
-        """All that is in a node, itself included."""
+        """The contents of a node, itself included."""
         inside = self.inside.pop(node, None) or _Inside()
         conditions = operations = 0
         for e in ex.walk(bodies, ex.no_common_sum):
@@ -590,12 +594,13 @@ class _Taken:
         return inside
 
     def store(self, node: Node, readers: Iterable[Node]) -> None:
-        """`readers` read it from memory."""
+        """Record that `readers` read a node from memory."""
         for reader in readers:
             self.inside.setdefault(reader, _Inside()).add(node, (0, 1, 0))
 
     def full(self, inside: _Inside, readers: Iterable[Node]) -> str | None:
-        """Why one of `readers` has no room for what is `inside`: as an array it would be one."""
+        """Why one of `readers` has no room for these contents; if stored, the node counts as one
+        array."""
         for reader in readers:
             there = self.inside.get(reader, _Inside())
             operations, arrays, conditions = there.with_(inside)
@@ -633,7 +638,7 @@ class _Taken:
         return ((node.label, node.where), *self.of(node, self.producers[node])[1])
 
     def of(self, node: Node, eaten: list[Node]) -> tuple[tuple[graph.Check, ...], Fused]:
-        """Checks of a kernel, in the order of its operations, so that the first that does not hold
+        """The checks of a kernel, in the order of its operations, so that the first failing check
         is the first one written; and fused labels: its own, then its producers', depth first."""
         checks, fused = dict[graph.Check, None](), dict.fromkeys(node.fused)
         stack, seen = [(p, False) for p in reversed(eaten)], set[Node]()
@@ -654,7 +659,7 @@ class _Taken:
 
 
 def _expand_fields(node: Node, inliner: Inliner) -> tuple[dict[str, Any], list[Node]]:
-    """The element fields of `node` with inlined reads expanded, and the nodes that went in."""
+    """The element fields of `node` with inlined reads expanded, and the inlined nodes."""
     changes: dict[str, Any] = {}
     eaten: dict[Node, None] = {}
 

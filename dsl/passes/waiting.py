@@ -1,9 +1,11 @@
-"""What an iteration waits for comes last in minima and maxima.
+"""Shortens the critical path of recurrences: the value that arrives last comes last in minima and
+maxima.
 
     max(max(s, x), y)   →   max(max(x, y), s)
 
-It is the same number in every bit.  The next iteration waits for one operation instead of two if
-`s` is what this one waits for: the state of a recurrence, or what the iteration before has written.
+The result is the same, bit for bit.  The next iteration waits for one operation instead of two if
+`s` is on the critical path: the state of a recurrence, or an element that the previous iteration
+wrote.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from ..simplify import apply
 
 
 def last_comes_last(roots: Sequence[Expr], late: Iterable[Expr]) -> tuple[Expr, ...]:
-    """The expressions with minima and maxima grouped so that what depends on `late` comes last."""
+    """The expressions with minima and maxima regrouped so that operands that depend on `late` come
+    last."""
     waits = dict.fromkeys(late, True)
 
     def change(e: Expr) -> Expr:
@@ -36,8 +39,8 @@ def last_comes_last(roots: Sequence[Expr], late: Iterable[Expr]) -> tuple[Expr, 
 
 
 def late_states(states: Sequence[Var], following: Sequence[Expr]) -> list[Var]:
-    """The states whose values have only just been computed when an iteration begins: those that
-    are computed from states.  What is only handed on is older."""
+    """The states that are computed from states, and therefore available only when an iteration
+    begins.  States that are merely passed on are available earlier."""
     every = set(states)
     return [
         state for state, e in zip(states, following, strict=False)

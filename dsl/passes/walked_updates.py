@@ -1,11 +1,12 @@
-"""fuse_walked_updates: what a walk collects for one update is not stored.
+"""fuse_walked_updates: values that a walk collects for a single update are not stored.
 
     c[k] = s = f(s, x[k]);  h[c[k]] += 1 for all k   →   for k: s = f(s, x[k]); h[s] += 1
 
-A single walk runs on one thread, each step after the one before, and waits for its state.  The
-update of a small array hides behind that, while its own kernel would read what the walk has stored.
-Only updates whose result does not depend on their order become a part of the walk, and only those
-of arrays that stay in a core's cache: others wait for memory, on several threads.
+A single walk runs on one thread, step by step, and is bound by the latency of its state.  The
+update of a small array hides behind that latency, while a separate kernel would read what the walk
+has stored.  Only updates whose result does not depend on their order become part of the walk, and
+only those of arrays that stay in a core's cache: others wait for memory, which several threads do
+better.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CACHED = 1 << 20
 
 
 def fuse_walked_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """The updates of small arrays by what a walk collects as parts of the walk, on a CPU."""
+    """Merge updates of small arrays by the values that a walk collects into the walk, on a CPU."""
     order = list(graph.topological(roots))
     if not context.target.cores or context.settings.check:
         return list(roots)
@@ -103,7 +104,8 @@ def _fused(update: graph.Permute, walked: graph.Recurrence) -> graph.Sequential 
 
 
 def _ahead(update: graph.Permute, walked: graph.Recurrence) -> int | None:
-    """How many steps the walk is ahead of the source that reads its result; None if that varies."""
+    """The constant number of steps by which the walk is ahead of the source that reads its result;
+    None if it varies."""
     found: set[int | None] = set()
     for e in walk(update.bodies()):
         if isinstance(e, Read) and e.node is walked:
@@ -117,7 +119,7 @@ def _ahead(update: graph.Permute, walked: graph.Recurrence) -> int | None:
 
 
 def _fits(update: graph.Permute) -> bool:
-    """Whether these are updates of one small array that may be made in any order, and cheap."""
+    """Whether the updates are cheap, go to one small array, and may be made in any order."""
     target, label = update.defaults[0], update.label
     fixed = label.ordered or label.deterministic
     extents = [graph.known(n) for n in target.shape]
@@ -136,8 +138,8 @@ def _fits(update: graph.Permute) -> bool:
 
 
 def _depends(update: graph.Permute, walked: graph.Recurrence) -> bool:
-    """Whether the update also reads what is computed from the walk, or the elements of its target
-    as they were before."""
+    """Whether the update also reads arrays computed from the walk, or the previous elements of its
+    target."""
     bodies = (*update.bodies(), *walked.bodies())
     if any(isinstance(e, Read) and Leaf(e.node, e.component) in update.defaults
            for e in walk(bodies)):  # fmt: skip
@@ -147,7 +149,7 @@ def _depends(update: graph.Permute, walked: graph.Recurrence) -> bool:
 
 
 def _in_domain(update: graph.Permute, walked: graph.Recurrence, source: Expr, ahead: int) -> Expr:
-    """Whether a step of the walk has a source of the update."""
+    """Whether a step of the walk corresponds to a source of the update."""
     inside: Expr = TRUE
     if ahead:
         inside = apply_primitive("greater_equal", [source, constant(0)])

@@ -1,4 +1,4 @@
-"""split_walks: costly work that the steps of a recurrence need not do in order leaves its kernel.
+"""split_walks: moves costly work out of a recurrence if its steps need not do it in order.
 
     s, ys = scan(lambda s, x: (a·s + exp(x), log(s)), s₀, xs)
         →   e = exp(xs)                 in parallel, in the lanes of vectors
@@ -33,7 +33,7 @@ from .base import Context, Fused
 from .cost import operations
 from .recurrence import is_unsafe
 
-#: So few walks, if their number is a constant, do not fill the lanes of a vector.
+#: Up to this many walks, if their number is a constant, do not fill the lanes of a vector.
 FEW_WALKS = 4
 #: A step of a walk on a CPU waits for the state of the step before it.  Meanwhile it can do as much
 #: independent work as HIDDEN additions, but not call functions of the cost FUNCTION, such as an
@@ -63,13 +63,13 @@ def split_walks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _is_lone(node: Recurrence) -> bool:
-    """Whether there is a single walk, or a few."""
+    """Whether there are only one or a few walks."""
     others = [int(n.value) if isinstance(n, ex.Const) else None for n in node.others]
     return None not in others and prod(n for n in others if n is not None) <= FEW_WALKS
 
 
 def _goes_along_rows(node: Recurrence) -> bool:
-    """Whether the steps read along the rows of arrays, as far as these are dense."""
+    """Whether the steps read along the rows of arrays, assuming these are dense."""
     last = ex.Index(len(node.shape) - 1)
     if node.axis != last.axis:
         return False
@@ -128,9 +128,10 @@ def _affine(index: Expr) -> Polynomial[Expr]:
 class _Split:
     """A recurrence, and the kernels before and after it.
 
-    `inside`: the recurrence depends on the state of a loop over arrays around it.  The kernel
-    before it may be hoisted out of the body, so it must be safe to run without an iteration.
-    `inlined`: what producers became in the steps, and the operations in it.
+    `inside`: the recurrence depends on the state of an enclosing loop over arrays.  The kernel
+    before it may be hoisted out of that loop's body, so it must be safe to run without an
+    iteration.  `inlined`: the expressions in the steps that stem from producers, with the
+    operations they contain.
     """
 
     def __init__(self, node: Recurrence, inside: bool, context: Context,
@@ -140,7 +141,7 @@ class _Split:
         self.moved: Fused = ()  # the operations that are in the parts
 
     def put(self, old: Node, builder: Rebuilder) -> None:
-        """Put the parts in the place of `old`."""
+        """Replace `old` by the parts."""
         node, kept = self._without_early(), self.context.kept.get(old)
         late = self._late(node)
         rest = (*node.steps, *(e for k, e in enumerate(node.collected) if k not in late))
@@ -181,17 +182,17 @@ class _Split:
                         checks=self.node.checks, fused=self._fused(elements))  # fmt: skip
 
     def _fused(self, roots: Sequence[Expr], cuts: Collection[Expr] = ()) -> Fused:
-        """The operations of producers of which expressions consist, down to `cuts`."""
+        """The producers' operations that expressions contain, down to `cuts`."""
         here = {*ex.walk(roots, lambda e: e not in cuts)}.difference(cuts)
         return tuple(dict.fromkeys(p for e, of in self.inlined.items() if e in here for p in of))
 
     def _remaining(self, node: Recurrence, moved: Fused = ()) -> Recurrence:
-        """The recurrence without the labels of operations that are in the parts alone."""
+        """The recurrence without the labels of operations that are only in the parts."""
         gone = {*self.moved, *moved}.difference(self._fused((*node.start, *node.per_element())))
         return node.with_(fused=tuple(p for p in node.fused if p not in gone)) if gone else node
 
     def _without_early(self) -> Recurrence:
-        """The recurrence reading what does not depend on its state."""
+        """The recurrence, reading the values that do not depend on its state."""
         node = self.node
         always = ex.evaluated(node.per_element(), lambda e: bool(self.free[e]))
         found = [e for e in always if self._is_early(e)]
@@ -235,8 +236,8 @@ def _free(steps: Sequence[Expr]) -> dict[Expr, frozenset[ex.Var]]:
 
 
 def is_costly(e: Expr, computed: set[Expr]) -> bool:
-    """Whether a step would wait for this expression, apart from those parts that are `computed`
-    anyway.  Parts that are the same for all steps are computed once, before the steps."""
+    """Whether a step would wait for this expression, apart from parts that are `computed` in any
+    case.  Parts that are the same for all steps are hoisted."""
     for part in ex.walk((e,)):
         if part in computed or not part.varies:
             continue
