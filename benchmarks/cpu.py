@@ -17,7 +17,9 @@ from benchmarks import harness, reporting
 
 def main(argv: list[str] | None = None) -> int:
     """The command; returns the exit status: 1 if a result is wrong or a workload failed."""
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # peers on the CPU, also where there is a GPU
+    # On the CPU, peers and operations outside of compiled functions too, also where there is a GPU.
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ.setdefault("TREADLE_BACKEND", "native")
     from benchmarks import suite
 
     parser = suite.parser("cpu", __doc__)

@@ -60,6 +60,7 @@ CPU = (
     ("sum of 32 M", "sum of 32 M"),
     ("argmax of 32 M", "argmax of 32 M"),
     ("Mandelbrot set, 1600 × 1200, float64", "Mandelbrot set, 1600 × 1200, float64"),
+    ("50 steps of the heat equation, 4096²", "50 steps of the heat equation, 4096²"),
     ("int32 matrix product, 1024²", "matmul int32, 1024"),
 )
 

@@ -1,4 +1,5 @@
-"""Loops: inside a kernel (Mandelbrot), and over whole arrays (the Game of Life)."""
+"""Loops: inside a kernel (Mandelbrot), and over whole arrays (the heat equation, the Game of
+Life)."""
 
 from __future__ import annotations
 
@@ -84,6 +85,66 @@ def mandelbrot(height: int, width: int, scale: Scale) -> Case:
     )
 
 
+# --- the heat equation -----------------------------------------------------------------------
+
+
+@nb.njit(parallel=True)
+def step_by_numba(a: Any, out: Any) -> None:
+    height, width = a.shape
+    rate, four = np.float32(0.2), np.float32(4)
+    for y in nb.prange(height):
+        north, here, south = a[max(y - 1, 0)], a[y], a[min(y + 1, height - 1)]
+        o = out[y]
+        for x in range(1, width - 1):
+            around = north[x] + south[x] + here[x - 1] + here[x + 1]
+            o[x] = here[x] + rate * (around - four * here[x])
+        for x in (0, width - 1):
+            around = north[x] + south[x] + here[max(x - 1, 0)] + here[min(x + 1, width - 1)]
+            o[x] = here[x] + rate * (around - four * here[x])
+
+
+@nb.njit
+def heat_by_numba(a: Any, steps: int) -> Any:
+    now, following = a.copy(), np.empty_like(a)
+    for _ in range(steps):
+        step_by_numba(now, following)
+        now, following = following, now
+    return now
+
+
+def heat(side: int, steps: int, scale: Scale) -> Case:
+    plate = generator().random((side, side), dtype=np.float32)
+
+    def euler(w: Any) -> Any:
+        return w[0, 0] + 0.2 * (w[-1, 0] + w[1, 0] + w[0, -1] + w[0, 1] - 4 * w[0, 0])
+
+    def written(plate: Any, steps: int) -> Any:
+        return td.iterate(steps, lambda u: td.stencil(euler, u, boundary=td.clamp), plate)
+
+    def padded(m: Any, u: Any) -> Any:
+        p = m.pad(u, 1, mode="edge")
+        around = p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:]
+        return u + u.dtype.type(0.2) * (around - 4 * u)
+
+    def exact() -> Any:
+        now = plate.astype(np.float64)
+        for _ in range(steps):
+            now = padded(np, now)
+        return now
+
+    def looped(plate: Any) -> Any:
+        return jax.lax.fori_loop(0, steps, lambda _, u: padded(jnp, u), plate)
+
+    ours = td.jit(written, backend=scale.backend)
+    return Case(
+        ours={"": lambda: ours(plate, steps)},
+        peers={"Numba": lambda: heat_by_numba(plate, steps), **by_jax(looped, plate)},
+        exact=exact,
+        bytes=8.0 * steps * plate.size,
+        goals=(Goal("Numba", 1.0),),
+    )
+
+
 # --- the Game of Life ------------------------------------------------------------------------
 
 
@@ -158,11 +219,15 @@ def life(side: int, iterations: int, scale: Scale) -> Case:
 
 
 def works(scale: Scale) -> list[Work]:
-    """A loop in a kernel; a loop over boards of 1 MB and 16 MB."""
+    """A loop in a kernel; loops over plates of 4 MB and 64 MB, and over boards of 1 MB and 16 MB."""
     height = scale.n(1200, 600, 24)
     width = height * 4 // 3
     name = f"Mandelbrot set, {width} × {height}, float64"
     made = [Work(name, GROUP, partial(mandelbrot, height, width, scale))]
+    for side, steps in ((scale.n(1024, tiny=20), scale.n(200, 50, 4)),
+                        (scale.n(4096, tiny=32), scale.n(50, 10, 3))):  # fmt: skip
+        name = f"{steps} steps of the heat equation, {side}²"
+        made.append(Work(name, GROUP, partial(heat, side, steps, scale)))
     for side, iterations in (
         (scale.n(1024, tiny=20), scale.n(100, 50, 4)),
         (scale.n(4096, tiny=32), scale.n(20, 10, 3)),

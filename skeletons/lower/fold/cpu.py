@@ -392,7 +392,7 @@ class Along(RowFold):
 COSTLY, COSTLY_STEP, COSTLY_COLUMNS = 8.0, 1024, 256
 #: Columns of a task, where columns are folded side by side: fewer than ACROSS_COLUMNS, down to
 #: LEAST_COLUMNS, if that gives each thread ACROSS_TASKS tasks.
-LEAST_COLUMNS, ACROSS_TASKS = 256, 2
+LEAST_COLUMNS, ACROSS_TASKS = 128, 16
 
 
 @dataclass
