@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
+from treadle.dsl.expr import walk
 from treadle.dsl.frontend.sources import host_array
+from treadle.skeletons.ir.specialise import computed
 
 from ..runtime.run import Params, Slots, Unrecordable
 from ..runtime.types import HostArray
@@ -58,7 +60,9 @@ class ReplayedCalls:
         compile_together(self._launched(run))
 
     def _launched(self, run: HostRun) -> Iterator[Job]:
-        for step in cast("list[KernelStep]", self.owner.kernel_steps):
+        steps = cast("list[KernelStep]", self.owner.kernel_steps)
+        # Those of the most operations first: LLVM is then done with them when the others are ready.
+        for step in sorted(steps, key=lambda s: -len(walk(tuple(computed(s.node))))):
             # Nothing is compiled ahead where the kernels depend on what other nodes compute, nor
             # for arrays that are copied first or reshaped: dense ones need no kernel.
             if step.reshaped is not None:

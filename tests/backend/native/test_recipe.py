@@ -185,6 +185,29 @@ def test_kernels_for_short_extents_are_compiled_before_the_first_call(
     assert set(asked[first:]) == {"launch"}
 
 
+def test_the_largest_kernels_are_compiled_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that follow are lowered meanwhile."""
+    held: Any = emitted
+    asked: list[str] = []
+
+    def compiled(kernel: Any, **named: Any) -> Any:
+        asked.append(kernel.name.split("_line")[0])
+        return held(kernel, **named)
+
+    monkeypatch.setattr("treadle.backend.native.codegen.compile.emitted", compiled)
+
+    def program(a: Any) -> Any:
+        total = td.cumsum(a)[::-1]
+        for k in range(9):
+            total = td.sin(total * (0.1 + k))
+        return total
+
+    assert td.jit(program, backend="native")(np.arange(9.0) / 99).shape == (9,)
+    assert [name.split("_")[0] for name in asked] == ["sin", "cumsum"]
+
+
 def test_kernels_that_differ_in_offsets_are_compiled_together(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
