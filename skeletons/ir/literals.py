@@ -93,18 +93,20 @@ def _literals(
     """The literals of a kernel that may be arguments."""
     found: dict[Const, None] = {}
     others: set[Const] = set()
+    roots: list[Expr] = []
     for s in statements(kernel.body):
-        roots = evaluated(s)
+        own = evaluated(s)
+        roots += own
         if not isinstance(s, Store):
-            others.update(e for e in roots if isinstance(e, Const))
-        for e in walk(roots):
-            if not e.args and not e.scoped:
-                continue
-            used = [a for a in (*e.args, *e.scoped) if isinstance(a, Const)]
-            if isinstance(e, Apply) and e.op.name in operations:
-                found.update((a, None) for a in used if fits(a))
-            else:
-                others.update(used)
+            others.update(e for e in own if isinstance(e, Const))
+    for e in walk(roots):
+        if not e.args and not e.scoped:
+            continue
+        used = [a for a in (*e.args, *e.scoped) if isinstance(a, Const)]
+        if used and isinstance(e, Apply) and e.op.name in operations:
+            found.update((a, None) for a in used if fits(a))
+        else:
+            others.update(used)
     return [e for e in found if e not in others]
 
 
