@@ -106,7 +106,7 @@ class Emitter(ABC):
         self._versions: dict[object, int] = {}
         self.atoms: dict[int, Value] = {}
         self._depths: dict[int, int] = {LANE: 0}  # of what is in registers
-        self._changes: dict[int, int] = {}  # where it is less
+        self._changes: dict[int, int] = {LANE: 0}  # of the loops in which it differs
         self.pointers: dict[Buffer, Reg] = {}
         self.foreign: list[Any] = []
         self.errors = ""
@@ -239,8 +239,9 @@ class Emitter(ABC):
 
     def changes(self, value: Value) -> int:
         """The depth of the innermost loop in whose iterations a value differs."""
-        atoms = [value.key] if value.poly is None else value.poly.atoms()
-        return max((self._changes.get(a, self._depths.get(a, 0)) for a in atoms), default=0)
+        if value.poly is None:
+            return self._changes.get(value.key, 0)  # a constant has none
+        return max([self._changes[a] for product in value.poly.terms for a in product], default=0)
 
     def since(self, value: Value, depth: int, costly: bool) -> Value:
         """A value made here that differs at this depth only: if it costs much, LLVM computes it
@@ -290,7 +291,7 @@ class Emitter(ABC):
     def in_register(self, type_: ScalarType, regs: tuple[Reg, ...], lanes: int) -> Value:
         """A computed value; an int64 becomes an atom of polynomials."""
         number = self.fresh_number()
-        self._depths[number] = self.depth
+        self._depths[number] = self._changes[number] = self.depth
         if type_ == int64:
             self.atoms[number] = Value(type_, regs, lanes, number)
             poly = Polynomial.atom(number)
@@ -305,7 +306,9 @@ class Emitter(ABC):
 
     def polynomial(self, poly: Poly) -> Value:
         """An int64 whose code is emitted at its first use."""
-        lanes = self.lanes if any(map(self.varies, poly.terms)) else 0
+        lanes = self.lanes
+        if lanes and not any(map(self.varies, poly.terms)):
+            lanes = 0
         # The tail of a loop has fewer lanes than its groups: what they remember is not the same.
         key = self.number((poly.key, lanes) if lanes else poly.key)
         return Value(int64, (), lanes, key, poly, poly.value)
@@ -390,7 +393,7 @@ class Emitter(ABC):
 
     def depth_of(self, poly: Poly) -> int:
         """The loop depth of its innermost atom."""
-        return max((self._depths[a] for a in poly.atoms()), default=0)
+        return max([self._depths[a] for product in poly.terms for a in product], default=0)
 
     def _depth(self, value: Value) -> int:
         if value.poly is not None:
@@ -462,16 +465,18 @@ class Emitter(ABC):
         cached = self.memo.get(key)
         if cached is not None:
             return cached  # type: ignore[no-any-return]
-        lanes = self.lanes if any(a.lanes for a in args) else 0
+        lanes = self.lanes and (self.lanes if any([a.lanes for a in args]) else 0)
         regs = None
         if lanes and name == "equal" and source == int64:
             regs = self._one_lane(args)
-        if not lanes and name != "power" and all(t.kind in _EXACT for t in (type_, source)):
+        if not lanes and name != "power" and type_.kind in _EXACT and source.kind in _EXACT:
             depth = max(map(self._depth, args))
             if depth < self.depth:
                 with self.outside(depth):
                     return self._computed(key, op, type_, args, lanes)
         made = self._computed(key, op, type_, args, lanes, regs)
+        if not self.depth:
+            return made
         costly = op.cost >= EXPENSIVE and (lanes > 0 or type_.is_inexact)
         return self.since(made, max(map(self.changes, args)), costly)
 
