@@ -102,6 +102,7 @@ class Emitter(ABC):
         self._trail: list[object] = []  # the keys that the innermost scope remembers
         self._levels: dict[object, int] = {}  # the depth at which a key was remembered
         self._numbers: dict[object, int] = {}
+        self._constants: dict[Const, Value] = {}
         self._fresh = 0
         self._versions: dict[object, int] = {}
         self.atoms: dict[int, Value] = {}
@@ -415,7 +416,7 @@ class Emitter(ABC):
         if isinstance(e, Var):
             return self.variable(e, copy)
         if isinstance(e, Const):
-            return self.constant(e.type, e.value)
+            return self._literal(e)
         done: dict[Expr, Value] = {}
         for node in walk((e,)):
             done[node] = self._node(node, [done[a] for a in node.args], copy)
@@ -429,10 +430,16 @@ class Emitter(ABC):
         if isinstance(node, Var):
             return self.variable(node, copy)
         if isinstance(node, Const):
-            return self.constant(node.type, node.value)
+            return self._literal(node)
         if isinstance(node, Foreign):
             return call_foreign(self, node, args)
         raise AssertionError(f"{type(node).__name__} in kernel IR")
+
+    def _literal(self, e: Const) -> Value:
+        found = self._constants.get(e)
+        if found is None:
+            found = self._constants[e] = self.constant(e.type, e.value)
+        return found
 
     def variable(self, var: Var, copy: Copy) -> Value:
         found = copy.values.get(var)

@@ -90,8 +90,8 @@ class Lanes:
             return f"splat ({element} {a})"
         t = self.type(element)
         one = self.code.emit(f"insertelement {t} poison, {element} {a}, i64 0")
-        zero = constants("i32", [0] * self.lanes)
-        return self.code.emit(f"shufflevector {t} {one}, {t} poison, <{self.lanes} x i32> {zero}")
+        zero = f"<{self.lanes} x i32> zeroinitializer"
+        return self.code.emit(f"shufflevector {t} {one}, {t} poison, {zero}")
 
     def extract(self, element: str, a: Reg, lane: int | Reg) -> Reg:
         return self.code.emit(f"extractelement {self.type(element)} {a}, i64 {lane}")
