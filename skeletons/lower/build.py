@@ -422,13 +422,12 @@ class Builder:
             buffers.update(dict.fromkeys(ir.written(s)))
             if isinstance(s, ir.LoadVector | ir.Fetch | ir.FetchUpdate):
                 buffers[s.buffer] = None
-        for e in ex.walk(roots):
-            if isinstance(e, ir.Load):
-                buffers[e.buffer] = None
+        inside = ex.walk(roots)
+        buffers.update((e.buffer, None) for e in inside if isinstance(e, ir.Load))
         order = {b: k for k, b in enumerate(self._all_buffers())}
         used = sorted(buffers, key=lambda b: order.get(b, len(order)))
-        roots += [b.size for b in used]
-        free = {e for e in ex.walk(roots) if isinstance(e, ex.Var)}
+        inside += ex.walk([b.size for b in used])
+        free = {e for e in inside if isinstance(e, ex.Var)}
         scalars = [(v, h) for h, v in self._scalars.items() if v in free]
         scalars += [(v, h) for v, h in self._variables if v in free]
         return ir.Kernel(
