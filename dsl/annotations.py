@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     E_co = TypeVar("E_co", covariant=True)
 
     class Listed(Protocol[E_co]):
-        """A list, of elements of any subtype; neither a tuple nor a text."""
+        """A list with elements of any subtype; not a tuple or a string."""
 
         def __iter__(self) -> Iterator[E_co]: ...
         def __len__(self) -> int: ...
@@ -65,9 +65,9 @@ NumPyArray: TypeAlias = "np.ndarray[Any, Any]"
 ScalarLike: TypeAlias = Union["Scalar", bool, int, float, complex, np.generic]
 #: A count, an extent or an index.
 IntLike: TypeAlias = Union["Scalar", int, np.integer[Any]]
-#: An operand of element-wise functions: arrays and scalars of the program, and everything of which
-#: `td.use` makes an array of numbers.  (They take tuples of numbers, too, but comparisons and
-#: `where` take those for elements.)
+#: An operand of element-wise functions: arrays and scalars of the program, and everything that
+#: `td.use` converts to an array of numbers.  (They accept tuples of numbers, too, but comparisons
+#: and `where` treat a tuple as one element.)
 Operand: TypeAlias = Union[
     "Array",
     "Scalar",
@@ -84,10 +84,10 @@ Operand: TypeAlias = Union[
     "array[Any]",
     "Rows",
 ]
-#: What operations on arrays take: also tuples of numbers.
+#: Operands of array operations: also tuples of numbers.
 ArrayLike: TypeAlias = Union[Operand, "_Tuple"]
 _Tuple: TypeAlias = "tuple[bool | int | float | complex | np.generic | Rows | _Tuple, ...]"
-#: Numbers, and NumPy's arrays, in lists.
+#: Numbers, and NumPy arrays, in lists.
 Rows: TypeAlias = Union[
     "Listed[bool | int | float | complex | np.generic | NumPyArray | Rows | _Tuple]", range
 ]
@@ -98,10 +98,10 @@ Value: TypeAlias = Union["Array", "Scalar"]
 Element: TypeAlias = Any
 #: A user's function on elements.
 Function: TypeAlias = Callable[..., Element]
-#: One of one value, and of two; so the parameters of a lambda have a type.
+#: Functions of one and of two elements, so that the parameters of a lambda are typed.
 Function1: TypeAlias = Callable[[Element], Element]
 Function2: TypeAlias = Callable[[Element, Element], Element]
-#: One of as many as there are arrays or axes, at most eight.
+#: A function of one element per array or axis, at most eight.
 FunctionN: TypeAlias = (
     Callable[[], Element]
     | Function1
@@ -123,9 +123,9 @@ ShapeLike: TypeAlias = IntLike | Sequence[IntLike]
 AxisLike: TypeAlias = int | Sequence[int]
 #: An element type: of treadle, NumPy or Python, or its name.
 DTypeLike: TypeAlias = Union["ScalarType", type, "np.dtype[Any]", str]
-#: NumPy's orders of elements: "A" and "K" are "C" for arrays, which have none in memory.
+#: NumPy's orders of elements: "A" and "K" mean "C", as the arrays have no order in memory.
 Order: TypeAlias = Literal["C", "F", "A", "K"]
-#: What becomes of indices out of range.
+#: The treatment of indices out of range.
 IndexMode: TypeAlias = Literal["raise", "wrap", "clip"]
 #: A layer (`Column(256)`) or several (`Column(256) | Block(8, 32)`).
 ScheduleLike: TypeAlias = Union["Schedule", "HasSchedule"]
@@ -139,14 +139,14 @@ Argument: TypeAlias = Union[ArrayLike, Sequence[Any], Mapping[str, Any], "Datacl
 
 
 class Options(TypedDict, total=False):
-    """What operations take by name."""
+    """Keyword arguments of operations."""
 
     name: str | None
     schedule: ScheduleLike | None
 
 
 class ScanOptions(Options, total=False):
-    """What `scan` takes by name."""
+    """Keyword arguments of `scan`."""
 
     axis: int
     reverse: bool
@@ -188,7 +188,7 @@ class LeadingFunction(Protocol[P]):
 
 
 class ChoiceFunction(Protocol):
-    """`where`: of scalars a scalar, with an array an array; of tuples and indices those."""
+    """`where`: a scalar for scalars, an array if an operand is one; tuples and indices likewise."""
 
     __name__: str
 
@@ -226,8 +226,8 @@ class BinaryFunction(Protocol):
     def __call__(self, x: Operand, y: Operand, **options: Unpack[Options]) -> Value: ...
 
 
-#: A state of a loop whose type the loop keeps: an array, or a class of arrays and numbers.  (A
-#: number becomes a scalar or an array, and so do those in plain tuples, lists and dicts.)
+#: A loop state whose type the loop preserves: an array, or a class of arrays and numbers.  (Numbers
+#: become scalars or arrays, as do those in plain tuples, lists and dicts.)
 State = TypeVar("State", bound="Array | Dataclass | NamedTupleLike")
 
 
@@ -328,8 +328,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Derivative(Protocol[P, R_co]):
-    """What `grad` returns: a function with the parameters of its own, for arrays of treadle, and
-    for data."""
+    """The result of `grad`: a function with the parameters of `f`, for arrays of treadle and for
+    data."""
 
     __name__: str
 

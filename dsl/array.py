@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .frontend.deferred import Result
     from .operations.indexing.updating import At
 
-#: The hint where an array of tuples is taken for several values.
+#: The hint for unpacking an array of tuples.
 APART = "To take the tuples apart write x, y = td.unzip(a)."
 
 
@@ -64,7 +64,7 @@ class Array(Operators["Array"]):
 
     __slots__ = ("__weakref__", "_leaves", "_pending", "_shape", "structure")
     structure: Structure
-    #: Of a result of a cached call: that.  It may have no nodes yet.
+    #: The deferred result of a cached call that this array is; it may have no nodes yet.
     _pending: Result | None
 
     def __init__(
@@ -80,7 +80,7 @@ class Array(Operators["Array"]):
         self.structure = structure
         first = self._leaves[0].node
         if isinstance(first, Input) and shape is None:
-            return  # the extents are made when they are read
+            return  # the extents are computed when read
         self._shape = self._leaves[0].shape if shape is None else shape
         if not (isinstance(first, Input) or is_tracing()):
             first.held_by(self)
@@ -93,27 +93,26 @@ class Array(Operators["Array"]):
 
     @classmethod
     def _deferred(cls, result: Result) -> Array:
-        """A result of a deferred call, of scalars: its nodes are made when they are read."""
+        """A result of a deferred call, of scalar elements: its nodes are created when they are
+        read."""
         made = cls.__new__(cls)
         made._pending, made.structure = result, LEAF
         return made
 
     @classmethod
     def _of_input(cls, node: Input, structure: Structure = LEAF) -> Array:
-        """The array of an input's elements."""
         made = cls.__new__(cls)
         made._pending, made.structure, made._leaves = None, structure, node.leaves
         return made
 
     def _is_made(self) -> bool:
-        """Whether the array has nodes."""
         try:
             return bool(object.__getattribute__(self, "_leaves"))
         except AttributeError:
             return False
 
     def _become(self, leaves: Sequence[Leaf], pending: Result | None = None) -> None:
-        """Let the array be these leaves."""
+        """Set the leaves of the array."""
         self._shape, self._leaves = leaves[0].shape, tuple(leaves)
         self._pending = pending
         if not isinstance(leaves[0].node, Input):
@@ -123,9 +122,9 @@ class Array(Operators["Array"]):
 
         def __getattr__(self, name: str) -> object:
             if name in ("_leaves", "_shape"):
-                if self._pending is not None:  # of a deferred call
+                if self._pending is not None:  # a deferred call
                     later.deferred.make(self)
-                elif name == "_shape":  # of an input
+                elif name == "_shape":  # an input
                     self._shape = self._leaves[0].shape
                 return object.__getattribute__(self, name)
             return super().__getattr__(name)
@@ -133,7 +132,7 @@ class Array(Operators["Array"]):
     # --- properties ---
     @property
     def shape(self) -> tuple[int | Scalar, ...]:
-        """The extents: an int where it is known, else a scalar."""
+        """The extents: an int where known, else a scalar."""
         found = None if self._pending is None else later.deferred.shape(self)
         return extents(self._shape) if found is None else found
 
@@ -150,7 +149,7 @@ class Array(Operators["Array"]):
 
     @property
     def nbytes(self) -> int | Scalar:
-        """The bytes of all elements; a number when it is known, as extents are."""
+        """The bytes of all elements, as an int if the extents are known."""
         total = self.size * self.itemsize
         return total if isinstance(total, int) else Extent(total._expr)
 
@@ -183,7 +182,8 @@ class Array(Operators["Array"]):
         return f"A{shown[1:]}" if self.structure.is_leaf else f"Array({shown})"
 
     def _repr_html_(self) -> str | None:
-        """A table, which notebooks show; None (the text) while a function is traced."""
+        """An HTML table for notebooks; None (so that they show the text) while a function is
+        traced."""
         if not (self.structure.is_leaf and self._is_closed()):
             return None
         return of_array(later.computed.host_value(self, "a notebook"), self.dtype.name)
@@ -259,7 +259,7 @@ class Array(Operators["Array"]):
     def _is_closed(self) -> bool:
         return later.computed.is_closed(self)
 
-    # --- the value, of an array that depends on no argument of a function that is being traced ---
+    # --- the value, for arrays that depend on no argument of a function being traced ---
     def __bool__(self) -> bool:
         if self._is_closed():
             return bool(later.computed.one_number(self, "a truth value", bool))
@@ -301,17 +301,17 @@ class Array(Operators["Array"]):
         return made
 
     def copy(self) -> Array:
-        """`td.copy`: an array with a copy of the data of an array of NumPy's, as they are now."""
+        """`td.copy`: an array with a copy of the current data of a NumPy array."""
         return later.owned(self)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """NumPy's description of the value, for libraries such as Pillow that read only that."""
+        """NumPy's description of the value, for libraries such as Pillow that use nothing else."""
         return later.computed.interface(self)
 
     @property
     def __array_struct__(self) -> object:
-        """The same as a structure of C's, which NumPy reads first: in less time."""
+        """The same as a C structure, which NumPy tries first because it is faster."""
         return later.computed.structure_of(self)
 
     def tobytes(self) -> bytes:
@@ -338,14 +338,14 @@ class Array(Operators["Array"]):
 
     @property
     def device(self) -> str:
-        """Where the array is or will be computed: "cpu" or "cuda", as all arrays."""
+        """The device on which arrays are computed: "cpu" or "cuda"."""
         return current_device()
 
     def to_device(self, device: str, /, *, stream: object = None) -> Array:
-        """The array itself: where programs compute is said by `td.config(backend=…)`.
+        """The array itself: `td.config(backend=…)` selects where programs run.
 
         Parameters
-            device: what `a.device` says; others are refused.
+            device: must equal `a.device`.
             stream: must be None.
 
         Result: the array.
@@ -387,13 +387,14 @@ class Array(Operators["Array"]):
         """One element as a Python number.
 
         Parameters
-            *index: none for an array of one element; its position in row-major order, or its
-                indices, for others.
+            *index: nothing for an array of one element; otherwise its position in row-major order,
+                or its indices.
 
         Result: a Python number; the array is computed.
 
-        Errors: `TracingError` while a function is traced: nothing has a value then; and as NumPy's
-            for other indices, `IndexOutOfBounds` for those out of range.
+        Errors: `TracingError` while a function is traced, when nothing has a value; NumPy's errors
+        for
+            invalid indices, and `IndexOutOfBounds` for those out of range.
 
         >>> import treadle as td
         >>> td.iota(6).reshape(2, 3).item(1, 2)
@@ -417,9 +418,9 @@ class Array(Operators["Array"]):
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers; the array is computed.
 
-        Result: a list for each axis but the last, of lists of numbers; a number for rank 0.
+        Result: nested lists with a level per axis; a number for rank 0.
 
-        Errors: `TracingError` while a function is traced: nothing has a value then.
+        Errors: `TracingError` while a function is traced, when nothing has a value.
 
         >>> import treadle as td
         >>> td.iota(4).reshape(2, 2).tolist()
@@ -430,18 +431,18 @@ class Array(Operators["Array"]):
         return later.computed.one_array(self, "tolist()").tolist()
 
     def to_numpy(self) -> NumPyArray:
-        """The elements as an array of NumPy's, which cannot be written; the array is computed, and
-        keeps it.  Libraries that look for this method, as matplotlib's `hist`, take arrays by it.
+        """The elements as a read-only NumPy array; the array is computed, and keeps its value.
+        Libraries that look for this method, such as matplotlib's `hist`, accept arrays through it.
 
         Result: a NumPy array of the same shape and type.
 
-        Errors: `TracingError` while a function is traced: nothing has a value then.
+        Errors: `TracingError` while a function is traced, when nothing has a value.
 
         >>> import treadle as td
         >>> td.iota(3).to_numpy()
         array([0, 1, 2])
 
-        See also `td.run`, whose results can be written.
+        See also `td.run`, whose results are writable.
         """
         return later.computed.one_array(self, "to_numpy()")
 
@@ -490,10 +491,10 @@ class Array(Operators["Array"]):
         """`td.transpose`: the axes in another order.
 
         Parameters
-            *axes: the axes of the array, in the order that they have in the result, as numbers or
-                as one tuple; by default reversed.
+            *axes: the axes of the array in the order of the result, as numbers or as one tuple;
+                reversed by default.
 
-        Result: an array of the same elements, whose axis k is the axis axes[k] of this one.
+        Result: an array of the same elements, whose axis k is axis axes[k] of this one.
 
         Errors: `AxisError` if the axes are not those of the array.
 
@@ -510,13 +511,14 @@ class Array(Operators["Array"]):
         """`td.reshape`: the same elements in another shape.
 
         Parameters
-            *shape: the extents, as numbers or as one tuple; one of them may be −1: what is left.
+            *shape: the extents, as numbers or as one tuple; one of them may be −1, which stands for
+                the remaining factor.
             order: "C" (default): elements are in row-major order; "F": the first index varies
                 fastest.
 
         Result: an array of that shape, with the elements in that order.
 
-        Errors: `ShapeError` if the number of elements is another.
+        Errors: `ShapeError` if the number of elements differs.
 
         >>> import treadle as td
         >>> td.iota(6).reshape(2, -1).shape
@@ -696,12 +698,11 @@ class Array(Operators["Array"]):
         return later.At(self)
 
     def scheduled(self, schedule: ScheduleLike | None = None, **named: ScheduleLike) -> Array:
-        """The same array, computed in the order of another schedule.
+        """The same array, computed with another schedule.
 
         Parameters
             schedule: a schedule or a layer, such as `td.schedule.Column(64)`.
-            **named: refused; operations of a program are scheduled by name, see
-                `Program.scheduled`.
+            **named: rejected; `Program.scheduled` schedules the operations of a program by name.
 
         Result: an array of the same elements.
 
@@ -759,7 +760,7 @@ def _gather_in_kernel(array: Array, index: Any) -> Any:
 
 
 def require_scalars(array: Array, operation: str, otherwise: str = "") -> None:
-    """Refuse an array of tuples; `otherwise` continues the hint."""
+    """Reject an array of tuples; `otherwise` continues the hint."""
     if not array.structure.is_leaf:
         raise errors.DTypeError(
             f"{operation} works on scalars, but the elements are tuples: "
@@ -771,7 +772,7 @@ def require_scalars(array: Array, operation: str, otherwise: str = "") -> None:
 def broadcast_map(
     build: Callable[[list[Expr]], Sequence[Expr]], operands: Sequence[Any], operation: str
 ) -> Array:
-    """An element-wise operation on operands (scalars and arrays) that broadcast."""
+    """An element-wise operation on operands (scalars and arrays), with broadcasting."""
     forbid_nesting(operation)
     shapes = [o._shape for o in operands if isinstance(o, Array)]
     shape, checks = broadcast_shapes(shapes, operation)
@@ -787,7 +788,7 @@ def broadcast_map(
 
 def generated(shape: Shape, elements: tuple[Expr, ...], operation: str,
               checks: tuple[Check, ...] = (), structure: Structure = LEAF) -> Array:  # fmt: skip
-    """The array whose elements an operation at the user's line computes, by their index."""
+    """An array with elements computed from their index, as an operation at the user's line."""
     node = Generate(shape, elements, label=Label(operation), where=errors.user_location(),
                     checks=checks)  # fmt: skip
     return Array(node.leaves, structure, shape)

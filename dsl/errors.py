@@ -1,4 +1,4 @@
-"""Errors for users: what was wrong, where in the user's code, and what to write instead.
+"""Errors for users: what is wrong, where in the user's code, and what to write instead.
 
 Every error derives from `TreadleError` and from the built-in exception that a NumPy user would
 catch.  It has a `Location` (file, line and columns of the user's call), which `str(error)` renders
@@ -45,7 +45,7 @@ T = TypeVar("T")
 _HERE = os.path.dirname(os.path.realpath(__file__))
 _ROOT = os.path.dirname(_HERE)
 _FOLDERS = ("backend", "driver", "dsl", "explore", "skeletons", "tuning")
-#: treadle's folders in an installation, and in a checkout, where `treadle` links to some of them.
+#: treadle's folders, in an installation and in a checkout, where `treadle` links to some of them.
 _INTERNAL = tuple(
     os.path.join(root, folder) + os.sep
     for root in (_ROOT, os.path.join(_ROOT, "treadle"))
@@ -54,12 +54,12 @@ _INTERNAL = tuple(
 #: Files of Python itself, and of installed packages.
 _PYTHON = os.path.join(os.path.dirname(os.path.realpath(os.__file__)), "")
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-#: Where NumPy is installed, and other packages beside it: another folder after `pip --target`.
+#: The folder of NumPy and of packages installed beside it: another folder after `pip --target`.
 _BESIDE_NUMPY = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(np.__file__))), "")
-#: Files of Cython's, whose compiled functions are frames of a traceback.
+#: Cython's source files, whose compiled functions appear as frames in tracebacks.
 _CYTHON = (".pyx", ".pxd", ".pxi")
-#: Who owns the code of a file: the user, treadle, or a library that the user called and that called
-#: treadle, as `random.randint(0, x)` does.
+#: The owner of a file's code: the user, treadle, or a library between them, as in
+#: `random.randint(0, x)`, which the user called and which called treadle.
 _USER, _TREADLE, _LIBRARY = range(3)
 _owners: dict[str, int] = {}
 _OWNERS = 4096
@@ -92,7 +92,7 @@ def _owner(frame: FrameType) -> int:
 
 
 def _imports_treadle(names: dict[str, Any]) -> bool:
-    """Whether a module with these globals uses treadle: then a mistake may be in it."""
+    """Whether a module with these globals uses treadle, so that the mistake may be in it."""
     for value in names.values():
         if isinstance(value, ModuleType | FunctionType | type):
             home = value.__name__ if isinstance(value, ModuleType) else value.__module__
@@ -117,14 +117,14 @@ _MARIMO = re.compile(r"__marimo__cell_(\w+?)_\.py$")
 
 
 def _line(file: str, number: int) -> str:
-    """A line of a source file as it is now: a module may have been edited and reloaded."""
+    """A line of a source file in its current state: a module may have been edited and reloaded."""
     linecache.checkcache(file)
     return linecache.getline(file, number)
 
 
 def _cell(file: str) -> str | None:
-    """The number (marimo: the name) of the notebook cell whose code has this artificial file name,
-    else None."""
+    """The number (in marimo: the name) of the notebook cell whose code has this artificial file
+    name, else None."""
     named = _MARIMO.search(file)
     if named:
         return named[1]
@@ -157,7 +157,7 @@ class Location:
         return self._code.co_name
 
     def place(self) -> tuple[object, ...]:
-        """Equal for calls at the same place of the code."""
+        """A key of the call's position in the code."""
         return self.file, self.function, self.line, self._instruction
 
     def short(self) -> str:
@@ -187,7 +187,7 @@ class Location:
         return first, max(last, first + 1)
 
     def text(self) -> str:
-        """The expression, as far as it is on its first line; "" if its source is not known."""
+        """The part of the expression on its first line; "" if the source is not available."""
         found = self.columns()
         return "" if found is None else self.source()[found[0] : found[1]]
 
@@ -215,7 +215,7 @@ class Location:
 
 
 class StoredLocation(Location):
-    """A position in a source file that may not exist here, as it comes from another process."""
+    """A position in a source file from another process, which may not exist here."""
 
     __slots__ = ("_columns", "_file", "_function")
 
@@ -240,7 +240,7 @@ class StoredLocation(Location):
 
 
 class _Standing(threading.local):
-    """Where the user's code is said to be."""
+    """An override of the user's location."""
 
     place: Location | None = None
 
@@ -250,7 +250,7 @@ _standing = _Standing()
 
 @contextmanager
 def standing_at(place: Location | None) -> Iterator[None]:
-    """While active, what is made belongs to this place, where its call was."""
+    """While active, new nodes and errors are attributed to this place."""
     before = _standing.place
     _standing.place = place
     try:
@@ -278,8 +278,8 @@ def user_location() -> Location | None:
 
 
 def calling_library() -> tuple[str, set[str]] | None:
-    """The name of the package, other than NumPy, that the user's code called and that called
-    treadle, and those of its functions that are running; None if there is none."""
+    """The name of a package other than NumPy that stands between the user's code and treadle, with
+    the names of its running functions; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     name, running = "", set()
     while frame is not None and _owner(frame) != _USER:
@@ -300,7 +300,7 @@ def at_membership() -> bool:
 
 
 def as_called(message: str) -> str:
-    """A message about the operation that is being called, with the name that the user wrote."""
+    """A message about the operation being called, with the name that the user wrote."""
     return message if _standing.place is not None else named(message, is_users, _expression)
 
 
@@ -353,8 +353,8 @@ class TreadleError(Exception):
 
 
 def _in_notebook(error: Exception, kind: type[Exception]) -> list[str]:
-    """What IPython shows in a notebook, where an error has `_render_traceback_`: its own traceback,
-    down to the user's code."""
+    """The traceback that IPython shows in a notebook (by `_render_traceback_`): its own, up to the
+    user's code."""
     shell = sys.modules["IPython"].get_ipython()
     frames: list[TracebackType] = []
     link = error.__traceback__
@@ -426,15 +426,15 @@ class IndexOutOfBounds(TreadleError, IndexError):
     """
 
 
-#: The array that operations such as permute write to, in `out_of_range`.
+#: Stands for the array that operations such as permute write to, in `out_of_range`.
 WRITTEN = "the array that is written"
 
 
 def out_of_range(
     operation: str, array: str, axis: int, index: int, extent: int, where: Location | None
 ) -> IndexOutOfBounds:
-    """The error of checked mode, the same on every backend; `array`: `WRITTEN` where an element
-    would have been written."""
+    """The error of checked mode, the same on every backend; `array`: `WRITTEN` if an element was to
+    be written."""
     if not extent:
         hint = "The axis is empty."
     elif array == WRITTEN:
@@ -538,7 +538,7 @@ class MemoryLimitExceeded(TreadleError, MemoryError):
     True
     """
 
-    #: What would not fit, and the bytes that it needs.
+    #: The object that does not fit, and the bytes it needs.
     what = ""
     needed = 0
 
@@ -596,12 +596,12 @@ class StorageError(TreadleError, ValueError, OSError):
 for _error in list(globals().values()):
     if isinstance(_error, type) and issubclass(_error, TreadleError):
         _error.__module__ = (
-            "treadle"  # tracebacks read treadle.ShapeError, which is its public name
+            "treadle"  # tracebacks show the public name of the class: treadle.ShapeError
         )
 
 
 def shown(number: int) -> str:
-    """An integer for a message; Python writes none of thousands of digits."""
+    """An integer for a message; Python refuses to print thousands of digits."""
     bits = number.bit_length()
     return str(number) if bits < 1 << 10 else f"of {bits} bits"
 
@@ -615,12 +615,12 @@ def did_you_mean(word: str, names: Iterable[str], least: float = 0.6) -> str:
 
 def no_attribute(said: str, name: str) -> AttributeError:
     """An AttributeError with this message for the missing attribute `name`."""
-    # (If `obj` were set, Python would append a suggestion of its own.)
+    # (If `obj` were set, Python would append its own suggestion.)
     return _MissingAttribute(said, name=name, obj=None)
 
 
 class _MissingAttribute(AttributeError):
-    """Python's AttributeError, by its name too, whose traceback ends at the user's line."""
+    """An AttributeError, displayed under that name, whose traceback ends at the user's line."""
 
     __module__, __qualname__ = "builtins", "AttributeError"
 
@@ -641,8 +641,8 @@ def form_of(operation: str) -> str:
 
 
 def _without_init(signature: inspect.Signature, args: Sequence[Any]) -> bool:
-    """Whether a fold or a scan was called without its initial value: an array is in its position,
-    and too few arguments follow."""
+    """Whether a fold or a scan was called without its initial value: an array is in its place, and
+    too few arguments follow."""
     names = list(signature.parameters)
     at = names.index("init") if "init" in names else len(args)
     wanted = sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
@@ -683,8 +683,8 @@ def wrong_arguments(
 def refused(
     error: Exception, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Exception:
-    """The error for arguments of which treadle's own code (or NumPy's, or Python's) can make
-    nothing.  What the user's functions raise is returned unchanged, as is a TreadleError."""
+    """The error for arguments that treadle's own code (or NumPy, or Python) cannot handle.  Errors
+    raised in user functions, and TreadleErrors, are returned unchanged."""
     if isinstance(error, TypeError):
         found = wrong_arguments(error, function, args, kwargs)
         if found is not error:
@@ -703,7 +703,7 @@ def refused(
     return made
 
 
-#: What Python and NumPy raise for values of a wrong kind.
+#: Exceptions that Python and NumPy raise for values of a wrong kind.
 UNFIT = (TypeError, ValueError, OverflowError, AttributeError, LookupError)
 
 
@@ -731,8 +731,8 @@ def _positional(signature: inspect.Signature) -> list[inspect.Parameter]:
 
 
 def _in_a_tuple(function: Callable[..., object], args: Sequence[object]) -> str:
-    """The advice for several numbers where one argument is a tuple of them (a shape, axes), and
-    for several arrays where one is a list of them."""
+    """The advice if several numbers were passed where one argument is a tuple of them (a shape,
+    axes), or several arrays where one is a list of them."""
     taken = _positional(inspect.signature(function))
     if len(args) > len(taken) == 1 and "Iterable[ArrayLike]" in str(taken[0].annotation):
         return f"Several arrays are a list: {_name_of(function)}([a, b]).  "
@@ -747,8 +747,8 @@ def _in_a_tuple(function: Callable[..., object], args: Sequence[object]) -> str:
 
 
 def _code(function: Callable[..., Any]) -> CodeType | None:
-    """What `inspect.signature` reads, of a function or of what it wraps; None of other callables.
-    The signature itself takes ten times as long, and is not asked for of every function when
+    """The code object of a function, or of what it wraps, as read by `inspect.signature`; None for
+    other callables.  The signature itself takes ten times as long, too long for every function when
     treadle is imported."""
     found = inspect.unwrap(function) if isinstance(function, FunctionType) else function
     plain = isinstance(found, FunctionType) and not hasattr(function, "__signature__")
@@ -773,8 +773,8 @@ def keywords(function: Callable[..., Any]) -> frozenset[str] | None:
 def annotated(
     function: Callable[..., object], wanted: Container[str]
 ) -> tuple[tuple[str, int], ...]:
-    """The parameters of a function of treadle's with one of these annotations, and their positions;
-    of those that are only given by name a large number."""
+    """The parameters of a treadle function that have one of these annotations, with their positions
+    (a large number for keyword-only parameters)."""
     code, annotations = _code(function), inspect.unwrap(function).__annotations__
     assert code is not None
     taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -790,8 +790,8 @@ _TRUTHS = {"bool": False, "bool | None": True}
 
 
 class Truths:
-    """The parameters of a function that are True or False: values of any other kind are refused,
-    rather than taken for their truth."""
+    """The boolean parameters of a function: values of any other type are rejected instead of being
+    tested for truth."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
@@ -801,7 +801,7 @@ class Truths:
         )
 
     def require(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
-        """Raise an error if one of the arguments of a call is given, and is neither."""
+        """Raise an error if a call passes anything but a bool for one of them."""
         for word, position, optional in self.parameters:
             value = args[position] if position < len(args) else kwargs.get(word, True)
             if value is not True and value is not False and not (optional and value is None):
@@ -809,7 +809,7 @@ class Truths:
 
 
 def require_truth(operation: str, word: str, value: object) -> None:
-    """Raise an error if the value of a parameter is neither True nor False."""
+    """Raise an error if the value of a parameter is not a bool."""
     if isinstance(value, bool | np.bool_):
         return
     later.refuse_argument(value, f"{operation}: {word}=")
@@ -913,8 +913,8 @@ def user_facing(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def user_facing_maker(function: Callable[P, R]) -> Callable[P, R]:
-    """`user_facing` for a function that runs no program: arguments of which it can make nothing
-    are a TreadleError."""
+    """`user_facing` for a function that runs no program: arguments that it cannot handle raise a
+    TreadleError."""
 
     @user_facing
     @functools.wraps(function)

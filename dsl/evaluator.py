@@ -1,4 +1,5 @@
-"""The interface by which the language calls the driver: backends by name, values of expressions.
+"""The interface through which the language calls the driver: backends by name, values of
+expressions.
 
 The driver installs itself when `treadle` is imported, so that `dsl` imports nothing above it.
 """
@@ -43,14 +44,14 @@ class Evaluator(Protocol):
         """View a GPU array of another library (PyTorch) with a NumPy dtype; no copy."""
 
     def values(self, leaves: Sequence[Leaf]) -> Sequence[Any]:
-        """The arrays of leaves that depend on data only."""
+        """The values of leaves that depend only on data."""
 
     def call_program(self, leaves: Sequence[Leaf], data: Sequence[HostArray],
                      others: Sequence[Leaf], other_data: Sequence[HostArray],
                      numbers: Sequence[Param]) -> CallProgram | None:  # fmt: skip
-        """What computes the leaves from their data and the values of `numbers`, if they are the
-        same for other data; None if they are not, or cannot be computed without naming lines of the
-        user's."""
+        """A program that computes the leaves from their data and the values of `numbers`, if it is
+        the same for other data; None if it is not, or if computing them requires naming source
+        lines."""
 
     def program(self, roots: Sequence[Leaf], tree: Tree, settings: Settings, backend: str,
                 arguments: Sequence[Input]) -> TracedProgram:  # fmt: skip
@@ -61,12 +62,10 @@ _installed: list[Evaluator] = []
 
 
 def install(evaluator: Evaluator) -> None:
-    """Set the evaluator."""
     _installed[:] = [evaluator]
 
 
 def evaluator() -> Evaluator:
-    """The installed evaluator."""
     return _installed[0]
 
 

@@ -45,8 +45,8 @@ class Expr:
     args: tuple[Expr, ...]
     scoped: tuple[Expr, ...]
     vars: tuple[Var, ...]
-    #: What `walk` has found below a small expression, None before.  (With the expression itself it
-    #: would be a cycle of references.)
+    #: The cached result of `walk` below a small expression, else None.  (Including the expression
+    #: itself would make a reference cycle.)
     below: tuple[Expr, ...] | None
     #: What `analysis.bounds.bounds` has found, None before.
     bounds: tuple[int, int] | None
@@ -58,9 +58,9 @@ class Expr:
     def __repr__(self) -> str:
         return later.show_expression(self)
 
-    # Of int64: indices, extents and positions (`simplify.add` and the next ones).
+    # For int64: indices, extents and positions (`simplify.add` and the following functions).
 
-    #: NumPy's numbers leave operators to expressions.
+    #: NumPy scalars defer operators to expressions.
     __array_ufunc__ = None
 
     def __add__(self, other: Expr | int) -> Expr:
@@ -196,10 +196,12 @@ class Extent(Expr):
 
 
 class Needed(Param):
-    """The least extent in which the integers of an input are indices (int64, non-negative): a
-    number that every run finds anew in the data, which is on the host, unless nobody can change it.
-    `from_end`: whether −1 is the last element; if not, nothing has enough elements for a negative
-    index."""
+    """The smallest extent for which the integers of an input are valid indices (int64,
+    non-negative).  Every run computes it from the data, which is on the host, unless the data
+    cannot change.
+
+    `from_end`: −1 is the last element; otherwise no extent is large enough for a negative index.
+    """
 
     __slots__ = ("from_end", "kept", "node")
     node: Input
@@ -217,7 +219,7 @@ class Needed(Param):
         return made
 
     def value(self, data: NDArray[np.generic]) -> int:
-        """What it is for this data, the node's."""
+        """Its value for this data of the node."""
         found = extent_needed(data, self.from_end) if self.kept is None else self.kept
         if self.node.owned:
             self.kept = found
@@ -302,7 +304,7 @@ class Read(Expr):
         return Read(self.node, self.component, args, self.boundary, scoped, self.vars)
 
     def over(self, vars_: tuple[Var, ...]) -> Expr:
-        """The same with other variables, which it has in `scoped` already."""
+        """The same with other variables, which `scoped` already uses."""
         return Read(self.node, self.component, self.args, self.boundary, self.scoped, vars_)
 
 
@@ -355,7 +357,6 @@ class While(Expr):
         return While(args, self.vars, scoped[0], scoped[1:])
 
     def over(self, vars_: tuple[Var, ...]) -> Expr:
-        """The same with other variables, which it has in `scoped` already."""
         return While(self.args, vars_, self.scoped[0], self.scoped[1:])
 
 
@@ -384,7 +385,6 @@ class Loop(Expr):
         return Loop(args[0], args[1:], self.vars, scoped)
 
     def over(self, vars_: tuple[Var, ...]) -> Expr:
-        """The same with other variables, which it has in `scoped` already."""
         return Loop(self.args[0], self.args[1:], vars_, self.scoped)
 
 
@@ -462,12 +462,12 @@ def conjuncts(e: Expr) -> list[Expr]:
 # --- traversal (iterative: programs may be a thousand operations deep) -----------------------
 
 
-#: The expressions below one that keeps them: most are walked again and again.
+#: The largest number of expressions below another that it caches, as most are walked repeatedly.
 MOST_BELOW = 200
 
 
 def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> list[Expr]:
-    """Every expression once, children first; descends where `into` (if given) holds."""
+    """Every expression once, children first; descends only where `into` (if given) holds."""
     if into is not None or type(roots) is not tuple or len(roots) != 1:
         return _walked(roots, into)
     (root,) = roots
@@ -480,8 +480,8 @@ def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> l
 
 
 def evaluated(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> list[Expr]:
-    """The expressions that are evaluated whenever `roots` are; it does not look into those for
-    which `into` (if given) is false."""
+    """The expressions that are evaluated whenever `roots` are; does not descend where `into` (if
+    given) is false."""
     seen, stack = dict[Expr, None](), list(roots)
     while stack:
         e = stack.pop()
@@ -539,24 +539,24 @@ def _walked(
 def unknown(
     roots: Iterable[Expr], known: Container[Expr], into: Callable[[Expr], bool] | None = None
 ) -> list[Expr]:
-    """Like `walk`, without the expressions in `known`, which are not entered either."""
+    """Like `walk`, without the expressions in `known`, into which it does not descend."""
     return _walked(roots, into, known)
 
 
 def varies(e: Expr) -> bool:
-    """Whether it contains an index or a variable; otherwise it is the same for all elements."""
+    """Whether an expression contains an index or a variable; otherwise it is the same for all
+    elements."""
     return e.varies
 
 
 def reads(e: Expr) -> bool:
-    """Whether it reads an element of an array."""
     return e.reads
 
 
 def is_common_sum(e: Expr) -> bool:
-    """Whether this is a sum of integers that is the same for all elements, such as the offset of a
-    joined array.  n joined arrays have n such sums, each a term longer than the previous one, so
-    traversals of elements skip them."""
+    """Whether an expression is an integer sum that is the same for all elements, such as the offset
+    of a joined array. n joined arrays have n such sums, each a term longer than the previous one,
+    so traversals of elements skip them."""
     return (
         not (e.varies or e.reads)
         and isinstance(e, Apply) and e.op.name == "add" and e.type is int64
@@ -574,7 +574,7 @@ def rewrite(
     into: Callable[[Expr], bool] | None = None,
 ) -> tuple[Expr, ...]:
     """Rebuild bottom-up: `change` receives each expression with its children already rewritten.
-    Expressions for which `into` does not hold, if given, remain unchanged."""
+    Expressions for which `into` (if given) does not hold remain unchanged."""
     memo = {} if memo is None else memo
     stack: list[Expr | None] = [r for r in roots[::-1] if r not in memo]
     while stack:

@@ -2,8 +2,8 @@
 
 All operations with independent elements — `generate`, `map`, `zip`, every index transformation,
 `stencil` — are a `Generate`: a shape, and per component one expression over `Index` leaves that
-reads other arrays.  Other patterns have classes of their own.  Therefore fusion is substitution,
-and the access map of every operation follows from its expressions.
+reads other arrays.  Other patterns have their own classes.  Fusion is therefore substitution, and
+the access map of every operation follows from its expressions.
 
 A node computes `outputs`: components, each with a shape and a type; a `Leaf` is one of them.  After
 fusion the same classes represent kernels: `epilogue` then contains the consumers' expressions, and
@@ -50,13 +50,13 @@ __all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Compact", "Cro
 
 
 class Input(Node):
-    """An external array: data that is `use`d, or one of Python's numbers as data (`source`), an
-    argument of `jit`, the state of a loop, or its counter.
+    """An external array: data that is `use`d, or a Python number as data (`source`), an argument of
+    `jit`, the state of a loop, or its counter.
 
     Extents of 1 are the constant 1 (and broadcast); the others are `Extent` leaves of this input,
     unless `of_shape` expresses them by extents of other arrays.  `until` is the uid of the first
-    node created after the traced function of this input has returned, None before.  `owned`: nobody
-    else has the data, so they never change.
+    node created after the traced function of this input returned, None before.  `owned`: nothing
+    else refers to the data, so they never change.
     """
 
     __slots__ = ("_extents", "kind", "name", "owned", "source", "type", "until")
@@ -111,7 +111,7 @@ class Input(Node):
         return self
 
     def copy(self) -> Input:
-        """Another input with the same data, by which passes replace this one."""
+        """Another input with the same data, with which passes replace this one."""
         ones = tuple(isinstance(e, Const) for e in self.shape)
         made = Input(self.name, self.type, ones, self.kind, self.source, self.where)
         made.until, made.owned = self.until, self.owned
@@ -125,7 +125,7 @@ class Input(Node):
 
 
 def ended(symbols: Iterable[Input]) -> None:
-    """Let symbols be valid no longer, as the function or the loop that has them is traced."""
+    """Invalidate symbols: the function or loop that defines them has been traced."""
     now = fresh_uid()
     for symbol in symbols:
         symbol.until = now
@@ -156,13 +156,13 @@ class Generate(Node):
 
 
 class Memory(Generate):
-    """An array whose elements are written before they are read: what `elements` say is nowhere
+    """Uninitialised memory: elements are written before they are read, and `elements` is never
     computed."""
 
     __slots__ = ()  # its fields are those of a Generate
 
     def _shared(self) -> bool:
-        """Two of them are written differently."""
+        """Not interned: two of them are written differently."""
         return False
 
 
@@ -215,9 +215,9 @@ class Fold(Node):
 
 
 class StoringFold(Node):
-    """A fold that also stores arrays over its domain, as passes make it of a `Fold` and a
-    `Generate`: `kept` over Index(outer axes…, inner axes…), of which axis k of the arrays is number
-    `order[k]`.  `elements` may read the values that are kept, as the variables `names`.
+    """A fold that also stores arrays over its domain, made by passes from a `Fold` and a
+    `Generate`: `kept` over Index(outer axes…, inner axes…); axis k of the arrays is domain axis
+    `order[k]`.  `elements` may read the stored values as the variables `names`.
 
     The components are those of the fold, then the arrays.
     """
@@ -273,7 +273,7 @@ class StoringFold(Node):
         )
 
     def apart(self) -> tuple[Generate, Fold]:
-        """The two nodes that compute the same."""
+        """The two equivalent separate nodes."""
         made = Generate(
             self.stored_shape,
             substitute(self.kept, {Index(a): Index(k) for k, a in enumerate(self.order)}),
@@ -285,16 +285,16 @@ class StoringFold(Node):
         return made, self.fold(substitute(self.elements, read))
 
     def fold(self, elements: tuple[Expr, ...]) -> Fold:
-        """The fold of these elements alone."""
+        """The plain fold of these elements."""
         return Fold(self.outer, self.inner, elements, self.combine, self.init, self.results,
                     self.epilogue, label=self.label, where=self.where)  # fmt: skip
 
 
 class CrossedFolds(Node):
-    """A fold along rows and one across them in one traversal, as passes make it of two `Fold`s that
-    read the same array: `elements` over Index(planes…, row, column) are folded to an element of a
-    row, `across`, over the same indices, to one of a column.  `across` may read what the first fold
-    stores for the row, as the variables `names`.
+    """A fold along rows and one across them in one traversal, made by passes from two `Fold`s that
+    read the same array: `elements` over Index(planes…, row, column) are folded to one element per
+    row, `across`, over the same indices, to one per column.  `across` may read what the first fold
+    stores for the row as the variables `names`.
 
     The components are those of the fold along rows, then those of the one across.
     """
@@ -322,7 +322,7 @@ class CrossedFolds(Node):
 
     @property
     def shared(self) -> tuple[Leaf, ...]:
-        """The arrays of the whole domain that both folds read."""
+        """The arrays with the extents of the domain that both folds read."""
         own = indices(len(self.outer) + 1)
         read = [
             {
@@ -336,7 +336,7 @@ class CrossedFolds(Node):
 
     @property
     def read_twice(self) -> int:
-        """The bytes of an element of all these arrays."""
+        """The bytes per element of all these arrays."""
         return sum(leaf.type.bytes for leaf in self.shared)
 
     def _outputs(self) -> tuple[Output, ...]:
@@ -348,7 +348,7 @@ class CrossedFolds(Node):
 
     @property
     def finished(self) -> tuple[Expr, ...]:
-        """What is stored, over the axes of the domain."""
+        """The stored expressions, over the axes of the domain."""
         last = len(self.outer)
         moved = substitute(self.across_epilogue, {Index(last - 1): Index(last)})
         return (*self.epilogue, *moved)
@@ -375,12 +375,12 @@ class CrossedFolds(Node):
                 *self.across_epilogue)  # fmt: skip
 
     def along(self) -> Fold:
-        """The fold along rows alone."""
+        """The fold along rows as a separate node."""
         return Fold(self.outer, self.inner, self.elements, self.combine, self.init, self.results,
                     self.epilogue, label=self.label, where=self.where)  # fmt: skip
 
     def over_rows(self, across: tuple[Expr, ...]) -> Fold:
-        """The fold of these elements, in place of those across rows, alone."""
+        """A separate fold across rows, of these elements."""
         row = len(self.outer) - 1
         turned: dict[Expr, Expr] = {Index(row): Index(row + 1), Index(row + 1): Index(row)}
         return Fold(self.columns, self.outer[-1:], substitute(across, turned),
@@ -388,7 +388,7 @@ class CrossedFolds(Node):
                     self.across_epilogue, label=self.label, where=self.where)  # fmt: skip
 
     def apart(self) -> tuple[Fold, Fold]:
-        """The two nodes that compute the same."""
+        """The two equivalent separate nodes."""
         first = self.along()
         at = indices(len(self.outer))
         read: dict[Expr, Expr] = {v: Read(first, k, at) for k, v in enumerate(self.names)}
@@ -491,7 +491,7 @@ Reduction = TypeVar("Reduction", bound=Fold | FoldSeg | Scan)
 
 def over(node: Reduction, elements: Sequence[Expr], combine: Combine,
          init: tuple[Expr, ...] | None, label: Label) -> Reduction:  # fmt: skip
-    """The same fold or scan of other elements, by another function, and without an epilogue."""
+    """The same fold or scan with other elements and another function, without an epilogue."""
     given = {"elements": tuple(elements), "combine": combine, "init": init}
     fields = [f for f in node.fields if f not in ("results", "epilogue")]
     make: Callable[..., Reduction] = type(node)
@@ -500,11 +500,12 @@ def over(node: Reduction, elements: Sequence[Expr], combine: Combine,
 
 
 class Recurrence(Node):
-    """Steps along `axis` of `shape` that carry a state, separately for each index of other axes.
+    """Steps along `axis` of `shape` that carry a state, separately for each index of the other
+    axes.
 
     `start`, over Index of the other axes, is the state before the first step.  `state` are its
-    variables in `steps` (the next state) and `collected` (what is stored), both over Index of
-    `shape`.  `reverse` walks from the end.  The components are those of `collected`, then the last
+    variables in `steps` (the next state) and `collected` (the stored values), both over Index of
+    `shape`.  `reverse` walks from the end.  The components are those of `collected`, then the final
     values of the parts of the state in `last`, of the shape without `axis`.
     """
 
@@ -588,9 +589,9 @@ class Permute(Node):
 
 
 class Compact(Permute):
-    """The values of the sources where `valid` holds, one after the other: of each `BLOCK` sources
-    of the domain, which has one axis, the first is stored at `target`, which has one index and is
-    the same for all of them."""
+    """The values of the sources where `valid` holds, stored consecutively.  The domain has one
+    axis; for each `BLOCK` of sources, `target` (one index, the same for the whole block) is the
+    position of the block's first value."""
 
     __slots__ = ()  # its fields are those of a Permute
     BLOCK: ClassVar[int] = 4096
@@ -602,19 +603,19 @@ BEGIN, TEST, END = -1, -2, -3
 
 class Sequential(Node):
     """Writes into copies of `defaults` in the iterations of a domain, in row-major order, by one
-    thread: what is read of the defaults are the elements as the writes before have left them.
+    thread; reads of the defaults see the effects of earlier writes.
 
     Write w of an iteration stores `values[w]` in component `written[w]` where `valid[w]` holds, at
-    the next indices of `target`, one for each axis of the component.  Components behind those of
-    the defaults are `variables`.  The value of variable `names[k]`, `early[k]`, is computed in each
+    the next indices of `target`, one per axis of the component.  Component numbers beyond the
+    defaults denote `variables`.  The value of variable `names[k]`, `early[k]`, is computed in each
     iteration just before write `before[k]`.
 
-    In place of a component, a loop within the iteration may begin (`BEGIN`), end (`END`), or be
-    left unless `valid[w]` holds (`TEST`, just after what that needs); a test outside of such loops
-    ends the whole.
+    Instead of a component, `written` may mark the beginning (`BEGIN`) or the end (`END`) of a loop
+    within the iteration, or a `TEST`: the loop is left unless `valid[w]` holds (evaluated just
+    after what that needs).  A test outside such loops ends the whole computation.
 
-    `first`: of a part of a loop, whose defaults are what the parts before have left, the least and
-    the greatest element of each default before the first.
+    `first`: for one part of a loop, whose defaults are the results of earlier parts, the smallest
+    and the largest element of each default before the first part.
     """
 
     domain: Shape
@@ -705,8 +706,8 @@ class Matmul(Node):
 
 
 class FoldingMatmul(Matmul):
-    """A matrix product, and a fold of what it multiplies or computes, as passes make it: `elements`
-    over Index(axes of `space`) are folded along axis `inner`, into an array of which axis k is axis
+    """A matrix product with a fold of an operand or of its result, made by passes: `elements` over
+    Index(axes of `space`) are folded along axis `inner`, into an array whose axis k is axis
     `places[k]` of the space.
 
     The components begin with those of the fold.
@@ -723,22 +724,20 @@ class FoldingMatmul(Matmul):
 
     @property
     def inner(self) -> int:
-        """The axis that is folded."""
         return len(self.space) - 1
 
     @property
     def space(self) -> Shape:
-        """The extents of the product."""
         return (*self.batch, self.m, self.n)
 
     @property
     def outer(self) -> Shape:
-        """The shape of what is folded."""
+        """The shape of the fold's results."""
         return tuple(self.space[k] for k in self.places)
 
     @property
     def folded_value(self) -> Var:
-        """What `elements` have of the product."""
+        """The variable that stands for the product's value in `elements`."""
         return self.result
 
     def _outputs(self) -> tuple[Output, ...]:
@@ -757,14 +756,15 @@ class FoldingMatmul(Matmul):
         return (*super().bodies(), *folded)
 
     def fold(self, elements: tuple[Expr, ...] | None = None) -> Fold:
-        """The fold alone, over Index(outer axes…, inner axis), of these or the own elements."""
+        """The separate fold, over Index(outer axes…, inner axis), of these elements (default: its
+        own)."""
         if elements is None:
             elements = substitute(self.elements, self._moved())
         return Fold(self.outer, (self.space[self.inner],), elements, self.combine, self.init,
                     self.results, self.finish, label=self.label, where=self.where)  # fmt: skip
 
     def _moved(self) -> dict[Expr, Expr]:
-        """The axes of the fold by those of the space."""
+        """Maps the axes of the fold to those of the space."""
         return {Index(a): Index(k) for k, a in enumerate((*self.places, self.inner))}
 
     def _product(self, left: Expr, right: Expr) -> Matmul:
@@ -773,8 +773,8 @@ class FoldingMatmul(Matmul):
 
 
 class FoldedMatmul(FoldingMatmul):
-    """A matrix product and a fold along its rows, of a `Matmul` and a `Fold`: `elements` of
-    `result` and other arrays.
+    """A matrix product and a fold along its rows, made from a `Matmul` and a `Fold`: `elements` are
+    over `result` and other arrays.
 
     The other components are those of the product: none if only the fold is used.
     """
@@ -782,16 +782,16 @@ class FoldedMatmul(FoldingMatmul):
     __slots__ = ()  # its fields are those of a FoldingMatmul
 
     def apart(self) -> tuple[Matmul, Fold]:
-        """The two nodes that compute the same."""
+        """The two equivalent separate nodes."""
         product, moved = self._product(self.left, self.right), self._moved()
         read = Read(product, 0, substitute(indices(len(self.space)), moved))
         return product, self.fold(substitute(self.elements, {**moved, self.result: read}))
 
 
 class StoringMatmul(FoldingMatmul):
-    """A matrix product that also stores an operand (`side`: 0 left, 1 right), and folds it along k,
-    of a `StoringFold` and a `Matmul`: `elements` of the operand's element `kept` and other arrays
-    at its indices.  Axis k of the array stored is axis `order[k]` of the operand.
+    """A matrix product that also stores an operand (`side`: 0 left, 1 right) and folds it along k,
+    made from a `StoringFold` and a `Matmul`: `elements` are over the operand's element `kept` and
+    other arrays at its indices.  Axis k of the stored array is axis `order[k]` of the operand.
 
     The other components are the operand and the product.
     """
@@ -806,7 +806,7 @@ class StoringMatmul(FoldingMatmul):
 
     @property
     def space(self) -> Shape:
-        """The extents of the operand that is stored."""
+        """The extents of the stored operand."""
         return (*self.batch, self.k, self.n) if self.side else (*self.batch, self.m, self.k)
 
     @property
@@ -823,7 +823,7 @@ class StoringMatmul(FoldingMatmul):
         return (*outputs[:count], Output(self.stored_shape, self.kept.type), *outputs[count:])
 
     def apart(self) -> tuple[StoringFold, Matmul]:
-        """The two nodes that compute the same."""
+        """The two equivalent separate nodes."""
         moved, domain = self._moved(), (*self.places, self.inner)
         (value, *elements) = substitute(((self.left, self.right)[self.side], *self.elements), moved)
         fold = StoringFold(
@@ -847,7 +847,8 @@ class Library(Node):
         return self.outs
 
     def _shared(self) -> bool:
-        """Not interned with user functions: its key would refer to them, and they to the node."""
+        """Nodes with user functions are not interned: the key would refer to them, and they to the
+        node."""
         return not self.operation.implementations
 
     def operands(self) -> tuple[Leaf, ...]:
@@ -858,7 +859,7 @@ class Barrier(Node):
     """`compute`: materialise here; nothing is fused across.
 
     With a `rule`: the `ruled` results of a function, then its arguments, and how it is
-    differentiated (by `td.rule`, or as a library's operation); programs that are run have none
+    differentiated (by `td.rule`, or as a library operation); programs that run contain no rules
     (`without_rules`).
     """
 
@@ -892,9 +893,9 @@ class ArrayLoop(Node):
     index: Input | None
 
     def _define(self) -> None:
-        """Keep the types and shapes of the first state: those of a chain of loops are made once.
-        Shapes that refer back to the node would be a cycle (see `Input`), and are made when read.
-        """
+        """Keep the types and shapes of the initial state: a chain of loops computes them once.
+        Shapes that refer back to the node would make a cycle (see `Input`), and are computed when
+        read."""
         self._begun = tuple([leaf.node.outputs[leaf.component] for leaf in self.init])
 
     @property  # type: ignore[misc]
@@ -921,8 +922,8 @@ class ArrayLoop(Node):
         ]
 
     def varying(self, nodes: Sequence[Node]) -> set[Node]:
-        """Those of `nodes`, in the order of computation, that its iterations compute: what depends
-        on a state or on the counter, inner loops and what these compute included."""
+        """Those of `nodes`, given in order of computation, that iterations compute: nodes that
+        depend on a state or the counter, including inner loops and their nodes."""
         bound: set[Node] = set()
         found: set[Node] = set()
         more: set[Node] = set(self.bound)

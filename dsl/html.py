@@ -1,4 +1,4 @@
-"""HTML that notebooks show: made of strings, without IPython, in the colours of the page."""
+"""HTML for notebooks: built from strings, without IPython, in the colours of the page."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CELL = "padding:1px 8px;text-align:right;font-family:monospace"
 
 
 def preformatted(text: str) -> str:
-    """Text as it is, in a font of equal widths."""
+    """Text in a monospaced font."""
     return f'<pre style="margin:0;line-height:1.35">{escape(text)}</pre>'
 
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
-    """A table of cells that are HTML."""
+    """A table of HTML cells."""
     top = "".join(f'<th style="{_CELL}">{cell}</th>' for cell in head)
     body = ["".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) for row in rows]
     lines = ([f"<tr>{top}</tr>"] if head else []) + [f"<tr>{line}</tr>" for line in body]
@@ -54,7 +54,7 @@ def _shown(n: int) -> list[int]:
 
 
 def in_notebook() -> bool:
-    """Whether a cell of a notebook with a kernel of Jupyter's is running."""
+    """Whether a cell of a Jupyter notebook is running."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 

@@ -1,7 +1,7 @@
-"""The name by which errors speak of an operation: that of the public function that was called.
+"""The name that errors give to an operation: that of the public function that the user called.
 
-Operations are made of each other (`nanmax` of `max`), and the one that finds a mistake names
-itself; what the user called is on the stack.
+Operations are built from each other (`nanmax` from `max`), and the one that finds a mistake names
+itself; the stack has the one that the user called.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .evaluator import public
 
 F = TypeVar("F", bound=Callable[..., object])
 
-#: How a message begins that names an operation.
+#: The start of a message that names an operation.
 _NAMED = re.compile(
     r"'?(?P<name>[a-z]\w*(?:\.\w+)?)"
     r"(?=:|'s shape|'? (?:needs|cannot|takes|along|makes|can make|has no argument|was started)\b)"
@@ -33,8 +33,8 @@ def operation_wrapper(call: F) -> F:
 
 
 def written(operation: str, text: str) -> str:
-    """The public operation that an expression calls, if it is another one than `operation`, which
-    it is made of: `std` for the `sum` in td.std(x); else ""."""
+    """The public operation that an expression calls, if it differs from `operation`, from which it
+    is built: `std` for the `sum` in td.std(x); else ""."""
     callee = _CALLEE.match(text)
     name = callee[1] if callee else ""
     if not name or operation.partition(" ")[0] == name:
@@ -46,8 +46,8 @@ def written(operation: str, text: str) -> str:
 def named(
     message: str, is_users: Callable[[FrameType], bool], text: Callable[[FrameType], str]
 ) -> str:
-    """The message of an error with the name of the public operation that the user's code called, if
-    it names another one.  `text` is the expression that a frame evaluates."""
+    """The message of an error, with the operation's name replaced by that of the public operation
+    that the user's code called.  `text` returns the expression that a frame evaluates."""
     found = _NAMED.match(message)
     if found is None or not callable(_of_package(found["name"])):
         return message
@@ -58,8 +58,8 @@ def named(
 
 
 def _called(is_users: Callable[[FrameType], bool], text: Callable[[FrameType], str]) -> str | None:
-    """The name of the outermost operation between here and the user's code; None if there is none,
-    or if a program is running."""
+    """The name of the outermost operation on the stack below the user's code; None if there is
+    none, or if a program is running."""
     outermost: object = None
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and not is_users(frame):

@@ -62,8 +62,8 @@ class Leaf(NamedTuple):
 class Label:
     """What the user specified: operation, name, schedule and determinism.
 
-    `whole`: of a block of a fold or scan, the extents of all of it, by which a GPU groups elements;
-    no stored program has it.
+    `whole`: for a block of a fold or scan, the extents of the whole, by which a GPU groups
+    elements; not part of stored programs.
     """
 
     operation: str
@@ -79,11 +79,11 @@ class Label:
 
     @property
     def called(self) -> str:
-        """The name, or what the operation is called."""
+        """The user's name, or else that of the operation."""
         return self.name or self.operation
 
     def grouping(self, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """The extents by which elements are grouped, of a fold or scan over `extents`."""
+        """The extents that determine how elements of a fold or scan over `extents` are grouped."""
         return extents if self.whole is None else tuple(map(constant, self.whole))
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ class Check:
 
     @property
     def reads(self) -> bool:
-        """Whether it reads elements of arrays, which have to be computed first."""
+        """Whether the check reads elements of arrays, which have to be computed first."""
         return self.left.reads or self.right.reads
 
 
@@ -135,7 +135,7 @@ class Combine:
     results: tuple[Expr, ...]
 
     def of(self, left: Iterable[Expr], right: Iterable[Expr]) -> tuple[Expr, ...]:
-        """The function of these components of two elements."""
+        """The function applied to two elements, given by their components."""
         given: dict[Expr, Expr] = dict(zip((*self.left, *self.right), (*left, *right), strict=True))
         return substitute(self.results, given)
 
@@ -145,7 +145,7 @@ def field(*, factory: Callable[[dict[str, Any]], Any]) -> Any:
     return factory
 
 
-#: The arrays of the user's that were made last, dead ones among them.
+#: The user's arrays that were made last, including dead ones.
 latest_held: deque[weakref.ref[object]] = deque(maxlen=4096)
 
 #: The node classes by name, wherever they are defined.
@@ -155,7 +155,7 @@ NODES: dict[str, type[Node]] = {}
 @dataclass_transform(field_specifiers=(field, dataclass_field))
 class _NodeType(type):
     """Turns the annotated attributes of a class into the fields of its nodes, in order, after those
-    of the class that it extends."""
+    of its base class."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _NodeType:
         if "__slots__" not in namespace:
@@ -174,9 +174,9 @@ class Node(metaclass=_NodeType):
     construction, hashing, rewriting and serialisation follow from them.  Equal nodes are shared.
 
     Besides its fields a node has the keyword arguments `label`, `where` it was written, `checks` to
-    be made before it is computed, and the labels and locations of operations `fused` into it.
-    `holders` are the arrays of the user's with its elements, `evaluated` is whether their values
-    were asked for (`frontend/held.py`); an `Input` has neither.
+    make before it is computed, and the labels and locations of operations `fused` into it.
+    `holders` are the user's arrays with its elements, `evaluated` is whether their values were
+    requested (`frontend/held.py`); an `Input` has neither.
     """
 
     __slots__ = (
@@ -244,7 +244,6 @@ class Node(metaclass=_NodeType):
         self.outputs = self._outputs()
 
     def type_of(self, component: int) -> ScalarType:
-        """The type of a component."""
         return self.outputs[component].type
 
     def _outputs(self) -> tuple[Output, ...]:
@@ -263,7 +262,7 @@ class Node(metaclass=_NodeType):
         return tuple(Leaf(self, k) for k in range(len(self.outputs)))
 
     def held_by(self, array: object) -> None:
-        """Let the node know an array of the user's with its elements: the last ones made."""
+        """Record a user's array with the node's elements; only the latest ones are kept."""
         others = [holder for holder in self.holders[-7:] if holder() is not None]
         holder = weakref.ref(array)
         self.holders = (*others, holder)
@@ -384,8 +383,8 @@ def topological(
 ) -> Iterator[Node]:
     """Iterate over every reachable node once, dependencies first; iterative.
 
-    With `inside`, also visit the bodies of loops and branches.  Nodes of `known`, and what only
-    they need, are left out.
+    With `inside`, also visit the bodies of loops and branches.  Nodes of `known`, and nodes that
+    only they need, are skipped.
     """
     seen: set[Node] = set(known)
     stack: list[Node | None] = [leaf.node for leaf in roots]
@@ -420,7 +419,7 @@ def is_identity_read(e: Expr, rank: int) -> bool:
 
 
 def known(e: Expr) -> Any:
-    """The value of an extent expression if all its leaves are known at trace time, else None."""
+    """The value of an extent expression if all its leaves are known when tracing, else None."""
     if isinstance(e, Const):
         return e.value[()]
     values: dict[Expr, Any] = {}
@@ -441,5 +440,5 @@ def known(e: Expr) -> Any:
     return values[e]
 
 
-#: The known values of sums of extents: joining many arrays builds each sum on the previous one.
+#: Cached values of sums of extents: joining many arrays builds each sum on the previous one.
 _sums: weakref.WeakKeyDictionary[Expr, Any] = weakref.WeakKeyDictionary()

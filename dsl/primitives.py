@@ -1,9 +1,9 @@
-"""The scalar operations: one table with type rules, meaning (NumPy) and cost.
+"""The scalar operations: one table with type rules, meaning (in NumPy) and cost.
 
-A `Primitive` is all that any backend needs to know of an operation: how many arguments, which
-result type, what it means.  `numpy` is that meaning; it is what `reference` runs, what constant
-folding runs, and what the other backends are tested against.  Arguments arrive already promoted
-to the type that `rule` chose.
+A `Primitive` is all that a backend needs to know of an operation: the number of arguments, the
+result type, and the meaning.  `numpy` is that meaning: `reference` and constant folding run it, and
+the other backends are tested against it.  Arguments arrive already promoted to the type that `rule`
+chose.
 """
 
 from __future__ import annotations
@@ -35,13 +35,11 @@ Values: TypeAlias = Any
 
 @dataclass(frozen=True)
 class Primitive:
-    """`rule(common)` maps the promoted type to (argument type, result type), None if refused.
-
-    `cost` is in units of one addition.  `reduces` names an operation that folds may treat as
-    commutative as well as associative.  `formula` is what it is made of for every type, where that
-    is an expression in other primitives (`skeletons/ir/decompose.py`, which has the rules of those
-    that depend on types and targets).
-    """
+    """`rule(common)` maps the promoted type to (argument type, result type), None if it is
+    rejected.  `cost` is in units of one addition.  `reduces` names an operation that folds may
+    treat as commutative as well as associative.  `formula` defines it for every type by other
+    primitives, if possible (`skeletons/ir/decompose.py` has the rules that depend on types and
+    targets)."""
 
     name: str
     arity: int
@@ -67,7 +65,7 @@ TABLE: dict[str, Primitive] = {}
 
 
 def _complex(a: Values, b: Values) -> Values:
-    """Two parts side by side: a + 1j * b would multiply infinities by 0."""
+    """Assemble the two parts: a + 1j * b would multiply infinities by 0."""
     a, b = np.broadcast_arrays(np.asarray(a), np.asarray(b))
     made = np.empty(a.shape, np.complex64 if a.dtype.itemsize <= 4 else np.complex128)
     made.real, made.imag = a, b
@@ -160,7 +158,7 @@ def _count_bits(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
 
 
 def _multiply(a: Values, b: Values) -> Values:
-    """NumPy's products of complex numbers round once or twice, by the position in the array."""
+    """Complex products; NumPy's round once or twice, depending on the position in the array."""
     product = np.asarray(np.multiply(a, b))
     if product.dtype.kind == "c":
         product.real = a.real * b.real - a.imag * b.imag
@@ -185,7 +183,7 @@ def _remainder(a: Values, b: Values) -> Values:
 
 
 def _log1p(a: Values) -> Values:
-    """NumPy's of complex numbers loses the small ones."""
+    """log1p; NumPy's loses small complex numbers."""
     found = np.asarray(np.log1p(a))
     if found.dtype.kind == "c":
         x, y = a.real, a.imag
@@ -195,7 +193,7 @@ def _log1p(a: Values) -> Values:
 
 
 def _expm1(a: Values) -> Values:
-    """NumPy's of complex numbers has NaN where exp has a limit."""
+    """expm1; NumPy's has NaN for complex numbers where exp has a limit."""
     found = np.asarray(np.expm1(a))
     return np.where(np.isfinite(a), found, np.exp(a) - 1) if found.dtype.kind == "c" else found
 
@@ -275,12 +273,14 @@ def _ctz(a: Values) -> Values:
 
 
 def _rint(x: Values) -> Values:
-    """Integers are whole already (NumPy's goes through float64, which loses the large ones)."""
+    """Integers are returned unchanged (NumPy's goes through float64, which cannot hold large
+    ones)."""
     return x if np.asarray(x).dtype.kind in "iu" else np.rint(x)
 
 
 def _nextafter(a: Values, b: Values) -> Values:
-    """Of equal arguments the second, as in C: NumPy before 2.5 gives a half's first, -0 for 0."""
+    """For equal arguments the second, as in C: NumPy before 2.5 returns a half's first, -0 for
+    0."""
     return np.where(np.equal(a, b), b, np.nextafter(a, b))
 
 
@@ -296,7 +296,7 @@ def _erfc(a: Values) -> Values:
 
 
 def _fma(a: Values, b: Values, c: Values) -> Values:
-    """Rounded once: float64 holds the products of float32."""
+    """Rounded once: float64 represents the products of float32 exactly."""
     if np.result_type(a, b, c) == np.float32:
         return (a.astype(np.float64) * b + c).astype(np.float32)
     return _multiply(a, b) + c
@@ -388,13 +388,13 @@ _define("complex", 2, lambda t: None, _complex, cost=0)
 # `cast` and `select` carry their own typing (see expr.py).
 _define("cast", 1, _same, lambda a: a, cost=1)
 _define("select", 3, _same, _select, cost=1)
-#: The argument, as a constant of derivatives (autodiff/).
+#: The identity, constant for derivatives (autodiff/).
 _define("stop", 1, _same, lambda a: a, cost=0, formula=lambda a: a)
-#: `x`, a number drawn from the gamma distribution of parameter `a`: differentiated as the quantile
-#: that it is, and not as the algorithm that found it (autodiff/).
+#: `x`, drawn from the gamma distribution with parameter `a`: differentiated as a quantile, not
+#: through the algorithm that found it (autodiff/).
 _define("gamma_draw", 2, _real_float, lambda x, a: x, cost=0, formula=lambda x, a: x)
-#: `value`; `tested`, of any type, is computed for the indices it reads at, which a checked program
-#: tests.  Where an expression is simplified away its reads stay, by this (simplify.py).
+#: `value`; `tested`, of any type, is computed only for the indices of its reads, which a checked
+#: program tests: when an expression is simplified away, its reads are kept by this (simplify.py).
 _define("also", 2, lambda t: None, lambda value, tested: value, cost=0)
 
 
@@ -440,7 +440,7 @@ KERNEL: dict[str, Primitive] = {
                   lambda a: np.asarray(a).view(f"f{np.asarray(a).dtype.itemsize}")),
         # Integers: a / b towards zero, where b is not 0 and the quotient does not wrap.
         Primitive("divide", 2, _integer, lambda a, b: _quot(a, b), cost=20),
-        # Integers: what that leaves.
+        # Integers: the remainder of that division.
         Primitive("modulo", 2, _integer, lambda a, b: _rem(a, b), cost=20),
         # Integers: by a number of bits from 0 to the width − 1.
         Primitive("shift_left", 2, _integer, lambda a, b: _left_shift(a, b), cost=2),
@@ -466,7 +466,7 @@ def value_of(
     """The meaning of an operation: its value on numbers or arrays of `types`, as an array.
 
     Everything that evaluates expressions with NumPy goes through here.  Halves are computed in
-    float32 and rounded once, but for the number that is next to one; functions of complex64 in
+    float32 and rounded once, except by nextafter; functions of complex64 are computed in
     complex128.
     """
     with np.errstate(all="ignore"):

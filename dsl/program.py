@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class TracedProgram(Protocol):
-    """What passes, analyses, lowerings, backends and tuning may ask of a program: its graph, its
-    example arguments, and facts about a node that depend on its backend."""
+    """The part of a program that passes, analyses, lowerings, backends and tuning use: its graph,
+    its example arguments, and facts about a node that depend on its backend."""
 
     name: str
-    #: Of the values of a call, in order.
+    #: The names of a call's values, in order.
     names: Sequence[str]
     backend: str
     settings: Settings
@@ -31,19 +31,19 @@ class TracedProgram(Protocol):
     source_arguments: Sequence[Input]
     arguments: Sequence[Input]
     params: Sequence[Param]
-    #: Further parameters of what runs: numbers that each call finds in its data.
+    #: Additional parameters: numbers that each call computes from its data.
     found: Sequence[Needed]
-    #: Extents and scalar arguments for which it was lowered, if known.
+    #: Extents and scalar arguments for which the program was lowered, if known.
     example_shapes: tuple[tuple[int, ...], ...] | None
     example_numbers: tuple[Any, ...]
-    #: The chunks of arguments that are arrays of dask, None for others; empty if unknown.
+    #: The chunks of arguments that are dask arrays, None for others; empty if unknown.
     example_chunks: tuple[Any, ...]
-    #: The numbers of the GPUs that it is compiled for, None for one: the current one.
+    #: The numbers of the GPUs that it is compiled for; None for the current GPU.
     devices: tuple[int, ...] | None
     #: Whether results are on the device even if no argument is.
     stays: bool
     tuning: Any
-    #: The program under which timings are stored, if not itself; what runs instead of it.
+    #: The program under which timings are stored, if it is another one.
     measured_as: TracedProgram | None
     tuned_products: Any
 
@@ -52,7 +52,8 @@ class TracedProgram(Protocol):
         """The program as compiled by the backend."""
 
     def numbers(self, given: Sequence[object], params: Sequence[object]) -> Sequence[object]:
-        """The numbers of a run on these inputs: of `params`, then what is found in the data."""
+        """The parameters of a run on these inputs: `params`, then the numbers computed from the
+        data."""
 
     def execute(self, data: Sequence[Any], params: Sequence[Any] = ()) -> Any:
         """Run on the data of the arguments."""

@@ -49,7 +49,7 @@ _HINT_IF = (
     "  td.maximum(a, b), td.minimum     instead of max, min"
 )
 
-#: What is written where Python needs a hash.
+#: What to write instead if Python needs a hash.
 HINT_HASH = (
     "Its value is not known while a program is traced.  Write\n"
     "  td.isin(k, (3, 1))     instead of k in {3, 1}\n"
@@ -165,8 +165,8 @@ class Scalar(Operators["Scalar"], tracing.Scoped):
         )
 
     def _value(self) -> Any:
-        """The number, where it depends only on known extents; outside of traced functions also
-        where it depends on arrays that can be computed now.  None for others."""
+        """The number, if it depends only on known extents or, outside traced functions, on arrays
+        that can be computed now; else None."""
         if isinstance(self._expr, Const):
             return self._expr.value[()]
         return later.computed.value_of_scalar(self._expr)
@@ -278,7 +278,7 @@ class Scalar(Operators["Scalar"], tracing.Scoped):
 
 
 class KnownExtent(int):
-    """A known extent outside of traced functions: a Python int, as in NumPy's shapes, that programs
+    """A known extent outside traced functions: a Python int, as in NumPy's shapes, that programs
     built with it read as an extent, so that one program serves all."""
 
     _expr: Expr
@@ -295,7 +295,7 @@ class KnownExtent(int):
 
 
 def _arithmetic(name: str, method: str) -> Any:
-    """An operator of `KnownExtent`: of ints, which gives a known extent again."""
+    """An operator of `KnownExtent`: that of ints, returning a known extent."""
     plain = getattr(int, method)
     swapped = method.startswith("__r") and method != "__rshift__"
 
@@ -316,7 +316,7 @@ for _name, _method in (("add", "add"), ("subtract", "sub"), ("multiply", "mul"),
 
 
 def number_by_itself(param: Param) -> TracingError:
-    """The error for a list of numbers, given to a compiled function, that is used as an array."""
+    """The error for a list of numbers, passed to a compiled function, that is used as an array."""
     return TracingError(
         f"{param.name} is a number by itself: a list of numbers (or a tuple) given to a compiled "
         "function is as many arguments.",
@@ -325,8 +325,8 @@ def number_by_itself(param: Param) -> TracingError:
 
 
 def run_time_argument(value: Any, what: str, hint: str = "") -> TracingError | None:
-    """The error for `what` (an axis, an offset) being computed only from scalar arguments of a
-    compiled function, which are run-time values; None if `value` is no such scalar."""
+    """The error for `what` (an axis, an offset) that is computed only from scalar arguments of a
+    compiled function, which are run-time values; None if `value` is not such a scalar."""
     if not isinstance(value, Scalar):
         return None
     leaves = {e for e in walk((value._expr,)) if not (e.args or isinstance(e, Const))}
@@ -472,15 +472,15 @@ def unify(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
     for e, is_weak in zip(values[1:], loose[1:], strict=True):
         type_, weak = promote(type_, weak, e.type, is_weak)
     if weak:
-        if type_ == uint64:  # of a literal from 2**63 on: what is beside it must fit, too
+        if type_ == uint64:  # a literal from 2**63 on: the other operand must fit, too
             values = [fit_weak(e, type_) for e in values]
         return [simplify.cast(e, type_, True) for e in values], True
     return [fit_weak(e, type_) for e in values], False
 
 
 def unify_in_floats(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
-    """The operands of a function of floats: int8 and uint8 meet in float16, not in int16, and a
-    Python number need not fit in the integer type of the other operand."""
+    """The operands of a function of floats: int8 and uint8 promote to float16, not to int16, and a
+    Python number need not fit the integer type of the other operand."""
     integers = {e.type for e in values if not e.weak and not e.type.is_inexact}
     number = any(e.weak and e.type.is_integer and not _counts(e) for e in values)
     if len(integers) > 1 or (number and bool_ not in integers):
@@ -491,15 +491,15 @@ def unify_in_floats(values: Sequence[Expr], operation: str) -> tuple[list[Expr],
 def yields(e: Expr, type_: ScalarType) -> bool:
     """Whether a weak value takes the type of the typed operand.
 
-    Python numbers do.  Extents do if int64 would turn both operands into floats (next to floats,
+    Python numbers do.  Extents do if int64 would turn both operands into floats (next to floats or
     uint64).  Next to narrower integers they stay int64, so that counts do not overflow.
     """
     return e.weak and not (promote(e.type, False, type_, False)[0] == int64 and _counts(e))
 
 
 def _counts(e: Expr) -> bool:
-    """Whether a weak number is computed from extents; data-dependent extents are reads, and so are
-    Python's numbers that are data."""
+    """Whether a weak number is computed from extents.  Data-dependent extents are reads, as are
+    Python numbers that are data."""
     return isinstance(e, ex.Apply) and any(
         isinstance(x, Extent) or (isinstance(x, ex.Read) and x.node.label.operation != "number")
         for x in walk((e,))
@@ -581,7 +581,7 @@ def _hint_for(name: str, type_: ScalarType, operands: Sequence[Expr]) -> str | N
 
 
 def as_truth(e: Expr) -> Expr:
-    """Whether the value is nonzero, as a boolean."""
+    """The value converted to a boolean: whether it is nonzero."""
     if e.type.family == "bool":
         return simplify.cast(e, bool_)
     return simplify.apply(TABLE["not_equal"], (as_strong(e), Const(0, e.type)), bool_)

@@ -21,8 +21,8 @@ from .types import int64
 
 
 def Extent(e: Expr) -> Scalar | KnownExtent:
-    """An extent as users see it: outside of traced functions a Python int where it is known, else a
-    scalar that is equal to a number if its value is known.
+    """An extent as users see it: outside traced functions a Python int where known, else a scalar
+    that compares equal to its value where that is known.
 
     It is weak, like the Python ints in NumPy's `shape`: x / x.shape[0] has the type of a float x.
     """
@@ -134,13 +134,13 @@ def show_shape(shape: Sequence[Expr]) -> str:
     return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
 
 
-#: What an extent consists of that is shown as an expression.
+#: Operations of extents that are shown as expressions.
 _SHOWN = ("add", "subtract", "multiply", "floor_divide")
 
 
 def _show(extent: Expr) -> str:
-    """An extent that is not known, in the user's notation: `x.shape[0]`; `?` for one that is
-    computed in other ways than by arithmetic of such extents and of arguments."""
+    """An unknown extent in the user's notation: `x.shape[0]`; `?` if it is not arithmetic on such
+    extents and arguments."""
     text = repr(extent)
     for e in walk((extent,)):
         if isinstance(e, ex.Apply):
@@ -259,19 +259,19 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
 
 
 def _inserted(shapes: Sequence[Shape]) -> str:
-    """A hint on shapes that do not broadcast: where an axis of extent 1 is missing."""
+    """A hint for shapes that do not broadcast: where to insert an axis of extent 1."""
     rank = max(len(s) for s in shapes)
     columns = itertools.zip_longest(*([known(e) for e in s] for s in shapes))
     fits = all(len({int(n) for n in column if n is not None} - {1}) <= 1 for column in columns)
     short = min(len(s) for s in shapes)
-    if fits and 0 < short < rank:  # a mask of pixels beside pixels of three channels
+    if fits and 0 < short < rank:  # e.g. a mask of pixels with pixels of three channels
         nones = ", ".join(["None"] * (rank - short))
         return f"Axes are aligned from the last one; a[..., {nones}] adds extents of 1 behind it."
     return "Extents must be equal or 1; a[:, None] inserts an axis of extent 1."
 
 
 def _at_most_one(e: Expr) -> bool:
-    """Whether this is an extent as of `a[:1]` and `a[-1:]`: 1, or 0 if `a` is empty."""
+    """Whether this is an extent like that of `a[:1]` or `a[-1:]`: 1, or 0 if `a` is empty."""
     return isinstance(e, Apply) and e.op.name == "minimum" and any(is_const(x, 1) for x in e.args)
 
 

@@ -1,9 +1,9 @@
 """Smart constructors: the only functions that create an `Apply`.
 
-All simplifications preserve every bit of every result: constants are folded by the primitives' own
-definitions (functions that backends round differently, only while tracing), identities apply to
-integers (which wrap, so `+` and `*` re-associate exactly) and to floats only where IEEE 754 permits
-them for all operands.
+All simplifications preserve every bit of every result.  Constants are folded by the primitives' own
+definitions (functions that backends round differently, only while tracing).  Identities apply to
+integers (which wrap, so `+` and `*` re-associate exactly), and to floats only where IEEE 754
+permits them for all operands.
 
 They also preserve every read: `x[i] * 0` becomes `also(0, x[i])`, because a checked program tests
 the index, and whether a program is checked is known only when it runs (passes/tested.py).
@@ -118,8 +118,9 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
 
 
 def reapply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool) -> Expr:
-    """`apply`, in an expression that was traced: what a backend rounds in its own way stays, also
-    of constants, so that no bit depends on which operations are fused."""
+    """`apply`, for an expression that was traced earlier: operations that backends round
+    differently are kept even for constants, so that no bit depends on which operations are
+    fused."""
     if is_rounded(op, args[0].type) and all(type(a) is Const for a in args):
         made = Apply(op, tuple(cast(a, a.type) for a in args), type_)
         return cast(made, type_, weak)
@@ -127,7 +128,7 @@ def reapply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool
 
 
 def also(value: Expr, *dropped: Expr) -> Expr:
-    """`value`, which also performs those reads of `dropped` that it does not perform itself."""
+    """`value`, also performing those reads of `dropped` that it does not perform itself."""
     reading = _reading(dropped)
     if not reading:
         return value
@@ -159,8 +160,8 @@ def _overflows(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> bool
     return not int64.lowest <= exact <= int64.highest
 
 
-#: Operations on integers that Python computes as NumPy does, if the result fits its type; divisions
-#: by positive numbers.
+#: Integer operations that Python computes like NumPy if the result fits its type; divisions only by
+#: positive numbers.
 _OF_INTEGERS: dict[str, Callable[..., int]] = {
     **_EXACTLY, "minimum": min, "maximum": max, "less": operator.lt, "less_equal": operator.le,
     "equal": operator.eq, "floor_divide": operator.floordiv, "remainder": operator.mod,
@@ -202,7 +203,8 @@ def _logical_or(args: tuple[Expr, ...]) -> Expr:
 
 
 def _compared(name: str, args: tuple[Expr, ...]) -> Expr | None:
-    """A truth value, or a number made of one, compared with a truth value or its number."""
+    """A boolean, or a number converted from one, compared with the constant 0 or 1; as a
+    boolean."""
     value, known = args
     if not isinstance(known, Const) or known.value not in (0, 1):
         return None
@@ -322,9 +324,9 @@ def _chooses_constants(e: Expr) -> bool:
 
 
 def in_order(e: Expr) -> Expr:
-    """A truth value in which the second part of `p & q` is evaluated only where the first holds,
-    and of `p | q` where it does not, if it reads anything: a loop that ends at the end of an array
-    reads nothing behind it."""
+    """A boolean with short-circuit evaluation: in `p & q`, q is evaluated only where p holds, and
+    in `p | q` only where it does not, if q reads anything.  A loop that ends at the end of an array
+    then reads nothing beyond it."""
     if not isinstance(e, Apply) or e.type is not bool_:
         return e
     both = e.op.name in ("logical_and", "bitwise_and")
@@ -351,7 +353,7 @@ def select(predicate: Expr, a: Expr, b: Expr) -> Expr:
 
 
 def chosen(e: Expr) -> Expr:
-    """The side of a `cond` whose predicate is known."""
+    """The selected side of a `cond` with a known predicate."""
     if not (isinstance(e, Proj) and isinstance(e.args[0], Cond)):
         return e
     predicate = e.args[0].args[0]
@@ -364,13 +366,12 @@ def chosen(e: Expr) -> Expr:
 
 #: An int64, or a number that is one.
 Int: TypeAlias = Expr | int
-#: Numbers below this are added and multiplied at once.
+#: Constants below this are added and multiplied immediately.
 _SMALL = 1 << 31
 _constants: dict[int, Expr] = {}  # small ones
 
 
 def integer(value: Int) -> Expr:
-    """A number as an int64."""
     if not isinstance(value, int):
         return value
     found = _constants.get(value)
@@ -382,7 +383,6 @@ def integer(value: Int) -> Expr:
 
 
 def of_integers(name: str, a: Int, b: Int) -> Expr:
-    """A primitive of two int64."""
     args = integer(a), integer(b)
     assert args[0].type is int64 is args[1].type, (name, *args)
     return apply(primitive(name), args, int64)
@@ -400,30 +400,25 @@ def _known(a: Int, b: Int) -> tuple[int, int] | None:
 
 
 def add(a: Int, b: Int) -> Expr:
-    """a + b"""
     known = _known(a, b)
     return integer(known[0] + known[1]) if known else of_integers("add", a, b)
 
 
 def subtract(a: Int, b: Int) -> Expr:
-    """a - b"""
     known = _known(a, b)
     return integer(known[0] - known[1]) if known else of_integers("subtract", a, b)
 
 
 def multiply(a: Int, b: Int) -> Expr:
-    """a * b"""
     known = _known(a, b)
     return integer(known[0] * known[1]) if known else of_integers("multiply", a, b)
 
 
 def floor_divide(a: Int, b: Int) -> Expr:
-    """a // b"""
     return of_integers("floor_divide", a, b)
 
 
 def remainder(a: Int, b: Int) -> Expr:
-    """a % b"""
     return of_integers("remainder", a, b)
 
 

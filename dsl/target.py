@@ -1,4 +1,4 @@
-"""The target of a program, by which passes, lowerings and analyses identify the kind of machine."""
+"""The target of a program, which tells passes, lowerings and analyses the kind of machine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ class Target:
     """A kind of machine.
 
     `gpu`: kernels run in blocks of threads with warps and shared memory, otherwise as tasks on
-    cores. `kernels`: programs are compiled to kernels; otherwise the graph is interpreted.
-    `blocks`: arrays are in blocks that an engine computes. `several`: a program may be compiled for
-    several of these machines at once.
-    `operations`: those that the machine or its compiler's library provides, and that are otherwise
-    decomposed (`skeletons/ir/decompose.py`):
+    cores.  `kernels`: programs are compiled to kernels; otherwise the graph is interpreted.
+    `blocks`: arrays are in blocks that an engine computes.  `several`: a program may be compiled
+    for several of these machines at once.
+
+    `operations`: those that the machine or its compiler's library provides; others are decomposed
+    (`skeletons/ir/decompose.py`):
 
         integer absolute        |a| of integers; of the least integer, itself
         classification          isnan, isinf, isfinite and signbit of float32 and float64
@@ -23,7 +24,7 @@ class Target:
         S to T of NaN           converting NaN from the type S to the type T gives 0
         float64 to float16      rounded once
         complex conversion      between the complex types
-        atomic float addition   but of bfloat16
+        atomic float addition   except for bfloat16
         short atomic operations of 8 and 16 bits: sums, minima and maxima
     """
 
@@ -41,7 +42,7 @@ class Target:
 
     @property
     def cores(self) -> bool:
-        """Whether the cores of a CPU run kernels over arrays that are whole in its memory."""
+        """Whether CPU cores run kernels over arrays that are whole in memory."""
         return self.in_memory and not self.gpu
 
 
@@ -63,7 +64,7 @@ REFERENCE = register(Target("reference", kernels=False))
 NATIVE = register(Target("native", operations=frozenset((
     "integer absolute", "short atomic operations",
 ))))  # fmt: skip
-#: Blocks of arrays of dask are computed by `native`, whose bits they have.
+#: `native` computes the blocks of dask arrays, with the same bits.
 register(replace(NATIVE, name="dask", blocks=True))
 CUDA = register(Target("cuda", gpu=True, several=True, operations=frozenset((
     "classification", "nextafter", "saturating conversion", "float32 to int32 of NaN",

@@ -36,7 +36,7 @@ def printable(text: str) -> str:
 
 
 def by_name(table: Mapping[str, T]) -> dict[str, T]:
-    """The values of a table whose keys are several names each, by name."""
+    """The values of a table whose keys are several names each, as a table by single name."""
     return {name: value for names, value in table.items() for name in names.split()}
 
 

@@ -27,7 +27,7 @@ from .process.locks import cached
 __all__ = ["bfloat16", "bool_", "complex64", "complex128", "float16", "float32", "float64", "int8",
            "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]  # fmt: skip
 
-#: Attributes of NumPy's dtypes that a `ScalarType` has as well.
+#: Attributes of NumPy dtypes that a `ScalarType` provides as well.
 _OF_NUMPY = frozenset(
     ("alignment", "base", "byteorder", "char", "descr", "fields", "flags", "hasobject", "isnative",
      "itemsize", "names", "ndim", "num", "shape", "str", "subdtype", "type")
@@ -124,7 +124,7 @@ class ScalarType:
         return float("inf")
 
     def wrapped(self, number: int) -> int:
-        """An integer modulo 2**bits, as this type has it."""
+        """An integer wrapped to this type, modulo 2**bits."""
         number &= (1 << self.bits) - 1
         return number - (1 << self.bits) if self.signed and number >> (self.bits - 1) else number
 
@@ -151,7 +151,7 @@ def _scalar_type(name: str, family: Family, bits: int, numpy: Any) -> ScalarType
     return made
 
 
-#: What `help(td.int32)` says about each family.
+#: The text of `help(td.int32)` for each family.
 _DOC: dict[Family, str] = {
     "bool": """The truth values: False and True, a byte each.  `td.bool` is the same type.
 
@@ -172,7 +172,7 @@ Calling it converts a number: `td.bool_(3)` is True.""",
 
 
 def _limits(t: ScalarType) -> dict[str, object]:
-    """The numbers in the text about a type."""
+    """The numbers in the documentation of a type."""
     if t.family in ("float", "complex"):
         limits = ml_dtypes.finfo(t.numpy)  # type: ignore[no-untyped-call]
         digits, large = limits.nmant + 1, f"{float(limits.max):.3g}"
@@ -365,7 +365,7 @@ class Structure:
         return str(self.build([t.name for t in types])).replace("'", "")
 
     def paths(self, name: str) -> list[str]:
-        """How each leaf is read from a value of this nesting called `name`: `state[0]['w']`."""
+        """The expression that reads each leaf from a value called `name`: `state[0]['w']`."""
         if self.cls is None:
             return [name]
         if self.cls is dict:
@@ -410,7 +410,7 @@ def children_of(value: Any) -> tuple[Any, ...]:
 
 
 def composed(cls: type, parts: Sequence[object]) -> Any:
-    """The tuple, named tuple or dataclass of these `children_of` it."""
+    """The tuple, named tuple or dataclass with these `children_of` it."""
     make: Callable[..., object] = cls
     if issubclass(cls, tuple) or not dataclasses.is_dataclass(cls):
         return make(*parts) if hasattr(cls, "_fields") else make(parts)
@@ -428,7 +428,7 @@ def field_names(value: Any) -> tuple[str | None, ...]:
 
 
 def fields_of(cls: type | None) -> tuple[str, ...]:
-    """The fields of a class of named tuples, or of a dataclass; of other classes none."""
+    """The fields of a named-tuple class or a dataclass; empty for other classes."""
     if cls is not None and dataclasses.is_dataclass(cls):
         return tuple(f.name for f in dataclasses.fields(cls) if f.init)
     return getattr(cls, "_fields", ())

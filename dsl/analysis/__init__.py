@@ -1,1 +1,1 @@
-"""What is known of expressions and graphs at compile time."""
+"""Static analysis of expressions and graphs."""

@@ -63,7 +63,7 @@ class Inside:
         return x
 
     def _chosen(self, e: Proj, choice: Cond) -> Expr:
-        """A choice by range tests: the tests of other axes remain."""
+        """A choice by range tests, with tests of other axes kept."""
         tests = conjuncts(choice.args[0])
         ranges = {x for t in tests if (x := self._below_extent(t)) is not None}
         ranges &= {x for t in tests if (x := _not_negative(t)) is not None}

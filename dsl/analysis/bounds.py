@@ -1,9 +1,10 @@
 """Interval analysis of integer expressions, and of the elements of integer arrays.
 
 `RULES` has the range of each operation's result, and `Intervals` applies them to expressions.  What
-is known of leaves depends on who asks: the language (`bounds`), the printer of CUDA C++, and the
-narrowing of indices, whose symbolic bounds (`skeletons/ir/ranges.py`) share `MONOTONIC`.  Those of
-elements follow from how they are computed: x & 255, y % 10, clip(z, 0, n - 1), whatever x, y and z.
+is known of leaves depends on the caller: the language (`bounds`), the printer of CUDA C++, and the
+narrowing of indices, whose symbolic bounds (`skeletons/ir/ranges.py`) share `MONOTONIC`.  The
+ranges of elements follow from how they are computed: x & 255, y % 10, clip(z, 0, n - 1), whatever
+x, y and z.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ def exact(op: str, t: ScalarType, args: Sequence[Range]) -> Range:
 
 
 def wraps(found: Range, t: ScalarType) -> bool:
-    """Whether a range exceeds a type."""
     low, high = whole(t)
     return found[0] < low or found[1] > high
 
@@ -72,11 +72,11 @@ class Intervals:
         return self.leaf(e)
 
     def enters(self, e: Expr) -> bool:
-        """Whether the range follows from those of the operands."""
+        """Whether the range of an expression follows from those of its operands."""
         return isinstance(e, Apply) and not any(a.type.is_inexact for a in e.args)
 
     def leaf(self, e: Expr) -> Range:
-        """The range of an expression that is not entered."""
+        """The range of an expression whose operands are not analysed."""
         natural = isinstance(e, Extent) or is_counter(e)
         return (0, MEMORY) if natural else whole(e.type)
 
@@ -242,19 +242,19 @@ RULES: dict[str, Callable[..., Range | None]] = {
 }
 
 
-#: Arrays through which a range is followed, one computed from the other.
+#: The depth of arrays computed from each other through which a range is followed.
 DEEPEST = 40
-#: Arrays that are looked at: those in front of a loop again for each range tried of its state.
+#: The most arrays to analyse; those before a loop count again for each range tried for its state.
 MOST = 1000
 
 
 def element_bounds(leaf: Leaf) -> Range:
-    """The least and the greatest value that elements of an integer array can have; 0 for floats."""
+    """The smallest and largest value that elements of an integer array can have; 0 for floats."""
     return (0, 0) if leaf.type.is_inexact else _Elements().of(leaf)
 
 
 class _Elements(Intervals):
-    """The ranges where states of loops have those of `assumed`."""
+    """The ranges of elements, given the ranges `assumed` for the states of loops."""
 
     def __init__(self, assumed: Mapping[Node, Range] | None = None, depth: int = 0,
                  steps: Iterator[int] | None = None) -> None:  # fmt: skip
@@ -281,7 +281,7 @@ class _Elements(Intervals):
         return self.assumed.get(node, whole(leaf.type))
 
     def _last(self, loop: ArrayLoop, component: int) -> Range:
-        """The range of a state: one that an iteration keeps."""
+        """The range of a loop state: a fixed point that an iteration preserves."""
         found = self.of(loop.init[component])
         for _ in range(2):
             assumed = {**self.assumed, loop.state[component]: found}

@@ -39,9 +39,9 @@ def _identity(op: str, t: ScalarType) -> Const | None:
 
 
 def identities(combine: Combine) -> tuple[Const, ...] | None:
-    """The neutral elements of a combination of built-in primitives; None if any is unknown.
+    """The identities of a combination of built-in primitives; None if any is unknown.
 
-    They are exactly neutral in every bit: −0.0 for sums, NaN for fmin.
+    They are neutral in every bit: −0.0 for sums, NaN for fmin.
     """
     if not is_commutative(combine):
         return None
@@ -121,8 +121,8 @@ def argument_of(combine: Combine) -> str | None:
 
 
 def over_any_keys(combine: Combine) -> Combine:
-    """The same function of a program's own pairs, written such that it is no `argument_combine`:
-    keys need be neither different from each other nor in the order of the elements."""
+    """The same function for a program's own pairs, in a form that `argument_of` does not recognise:
+    their keys need be neither distinct nor in the order of the elements."""
     keys = [
         combine.results[group[1]]
         for group, part in independent_parts(combine)

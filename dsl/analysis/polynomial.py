@@ -1,7 +1,7 @@
 """Polynomials with integer coefficients: index arithmetic in canonical form.
 
-The language proves with them that indices are in range, access analysis derives index maps, and
-code generation finds equal and neighbouring addresses.  An expression becomes a polynomial in one
+The language uses them to prove that indices are in range, access analysis to derive index maps, and
+code generation to find equal and neighbouring addresses.  An expression becomes a polynomial in one
 of two ways:
 
     polynomial      (i + 1) * n  →  n·i + n     everything is expanded
@@ -30,8 +30,8 @@ MOST_TERMS = 8
 class Polynomial(Generic[A]):
     """Σ coefficient · monomial over atoms: expressions, or numbers of registers.
 
-    `terms` maps monomials, which are sorted tuples of atoms, to coefficients other than 0.
-    Polynomials are immutable; equal ones have equal terms in any order.
+    `terms` maps monomials, which are sorted tuples of atoms, to nonzero coefficients.  Polynomials
+    are immutable; equal ones have equal terms in any order.
     """
 
     __slots__ = ("terms",)
@@ -98,7 +98,7 @@ class Polynomial(Generic[A]):
 
     @property
     def value(self) -> int | None:
-        """The number, if it is one."""
+        """The value of a constant polynomial, else None."""
         if not self.terms:
             return 0
         return self.terms.get(()) if len(self.terms) == 1 else None
@@ -301,8 +301,8 @@ def always_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> boo
 
 
 def _counted(roots: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], set[Expr]]:
-    """The roots with the counters of loops over arrays, which are never negative, as variables,
-    and these."""
+    """The roots with the counters of loops over arrays, which are never negative, as variables; and
+    these variables."""
     counters: dict[Expr, Expr] = {
         e: ex.Var("counter", e.type) for e in ex.walk(roots)
         if isinstance(e, ex.Read) and isinstance(e.node, Input) and e.node.kind == "counter"

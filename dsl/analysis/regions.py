@@ -8,8 +8,8 @@ from ..graph import ArrayLoop, Branch, Input, Leaf, Node, topological
 
 
 def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
-    """The loop states on which each node depends.  Dependence on one state of a loop implies all of
-    them, as they change together."""
+    """The loop states on which each node depends.  Dependence on one state of a loop implies
+    dependence on all of them, as they change together."""
     found: dict[Node, frozenset[Node]] = {}
     order = list(topological(roots))
     loops = [node for node in order if isinstance(node, ArrayLoop)]
@@ -46,8 +46,8 @@ def nested(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
 
 def innermost(roots: Sequence[Leaf], region: Mapping[Node, frozenset[Node]]
               ) -> dict[Node, frozenset[Node]]:  # fmt: skip
-    """Of the states on which each node depends, those of the innermost loops: nodes with the same
-    ones are computed in the same iterations."""
+    """The states of the innermost loops on which each node depends: nodes with equal sets are
+    computed in the same iterations."""
     inside = nested(roots)
     if not inside:
         return dict(region)
@@ -61,14 +61,14 @@ def innermost(roots: Sequence[Leaf], region: Mapping[Node, frozenset[Node]]
 def changes_with(node: Node, reader: Node, region: Mapping[Node, frozenset[Node]],
                  inside: Mapping[Node, frozenset[Node]]) -> bool:  # fmt: skip
     """Whether a node changes in every iteration in which its reader does: it depends on the same
-    loops, or on loops inside the others."""
+    loops, or on loops nested inside the missing ones."""
     missing = region[reader] - region[node]
     return all(inside.get(state, frozenset()) & region[node] for state in missing)
 
 
 #: A nest of cond sides and loop bodies, each given by its node and side.
 Nest = frozenset[tuple[Node, int]]
-#: The most nests of a node.  A node with more has one of its own, unlike any other node's.
+#: The most nests of a node.  A node with more gets a unique nest.
 MOST_NESTS = 8
 
 

@@ -1,9 +1,9 @@
 """Short extents as Python numbers: the size of small matrices, whose operations are unrolled.
 
-Extents are run-time values, so that one program serves all.  `short_extent` gives the value of one
-in the call for which a function is traced.  The program then serves only calls with that value: it
-is part of the key by which `jit` finds the program, and a check attached to the operation refuses
-others.
+Extents are run-time values, so that one program serves all.  `short_extent` returns the value of an
+extent in the call for which a function is traced.  The program then serves only calls with that
+value: it is part of the key by which `jit` finds the program, and a check attached to the operation
+rejects others.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ SHORT_AXIS = 4
 #: (`dsl/passes/small_products.py`).
 TINY = 6
 
-#: The most slices of an array that Python gets one by one: `w, x, y, z = q.T`.
+#: The most slices into which Python unpacks an array: `w, x, y, z = q.T`.
 UNPACKED = 32
 
 
 @dataclass
 class SpecialisedExtents:
-    """The extents that a trace asked for, each with the largest value that is a number in the
-    program; `shapes` are those of the `arguments` in the call that is traced."""
+    """The extents whose values a trace requested, each with the largest value for which it becomes
+    a constant of the program; `shapes`: those of the `arguments` in the traced call."""
 
     arguments: Sequence[Input]
     shapes: Shapes
     most: dict[Expr, int] = field(default_factory=dict)
 
     def values(self, shapes: Shapes) -> tuple[int, ...]:
-        """The part of the program's key for arguments of these shapes; too large ones are alike."""
+        """The part of the program's key for arguments of these shapes; values that are too large
+        are equal."""
         named = _named(self.arguments, shapes)
         return tuple(min(_value(e, named), most + 1) for e, most in self.most.items())
 
     def value(self, e: Expr, most: int) -> int | None:
-        """The value of an extent in the call that is traced; None if it depends on other values, or
-        is larger than `most`."""
+        """The value of an extent in the traced call; None if it depends on other values, or is
+        larger than `most`."""
         found = evaluate(e, _named(self.arguments, self.shapes))
         if found is None:
             return None
@@ -85,8 +86,8 @@ def specialising(arguments: Sequence[Input], shapes: Shapes) -> Iterator[Special
 
 
 def extent_now(e: Expr) -> int | None:
-    """The extent in the call for which a function is traced, if it is known; the program serves
-    others, too."""
+    """The extent in the call for which a function is traced, if known, without specialising the
+    program to it."""
     value, trace = known(e), _traces.innermost
     if value is not None:
         return int(value)
@@ -104,8 +105,8 @@ def short_extent(e: Expr, most: int) -> int | None:
 def short_extents(
     extents: Sequence[Expr], most: int, operation: str
 ) -> tuple[list[int], tuple[Check, ...]] | None:
-    """The extents of small matrices, with the checks that calls have such; None if one of them is
-    0, larger than `most`, or not known when the program is traced."""
+    """The extents of small matrices, with checks that calls have these extents; None if one of them
+    is 0, larger than `most`, or unknown when the program is traced."""
     sizes: list[int] = []
     for e in extents:
         size = short_extent(e, most)
@@ -117,7 +118,7 @@ def short_extents(
 
 
 def fixed(e: Expr, value: int, operation: str, what: str = "matrices") -> tuple[Check, ...]:
-    """The check that an extent has the value for which the program is made."""
+    """The check that an extent has the value for which the program is specialised."""
     return require(
         e, constant(value),
         f"{operation}: this program is for {what} with an extent of {{right}}, not {{left}}.",

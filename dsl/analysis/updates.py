@@ -1,16 +1,16 @@
-"""Updates in place: state that an iteration of a loop changes in part.
+"""In-place updates: state that an iteration of a loop changes in part.
 
-`permute` and `td.update` return a copy of their defaults with some elements written.  Where the
-defaults are the state of a loop and nothing needs its old value afterwards, there is nothing to
-copy: the elements are written into the state itself, and an iteration costs what it writes.
+`permute` and `td.update` return a copy of their defaults with some elements written.  If the
+defaults are the state of a loop and nothing needs the old value afterwards, no copy is needed: the
+elements are written into the state itself, and an iteration costs only what it writes.
 
     x = update(x, i, (b[i] − Σ l[i, j]·x[j]) / l[i, i])    x is read before it is written: in place
     y = x; x = update(x, i, …)                             y needs the old x: a copy
     x = cond(p, update(x, i, …), x)                        one side writes, one does nothing
 
-`overwritable` finds these states, and `is_separate` decides whether the elements that an update
-itself reads of its defaults are still the old ones when it reads them: an element that it writes
-at that very index, or one that it never writes.
+`overwritable` finds these states.  `is_separate` decides whether the elements that an update itself
+reads of its defaults still have their old values when it reads them: an element that it writes at
+that very index, or one that it never writes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def is_one_to_one(node: Permute) -> bool:
 
 
 def parted(condition: Expr) -> tuple[Expr, Expr]:
-    """A condition as two: the part that has one value for all elements of a launch, and the
+    """A condition as two conjuncts: the part that is the same for all elements of a launch, and the
     rest."""
     fixed: Expr = TRUE
     rest: Expr = TRUE
@@ -73,7 +73,7 @@ def parted(condition: Expr) -> tuple[Expr, Expr]:
 
 
 def _constants_named(target: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The target with a variable for every value that does not change during a launch."""
+    """The target with every launch constant replaced by a variable."""
     uniform: dict[Expr, bool] = {}
     for e in walk(target):
         uniform[e] = not isinstance(e, Index) and all(uniform[x] for x in (*e.args, *e.scoped))
@@ -86,7 +86,7 @@ def _constants_named(target: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def defaults_of(node: Node) -> tuple[Leaf, ...]:
-    """The arrays that a node changes copies of."""
+    """The arrays that a node copies and then modifies."""
     if isinstance(node, Permute | Sequential):
         return node.defaults
     return node.init if isinstance(node, ArrayLoop) else ()
@@ -183,7 +183,7 @@ def _reads_elsewhere(node: Permute, leaf: Leaf) -> bool:
 
 
 def _reaches(starts: Iterable[Node], end: Node, needs: Mapping[Node, Iterable[Node]]) -> bool:
-    """Whether one of the nodes needs `end`, directly or not."""
+    """Whether one of the nodes depends on `end`, directly or indirectly."""
     stack, seen = list(starts), set()
     while stack:
         node = stack.pop()
@@ -196,20 +196,20 @@ def _reaches(starts: Iterable[Node], end: Node, needs: Mapping[Node, Iterable[No
 
 
 def overwrites(node: Node, leaf: Leaf, split: bool = False) -> bool:
-    """Whether a node whose defaults include `leaf` needs no copy of them for its own reads, except
-    those of its values if these are stored before (`split`)."""
+    """Whether a node whose defaults include `leaf` needs no copy of it for its own reads; with
+    `split`, not counting the reads of values that are stored first."""
     if defaults_of(node).count(leaf) != 1:
         return False
     if isinstance(node, Permute):
         return is_separate(node, leaf, split)
-    if isinstance(node, Sequential):  # it reads its defaults as they are after the writes before
+    if isinstance(node, Sequential):  # it reads its defaults as modified by earlier writes
         return not any(_of(e, leaf) for e in walk(node.domain))
     inside = topological(node.inside())
     return not any(leaf in n.inputs() for n in inside) and leaf not in node.inside()
 
 
 def _used(node: Node, outside: Iterable[Node]) -> Iterator[Leaf]:
-    """The leaves that a node, and what is inside of it and not `outside`, refers to."""
+    """The leaves to which a node, and nodes inside it other than those `outside`, refer."""
     yield from node.inputs()
     if isinstance(node, ArrayLoop | Branch):
         yield from node.inside()
@@ -252,8 +252,8 @@ def _of(e: Expr, leaf: Leaf) -> bool:
 
 
 def _never_written(node: Permute, read: Expr) -> bool:
-    """Whether no element of the domain writes what any element reads with `read`: along an axis
-    the indices differ for all pairs of elements."""
+    """Whether no element of the domain writes an element that any element reads by `read`: along
+    one axis, the indices differ for all pairs of elements."""
     assert isinstance(read, Read)
     if read.boundary is not None:
         return False

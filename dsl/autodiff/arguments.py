@@ -1,4 +1,4 @@
-"""Arguments of differentiated functions: variables that stand for them, and nested values."""
+"""Arguments of differentiated functions: the variables that stand for them, and nested values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..operations.control import is_constant
 from ..scalar import Scalar, as_strong, lift
 from ..types import ScalarType, children_of, composed, field_names, is_composite, kind_of_literal
 
-#: Constants that are equal if they mean the same.
+#: Types of constants that compare by meaning.
 _NAMED = (type(None), str, type, Enum, np.dtype, ScalarType)
 
 
@@ -41,7 +41,7 @@ def is_value(value: Any) -> bool:
 
 def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     """The arrays and numbers of a nested value (tuples, named tuples, dataclasses, lists, dicts),
-    and the function that rebuilds the nesting.  None, text, types and functions have none."""
+    and the function that rebuilds the nesting.  None, text, types and functions contain none."""
     if value is None or is_constant(value):
         return [], lambda flat: value
     if is_value(value):
@@ -77,7 +77,8 @@ def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
 
 
 def outline(value: object) -> Hashable | None:
-    """What `flatten` takes a value apart from, as a hashable value; None if a function is in it."""
+    """The structure that `flatten` takes a value apart from, as a hashable value; None if it
+    contains a function."""
     if value is None or is_constant(value):
         return (type(value), value) if isinstance(value, _NAMED) else None
     if is_value(value):
@@ -90,8 +91,8 @@ def outline(value: object) -> Hashable | None:
 
 
 def parts_in_order(given: object, like: object, what: str) -> list[Any]:
-    """The arrays, numbers and None of a nested value, in the order in which `flatten` gives those
-    of `like`: entries of dicts belong to the same keys, whatever their order."""
+    """The arrays, numbers and None of a nested value, in the order in which `flatten` returns those
+    of `like`: entries of dicts match by key, whatever their order."""
     if like is None or is_constant(like):
         return []
     wanted = _children(like)
@@ -110,7 +111,7 @@ def parts_in_order(given: object, like: object, what: str) -> list[Any]:
         return [None] * len(flatten(like)[0])
     if own is None:
         return flatten(given)[0]
-    if wanted is None or len(wanted) != len(own):  # flat, or it does not fit
+    if wanted is None or len(wanted) != len(own):  # flat, or a mismatch
         return [p for g in own for p in ([None] if g is None else parts_in_order(g, g, what))]
     return [p for g, v in zip(own, wanted, strict=True) for p in parts_in_order(g, v, what)]
 
@@ -122,7 +123,7 @@ def _children(value: object) -> Sequence[object] | None:
 
 
 def paths(value: Any, name: str) -> list[str]:
-    """What leads to the arrays and numbers of a nested value, as `flatten` gives them."""
+    """The access paths of the arrays and numbers of a nested value, in the order of `flatten`."""
     if value is None or is_constant(value):
         return []
     if is_value(value):
@@ -147,11 +148,11 @@ def names_of(function: Any, count: int) -> list[str]:
 
 
 class Variable:
-    """An array or a number by which a function is differentiated: `symbol` stands for it while the
-    function is traced, `leaves` are its components, `given` those of the argument."""
+    """An array or number with respect to which a function is differentiated.  `symbol` stands for
+    it while the function is traced, `leaves` are its components, `given` those of the argument."""
 
     def __init__(self, value: Any, name: str, operation: str, path: str = "") -> None:
-        """`path`: what leads to it, if it is a part of the argument `name`."""
+        """`path`: the access path, if it is a part of the argument `name`."""
         scalar = isinstance(value, Scalar) or kind_of_literal(value) is not None
         strong: Expr | None = None
         weak = False
@@ -194,12 +195,12 @@ class Variable:
         return Array(leaves, self.structure, self.shape)
 
     def close(self) -> None:
-        """Its symbol is no longer valid."""
+        """Invalidate its symbol."""
         ended(self.inputs)
 
 
 class Substitution:
-    """Substitutes the arguments for the variables, in everything that was computed."""
+    """Substitutes the arguments for the variables in computed results."""
 
     def __init__(
         self,
@@ -207,7 +208,7 @@ class Substitution:
         more: Sequence[tuple[Leaf, Leaf]] = (),
         expressions: Mapping[Expr, Expr] | None = None,
     ) -> None:
-        #: Leaves of nodes that are replaced by others, which are rebuilt as well.
+        #: Leaves that are replaced by others, which are rebuilt as well.
         self._pending: dict[Leaf, Leaf] = {}
         self._builder = Rebuilder()
         self._builder.memo.update(expressions or {})
@@ -217,12 +218,12 @@ class Substitution:
             (self._builder.leaves if isinstance(old.node, Input) else self._pending)[old] = new
         self._inputs = {leaf.node for leaf in self._builder.leaves}
         self._done: set[Any] = set()
-        #: States and counters that are replaced by others.
+        #: States and counters that are replaced.
         self._renewed: set[Input] = set()
 
     def renew(self, roots: Sequence[Leaf]) -> None:
-        """Give the loops under `roots` that use what is replaced states and counters of their own:
-        the program has these loops twice, in different bodies."""
+        """Give loops under `roots` that use replaced leaves new states and counters: the program
+        contains these loops twice, with different bodies."""
         changed = {leaf.node for leaf in (*self._builder.leaves, *self._pending)}
         for node in topological(roots):
             if node in changed or any(
@@ -233,7 +234,8 @@ class Substitution:
                     self._renewed.update(node.bound)
 
     def _prepare(self, roots: Sequence[Leaf]) -> None:
-        """Rebuild what the roots need, dependencies first; of a replaced node, what replaces it."""
+        """Rebuild the dependences of the roots, dependencies first; for a replaced node, its
+        replacement."""
         stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in roots]
         while stack:
             node, ready = stack.pop()
@@ -254,7 +256,7 @@ class Substitution:
                 self._builder.nodes[node] = made
 
     def _bound(self, node: Input) -> Input:
-        """The state of a loop, with the extents that it has now."""
+        """The state of a loop, with its current extents."""
         shape = self._builder.exprs(node.shape)
         if node not in self._renewed and (not node.bound or shape == node.shape):
             return node
@@ -290,7 +292,7 @@ def constant_leaf(value: float, like: Leaf, label: str) -> Leaf:
 
 
 def _needed(node: Node) -> list[Node]:
-    """What is rebuilt before a node; of the state of a loop, what its extents read."""
+    """The nodes to rebuild before a node; for the state of a loop, those that its extents read."""
     if isinstance(node, Input):
         read = walk(node.shape) if node.bound else ()
         return [e.node for e in read if isinstance(e, Read) and e.node is not node]

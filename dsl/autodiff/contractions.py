@@ -1,13 +1,13 @@
-"""Sums of matrix products over some of their axes, in adjoints.
+"""Simplifies sums of matrix products over some of their axes, in adjoints.
 
-The cotangent of an array that was broadcast is summed over the axes along which it was repeated.
-If that cotangent is a matrix product, the sum is a product with a sum, or a product that sums over
-one axis more:
+The cotangent of a broadcast array is summed over the axes along which it was repeated.  If that
+cotangent is a matrix product, the sum is a product with a sum, or a product that sums over one more
+axis:
 
     Σ_i Σ_l a[i, l] · b[l, j]       = Σ_l (Σ_i a[i, l]) · b[l, j]
     Σ_k Σ_l a[k, i, l] · b[k, l, j] = Σ_(k, l) a[k, i, l] · b[k, l, j], one product
 
-So the product itself, as large as the broadcast array, is neither computed nor stored.
+The product itself, as large as the broadcast array, is then neither computed nor stored.
 """
 
 from __future__ import annotations
@@ -36,22 +36,21 @@ class _Product(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """What a fold adds: these products, and other expressions over its domain."""
+    """The terms of a fold: these products, and other expressions over its domain."""
 
     products: tuple[_Product, ...]
     others: tuple[Expr, ...]
 
 
 def contracted(found: Sequence[Leaf], also: Iterable[Leaf], given: Iterable[Node]) -> list[Leaf]:
-    """Leaves that compute the same as those `found`, with sums of products simplified.  Products
-    that `also` or nodes that were `given` read stay as they are, and so do those that are read in
-    any other way than to be summed."""
+    """Leaves equal to those `found`, with sums of products simplified.  Products that `also` or
+    `given` nodes read are kept, as are those that are read otherwise than to be summed."""
     nodes = list(topological([*found, *also]))
     fixed = set(given)
     products = {n for n in nodes if n not in fixed and isinstance(n, Matmul) and is_plain(n)}
     if not products:
         return list(found)
-    # What is inside of loops and branches is computed more often, or not at all.
+    # Nodes inside loops and branches are computed more often, or not at all.
     inside = set(nodes).difference(topological([*found, *also], inside=False))
     products -= inside
     kept = {leaf.node for leaf in (*found, *also)}
@@ -81,7 +80,7 @@ def _is_sum(node: Node) -> bool:
 def _sums(
     nodes: Sequence[Node], products: set[Matmul], kept: set[Node], fixed: set[Node]
 ) -> dict[Fold, _Sum]:
-    """The folds that add products, which nothing else reads."""
+    """The folds that add products which nothing else reads."""
     wanted = {n for n in products if n not in kept}
     while wanted:
         carriers: dict[Node, _Sum] = {n: _itself(n) for n in wanted}
@@ -124,7 +123,7 @@ def _is_array(node: Node) -> bool:
 
 
 def _read(bodies: Iterable[Expr], carriers: dict[Node, _Sum]) -> set[Matmul]:
-    """The products that are read in expressions, also through sums that contain them."""
+    """The products read in expressions, directly or through sums that contain them."""
     return {
         p.node
         for e in walk(bodies)
@@ -134,8 +133,8 @@ def _read(bodies: Iterable[Expr], carriers: dict[Node, _Sum]) -> set[Matmul]:
 
 
 def _split(e: Expr, rank: int, carriers: dict[Node, _Sum]) -> _Sum | None:
-    """An expression as a sum with all products at indices that are all axes in some order; None if
-    an index is another."""
+    """An expression as a sum with all products read at a permutation of the axes; None if another
+    index occurs."""
     products: list[_Product] = []
     others: list[Expr] = []
     stack = [(e, False)]
@@ -217,8 +216,8 @@ def _contraction(p: _Product, fold: Fold) -> Expr:
 
 
 def _source(e: Expr) -> Expr:
-    """The read of an array that an operand is a copy of, in another order: sums of it and of others
-    that read the same array are one pass."""
+    """The array that an operand copies in another order: sums of it and of other copies of it are
+    then one pass."""
     while isinstance(e, Read) and e.boundary is None and _is_array(e.node):
         assert isinstance(e.node, Generate)
         element = e.node.elements[0]
@@ -229,7 +228,7 @@ def _source(e: Expr) -> Expr:
 
 
 def _longer(node: Matmul, batch: Sequence[int], gone: Sequence[int]) -> Leaf:
-    """The product that also sums over the batch axes that are `gone`."""
+    """The product that also sums over the batch axes `gone`."""
     many, few = len(node.batch), len(batch)
     inner: Shape = (*(node.batch[a] for a in gone), node.k)
     length = functools.reduce(times, inner)

@@ -1,7 +1,7 @@
-"""`rule`: functions whose derivatives are given, not computed from their bodies.
+"""`rule`: functions with user-defined derivatives.
 
 The results of such a function are those of a `Barrier` with a rule, whose operands are the results
-and the arguments.  Derivatives ask the rule; programs that are run have the barrier removed
+and the arguments.  Differentiation uses the rule; programs that run have the barrier removed
 (`without_rules`), so that it costs nothing.
 """
 
@@ -41,7 +41,7 @@ def leaves_of(value: Any, operation: str) -> tuple[Leaf, ...]:
 
 
 class Form:
-    """The nesting of a value whose arrays and numbers were taken apart into leaves."""
+    """The nesting of a value that was flattened into leaves."""
 
     def __init__(self, value: Any, operation: str) -> None:
         flat, self._build = flatten(value)
@@ -66,7 +66,7 @@ class Form:
 
     def taken(self, value: Any, what: str, like: Sequence[Leaf]) -> list[Leaf | None]:
         """The components of a derivative that a rule returned, with the shapes and types of `like`;
-        None where it is None."""
+        None for components without one."""
         if value is None:
             return [None] * len(self.leaves)
         flat = parts_in_order(value, self._value, f"the {what} of {self.operation}")
@@ -98,7 +98,7 @@ class Form:
 
 
 def _fitted(g: Leaf, like: Leaf, what: str) -> Leaf:
-    """A derivative in the shape and the type of what it belongs to."""
+    """A derivative converted to the shape and type of its value."""
     if not like.type.is_inexact:
         return constant_leaf(0, like, what)
     if g.type.is_complex and not like.type.is_complex:
@@ -122,8 +122,9 @@ def _fitted(g: Leaf, like: Leaf, what: str) -> Leaf:
 
 
 class Ruled:
-    """The rule of a barrier.  `back(y, arguments, bars)` gives the cotangents of the arguments and
-    `ahead(y, arguments, tangents)` the tangents of the results, by leaves; one may be None."""
+    """The rule of a barrier, in terms of leaves: `back(y, arguments, bars)` returns the
+    cotangents of the arguments, `ahead(y, arguments, tangents)` the tangents of the results; one
+    may be None."""
 
     def __init__(
         self,
@@ -133,13 +134,13 @@ class Ruled:
         captured: int = 0,
     ) -> None:
         self.name, self._back, self._ahead = name, back, ahead
-        #: The last operands: what the function uses beside its arguments.
+        #: The number of trailing operands: values that the function uses besides its arguments.
         self.captured = captured
 
     def split(
         self, node: graph.Barrier
     ) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...], tuple[Leaf, ...]]:
-        """The results, the arguments, and what else is used."""
+        """The results, the arguments, and the other values that the function uses."""
         n, end = node.ruled, len(node.arguments) - self.captured
         return node.leaves[:n], node.arguments[n:end], node.arguments[end:]
 
@@ -231,7 +232,7 @@ def without_rules(roots: Sequence[Leaf]) -> list[Leaf]:
 
 
 def captured_by(roots: Sequence[Leaf], symbols: Sequence[graph.Input]) -> list[Leaf]:
-    """The arguments and states of functions being traced that a graph uses beside `symbols`."""
+    """The arguments and states of functions being traced that a graph uses besides `symbols`."""
     found: dict[Leaf, None] = {}
     nodes = list(graph.topological(roots))
     own = {*symbols, *(b for n in nodes if isinstance(n, graph.ArrayLoop) for b in n.bound)}
@@ -245,7 +246,7 @@ def captured_by(roots: Sequence[Leaf], symbols: Sequence[graph.Input]) -> list[L
 
 
 class Rule:
-    """A function with derivatives of its own: see `rule`."""
+    """A function with user-defined derivatives: see `rule`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -265,7 +266,7 @@ class Rule:
         self._jvp = function
         return function
 
-    if not TYPE_CHECKING:  # a misspelled attribute is an error there
+    if not TYPE_CHECKING:  # type checkers should report misspelled attributes
 
         def __getattr__(self, name: str) -> NoReturn:
             said = f"'Rule' object has no attribute {name!r}"
@@ -303,7 +304,7 @@ class Rule:
         result = self._function(*form.put([s.leaf() for s in symbols]))
         of_result = Form(result, name)
         roots = of_result.leaves
-        captured = [  # not what extents alone are computed from
+        captured = [  # not arrays that only extents depend on
             leaf for leaf in captured_by(roots, symbols)
             if not moving(roots, [leaf]).isdisjoint(roots)
         ]  # fmt: skip

@@ -1,9 +1,10 @@
-"""Products with diagonal matrices that are added to matrix products, before differentiation.
+"""Merges products with diagonal matrices into matrix products before differentiation.
 
     d[j] · a[i, j] + Σ_l a[i, l] · b[l, j] = Σ_l a[i, l] · (b[l, j] + [l = j] · d[j])
 
-So a triangular matrix is applied whose diagonal is another argument than the rest.  As one product,
-its adjoint is two products; the cotangent is not multiplied by `d` and by `a` and summed as well.
+This is how a triangular matrix is applied whose diagonal is a separate argument.  As one product,
+its adjoint is two products; otherwise the cotangent would also be multiplied by `d` and by `a` and
+summed.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ class _Term(NamedTuple):
 
 
 def with_diagonals(roots: Sequence[Leaf], targets: Sequence[Leaf]) -> list[tuple[Leaf, Leaf]]:
-    """Leaves of sums, and those of the products that replace them.
+    """Leaves of such sums, with those of the products that replace them.
 
-    The right operand is computed, and so stored in any case, and differentiated if the diagonal is.
-    Nothing is replaced if the program tests whether numbers are finite: a product multiplies all of
-    them by all others."""
+    The right operand must be computed, and so stored in any case, and be differentiated if the
+    diagonal is.  Nothing is replaced if the program tests whether numbers are finite, since a
+    product multiplies all of them by all others.
+    """
     nodes = list(topological(roots))
     products = any(isinstance(n, Matmul) for n in nodes)
     if not products or any(
@@ -76,7 +78,7 @@ def _terms(node: Generate) -> Iterator[tuple[Read, Expr]]:
 
 def _joined(node: Generate, read: Read, other: Expr, readers: dict[Node, int], active: Active
             ) -> Leaf | None:  # fmt: skip
-    """The product that is the sum of another one and of `other`, over the domain of `node`."""
+    """The product that equals the sum of another product and `other`, over the domain of `node`."""
     term = _product(read, len(node.shape), readers)
     if term is None:
         return None
@@ -109,7 +111,7 @@ def _joined(node: Generate, read: Read, other: Expr, readers: dict[Node, int], a
 
 
 def _product(read: Read, rank: int, readers: dict[Node, int]) -> _Term | None:
-    """The matrix product that is read, also through views, and by nothing else."""
+    """The matrix product that is read, possibly through views, if nothing else reads it."""
     e: Expr = read
     while isinstance(e, Read) and e.boundary is None and readers[e.node] == 1:
         if isinstance(e.node, Matmul):
@@ -123,7 +125,7 @@ def _product(read: Read, rank: int, readers: dict[Node, int]) -> _Term | None:
 
 
 def _source(e: Expr) -> Expr:
-    """The expression, with what it reads through views read directly."""
+    """The expression with reads through views replaced by direct reads."""
 
     def direct(x: Expr) -> Expr:
         while isinstance(x, Read) and x.boundary is None and _is_array(x.node):
@@ -137,7 +139,7 @@ def _source(e: Expr) -> Expr:
 
 
 def _factors(e: Expr) -> list[Expr]:
-    """The factors of a product of two, which may be an array."""
+    """The two factors of a product, which may be stored in an array."""
     e = _source(e)
     if isinstance(e, Read) and e.boundary is None and _is_array(e.node):
         e = shifted(e.node.elements[0], index_map(e.args))  # type: ignore[attr-defined]

@@ -1,9 +1,8 @@
-"""The derivatives of independent elements, and of the loops inside them.
+"""The derivatives of independent elements (`Generate`), and of the loops inside them.
 
-A loop in an element that only adds, `s + f(k)`, is a sum over one axis more.  Other loops are
-differentiated where they stand, with derivatives by a few values carried along; those that read
-arrays at changing indices, or depend on many values, become loops over arrays, whose states are
-stored.
+A loop in an element that only adds, `s + f(k)`, is a sum over one more axis.  Other loops are
+differentiated in place, carrying along derivatives with respect to a few values; those that read
+arrays at changing indices, or depend on many values, become loops over arrays with stored states.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
     seeds: list[tuple[Expr, Expr | Cotangent]] = []
     elements, made = _loops_as_nodes(r, node)
     elements = tuple(_of_views(r, e, node) for e in elements)
-    # Each of them once, after all that read it: loops may share their first states and their terms.
+    # Each node once, after all its readers: loops may share their initial states and their terms.
     order = list(topological([leaf for n in made for leaf in n.leaves], inside=False))
     own_nodes = {n for n in made if not any(leaf in r.targets for leaf in n.leaves)}
     separate = [n for n in reversed(order) if n in own_nodes]
@@ -45,7 +44,7 @@ def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
         if bar is not None:
             g = own(bar, rank)
             seeds.append((e, where_given(g) if r.wild(e) else g))
-    # Equal nodes may be in the graph as well; what these receive is theirs.
+    # Equal nodes may exist in the graph; contributions to these belong to them.
     others = {leaf: r.parts.pop(leaf, None) for part in separate for leaf in part.leaves}
     known = {node.elements[0]: own(node.leaf(), rank)} if node in r.results else None
     r.through(node.shape, seeds, node, known)
@@ -60,8 +59,9 @@ def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
 
 
 def _of_views(r: Reverse, e: Expr, node: Generate) -> Expr:
-    """A read of a view that nothing else reads as one of what is viewed: the sum over a window of
-    each second place is found at once, not by way of an array of all places."""
+    """A read of a view without other readers becomes a read of the viewed array, so that, for
+    instance, the sum over every second window is computed directly, not via an array of all
+    windows."""
     while isinstance(e, ex.Read) and e.boundary is None and r.only_reads(node, e.node):
         view = e.node
         inner = view.elements[0] if isinstance(view, Generate) else None
@@ -77,9 +77,8 @@ def _of_views(r: Reverse, e: Expr, node: Generate) -> Expr:
 
 
 def _loops_as_nodes(r: Reverse, node: Generate) -> tuple[tuple[Expr, ...], list[Node]]:
-    """The elements with loops as nodes of their own, and these.
-
-    Only of loops that every element evaluates: not in the sides of conditions."""
+    """The elements with their loops as separate nodes, and these nodes.  Only loops that every
+    element evaluates, not those in the sides of conditionals."""
     mapping: dict[Expr, Expr] = {}
     made: list[Node] = []
     lifted: dict[Expr, ArrayLoop] = {}
@@ -104,7 +103,8 @@ def _loops_as_nodes(r: Reverse, node: Generate) -> tuple[tuple[Expr, ...], list[
 
 
 def _added(loop: ex.Loop, k: int) -> Expr | None:
-    """What a loop adds to component k of its state in each iteration, if that is all it does."""
+    """The term that a loop adds to component k of its state in each iteration, if it does nothing
+    else."""
     state, body = loop.vars[1 + k], loop.scoped[k]
     if not isinstance(body, ex.Apply) or body.op.name != "add" or state not in body.args:
         return None
@@ -122,7 +122,7 @@ def _sum(node: Generate, loop: ex.Loop, term: Expr) -> tuple[Leaf, Generate]:
 
 
 def _must_be_lifted(r: Reverse, loop: ex.Loop | ex.While) -> bool:
-    """Whether the loop cannot be differentiated where it stands."""
+    """Whether the loop cannot be differentiated in place."""
     init = loop.args[1:] if isinstance(loop, ex.Loop) else loop.args
     try:
         inputs = {*(a for a in init if r.active(a)), *_outside(loop, r.active)}
@@ -132,8 +132,8 @@ def _must_be_lifted(r: Reverse, loop: ex.Loop | ex.While) -> bool:
 
 
 def _lifted(r: Reverse, node: Generate, loop: ex.Loop | ex.While) -> ArrayLoop:
-    """The loops of all elements as one loop over arrays of their states.  Elements whose own loop
-    has ended keep their state."""
+    """The loops of all elements as one loop over arrays of their states.  Elements whose loop has
+    ended keep their state."""
     shape, where, label = node.shape, node.where, node.label
     at = indices(len(shape))
     counted = isinstance(loop, ex.Loop)
@@ -165,13 +165,13 @@ def _lifted(r: Reverse, node: Generate, loop: ex.Loop | ex.While) -> ArrayLoop:
     )  # fmt: skip
     r.moving.update(leaf for leaf, e in zip(init, first, strict=True) if r.active(e))
     r.moving.update(leaf for leaf in made.leaves if leaf.type.is_inexact)
-    r.admit(invariants(made))  # the whole body, where no state is used
+    r.admit(invariants(made))  # the whole body, if no state is used
     r.unbounded.add(made)
     return made
 
 
 def _while(holds: Expr, new: Sequence[Expr], old: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The new values where the condition holds; only there are they evaluated."""
+    """The new values if the condition holds; otherwise they are not evaluated."""
     chosen = ex.Cond(holds, tuple(new), tuple(old))
     return tuple(ex.Proj(chosen, k) for k in range(len(old)))
 

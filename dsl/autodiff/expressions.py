@@ -1,9 +1,9 @@
-"""Derivatives of scalar expressions: one walk over the interned expressions in reverse.
+"""Derivatives of scalar expressions: one reverse traversal of the interned expressions.
 
-Cotangents are *masked*: a condition and a value that counts where the condition holds.  Through
-`where(p, a, b)` the cotangent of `a` holds where `p` does, and its value is multiplied by the
-derivatives of `a` as if it held everywhere; what is not finite on the side that is not taken is
-discarded at the end by one selection, and never multiplied by 0.
+Cotangents are *masked*: a condition, and a value that counts only where the condition holds.
+Through `where(p, a, b)` the cotangent of `a` holds where `p` does, and its value is multiplied by
+the derivatives of `a` as if it held everywhere; non-finite values on the side not taken are
+discarded at the end by one select, and never multiplied by 0.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from .rules import COMPLEX_REFUSED, RULES, ZERO
 
 
 class Condition(NamedTuple):
-    """One condition of a mask.  `guarding`: only where it holds may values be evaluated, as they
-    read elements that need not exist elsewhere.  `given`: the cotangent that the value is
-    proportional to, which is not 0 where the condition holds; always the first of a mask."""
+    """One condition of a mask.  `guarding`: values may be evaluated only where it holds, because
+    they read elements that need not exist elsewhere.  `given`: the cotangent, nonzero where the
+    condition holds, to which the value is proportional; always the first condition of a mask."""
 
     holds: Expr
     guarding: bool
     given: Expr | None = None
 
 
-#: All of its conditions, in order: each may be evaluated only where the previous ones hold.
+#: The conditions in order: each may be evaluated only where the previous ones hold.
 Mask = tuple[Condition, ...]
 
 
@@ -43,7 +43,7 @@ class Cotangent(NamedTuple):
     value: Expr
 
 
-#: Loops inside elements are differentiated for so many values computed outside.
+#: The most outer values with respect to which a loop inside an element is differentiated.
 MOST_DUALS = 8
 
 
@@ -104,7 +104,7 @@ def zero(type_: ScalarType) -> ex.Const:
 
 
 def add(a: Expr, b: Expr) -> Expr:
-    """The sum; 0 is neutral, so that the results are shorter (0 + −0 is 0 anyway)."""
+    """The sum; adding 0 is omitted, to keep results short (0 + −0 is 0 anyway)."""
     if isinstance(a, ex.Const) and not a.value:
         return b
     if isinstance(b, ex.Const) and not b.value:
@@ -113,12 +113,12 @@ def add(a: Expr, b: Expr) -> Expr:
 
 
 def sum_type(t: ScalarType) -> ScalarType:
-    """The type in which cotangents of a type are summed over the iterations of a loop."""
+    """The type in which cotangents are summed over the iterations of a loop."""
     return float32 if t.is_narrow else t
 
 
 def guarded(p: Expr, value: Expr, other: Expr) -> Expr:
-    """`value` where p holds; only there is it evaluated, if it reads anything."""
+    """`value` where p holds; if it reads anything, it is evaluated only there."""
     if isinstance(p, ex.Const):
         return value if bool(p.value) else other
     if not value.reads:
@@ -149,7 +149,7 @@ def _under(mask: Mask, value: Expr, other: Expr) -> Expr:
 
 
 def _multiple(e: Expr, g: Expr) -> bool:
-    """Whether an expression is `g` times a finite constant, and so is 0 where `g` is."""
+    """Whether an expression is `g` times a finite constant, and hence 0 where `g` is."""
     while e is not g:
         if not isinstance(e, ex.Apply) or e.op.name not in ("negative", "multiply", "true_divide"):
             return False
@@ -163,7 +163,7 @@ def _multiple(e: Expr, g: Expr) -> bool:
 
 
 def _negates(p: Expr, q: Expr) -> bool:
-    """Whether one of them is the negation of the other."""
+    """Whether one condition is the negation of the other."""
     return any(
         isinstance(x, ex.Apply) and x.op.name == "logical_not" and x.args[0] is y
         for x, y in ((p, q), (q, p))
@@ -171,7 +171,8 @@ def _negates(p: Expr, q: Expr) -> bool:
 
 
 def joined(a: Cotangent, b: Cotangent) -> Cotangent:
-    """The sum of two masked cotangents.  What both masks begin with is tested once, at the end."""
+    """The sum of two masked cotangents.  The common prefix of their masks is tested once, at the
+    end."""
     if a.mask == b.mask:
         return Cotangent(a.mask, add(a.value, b.value))
     if any(c.given is not None for m in (a.mask, b.mask) for c in m[:1]):
@@ -197,7 +198,7 @@ def joined(a: Cotangent, b: Cotangent) -> Cotangent:
 
 
 def _fitted(value: Expr, type_: ScalarType) -> Expr:
-    """A cotangent in the type of what it belongs to."""
+    """A cotangent converted to the type of its value."""
     if value.type.is_complex and not type_.is_complex:
         value = apply_primitive("real", [value])
     return simplify.cast(value, type_)
@@ -208,7 +209,7 @@ def negated(p: Expr) -> Expr:
 
 
 def _partial(e: ex.Apply, k: int, g: Expr) -> Cotangent | None:
-    """What the cotangent `g` of `e` contributes to its argument k."""
+    """The contribution of the cotangent `g` of `e` to its argument k."""
     name = e.op.name
     if name in ZERO and not (e.type.is_complex and name in COMPLEX_REFUSED):
         return None
@@ -227,18 +228,19 @@ def _partial(e: ex.Apply, k: int, g: Expr) -> Cotangent | None:
 
 
 def where_given(g: Expr) -> Cotangent:
-    """A cotangent that is not multiplied where it is 0: there a result does not matter, and its
+    """A cotangent that is not multiplied where it is 0: a result does not matter there, and its
     derivatives need not be finite.
 
-    What is made of it, `where(g != 0, v, 0)` with v proportional to g, is differentiated by g as v
-    (`proportional`): second derivatives do not vanish where first ones do."""
+    The resulting `where(g != 0, v, 0)`, with v proportional to g, is differentiated with respect to
+    g as v (`proportional`), so that second derivatives do not vanish where first ones do.
+    """
     stopped = apply_primitive("stop", [g])
     holds = apply_primitive("not_equal", [stopped, zero(g.type)])
     return Cotangent((Condition(holds, False, g),), g)
 
 
 def proportional(e: Expr) -> tuple[Expr, Expr, Expr] | None:
-    """(p, g, v) for the expression `where(p, v, 0)` that `where_given(g)` led to."""
+    """(p, g, v) for an expression `where(p, v, 0)` that stems from `where_given(g)`."""
     if not isinstance(e, ex.Apply) or e.op.name != "select":
         return None
     p, v, other = e.args
@@ -253,7 +255,7 @@ def proportional(e: Expr) -> tuple[Expr, Expr, Expr] | None:
 def _through_proportional(
     parts: tuple[Expr, Expr, Expr], given: Cotangent, active: Active
 ) -> list[tuple[Expr, Cotangent]]:
-    """By g, as v; by all else, where g is not 0."""
+    """The contributions to g, as for v; and to everything else, where g is not 0."""
     p, g, v = parts
     factor = ex.Var("g", g.type)
     (of_factor,) = ex.substitute((v,), {g: factor})
@@ -265,7 +267,7 @@ def _through_proportional(
         there = tuple(c._replace(holds=shifted(c.holds, back)) for c in mask)
         value = shifted(value, back)
         if leaf is factor:
-            # Settled: one mask has one cotangent that it is proportional to.
+            # Settled, since a mask has only one cotangent to which it is proportional.
             total = settled(Cotangent(there, value))
             made.append((g, Cotangent(given.mask, total)))
         else:
@@ -279,8 +281,8 @@ def expr_vjp(
 ) -> dict[Expr, Cotangent]:
     """The cotangents of the active leaves (reads and variables) of expressions.
 
-    seeds: expressions, each with its cotangent; active: which leaves are differentiated.
-    Errors: `GradientError` for what has no derivative.
+    seeds: expressions, each with its cotangent; active: which leaves are differentiated.  Errors:
+    `GradientError` for operations without a derivative.
     """
     found: dict[Expr, Cotangent] = {}
     leaves: dict[Expr, Cotangent] = {}
@@ -330,7 +332,7 @@ def expr_vjp(
 
 
 def optional(combine: Combine) -> Combine:
-    """The combination of pairs of whether there is an element, and the element."""
+    """The combination lifted to optional elements: pairs of a flag and an element."""
     left, right = ([ex.Var(name, v.type) for v in (ex.TRUE, *combine.left)] for name in ("a", "b"))
     joined = combine.of(left[1:], right[1:])
     results = [
@@ -349,7 +351,7 @@ def _foreign() -> GradientError:
 
 
 def _differentiable(e: Expr, active: Active) -> list[Expr]:
-    """The active expressions that cotangents of `e` are passed to."""
+    """The active expressions to which `e` passes cotangents."""
     if isinstance(e, ex.Read):
         return []
     if isinstance(e, ex.Cond):
@@ -363,7 +365,7 @@ def _differentiable(e: Expr, active: Active) -> list[Expr]:
 
 
 def resolved(roots: Sequence[Expr], active: Active) -> tuple[Expr, ...]:
-    """The expressions with the reads resolved whose value outside the array is active."""
+    """The expressions with boundaries resolved in reads whose boundary value is active."""
     mapping: dict[Expr, Expr] = {
         e: resolve_read(e)
         for e in ex.walk(roots)
@@ -380,7 +382,7 @@ def _free(e: Expr, of: set[Expr]) -> bool:
 
 
 def _outside(e: ex.Loop | ex.While, active: Active) -> list[Expr]:
-    """The active expressions in a loop's body that are computed from nothing of the loop."""
+    """The active expressions in a loop's body that do not depend on the loop."""
     bound: set[Expr] = {
         v for x in ex.walk((e,)) for v in x.vars if isinstance(x, ex.Loop | ex.While)
     }
@@ -411,8 +413,8 @@ def _outside(e: ex.Loop | ex.While, active: Active) -> list[Expr]:
 def _through_loop(
     e: ex.Loop | ex.While, own: dict[int, Cotangent], active: Active
 ) -> list[tuple[Expr, Cotangent]]:
-    """The contributions of a loop to what it computes from: the loop runs again, with derivatives
-    by each of these values carried along (there is no tape)."""
+    """The contributions of a loop to its operands: the loop runs again, carrying along derivatives
+    with respect to each operand (there is no tape)."""
     init = e.args[1:] if isinstance(e, ex.Loop) else e.args
     inputs = list(dict.fromkeys([*(a for a in init if active(a)), *_outside(e, active)]))
     if len(inputs) > MOST_DUALS:
@@ -423,7 +425,7 @@ def _through_loop(
         )
     made = []
     for x in inputs:
-        # The inputs are independent of each other, even where one is computed from another.
+        # Treat the inputs as independent, even if one is computed from another.
         directions: dict[Expr, Expr] = {a: ex.Const(int(a is x), a.type) for a in inputs}
         duals = loop_jvp(e, directions.get)
         total: Cotangent | None = None
@@ -482,8 +484,8 @@ def loop_jvp(e: ex.Loop | ex.While, tangent: Callable[[Expr], Expr | None]) -> d
 def expr_jvp(
     results: Sequence[Expr], tangent: Callable[[Expr], Expr | None]
 ) -> tuple[Expr | None, ...]:
-    """The tangents of expressions; None is 0.  `tangent` gives those of leaves, and of any other
-    expressions that are differentiated by."""
+    """The tangents of expressions; None is 0.  `tangent` returns those of leaves, and of any other
+    expressions with respect to which we differentiate."""
     found: dict[Expr, Expr | None] = {}
     loops: dict[Expr, dict[int, Expr]] = {}
 
@@ -529,7 +531,8 @@ def _moves(e: Expr, tangent: Callable[[Expr], Expr | None]) -> bool:
 def _forward_proportional(
     parts: tuple[Expr, Expr, Expr], tangent: Callable[[Expr], Expr | None]
 ) -> Expr | None:
-    """Of `where(g != 0, v, 0)`: by g, as v; by all else, where g is not 0."""
+    """The tangent of `where(g != 0, v, 0)`: with respect to g, as for v; otherwise, where g is not
+    0."""
     p, g, v = parts
     factor = ex.Var("g", g.type)
     (of_factor,) = ex.substitute((v,), {g: factor})
@@ -548,7 +551,7 @@ def _forward_proportional(
 
 
 def _forward(e: ex.Apply, tangents: Sequence[Expr | None]) -> Expr | None:
-    """The tangent of a primitive's result: the same rules, as d·t = conj(conj(d)·conj(t))."""
+    """The tangent of a primitive's result, by the reverse rules: d·t = conj(conj(d)·conj(t))."""
     if not e.type.is_inexact:
         return None
     name = e.op.name
@@ -585,10 +588,9 @@ def _forward(e: ex.Apply, tangents: Sequence[Expr | None]) -> Expr | None:
 
 
 def shifted(e: Expr, mapping: dict[Expr, Expr]) -> Expr:
-    """The expression at other indices."""
     return ex.substitute((e,), mapping)[0]
 
 
 def index_map(images: Sequence[Expr]) -> dict[Expr, Expr]:
-    """Index(k) to the k-th expression."""
+    """Maps Index(k) to the k-th expression."""
     return {ex.Index(k): image for k, image in enumerate(images)}

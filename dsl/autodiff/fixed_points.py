@@ -1,9 +1,10 @@
 """`fixed_point`: solutions of x = f(x), differentiated by the implicit function theorem.
 
-The equation is a function of `x` and of what else `f` uses, all of them symbols (`Equation`), so
-that its derivatives hold wherever the program that solves it is copied to, into loops of other
-states, too: what extents are computed from is given.  The derivative solves a linear equation of
-the same kind, whose solution therefore has derivatives by the same rule.
+The equation is a function of `x` and of everything else that `f` uses, all of them symbols
+(`Equation`), so that its derivatives remain valid wherever the program that solves it is copied to,
+including loops with other states (values that extents depend on are operands too).  The derivative
+solves a linear equation of the same kind, whose solution therefore has derivatives by the same
+rule.
 """
 
 from __future__ import annotations
@@ -100,24 +101,24 @@ def _replaced(
     roots: Sequence[Leaf], old: Sequence[Leaf], new: Sequence[Leaf],
     more: Sequence[tuple[Leaf, Leaf]] = (),
 ) -> list[Leaf]:  # fmt: skip
-    """The roots with other leaves in the place of some."""
+    """The roots with some leaves replaced."""
     put = Substitution((), [*((a, b) for a, b in zip(old, new, strict=True) if a != b), *more])
     put.renew([*roots, *(b for _, b in more)])
     return put.leaves(roots)
 
 
 class Equation:
-    """x = step(x, given): an equation for x, whose solution depends on what is given."""
+    """The equation x = step(x, given), whose solution depends on the given values."""
 
     def __init__(
         self, step: Callable[[Sequence[Leaf], Sequence[Leaf]], Sequence[Leaf]],
         x: Sequence[Leaf], given: Sequence[Leaf], most: int,
     ) -> None:  # fmt: skip
-        """`x` and `given`: leaves with the shapes and types of what the step takes; `most`: how
-        often it is taken."""
+        """`x` and `given`: leaves with the shapes and types of the step's operands; `most`: the
+        maximum number of steps."""
         self._most = most
         inner = [*(symbol(leaf, "x") for leaf in x), *(symbol(leaf, "given") for leaf in given)]
-        extents = Rebuilder()  # computed from what is given, as it is here
+        extents = Rebuilder()  # computed from the given values, as outside
         extents.leaves.update((g, s.leaf()) for g, s in zip(given, inner[len(x) :], strict=True))
         for leaf, s in zip((*x, *given), inner, strict=True):
             s.of_shape(extents.exprs(leaf.shape))
@@ -129,14 +130,14 @@ class Equation:
         self, x: Sequence[Leaf], given: Sequence[Leaf], roots: Sequence[Leaf],
         more: Sequence[tuple[Leaf, Leaf]] = (),
     ) -> list[Leaf]:  # fmt: skip
-        """What was made of the body, for these values."""
+        """Results derived from the body, for these values."""
         return _replaced(roots, [*self._x, *self._given], [*x, *given], more)
 
     def solved(
         self, start: Sequence[Leaf], given: Sequence[Leaf], tol: Leaf, relative: bool
     ) -> tuple[Leaf, ...]:
-        """The solution, found by iteration from `start` on until nothing changes by more than
-        `tol`, or by more than that part of the largest element."""
+        """The solution, by iteration from `start` until nothing changes by more than `tol` (with
+        `relative`, times the largest element)."""
         found = _iterated(
             lambda x: self._at(x, given, self._body), start, tol, relative, self._most
         )
@@ -148,7 +149,7 @@ class Equation:
         def back(
             y: Sequence[Leaf], operands: Sequence[Leaf], bars: Sequence[Leaf]
         ) -> list[Leaf | None]:
-            """u = ybar + Jᵀ u, then its cotangents by what is given."""
+            """u = ybar + Jᵀ u, then its cotangents with respect to the given values."""
 
             us = [symbol(leaf, "u").leaf() for leaf in self._x]
 
@@ -171,7 +172,7 @@ class Equation:
         def ahead(
             y: Sequence[Leaf], operands: Sequence[Leaf], tangents: Sequence[Leaf]
         ) -> list[Leaf | None]:
-            """dx = J dx + what comes from the tangents of what is given."""
+            """dx = J dx + the contribution of the given values' tangents."""
 
             def moved(
                 along: Sequence[Leaf], by: Sequence[Leaf], x: Sequence[Leaf], given: Sequence[Leaf]
@@ -204,7 +205,7 @@ class Equation:
 
 
 def _with_extents(x: Sequence[Leaf], given: Sequence[Leaf]) -> list[Leaf]:
-    """What is given, and what else the extents of this and of `x` are computed from."""
+    """The given values, and all others from which the extents of these and of `x` are computed."""
     extents = [e for leaf in (*x, *given) for e in leaf.shape]
     read = (Leaf(e.node, e.component) for e in walk(extents) if isinstance(e, Read))
     return [*given, *(leaf for leaf in dict.fromkeys(read) if leaf not in given)]
@@ -213,13 +214,14 @@ def _with_extents(x: Sequence[Leaf], given: Sequence[Leaf]) -> list[Leaf]:
 def _split(
     leaves: Sequence[Leaf], many: int, given: int
 ) -> tuple[Sequence[Leaf], Sequence[Leaf], Sequence[Leaf]]:
-    """So many unknowns, what is given, and what belongs to the unknowns."""
+    """Split leaves into `many` unknowns, the given values, and the values that belong to the
+    unknowns."""
     end = many + given
     return leaves[:many], leaves[many:end], leaves[end : end + many]
 
 
 def _tolerance(tol: float) -> float:
-    """A tolerance at which iterations end; literals are checked."""
+    """The tolerance at which iterations end; literals are validated."""
     if isinstance(tol, Array | Scalar):
         return tol
     number = np.asarray(tol)
@@ -238,7 +240,7 @@ def _tolerance(tol: float) -> float:
 
 
 def _tolerable(tol: float) -> tuple[Check, ...]:
-    """The check that a tolerance of the run is not negative, and a number."""
+    """The check that a run-time tolerance is a non-negative number."""
     if not isinstance(tol, Array | Scalar):
         return ()
     fine = cast(Scalar(lift(tol, "fixed_point")) >= 0, int64)
@@ -250,8 +252,8 @@ def _tolerable(tol: float) -> tuple[Check, ...]:
 
 
 def _relative(tol: Leaf, x: Sequence[Leaf]) -> Leaf:
-    """What part of its largest element may change in the solution of a linear equation, where
-    elements of `x` may change by `tol`: between the rounding errors and half of the digits."""
+    """The relative tolerance for the solution of a linear equation, given the tolerance `tol` of
+    the elements of `x`: between the rounding error and half of the digits."""
     eps = max(finfo(leaf.type).eps for leaf in x)
     most = math.sqrt(eps)
     part = Array((tol,)) / maximum(_largest(x), 1.0)
@@ -278,8 +280,8 @@ def _iterated(
     step: Callable[[Sequence[Leaf]], Sequence[Leaf]], start: Sequence[Leaf], tol: Leaf,
     relative: bool, most: int,
 ) -> tuple[Leaf, ...]:  # fmt: skip
-    """The step applied until nothing changes by more than `tol`, or by more than that part of the
-    largest element; what is not finite ends it.  NaN if `most` times are not enough."""
+    """The step repeated until nothing changes by more than `tol` (with `relative`, times the
+    largest element) or a value is not finite.  NaN if `most` steps are not enough."""
 
     def goes_on(state: Sequence[Array]) -> Value:
         return (state[-2] > Array((tol,))) & (state[-1] < most)

@@ -25,9 +25,10 @@ from .reads import summed
 from .reverse import Bars, Reverse, adjoint, combine_vjp, own, reverse_rule, through_epilogue
 
 Seeds = list[tuple[Expr, Expr]]
-#: Passes on the cotangents of combinations (left, right), but where there is none (the last one).
+#: Passes on the cotangents of combinations (left, right), except where the last argument says that
+#: there is none.
 Captured = Callable[[Sequence[Expr], Sequence[Expr], Sequence[Expr | None], Expr], None]
-#: The cotangents of a state and of the element that it is combined with, for those of the result.
+#: The cotangents of a state and of the element combined with it, given those of the result.
 Through = Callable[
     [Sequence[Expr], Sequence[Expr], Sequence[Expr | None]],
     tuple[list[Expr | None], list[Expr | None]],
@@ -99,7 +100,7 @@ class _Folded:
         return graph.over(self.node, elements, combine, init, adjoint(self.node))
 
     def _of_init(self, g: Expr) -> Expr:
-        """The sum of what every row contributes to the initial value."""
+        """The sum of every row's contribution to the initial value."""
         leaf = summed((), self.node.outer, g, adjoint(self.node), self.node.where)
         return leaf.at()
 
@@ -111,7 +112,8 @@ class _Folded:
             starts.append((self.init[0], self._of_init(g)))
 
     def start(self, starts: Seeds) -> None:
-        """The initial value is combined with a fold without it, unless there are no elements."""
+        """Differentiate the combination of the initial value with a fold without it, unless there
+        are no elements."""
         assert self.init is not None
         without = (FALSE, *(zero(e.type) for e in self.elements))
         made = self.fold((TRUE, *self.elements), optional(self.combine), without)
@@ -140,15 +142,15 @@ class _Folded:
             starts.append((self.init[0], self._of_init(simplify.select(first, g, zero(g.type)))))
 
     def argument(self, results: Sequence[Leaf], seeds: Seeds) -> None:
-        """A pair of value and index: the element with the index of the result won."""
+        """A pair of value and index: the element at the resulting index receives the cotangent."""
         g = self.bars[0]
         if g is not None:
             won = _apply("equal", self.elements[1], own(results[1], self.rank))
             seeds.append((self.elements[0], simplify.select(won, g, zero(g.type))))
 
     def general(self, seeds: Seeds, captured: Captured | None) -> None:
-        """result = l · a · r, with the combinations l of all elements before a and r of all after
-        it, by two scans."""
+        """Any combination: result = l · a · r, where l combines all elements before a and r all
+        after it, computed by two scans."""
         node, rank = self.node, self.rank
         inner = node.inner
         n: Expr = constant(1)
@@ -196,7 +198,8 @@ def _between(
     is_last: Expr,
     captured: Captured | None,
 ) -> Seeds:
-    """The cotangents of elements of folds `init · before · x · after`, for those of the results."""
+    """The cotangents of elements x in folds `init · before · x · after`, given those of the
+    results."""
     tail = [
         guarded(is_last, a, b) if not b.reads else guarded(negated(is_last), b, a)
         for a, b in zip(x, combine.of(x, after), strict=True)
@@ -231,10 +234,13 @@ def _between(
 def _capturing(
     r: Reverse, combine: graph.Combine, shape: graph.Shape, node: Node, inside: Expr = TRUE
 ) -> Captured | None:
-    """What passes cotangents of combinations on to what the function itself reads, if this is
-    differentiated.  Where `inside` does not hold, nothing is combined.
+    """A function that passes cotangents of combinations on to the arrays that the combining
+    function itself reads, if these are differentiated.  Where `inside` does not hold, nothing is
+    combined.
 
-    The derivative by these values is the sum over all combinations of a fold from the left."""
+    The derivative with respect to these arrays is the sum over all combinations of a fold from the
+    left.
+    """
     if not any(map(r.active, combine.results)):
         return None
 
@@ -249,7 +255,7 @@ def _capturing(
 
 
 def _otherwise(p: Expr, at_end: Expr | None, inside: Expr | None, like: Expr) -> Expr:
-    """`at_end` where p holds; elsewhere `inside`, which is only evaluated there."""
+    """`at_end` where p holds; elsewhere `inside`, which is evaluated only there."""
     a, b = at_end or zero(like.type), inside or zero(like.type)
     return guarded(negated(p), b, a)
 
@@ -259,7 +265,7 @@ def _otherwise(p: Expr, at_end: Expr | None, inside: Expr | None, like: Expr) ->
 
 @reverse_rule(graph.FoldSeg)
 def _fold_seg(r: Reverse, node: graph.FoldSeg, bars: Bars) -> None:
-    """As folds, with the cotangent of each element's segment."""
+    """Like folds, with the cotangent of each element's segment."""
     plain = node.with_(epilogue=node.results)
     stored = plain.outputs[0].shape
     bars = through_epilogue(r, node, bars)
@@ -339,8 +345,8 @@ def _segmented(
     shape: graph.Shape, x: Sequence[Expr], combine: graph.Combine, start: Expr, end: Expr,
     back: bool, node: graph.FoldSeg,
 ) -> graph.Scan:  # fmt: skip
-    """Scans of all segments, in one: of pairs of a flag, at the first (or last) element of each,
-    and the elements."""
+    """Scans of all segments in one scan of pairs: a flag, set at the first (or last) element of
+    each segment, and the element."""
     here = Index(len(shape) - 1)
     edge = _apply("equal", _apply("add", here, constant(1)), end) if back else (
         _apply("equal", here, start))  # fmt: skip
@@ -359,8 +365,8 @@ def _segmented(
 
 # --- scans -------------------------------------------------------------------------------------
 
-#: The derivative of a scan of tuples with at most so many components is a scan, too, which
-#: multiplies square matrices; that of others walks along the axis.
+#: The most components of a scan whose derivative is a scan of square matrices; with more, it is a
+#: walk along the axis.
 _MOST_COMPONENTS = 3
 
 
@@ -421,7 +427,7 @@ class _Scanned:
         return leaf.at(*index)
 
     def after(self, k: int) -> Expr | None:
-        """The cotangent given to the state after element Index(axis) was combined."""
+        """The given cotangent of the state after element Index(axis) was combined."""
         prefix, total = self.prefixes[k], self.totals[k]
         here, one = Index(self.axis), constant(1)
         back = self.node.reverse
@@ -475,8 +481,9 @@ class _Scanned:
         r.through((), [(self.node.init[self.group[0]], total)], self.node)
 
     def general(self, reverse: Reverse) -> Seeds:
-        """The state after element i has the cotangent r_i = z_i + J_iᵀ r_(i+1), where z_i is given
-        and J_i is the derivative of the next state by it: a scan of affine functions (z, J)."""
+        """Any combination: the state after element i has the cotangent r_i = z_i + J_iᵀ r_(i+1),
+        where z_i is given and J_i is the derivative of the next state with respect to it: a scan of
+        affine functions (z, J)."""
         node, back = self.node, self.node.reverse
         x = [node.elements[k] for k in self.group]
         floats = [k for k, e in enumerate(x) if e.type.is_inexact]
@@ -546,7 +553,7 @@ class _Scanned:
     ) -> Sequence[Leaf]:
         """The cotangents of the states, by a scan of affine functions."""
         d = len(floats)
-        rows: list[list[Expr]] = []  # rows[j][i]: derivative of result i by state j
+        rows: list[list[Expr]] = []  # rows[j][i]: ∂ result i / ∂ state j
         for i in floats:
             g = [Const(1, now[k].type) if k == i else None for k in range(len(now))]
             of_state, _ = through(now, beyond, g)
@@ -564,7 +571,7 @@ class _Scanned:
                 total = _apply("add", total, _apply("multiply", p, q))
             return total
 
-        # The outer function, nearer to the start, is applied last.
+        # The outer function, closer to the start, is applied last.
         outer, inner = (right, left) if self.node.reverse else (left, right)
         values = [
             _apply("add", outer[j], dot([matrix(outer, j, i) for i in range(d)], inner[:d]))
@@ -588,7 +595,7 @@ class _Scanned:
         beyond: Sequence[Expr],
         last: Expr,
     ) -> Sequence[Leaf]:
-        """The same, one after the other, along the axis."""
+        """The cotangents of the states, step by step along the axis."""
         node, many = self.node, len(now)
         label, where = adjoint(node), node.where
         inside = tuple(guarded(last, e, b) for e, b in zip(now, beyond, strict=True))
@@ -622,8 +629,8 @@ class _Scanned:
         return [part._leaves[0] for part in found]
 
     def starts(self, r: Reverse, of_init: Sequence[Expr | None], first: Expr) -> None:
-        """The initial value is combined with the element at `first`, if there is one, from which it
-        receives `of_init`; and it is a result where the scan is not inclusive."""
+        """Contributions to the initial value: `of_init` from its combination with the element at
+        `first`, if there is one; and, if the scan is not inclusive, from being a result itself."""
         node, init = self.node, self.node.init
         assert init is not None
         outer = tuple(n for j, n in enumerate(node.shape) if j != self.axis)

@@ -1,9 +1,10 @@
 """The forward derivative of an array graph, as another graph of ordinary nodes.
 
-The nodes are visited in order.  Each leaf that moves has a tangent, an array of its shape.  Sums
-and other linear operations are applied to tangents as they are; folds, scans and permutes of other
-functions combine pairs of value and tangent.  The rules of a node class stand together, the forward
-beside the reverse one, in the module of its family (`elements.py`, `folds.py`, `permutes.py`, …).
+The nodes are visited in order.  Each leaf that depends on a differentiated input has a tangent, an
+array of its shape.  Linear operations such as sums are applied to tangents directly; folds, scans
+and permutes of other functions combine pairs of value and tangent.  The rules of a node class,
+forward beside reverse, are in the module of its family (`elements.py`, `folds.py`, `permutes.py`,
+…).
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from .reverse import Reducing, located, own, pulled, refused, results_of
 
 
 class Forward:
-    """The tangents of leaves, for those of some.  `fixed`: leaves that have no tangents but these.
-    `replaced`: leaves of the program, and others that compute the same together with their
+    """The tangents of leaves, given those of some.  `fixed`: leaves that have no tangents but
+    these.  `replaced`: leaves of the program, with those that compute the same together with
     tangents."""
 
     def __init__(self, tangents: Mapping[Leaf, Leaf], fixed: Sequence[Leaf] = ()) -> None:
@@ -32,7 +33,7 @@ class Forward:
         self._given = frozenset((*tangents, *fixed))
         self.replaced: dict[Leaf, Leaf] = {}
         self._done: set[Node] = {leaf.node for leaf in (*tangents, *fixed)}
-        #: The leaves that are used, by those whose tangents are asked for.
+        #: The leaves on which the requested tangents depend.
         self.used: set[Leaf] = set()
         self.active = Active(
             lambda e: isinstance(e, Read) and Leaf(e.node, e.component) in self.tangents
@@ -64,7 +65,7 @@ class Forward:
         return list(expr_jvp(self.smooth(bodies, known), tangent))
 
     def smooth(self, bodies: Sequence[Expr], known: Container[Expr] = ()) -> tuple[Expr, ...]:
-        """What is differentiated instead of these expressions."""
+        """The expressions to differentiate in place of these."""
         active = self.active
         if known:
             active = Active(lambda e: e in known or (isinstance(e, Read) and self.active(e)))
@@ -72,7 +73,6 @@ class Forward:
                       lambda e: Leaf(e.node, e.component) in self._given)  # fmt: skip
 
     def read(self, e: Read) -> Expr | None:
-        """The tangent of what is read."""
         moved = self.tangents.get(Leaf(e.node, e.component))
         if moved is None:
             return None
@@ -82,7 +82,7 @@ class Forward:
         return Read(moved.node, moved.component, e.args, e.boundary)
 
     def captures(self, combine: graph.Combine) -> bool:
-        """Whether a function that combines elements reads what has a tangent itself."""
+        """Whether a combining function itself reads arrays that have a tangent."""
         return any(map(self.active, combine.results))
 
     def dual(self, combine: graph.Combine) -> graph.Combine:
@@ -98,7 +98,8 @@ class Forward:
                                        (*combine.results, *results))  # fmt: skip
 
     def give(self, leaves: Sequence[Leaf], tangents: Sequence[Expr | None], node: Node) -> None:
-        """Tangents of one shape, expressions over its indices, computed together."""
+        """Record tangents of one shape, given as expressions over its indices and computed
+        together."""
         kept = [(x, t) for x, t in zip(leaves, tangents, strict=True) if t is not None]
         if len(kept) == 1:
             ((leaf, t),) = kept
@@ -116,7 +117,7 @@ class Forward:
 
     def combined(self, node: graph.Fold | graph.FoldSeg | graph.Scan
                  ) -> tuple[list[Leaf | None], list[Leaf | None]]:  # fmt: skip
-        """The tangents of what a fold or a scan combines, and of a scan's totals."""
+        """The tangents of the elements of a fold or a scan, and of a scan's totals."""
         elements, init = node.elements, node.init
         moved = self.along(elements)
         starts = [None] * len(elements) if init is None else self.along(init)
@@ -144,7 +145,7 @@ class Forward:
         return results, last
 
     def epilogue(self, node: Reducing, tangents: Sequence[Leaf | None]) -> None:
-        """Tangents of an epilogue, for those of the variables that it is computed from."""
+        """Record the tangents of an epilogue, given those of the variables it uses."""
         variables, shape, values = results_of(node)
         rank = len(shape)
         if node.epilogue == variables:
@@ -163,8 +164,8 @@ def tangent_of(node: Node) -> graph.Label:
 
 
 def _reached(roots: Sequence[Leaf], known: Container[Node]) -> set[Node]:
-    """The nodes that the roots depend on, but not what alone computes the results of functions with
-    a rule."""
+    """The nodes that the roots depend on, without those that only compute the results of functions
+    with a rule."""
     found: set[Node] = set()
     stack = [leaf.node for leaf in roots]
     while stack:
@@ -200,8 +201,8 @@ def _by_transposition(f: Forward, node: Node) -> None:
 
 
 def transposed(node: Node, tangents: Mapping[Leaf, Leaf], f: Forward) -> dict[Leaf, Leaf]:
-    """The tangents of a node's results for those of some inputs, from its reverse rule: its
-    cotangents are linear in those of the results, and are differentiated by them."""
+    """The tangents of a node's results, given those of some inputs, by its reverse rule: its
+    cotangents are linear in those of the results, and are differentiated with respect to them."""
     floats = [leaf for leaf in node.leaves if leaf.type.is_inexact]
     bars = [
         graph.Input("cotangent", leaf.type, (False,) * len(leaf.shape), kind="argument")

@@ -215,7 +215,7 @@ def _differentiated(
 def _in_kernel(
     f: Function, args: tuple[object, ...], chosen: tuple[int, ...], has_aux: bool, operation: str
 ) -> tuple[Any, Any, Any]:
-    """Inside a scalar function: by the expressions alone."""
+    """The same inside a scalar function, by expressions alone."""
     symbols = list(args)
     variables: list[Var] = []
     given: dict[Expr, Expr] = {}
@@ -379,9 +379,8 @@ def grad(
 
 
 class _Given(Fixed):
-    """The nesting of the arguments of a call.  Its `parts` are arrays and numbers; NumPy's arrays
-    that the call does not differentiate by are fixed, as a function may compute with their elements
-    in NumPy."""
+    """The nesting of a call's arguments.  Its `parts` are arrays and numbers; NumPy arrays that are
+    not differentiated are fixed, since a function may use their elements in NumPy."""
 
     def __init__(self, args: tuple[object, ...], chosen: Sequence[int]) -> None:
         found = [flatten(a) for a in args]
@@ -391,7 +390,7 @@ class _Given(Fixed):
         for k, (parts, _) in enumerate(found):
             by = k in chosen or k - len(args) in chosen
             self.parts += parts if by else map(_fixed, parts)
-        #: Whether there is a signature: not with large arrays of NumPy's.
+        #: Whether the call has a signature; there is none with large NumPy arrays.
         self.known = self.outline is not None and not any(p is None for p in self.parts)
 
     def __eq__(self, other: object) -> bool:
@@ -401,12 +400,12 @@ class _Given(Fixed):
         return hash(self.outline)
 
     def args(self, parts: Sequence[object]) -> list[object]:
-        """Such arguments of these parts."""
+        """Arguments of the same nesting with other parts."""
         left = iter([p.array if isinstance(p, FixedArray) else p for p in parts])
         return [build(list(islice(left, n))) for n, build in self.nested]
 
     def gradients(self, chosen: Sequence[int], single: bool, left: Iterator[object]) -> object:
-        """What `grad` returns, of its arrays."""
+        """The nested result of `grad`, from its arrays."""
         made = [build(list(islice(left, n))) for n, build in (self.nested[k] for k in chosen)]
         return made[0] if single else tuple(made)
 
@@ -417,8 +416,8 @@ def _fixed(part: object) -> object:
 
 def _derivatives(f: Function, args: tuple[object, ...], argnums: int | Sequence[int],
                  has_aux: bool, memory: float | str | None, operation: str) -> object:  # fmt: skip
-    """What the functions that `grad` and `value_and_grad` make return: a cached call, if there is
-    a signature."""
+    """The result of the functions that `grad` and `value_and_grad` return: a cached call, if the
+    arguments have a signature."""
     chosen = _numbers(argnums, operation)
     given = _Given(args, chosen)
     if not given.known:
@@ -457,24 +456,24 @@ def _in_parts(
     given: _Given,
     *parts: object,
 ) -> object:
-    """The same in one tuple, unless there are other results."""
+    """The results in one tuple, unless there are other results."""
     found = _called(f, operation, argnums, has_aux, memory, *given.args(parts))
     return found if has_aux else tuple(flatten(found)[0])
 
 
-#: Outside of functions that are traced.
+#: For calls outside traced functions.
 _calls_of_derivatives = CallCache(_in_parts)
 
 
 def _in_order(
     f: Function, args: tuple[object, ...], named: dict[str, object]
 ) -> tuple[Function, tuple[object, ...]]:
-    """A function, and its arguments by position: those that it takes by name only are bound."""
+    """A function with its keyword-only arguments bound, and its other arguments by position."""
     if not callable(f):  # `_differentiated` says so
         return f, args
     try:
         signature = inspect.signature(f)
-    except (TypeError, ValueError):  # a built-in without one
+    except (TypeError, ValueError):  # a built-in without a signature
         return functools.partial(f, **named), args
     try:
         bound = signature.bind(*args, **named)

@@ -1,8 +1,8 @@
-"""The derivatives of what libraries compute: sorting, Fourier transforms, linear algebra.
+"""The derivatives of library operations: sorting, Fourier transforms, linear algebra.
 
 A rule is a function of the cotangents of the results (None is 0), the results and the arguments,
-all arrays, and the parameters of the operation; it returns the cotangents of the arguments.  The
-forward derivatives are these, transposed.
+all arrays, and the parameters of the operation; it returns the cotangents of the arguments.
+Forward derivatives are transposes of these.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Bar = Array | None
 Rule = Callable[[Sequence[Bar], Sequence[Array], Sequence[Array], tuple[Any, ...]], Sequence[Bar]]
 
 RULES: dict[str, Rule] = {}
-#: Operations whose results are no floats, or constant wherever they have a derivative.
+#: Operations whose results are not floats, or are constant wherever they have a derivative.
 ZERO = frozenset(["argsort", "argpartition", "checkpoints"])
 
 
@@ -127,7 +127,7 @@ def _sort(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Arr
 @rule("partition")
 def _partition(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
                parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
-    """Another permutation: its result sorted is the array sorted."""
+    """A permutation too: sorting the result gives the sorted array."""
     ((g,), (y,), (x, _), (axis,)) = bars, results, arguments, parameters
     if g is None:
         return [None, None]
@@ -135,7 +135,7 @@ def _partition(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequenc
     return [*_sort([ordered], (), [x], parameters), None]
 
 
-#: The norm with which a transform is the adjoint of the opposite one.
+#: The normalisation with which the opposite transform is the adjoint.
 _ADJOINT = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
@@ -232,8 +232,8 @@ def _unit_like(a: Array) -> Array:
 
 
 def _cofactors(a: Array) -> Array:
-    """The adjoint of the adjugate, also of singular matrices: by singular values, of which each is
-    replaced by the product of the others."""
+    """The adjoint of the adjugate, also for singular matrices: via singular values, each replaced
+    by the product of the others."""
     u, s, vh = linear_algebra.svd(a, full_matrices=False)
     n = s.shape[-1]
     i, j = making.arange(n)[:, None], making.arange(n)[None, :]
@@ -248,7 +248,7 @@ def _cofactors(a: Array) -> Array:
 @rule("linalg.pinv")
 def _pinv(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
           parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
-    """Of matrices whose rank does not change."""
+    """For matrices of constant rank."""
     (g,), (p,), (a,) = bars, results, arguments
     if g is None:
         return [None]
@@ -274,7 +274,7 @@ def _slogdet(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[
 @rule("linalg.lu")
 def _lu(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
         parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
-    """Of P A = L U: Abar = Pᵀ L⁻ᴴ X U⁻ᴴ, and Pᵀ L⁻ᴴ = A⁻ᴴ Uᴴ."""
+    """For P A = L U: Abar = Pᵀ L⁻ᴴ X U⁻ᴴ, and Pᵀ L⁻ᴴ = A⁻ᴴ Uᴴ."""
     g, packed, (a,) = bars[0], results[0], arguments
     if g is None:
         return [None]
@@ -292,8 +292,8 @@ def _lu(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array
 @rule("linalg.lstsq")
 def _lstsq(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
            parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
-    """Of the solution of least norm of matrices whose rank does not change, with the remainder
-    r = b − A x; what r² changes by is 2 r (db − dA x)."""
+    """For the minimum-norm solution with matrices of constant rank, and the residual r = b − A x;
+    the derivative of r² is 2 r (db − dA x)."""
     (of_x, of_squares, _, of_values), (x, *_), (a, b) = bars, results, arguments
     of_a: Bar = None
     of_b: Bar = None
@@ -326,14 +326,14 @@ def _real_type(a: Array) -> Any:
 
 
 def _halved(a: Array) -> Array:
-    """With half of the diagonal."""
+    """The matrix with its diagonal halved."""
     n = a.shape[-1]
     i, j = making.arange(n)[:, None], making.arange(n)[None, :]
     return a * functions.where(i == j, 0.5, 1.0).astype(_real_type(a))
 
 
 def _of_triangle(s: Array, upper: bool) -> Array:
-    """The cotangent of the triangle that is read of a Hermitian matrix with the cotangent s."""
+    """The cotangent of the triangle read of a Hermitian matrix with the cotangent s."""
     both = s + _h(s)
     return _halved(triangles.triu(both) if upper else triangles.tril(both))
 
@@ -358,10 +358,12 @@ def _cholesky(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence
 
 
 def _turned(values: Array, c: Array) -> Array:
-    """(c − cᴴ)[i, j] / (values[j] − values[i]), where c has the cotangents of vectors in their own
-    basis: how much these turn into each other.  0 on the diagonal: their phases stay.
+    """(c − cᴴ)[i, j] / (values[j] − values[i]), where c has the cotangents of eigenvectors in their
+    own basis: the rates at which they rotate into each other. 0 on the diagonal: their phases are
+    fixed.
 
-    Vectors of equal values are arbitrary: NaN, if they have a cotangent."""
+    Eigenvectors of equal values are arbitrary: NaN, if they have a cotangent.
+    """
     *batch, i, j = indices(c.ndim)
     value, given = values._leaves[0], c._leaves[0]
 
@@ -442,7 +444,7 @@ def _svd(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Arra
     if of_left is not None:
         inner = _h(u) @ of_left
         part = u @ (_turned(s * s, inner) * s[..., None, :])
-        if not wider:  # what is orthogonal to all of them
+        if not wider:  # the component orthogonal to all of them
             part = part + (of_left - u @ inner) / s[..., None, :]
         total = _sum(total, part @ vh)
     if of_right is not None:

@@ -1,9 +1,9 @@
 """The derivatives of loops over arrays and of branches.
 
-A loop is run with its states stored, and then in reverse: a loop over the adjoint of the body, in
-which the state is read from what was stored.  With a limit of memory some of the states are stored,
-and the others computed again from these.  The cotangents of arrays that the body uses but does not
-change are part of the state of the reversed loop, and are added to.
+The loop runs with its states stored, and then in reverse: a loop over the adjoint of the body,
+which reads the stored states.  With a memory limit, only checkpoints are stored, and the other
+states are recomputed from them.  The cotangents of loop-invariant arrays that the body uses are
+accumulated in the state of the reversed loop.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def state_like(like: Leaf, name: str, where: Location | None, type_: ScalarType 
 
 
 def states_like(states: Sequence[Input], name: str, where: Location | None) -> list[Input]:
-    """New states with the types and shapes of these; extents that are among them are their own."""
+    """New states with the types and shapes of these; extents among them are renamed accordingly."""
     made = [state_like(s.leaf(), name, where) for s in states]
     extents: dict[Expr, Expr] = {
         s.leaf().at(): m.leaf().at() for s, m in zip(states, made, strict=True) if not s.shape
@@ -74,7 +74,7 @@ def closed_loop(loop: ArrayLoop) -> ArrayLoop:
 
 
 def invariants(loop: ArrayLoop) -> list[Leaf]:
-    """What the body uses and does not change: leaves that depend on no state and no counter."""
+    """The leaves that the body uses and that depend on no state and no counter."""
     roots = loop.inner_roots()
     nodes = list(topological(roots))
     changing = loop.varying(nodes)
@@ -91,7 +91,7 @@ def invariants(loop: ArrayLoop) -> list[Leaf]:
 
 
 def counted(loop: ArrayLoop) -> tuple[ArrayLoop, Expr]:
-    """The loop with a number of iterations: those of `while` are counted by running it."""
+    """The loop with a trip count; a `while` loop is run once to count its iterations."""
     if loop.count is not None:
         return loop, loop.count
     assert loop.predicate is not None
@@ -116,7 +116,7 @@ def counted(loop: ArrayLoop) -> tuple[ArrayLoop, Expr]:
 
 
 def with_first_extents(loop: ArrayLoop) -> ArrayLoop:
-    """The loop with states that keep their first extents, as every iteration checks."""
+    """The loop with states that keep their initial extents, as checked in every iteration."""
     where, changing = loop.where, loop.changing()
     states = list(loop.state)
     extents: dict[Expr, Expr] = {}
@@ -154,7 +154,7 @@ def _changing(loop: ArrayLoop) -> str:
 
 
 def needed_states(loop: ArrayLoop, wanted: Iterable[int]) -> list[int]:
-    """The states from which those of `wanted` are computed, themselves included."""
+    """The states on which those of `wanted` depend, themselves included."""
     found = {k for k in wanted if k < len(loop.state)}
     while True:
         used = set(topological([loop.body[k] for k in found]))
@@ -179,8 +179,8 @@ def active_states(
 
 
 def _increased(total: Leaf, parts: Sequence[Expr], label: Label, where: Location | None) -> Leaf:
-    """The sum of a total and of what is added to it; what a permute adds to elements of zeros it
-    adds to those of the total instead."""
+    """The sum of a total and its contributions; a permute that adds to zeros adds to the total
+    instead."""
     rank = len(total.shape)
     dense: Expr = own(total, rank)
     scattered: list[Permute] = []
@@ -225,14 +225,14 @@ class _LateSum(NamedTuple):
         return Generate(shape, (zero(self.type),), label=label, where=loop.where).leaf()
 
     def of(self, array: Leaf, label: Label, where: Location | None) -> Expr:
-        """The contribution, for the array of the sums over all iterations."""
+        """The contribution, from the array of sums over all iterations."""
         total = summed((), array.shape, own(array, len(array.shape)), label, where)
         return guarded(self.condition, total.at(), zero(self.type))
 
 
 def _guarded_sum(part: Expr) -> tuple[Expr, Fold | None]:
-    """The condition and the sum, of a sum of all elements of an array where a condition on indices
-    alone holds, and 0 elsewhere."""
+    """The condition and the fold, for a full sum of an array where a condition on indices holds,
+    and 0 elsewhere."""
     condition: Expr = TRUE
     if isinstance(part, Proj) and isinstance(part.args[0], Cond):
         condition, (part, other) = part.args[0].args[0], part.args[0].scoped
@@ -253,15 +253,15 @@ def _guarded_sum(part: Expr) -> tuple[Expr, Fold | None]:
     return condition, node
 
 
-#: The least cost, in additions, of operations whose results are computed once in an iteration.
+#: The least cost, in additions, of operations whose results are computed only once per iteration.
 _COSTLY = 15.0
-#: What is summed along constant extents up to this is computed again.
+#: Sums along constant extents up to this are recomputed.
 _SHORT = 32
 
 
 def _summed(node: Node) -> Shape | None:
-    """The axes of what is summed for each element of a product or a fold, but short ones; None for
-    others."""
+    """The axes, except short ones, over which a product or a fold sums for each element; None for
+    other nodes."""
     if not isinstance(node, Matmul | Fold):
         return None
     extents = (node.k,) if isinstance(node, Matmul) else node.inner
@@ -270,17 +270,18 @@ def _summed(node: Node) -> Shape | None:
 
 
 def _is_costly(node: Node) -> bool:
-    """Whether an element is better read than computed again by all that its cotangents make."""
+    """Whether an element is better stored than recomputed by every node that computes its
+    cotangents."""
     if not isinstance(node, Generate) or len(node.elements) > 1:
         return False
     return isinstance(e := node.elements[0], Apply) and e.op.cost >= _COSTLY
 
 
 class _Adjoint:
-    """The adjoint of a loop's body: `new` are the next values of `states`.  These are the extents
-    of the cotangents that change (those of the `extents`, numbers of states), `incoming`, the
-    cotangents of the active states, `sums`, those of what the body uses and does not change, and
-    arrays whose sums are such cotangents (`late`)."""
+    """The adjoint of a loop's body: `new` are the next values of `states`.  In order: the changing
+    extents of cotangents (`extents`, numbers of states); `incoming`, the cotangents of the active
+    states; `sums`, those of loop-invariant arrays; and arrays whose sums are such cotangents
+    (`late`)."""
 
     def __init__(self, r: Reverse, node: ArrayLoop, loop: ArrayLoop, bars: Bars) -> None:
         where, label = node.where, adjoint(node)
@@ -331,15 +332,15 @@ class _Adjoint:
             self.new = put.leaves(self.new)
             self.replaced = {a: put.leaves([b])[0] for a, b in self.replaced.items()}
         used = set(topological(self.new))
-        #: The states that it reads.
+        #: The states that the adjoint reads.
         self.kept = [k for k, s in enumerate(loop.state) if s in used]
-        #: What the loop stores for it, and what stands for this here.
+        #: Pairs of what the loop stores, and its stand-in here.
         self.stored = [(loop.state[k].leaf(), loop.state[k].leaf()) for k in self.kept]
         self.stored += zip(dear, known, strict=True)
 
     def _dear(self, inner: Reverse, loop: ArrayLoop) -> list[Leaf]:
-        """What libraries compute in an iteration, no larger than a state, or what is summed there
-        of more than a state, and the adjoint needs: it is stored, not computed again."""
+        """Expensive values that the adjoint needs, to be stored instead of recomputed: results of
+        libraries no larger than a state, and sums over more elements than a state has."""
         forward = list(topological(loop.body, inside=False))
         changing, replaced = loop.varying(forward), {leaf.node for leaf in self.replaced}
         resized = loop.changing()
@@ -374,9 +375,9 @@ class _Adjoint:
         return [n.leaf() for n in forward if n in dear and n in needed]
 
     def _late(self, inner: Reverse, loop: ArrayLoop) -> list[_LateSum]:
-        """Sums over all elements of arrays as large as an active state: the arrays are added in
-        every iteration, beside the cotangent of the state, and summed after the last one.  At most
-        one array for each active state; they are no parts of `inner` any more."""
+        """Sums over all elements of arrays as large as an active state: the arrays are accumulated
+        in every iteration, beside the cotangent of the state, and summed once after the loop.  At
+        most one array per active state; these contributions are removed from `inner`."""
         changing = loop.changing()
         shapes = {inner.unified(loop.state[k].shape): k for k in self.active if k not in changing}
         found: dict[tuple[Leaf, Expr, int, ScalarType], list[Expr]] = {}
@@ -396,7 +397,7 @@ class _Adjoint:
         return [_LateSum(*key, tuple(elements)) for key, elements in found.items()]
 
     def at(self, swap: dict[Leaf, Leaf]) -> list[Leaf]:
-        """The new values where states and the counter are others."""
+        """The new values with states and the counter replaced."""
         put = Substitution((), [*self.replaced.items(), *swap.items()])
         put.renew([*self.new, *self.replaced.values()])
         return put.leaves(self.new)
@@ -404,7 +405,7 @@ class _Adjoint:
 
 @forward_rule(ArrayLoop)
 def _loop_tangents(f: Forward, node: ArrayLoop) -> None:
-    """The loop with the tangents of its state as further parts of the state."""
+    """The loop with the tangents of its state as additional states."""
     outside = invariants(node)
     f.run(outside)
     fixed = [leaf for leaf in outside if leaf in f.tangents]
@@ -417,7 +418,7 @@ def _loop_tangents(f: Forward, node: ArrayLoop) -> None:
     inner = Forward({**{leaf: f.tangents[leaf] for leaf in fixed}, **inside}, outside)
     inner.run([node.body[k] for k in active])
     roots = [*node.inner_roots(), *(inner.of(node.body[k]) for k in active)]
-    if inner.replaced:  # in this body only: others may have the same nodes
+    if inner.replaced:  # only in this body: others may have the same nodes
         roots = Substitution((), list(inner.replaced.items())).leaves(roots)
     many = len(node.state)
     predicate = None if node.predicate is None else roots.pop(many)
@@ -436,7 +437,7 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     needed = back.kept if r.memory is None else needed_states(loop, back.kept)
     limited = r.memory is not None and back.extents and back.kept != back.extents
     if limited or not set(needed).isdisjoint(loop.changing()):
-        # They may be equal all the same, as those of a[:1], a[1:-1] and a[-1:] joined.
+        # They may still be equal, like those of a[:1], a[1:-1] and a[-1:] joined.
         bars = [
             None if bar is None else stored(first.shape, own(bar, len(first.shape)),
                                             adjoint(node), node.where)
@@ -453,7 +454,7 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
         storing, reversed_ = _checkpointed(r.memory, node, loop, n, back, starts)
     else:
         storing, reversed_ = _stored(node, loop, n, back, starts)
-    # Where no state is needed, it is the same loop.
+    # If no state is needed, it is the same loop.
     r.replaced.update((a, b) for a, b in zip(original.leaves, storing, strict=False) if a != b)
     targets = [*(loop.init[k] for k in back.active), *back.fixed]
     for leaf, g in zip(targets, reversed_, strict=False):
@@ -462,12 +463,13 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
         r.pass_on(late.leaf, late.of(g, adjoint(node), node.where))
 
 
-#: The operation whose results are the stored states of a loop.
+#: The name of the operation whose results are the stored states of a loop.
 STORED = "stored"
 
 
 def with_stored_states(error: TreadleError, roots: Sequence[Leaf]) -> TreadleError:
-    """The error of a program that needs too much memory, with the loops whose states it stores."""
+    """The error of a program that needs too much memory, extended by the loops whose states it
+    stores."""
     for node in topological(roots):
         if node.label.operation == STORED and not any(
             where == node.where for _, where in error.also
@@ -478,7 +480,7 @@ def with_stored_states(error: TreadleError, roots: Sequence[Leaf]) -> TreadleErr
 
 
 def _checkpoint_storage(rows: Expr, loop: ArrayLoop, kept: Sequence[Leaf]) -> list[Leaf]:
-    """Arrays for so many of these states or results of an iteration."""
+    """Arrays for `rows` of these states or per-iteration results."""
     return [
         Generate((rows, *leaf.shape), (Const(0, leaf.type),), label=Label(STORED), where=loop.where
                  ).leaf()
@@ -487,7 +489,7 @@ def _checkpoint_storage(rows: Expr, loop: ArrayLoop, kept: Sequence[Leaf]) -> li
 
 
 def _put(store: Leaf, position: Expr, state: Leaf, valid: Expr, node: ArrayLoop) -> Leaf:
-    """The stored states with one more."""
+    """The stored states with another one added."""
     ix = indices(len(state.shape))
     made = Permute(state.shape, valid, (position, *ix), (state.at(*ix),), (store,), None,
                    label=Label(f"states of {node.label}"), where=node.where)  # fmt: skip
@@ -504,8 +506,8 @@ def _taken(store: Leaf, position: Expr, label: Label, where: Location | None) ->
 def _storing(
     node: ArrayLoop, loop: ArrayLoop, first: Sequence[Leaf], n: Expr, kept: Sequence[Leaf]
 ) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
-    """The loop from these states on, and these of its states before each iteration, or of what the
-    iteration computes."""
+    """The loop from initial states `first`, and the stored `kept` leaves: states before each
+    iteration, or values computed in it."""
     where = node.where
     assert loop.index is not None
     empty = _checkpoint_storage(_not_negative(n), loop, kept)
@@ -523,7 +525,7 @@ def _reversed(
     node: ArrayLoop, loop: ArrayLoop, n: Expr, begin: Expr, back: _Adjoint, starts: Sequence[Leaf],
     stored: Sequence[Leaf],
 ) -> Sequence[Leaf]:  # fmt: skip
-    """The cotangents before so many iterations, the first of which is iteration `begin`."""
+    """The cotangents before n iterations, the first of which is iteration `begin`."""
     where, label = node.where, adjoint(node)
     assert loop.index is not None
     step = Input("k", int64, (), kind="counter", where=where)
@@ -542,8 +544,8 @@ def _reversed(
 def _stored(
     node: ArrayLoop, loop: ArrayLoop, n: Expr, back: _Adjoint, starts: Sequence[Leaf]
 ) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
-    """All states that are needed are stored, and what is dear: the loop's results, and the
-    cotangents."""
+    """Differentiation with all needed states, and expensive values, stored: the loop's results, and
+    the cotangents."""
     results, stored = _storing(node, loop, loop.init, n, [leaf for leaf, _ in back.stored])
     starts = (*(results[j] for j in back.extents), *starts)
     found = _reversed(node, loop, n, constant(0), back, starts, stored)
@@ -567,12 +569,12 @@ def _at_least(e: Expr, least: int) -> Expr:
 
 
 def _pieces(n: Expr, length: Expr) -> Expr:
-    """So many pieces of at most this length are n iterations."""
+    """The number of pieces of at most `length` iterations."""
     return apply_primitive("floor_divide", [minus(_plus(n, length), constant(1)), length])
 
 
 def _segments(memory: int, loop: ArrayLoop, kept: Sequence[int], n: Expr) -> tuple[Expr, Expr]:
-    """Iterations of a segment and slots of checkpoints for so many bytes of these states
+    """The iterations of a segment and the number of checkpoints that fit in the memory
     (`libraries.checkpoints.segment`)."""
     size: Expr = constant(0)
     for k in kept:
@@ -593,8 +595,9 @@ def _segments(memory: int, loop: ArrayLoop, kept: Sequence[int], n: Expr) -> tup
 def _checkpointed(
     memory: int, node: ArrayLoop, loop: ArrayLoop, n: Expr, back: _Adjoint, starts: Sequence[Leaf]
 ) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
-    """As many states are stored as fit into the memory: those of one segment, and the first ones of
-    others, from which segments are computed again in the order of `libraries/checkpoints.py`."""
+    """Differentiation with as many states stored as fit in memory: all states of one segment, and
+    the first states of others, from which segments are recomputed in the order of
+    `libraries/checkpoints.py`."""
     where, label = node.where, adjoint(node)
     assert loop.index is not None
     kept = needed_states(loop, back.kept)
@@ -611,7 +614,7 @@ def _checkpointed(
     table, ends = plan.leaves
 
     def part(states: Sequence[int], first: Sequence[Leaf], begin: Expr, count: Expr) -> ArrayLoop:
-        """The loop of these states, from iteration `begin` on."""
+        """The loop over these states, from iteration `begin` on."""
         index = Input("k", int64, (), kind="counter", where=where)
         now = states_like([loop.state[k] for k in states], "state", where)
         here = _plus(begin, index.leaf().at())
@@ -626,7 +629,7 @@ def _checkpointed(
 
     def acted(action: Expr, states: Sequence[int], first: Sequence[Leaf], stores: Sequence[Leaf]
               ) -> list[Leaf]:  # fmt: skip
-        """These states after an action, and what is stored then."""
+        """These states after an action, and the checkpoints then stored."""
         begin, steps = (_times(table.at(constant(k), action), length) for k in (ITERATION, STEPS))
         count = apply_primitive("minimum", [steps, minus(n, begin)])
         made = closed_loop(part(states, first, begin, count)).leaves
@@ -638,8 +641,8 @@ def _checkpointed(
 
     def walked(actions: Expr, before: Expr, states: Sequence[int], first: Sequence[Leaf],
                stores: Sequence[Leaf], taken: bool) -> Sequence[Leaf]:  # fmt: skip
-        """States and stores after so many actions, which follow the first `before`; the states are
-        `taken` from the stores, or those after the last action."""
+        """States and stores after a number of actions, the first of which is number `before`; the
+        states are `taken` from the stores, or else those after the last action."""
         counter = Input("part", int64, (), kind="counter", where=where)
         action = _plus(before, counter.leaf().at())
         now = states_like([loop.state[k] for k in states], "state", where)
@@ -658,7 +661,7 @@ def _checkpointed(
              for e, k in zip(storage, kept, strict=True)]  # fmt: skip
     every = range(len(loop.state))
     results = walked(ends.at(constant(0)), constant(0), every, loop.init, empty, taken=False)
-    # Backward: the segments again, with all their states, which are reversed.
+    # Backward: recompute each segment with all its states, and reverse it.
     counter = Input("segment", int64, (), kind="counter", where=where)
     number = counter.leaf().at()
     begin = _times(minus(minus(many, constant(1)), number), length)
@@ -699,7 +702,7 @@ def _branch_tangents(f: Forward, node: Branch) -> None:
 
 @reverse_rule(Branch)
 def _branch(r: Reverse, node: Branch, bars: Bars) -> None:
-    """A branch over the adjoints of the sides, by what is computed outside of them."""
+    """A branch over the adjoints of the sides, with respect to values computed outside them."""
     outside = r.outside
     frontier: dict[Leaf, None] = {}
     for root in node.inside():

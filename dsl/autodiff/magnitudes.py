@@ -1,4 +1,4 @@
-"""Even functions of magnitudes, as they are differentiated.
+"""Even functions of magnitudes, rewritten for differentiation.
 
     abs(x) · abs(x)       → x · x, of complex numbers re² + im²
     hypot(a, b)²          → a² + b²
@@ -6,8 +6,9 @@
     cos(abs(x))           → cos(x); so cosh
     a / tan(x)            → a · cos(x) / sin(x)
 
-A magnitude has no derivative at 0, but these have all of them, as 1 / tan(x) at poles of the
-tangent.  The program computes what is written; only its derivatives are those of the right side.
+A magnitude has no derivative at 0, but these functions are smooth there, as is 1 / tan(x) at the
+poles of the tangent.  The program computes the expressions as written; only derivatives are those
+of the right side.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ from ..scalar import Scalar, apply_primitive
 from .expressions import Active, add, index_map, proportional, shifted, where_given, zero
 
 _EVEN = frozenset(["cos", "cosh"])
-#: What is read through: an array of other expressions is taken as it is.
+#: Operations through which arrays are expanded; arrays of other expressions are opaque.
 _SEEN = frozenset(
     ["absolute", "hypot", "sqrt", "power", "multiply", "true_divide", "negative", "cast",
      "select", "equal", "not_equal", "greater", "less", "greater_equal", "less_equal", "tan",
      *_EVEN]
 )  # fmt: skip
-#: Products of more factors are not searched.
+#: The most factors of a product that is searched.
 _MOST = 32
 
 
 class _Root(NamedTuple):
-    """s to the power of c.  `nonnegative`: s cannot be less than 0, or c defined there as well."""
+    """s to the power of c.  `nonnegative`: s cannot be negative, or the power is defined there as
+    well."""
 
     s: Expr
     c: float
@@ -44,9 +46,10 @@ class _Root(NamedTuple):
 def smooth(
     roots: Sequence[Expr], active: Active, closed: Callable[[Read], bool] = lambda e: True
 ) -> tuple[Expr, ...]:
-    """The expressions with even functions of magnitudes replaced by what has derivatives.
+    """The expressions with even functions of magnitudes replaced by differentiable ones.
 
-    closed: which reads are of arrays that are differentiated by; others are read through."""
+    closed: which reads are of differentiated arrays; other reads are expanded.
+    """
     return _Magnitudes(active, closed).rewritten(roots)
 
 
@@ -84,7 +87,8 @@ class _Magnitudes:
         return e
 
     def _product(self, e: Apply) -> Expr:
-        """A product that has a magnitude several times among its factors: these as one power."""
+        """A product with repeated magnitudes among its factors, with these merged into one
+        power."""
         factors, minus = self._factors(e)
         alike: dict[Expr, list[Expr]] = {}
         for x in factors:
@@ -99,7 +103,7 @@ class _Magnitudes:
         return e
 
     def _together(self, a: Expr, same: list[Expr]) -> tuple[Expr, int]:
-        """A product of equal factors that has derivatives, and how many of them it has."""
+        """A differentiable product of equal factors, and how many of them it covers."""
         if (root := self._root(a)) is not None:
             for n in range(len(same), 1, -1):
                 if _whole(root.c * n):
@@ -114,7 +118,7 @@ class _Magnitudes:
         return a, 0
 
     def _factors(self, e: Expr) -> tuple[list[Expr], bool]:
-        """The factors of a product, also of those that are stored, and whether it is negated."""
+        """The factors of a product, including stored products, and whether it is negated."""
         made: list[Expr] = []
         minus, stack = False, [e]
         while stack:
@@ -155,7 +159,7 @@ class _Magnitudes:
         return simplify.select(two, (Scalar(root.s) * rest)._expr, e)
 
     def _root(self, e: Expr) -> _Root | None:
-        """What an expression is a root of."""
+        """The root that an expression is, if any."""
         e = self._open(e)
         if _is(e, "absolute"):
             z = Scalar(e.args[0])
@@ -178,8 +182,8 @@ class _Magnitudes:
         return None
 
     def _guarded(self, e: Apply) -> _Root | None:
-        """Of a root that is written as 0 where s is 0: `where(s > 0, sqrt(s), 0)`, in which √ may
-        have another argument where this is not taken."""
+        """The root in a guarded form: `where(s > 0, sqrt(s), 0)`, in which √ may have another
+        argument where it is not taken."""
         p, *sides = e.args
         p = self._open(p)
         for k, names in enumerate((("not_equal", "greater"), ("equal", "less_equal"))):
@@ -198,7 +202,7 @@ class _Magnitudes:
         return None
 
     def _raised(self, root: _Root, k: float) -> Expr:
-        """s to the power of k; NaN, as its derivative, where s has no root."""
+        """s to the power of k; NaN, like its derivative, where s has no root."""
         power = self.instead((Scalar(root.s) ** round(k))._expr)
         if root.nonnegative:
             return power
@@ -206,7 +210,7 @@ class _Magnitudes:
         return simplify.select(exists, power, apply_primitive("sqrt", [root.s]))
 
     def _open(self, e: Expr) -> Expr:
-        """What is read from an array of such expressions, through all views of it."""
+        """The element of an array of such expressions that is read, through any views."""
         found = self._opened.get(e)
         if found is None:
             found = e
@@ -247,7 +251,7 @@ def _is_zero(e: Expr) -> bool:
 
 
 def _whole(k: float) -> bool:
-    """Whether a power is one of a whole number from 1, but for the rounding of exponents."""
+    """Whether a power is a positive whole number, up to rounding of exponents."""
     return k > 0.5 and abs(k - round(k)) < 1e-12
 
 

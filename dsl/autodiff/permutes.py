@@ -20,7 +20,7 @@ from .expressions import guarded, optional, zero
 from .forward import Forward, forward_rule, tangent_of
 from .reverse import Bars, Reverse, adjoint, combine_vjp, own, pulled, reverse_rule
 
-#: How extremes are compared.
+#: The comparisons of extremes.
 _BETTER = {"minimum": "less", "maximum": "greater"}
 
 
@@ -29,7 +29,7 @@ def _permute_tangents(f: Forward, node: Permute) -> None:
     moved = f.along(node.values)
 
     def make(group: Sequence[int], values: Sequence[Expr], combine: Combine | None) -> Permute:
-        """Of values, and of tangents of components that have any."""
+        """A permute of values, and of tangents of the components that have any."""
         defaults = [node.defaults[k] for k in group][: len(values)]
         floats = [k for k in group if node.defaults[k].type.is_inexact]
         return Permute(
@@ -113,7 +113,7 @@ def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
 def _by_segments(
     r: Reverse, node: Permute, group: Sequence[int], combine: Combine, bars: Bars
 ) -> list[tuple[Expr, Expr]]:
-    """Any combination: as a segmented fold of the sources, sorted by their targets."""
+    """Any combination: a segmented fold of the sources, sorted by target."""
     label, where = adjoint(node), node.where
     shape, domain = node.defaults[group[0]].shape, node.domain
     size = product(shape)
@@ -160,7 +160,7 @@ def _by_segments(
 
 
 def _each_component(r: Reverse, node: Permute, combine: Combine, bars: Bars) -> None:
-    """Any combination, where every target has one source: that of two elements."""
+    """Any combination, if every target has one source: a combination of two elements."""
     old = [d.at(*node.target) for d in node.defaults]
     given = [None if b is None else b.at(*node.target) for b in bars]
     of_new, of_old = combine_vjp(combine, node.values, old, given)
@@ -196,8 +196,8 @@ def _received(node: Permute, bar: Leaf, winner: Leaf | None) -> Expr:
 
 
 def _written(node: Permute, value: Expr, otherwise: Expr) -> Expr:
-    """An expression over the sources, which may read at their targets; another value for sources
-    that are ignored, and for those whose targets are out of range: unchecked, these are dropped."""
+    """An expression over the sources, which may read at their targets; `otherwise` for sources that
+    are ignored or whose targets are out of range (unchecked programs drop these)."""
     equal = [(c.left, c.right) for c in node.checks if c.relation == "=="]
     written = inside(TRUE, node.target, node.defaults[0].shape, node.domain, equal)
     return guarded(node.valid, simplify.select(written, value, otherwise), otherwise)
@@ -209,14 +209,14 @@ def _number(node: Permute) -> Expr:
 
 
 def _numbers(node: Permute) -> Leaf:
-    """The number of the source that wins at each target, before any has: −1."""
+    """The number of the source that wins at each target, initially −1."""
     shape = node.defaults[0].shape
     return Generate(shape, (constant(-1),), label=adjoint(node), where=node.where).leaf()
 
 
 def _numbered(r: Reverse, node: Permute) -> Leaf:
-    """Who won where sources overwrite each other: the same permute, with their numbers as one more
-    component, replaces this one."""
+    """The winners if sources overwrite each other: the permute is replaced by one that also stores
+    the sources' numbers."""
     made = node.with_(
         values=(*node.values, _number(node)), defaults=(*node.defaults, _numbers(node))
     )
@@ -242,7 +242,7 @@ def _extremes(node: Permute, k: int, better: str) -> Leaf:
 
 
 def _of_winners(f: Forward, node: Permute, k: int, better: str, moved: Expr | None) -> Leaf:
-    """The tangents of the extreme values, of the same sources as in the reverse rule."""
+    """The tangents of the extreme values, from the same sources as in the reverse rule."""
     default = node.defaults[k]
     shape, label = default.shape, tangent_of(node)
     old = own(f.of(default), len(shape))

@@ -42,7 +42,7 @@ def _matmul_tangents(f: Forward, node: Matmul) -> None:
 
 
 def _term(node: Matmul) -> Expr | None:
-    """What a product of a row and a column adds, over (batch…, k)."""
+    """The term of a product of a row and a column, over (batch…, k)."""
     if not (known(node.m) == known(node.n) == 1 and is_plain(node)):
         return None
     at = indices(len(node.batch))
@@ -54,7 +54,7 @@ def _term(node: Matmul) -> Expr | None:
 
 @reverse_rule(Matmul)
 def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
-    """Abar = G Bᴴ, Bbar = Aᴴ G; whatever algorithm computes the product."""
+    """Abar = G Bᴴ, Bbar = Aᴴ G, whatever algorithm computes the product."""
     batch = len(node.batch)
     rank = batch + 2
     (bar,) = through_epilogue(r, node, bars)
@@ -93,7 +93,7 @@ def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
 
 
 def operand(e: Expr, shape: Shape, node: Node) -> Expr:
-    """The operand of a product: a read, of an array of its own if it is computed."""
+    """The operand of a product: a read, of a new array if it is computed."""
     if isinstance(e, Read) and e.boundary is None:
         return e
     return own(stored(shape, e, adjoint(node), node.where), len(shape))

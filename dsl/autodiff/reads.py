@@ -1,8 +1,8 @@
 """The adjoint of reading an array: where the cotangents of `a[m(ix)]` go.
 
-The adjoint of a gather is a scatter.  Where the map `m` is affine it can be inverted, and the
-scatter is a gather again: element p receives the sum of what every ix with m(ix) = p contributes.
-Axes of the domain that the map loses become a fold.  Only data-dependent maps need a permute.
+The adjoint of a gather is a scatter.  If the map `m` is affine it can be inverted, and the scatter
+is a gather again: element p receives the sum over every ix with m(ix) = p.  Axes of the domain that
+the map loses become a fold.  Only data-dependent maps need a permute.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from ..types import int64
 from .expressions import Cotangent, _under, add, both, guarded, index_map, settled, shifted, zero
 from .residues import by_class
 
-#: Borders of stencils with greater offsets are scattered.
+#: The largest stencil offset whose border is gathered; others are scattered.
 _WIDEST_BORDER = 4
-#: More expensive cotangents are materialised before several elements read them.
+#: The cost above which cotangents are materialised before several elements read them.
 CHEAP = 24.0
-#: Axes of at most so many elements, a constant, are summed over rather than others.
+#: The most elements, a constant, of axes that are preferably summed over.
 _SHORT = 64
-#: Expressions of more operations are not taken for a common factor.
+#: The most operations of an expression that is factored out.
 _LONGEST_FACTOR = 8
 
 
 class Inverse(NamedTuple):
-    """`images[a]` is the index along axis a of the domain that is read for element Index(…) of the
-    array; None for axes that are lost.  It is valid where all `conditions` hold."""
+    """The inverse of an index map: `images[a]` is the index along axis a of the domain that reads
+    element Index(…) of the array; None for lost axes.  It is valid where all `conditions` hold."""
 
     images: tuple[Expr | None, ...]
     conditions: tuple[Expr, ...]
@@ -64,8 +64,8 @@ class Inverse(NamedTuple):
 
 
 def one_to_one(maps: Sequence[Expr], domain: Shape, shape: Shape) -> bool:
-    """Whether no two indices of `domain` are mapped to one of `shape`, as far as is known: maps may
-    be affine, also of numbers that are the same for all indices, as the counter of a loop is."""
+    """Whether no two indices of `domain` are provably mapped to the same one of `shape`.  Maps may
+    be affine, with coefficients such as the counter of a loop that are the same for all indices."""
     same: dict[Expr, Expr] = {
         e: Var("number", e.type)
         for e in walk(maps)
@@ -80,9 +80,10 @@ def in_order(
     maps: Sequence[Expr], domain: Shape, shape: Shape, complete: bool = False
 ) -> Inverse | None:
     """The inverse of a map that reads consecutive elements in row-major order, as a reshape does:
-    all of them, or from some place on.  None for other maps.
+    all of them, or from some position on.  None for other maps.
 
-    `complete`: `domain` and `shape` are checked to have equally many elements."""
+    `complete`: `domain` and `shape` are checked to have equally many elements.
+    """
     whole = Inverse(reshaped_index(domain, shape), (), (), True)
     if complete and tuple(maps) == reshaped_index(shape, domain):
         return whole
@@ -188,7 +189,7 @@ def inverse(maps: Sequence[Expr], domain: Shape, shape: Sequence[Expr]) -> Inver
 
 
 def of_classes(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None:
-    """The inverse of an affine map of which an array has the quotient by a number along one axis,
+    """The inverse of an affine map to an array that holds the quotient by a number along one axis,
     and the remainder along another, as `residues.by_class` reads its sums; None for other maps."""
     at: dict[Expr, tuple[int, Expr]] = {}
     left, flat, extents = dict(enumerate(maps)), dict[int, Expr](), [*shape]
@@ -213,15 +214,16 @@ def of_classes(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | N
 
 
 def _weight(n: Expr, c: int) -> float:
-    """Of two axes, the one with less is summed over: in steps of the other's coefficient.  It is
-    known of short axes, as those along windows."""
+    """The preference for keeping an axis: of two axes, the one with less weight is summed over,
+    in steps of the other's coefficient.  Short axes, such as those along windows, have known
+    weights."""
     if not isinstance(n, Const) or int(n.value) > _SHORT:
         return float("inf")
     return int(n.value) * abs(c)
 
 
 def _grows(n: Expr, whole: Expr) -> bool:
-    """Whether an extent is computed from that of the array, as the number of its windows is."""
+    """Whether an extent is computed from the array's extent, like its number of windows."""
     return any(isinstance(e, Extent) and e in set(walk((whole,))) for e in walk((n,)))
 
 
@@ -231,7 +233,7 @@ def _wraps(m: Expr, n: Expr) -> bool:
 
 
 def stored(shape: Shape, e: Expr, label: Label, where: Location | None) -> Leaf:
-    """The array of an expression; no node if it is one already."""
+    """The leaf of an expression; no new node if it already is an array."""
     if is_identity_read(e, len(shape)):
         assert isinstance(e, Read)
         if e.node.outputs[e.component].shape == shape:
@@ -240,8 +242,8 @@ def stored(shape: Shape, e: Expr, label: Label, where: Location | None) -> Leaf:
 
 
 def summed(shape: Shape, inner: Shape, element: Expr, label: Label, where: Location | None) -> Leaf:
-    """The sum over the last axes of a domain; fusion says whether its elements are stored.  Axes of
-    one element, as those that were inserted, have nothing to add."""
+    """The sum over the last axes of a domain; fusion decides whether its elements are stored.  Axes
+    of extent 1, such as inserted ones, are dropped."""
     if any(isinstance(n, Const) and n.value == 1 for n in inner):
         several = [n for n in inner if not (isinstance(n, Const) and n.value == 1)]
         axes = iter(range(len(shape), len(shape) + len(several)))
@@ -260,14 +262,12 @@ def summed(shape: Shape, inner: Shape, element: Expr, label: Label, where: Locat
 
 
 def cost(e: Expr) -> float:
-    """How many additions an element takes."""
     return sum(x.op.cost for x in walk((e,)) if isinstance(x, Apply))
 
 
 def factored(e: Expr) -> tuple[Expr, Expr | None]:
-    """(x, c) such that e = x * c, where c is the same for all indices; c is None if there is none.
-
-    Also through arrays that are such products."""
+    """(x, c) such that e = x * c, where c is the same for all indices, or None.  Also through
+    arrays that are such products."""
     x, c = _product(e)
     while isinstance(x, Read) and type(x.node) is Generate and len(x.node.elements) == 1:
         node, rank = x.node, len(x.node.shape)
@@ -306,8 +306,8 @@ def _is_factor(e: Expr) -> bool:
 
 
 def total_of(parts: Sequence[Expr]) -> Expr:
-    """The sum of cotangents.  Those with the same factor are multiplied by it once, after they are
-    added: what neighbours receive is often a weighted sum times one number."""
+    """The sum of cotangents.  Those with a common factor are added first and multiplied once:
+    contributions of neighbours are often a weighted sum times one number."""
     found = [factored(part) for part in parts] if len(parts) > 1 else []
     often = Counter(c for _, c in found if c is not None)
     sums: dict[Expr, Expr] = {}
@@ -327,12 +327,12 @@ class Scatterer:
     def __init__(
         self, domain: Shape, label: Label, where: Location | None, unified: Callable[[Shape], Shape]
     ) -> None:
-        #: Extents that are checked to be equal are one expression.
+        #: Maps extents that checks make equal to one expression.
         self.unified = unified
         self.domain, self.label, self.where = unified(domain), label, where
 
     def contribution(self, read: Read, cotangent: Cotangent) -> Expr:
-        """What the array read receives, over its own indices."""
+        """The contribution to the array that is read, over its own indices."""
         shape = self.unified(read.node.outputs[read.component].shape)
         if is_identity_read(read, len(self.domain)) and shape == self.domain:
             return settled(cotangent)
@@ -402,9 +402,10 @@ class Scatterer:
     def _scattered(
         self, target: Sequence[Expr], shape: Shape, cotangent: Cotangent, outside: bool
     ) -> Expr:
-        """By a permute; `outside`: the target may be outside the array and is ignored there."""
+        """The contribution by a permute; `outside`: targets may be out of range, and are then
+        ignored."""
         if cotangent.mask and cotangent.mask[0].given is not None:
-            # Where it is 0 it is sent as well: its own derivative need not be 0.
+            # Zeros are sent as well: their own derivative need not be 0.
             rest = cotangent.mask[1:]
             cotangent = Cotangent(rest, _under(cotangent.mask[:1], cotangent.value,
                                                zero(cotangent.value.type)))  # fmt: skip
@@ -432,7 +433,7 @@ class Scatterer:
         return made.leaf().at(*indices(len(shape)))
 
     def _offsets(self, read: Read, shape: Shape) -> list[int] | None:
-        """The offsets of a stencil's read; None if it is another, or reads far outside."""
+        """The offsets of a stencil's read; None for other reads, or if it reaches far outside."""
         if len(read.args) != len(self.domain):
             return None
         found = []
@@ -450,7 +451,7 @@ class Scatterer:
         return found
 
     def _outside(self, k: int, offset: int, n: Expr) -> tuple[int, int] | None:
-        """How many cells before and behind an axis are read at most."""
+        """The largest numbers of cells read before and after an axis."""
         longer = 0
         if n is not self.domain[k]:
             extent, cells = known(self.domain[k]), known(n)
@@ -462,8 +463,8 @@ class Scatterer:
     def _bordered(
         self, read: Read, shape: Shape, offsets: Sequence[int], cotangent: Cotangent
     ) -> Expr:
-        """The interior reads its inverse; cells that the boundary is mapped to add those
-        outside that are mapped to them, whatever the extents."""
+        """The interior reads its inverse; cells to which the boundary maps cells outside add the
+        contributions of these, whatever the extents."""
         g = settled(cotangent)
         choices: list[list[tuple[Expr, Expr]]] = []
         for k, (o, n) in enumerate(zip(offsets, shape, strict=True)):
@@ -490,9 +491,8 @@ class Scatterer:
         return total
 
     def _with_zero_border(self, g: Expr) -> Expr | None:
-        """A product of a cotangent, read at the element's own index, and constants, such that it
-        is 0 where the cotangent is not stored: then the gather is a stencil with a border of zeros.
-        """
+        """A product of constants and a cotangent, read at the element's own index, that is 0 where
+        the cotangent is not stored: the gather is then a stencil with a border of zeros."""
         if isinstance(g, Read):
             shape = self.unified(g.node.outputs[g.component].shape)
             if shape != self.domain or not is_identity_read(g, len(self.domain)):
@@ -515,7 +515,6 @@ class Scatterer:
 
 
 def _all(conditions: Sequence[Expr]) -> Expr:
-    """Whether all hold."""
     holds: Expr = TRUE
     for c in conditions:
         holds = both(holds, c)

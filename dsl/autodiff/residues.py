@@ -1,6 +1,6 @@
-"""Sums over indices of which one in s contributes, as sums over these alone.
+"""Sums over indices of which only one in s contributes, rewritten to visit only these.
 
-The adjoint of `a[s·i + k]`, as of windows at a distance of s, sums over all k for which p − k is a
+The adjoint of `a[s·i + k]`, as for windows at a stride of s, sums over all k for which p − k is a
 multiple of s.  Each class of elements p with the same remainder has its own k, one in s:
 
     Σ over k < n of (g[(p − k) / s, k] where (p − k) mod s = 0)
@@ -25,7 +25,7 @@ from .expressions import shifted
 
 class Congruence(NamedTuple):
     """The condition that p + start − c·k is a multiple of `step`: p is the index along `axis` of an
-    array, k one along the axis `lost`, over which is summed; c and `step` have no common factor."""
+    array, k the index along the axis `lost` that is summed over; c and `step` are coprime."""
 
     axis: int
     lost: int
@@ -40,36 +40,36 @@ class Congruence(NamedTuple):
 
     @property
     def before(self) -> int:
-        """How many places t begins before the first element."""
+        """The number of elements of t before the first element."""
         return max(self.c - 1, 0)
 
     def first(self, p: Expr) -> Expr:
-        """The least k for an element p."""
+        """The smallest k for an element p."""
         s = constant(self.step)
         place = times(plus(p, constant(self.offset)), constant(pow(self.c, -1, self.step)))
         return apply_primitive("remainder", [place, s])
 
     def place(self, p: Expr) -> Expr:
-        """(p + start − c·k) / step for this k, but for the multiples of `step` in `start`."""
+        """(p + start − c·k) / step for this k, without the multiples of `step` in `start`."""
         at, s = plus(p, constant(self.offset)), constant(self.step)
         if self.c != 1:
             at = minus(at, times(self.first(p), constant(self.c)))
         return apply_primitive("floor_divide", [at, s])
 
     def places(self, n: Expr) -> Expr:
-        """How many places t has for n elements."""
+        """The extent of t along q for n elements."""
         more = self.offset - 1 + max(-self.c, 0) * (self.step - 1) + self.step * (1 + self.before)
         return apply_primitive("floor_divide", [plus(n, constant(more)), constant(self.step)])
 
     def most(self, n: Expr) -> Expr:
-        """How many of n indices k contribute to an element at most."""
+        """The most of n indices k that contribute to one element."""
         return apply_primitive(
             "floor_divide", [plus(n, constant(self.step - 1)), constant(self.step)]
         )
 
 
 def congruence(condition: Expr, rank: int) -> Congruence | None:
-    """A condition on an index of an array of `rank` axes, and on one of the axes after them."""
+    """A condition on one index of an array of `rank` axes and one of the axes after them."""
     if not isinstance(condition, Apply) or condition.op.name != "equal":
         return None
     left, right = condition.args
@@ -93,8 +93,8 @@ def congruence(condition: Expr, rank: int) -> Congruence | None:
 
 
 class Classes(NamedTuple):
-    """The sum by classes: over `inner`, for each element of `outer`; where an element of the array
-    reads it; images and conditions of its terms."""
+    """The sum by classes: over `inner`, for each element of `outer`; the position at which an
+    element of the array reads it; images and conditions of its terms."""
 
     outer: Shape
     inner: Shape
@@ -108,8 +108,9 @@ def by_class(
 ) -> Classes:
     """A sum over `inner` for each element of `shape`.
 
-    Of the axes of a congruence the classes come first.  If an element has only one term, it is
-    found without classes."""
+    The classes are the first axis for each congruence.  If each element has only one term, it is
+    found without classes.
+    """
     rank = len(shape)
     every = [c for e in conditions if (c := congruence(e, rank)) is not None]
     axes = [a for c in every for a in (c.axis, c.lost)]

@@ -2,7 +2,7 @@
 
 The nodes are visited in reverse.  Each leaf collects contributions, expressions over its own
 indices, which are summed in one `Generate`; a cotangent of 0 is no contribution.  A rule per node
-class (`reverse_rule`) gives the contributions of a node to what it computes from.
+class (`reverse_rule`) gives the contributions of a node to its operands.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Bars = Sequence[Leaf | None]
 
 
 class Reverse:
-    """The cotangents of `targets`, for those of results."""
+    """The cotangents of `targets`, given those of results."""
 
     def __init__(
         self, roots: Sequence[Leaf], targets: Sequence[Leaf], memory: int | None = None
@@ -40,20 +40,22 @@ class Reverse:
         self.roots, self.targets = roots, dict.fromkeys(targets)
         self.parts: dict[Leaf, list[Expr]] = {}
         self.nodes = list(graph.topological(roots))
-        #: All of which it is known whether they depend on targets (`moving`).
+        #: All nodes for which dependence on targets is known (`moving`).
         self.known = set(self.nodes)
-        #: Nodes whose elements derivatives read: exp(x)' is this result, not exp(x) again.
+        #: Nodes whose stored elements derivatives read: exp(x)' is this result, not exp(x)
+        #: recomputed.
         self.results: Collection[Node] = ()
-        #: How many nodes read each; counted when it is asked for.
+        #: The number of readers of each node; counted on first use.
         self.readers: Counter[Node] | None = None
         #: The nodes that are computed outside of loops and branches.
         self.outside = set(graph.topological(roots, inside=False))
-        #: Leaves of loops, and those of the loops that compute the same and store their states.
+        #: Leaves of loops, mapped to those of equivalent loops that store their states.
         self.replaced: dict[Leaf, Leaf] = {}
         self._same = equal_extents(checks_before(roots))
         self.moving = moving(roots, targets)
         self.active = Active(lambda e: isinstance(e, Read) and self.moves(e.node, e.component))
-        #: Nodes whose elements may not be finite; those of inputs are, unless they are tested.
+        #: Nodes with possibly non-finite elements; inputs count as finite, unless the program tests
+        #: them.
         self.unbounded: set[Node] = set()
         bodies = [e for node in self.nodes for e in node.bodies()]
         if any(isinstance(x, Apply) and x.op.name in TESTS for x in walk(bodies)):
@@ -68,7 +70,7 @@ class Reverse:
         return Leaf(node, component) in self.moving
 
     def only_reads(self, node: Node, view: Node) -> bool:
-        """Whether `node` reads all that is read of a map with one component."""
+        """Whether `node` is the only reader of a map with one component."""
         if len(view.outputs) > 1 or view.leaf() in self.targets or view.leaf() in self.parts:
             return False
         if self.readers is None:
@@ -79,7 +81,7 @@ class Reverse:
         return self.readers[view] == 1
 
     def wild(self, e: Expr) -> bool:
-        """Whether the values or the derivatives of an expression may not be finite."""
+        """Whether the values or the derivatives of an expression may be non-finite."""
         return any(
             x.op.name in WILD if isinstance(x, Apply) else x.node in self.unbounded
             for x in walk((e,))
@@ -91,20 +93,20 @@ class Reverse:
         if leaf in self.moving:
             self.parts.setdefault(leaf, []).append(part)
             return
-        # What is constant for the targets needs none.  A leaf that a rule has made may not be: it
-        # is admitted first, or `pass_on` finds what it is computed from.
+        # Leaves that do not depend on targets need none.  A leaf made by a rule may depend on them:
+        # it must be admitted first, or `pass_on` finds its operands.
         assert leaf.node in self.known, f"a cotangent of '{leaf.node.label}', which is not known"
 
     def admit(self, roots: Sequence[Leaf]) -> None:
-        """Let leaves that a rule has made depend on targets, as what they are computed from does;
-        `pass_on` gives them contributions."""
+        """Propagate dependence on targets to leaves that a rule has made; `pass_on` then gives them
+        contributions."""
         nodes = graph.topological(roots)
         known = [x for node in nodes for x in node.leaves if x in self.moving]
         self.moving |= moving(roots, known)
         self.known.update(nodes)
 
     def pass_on(self, leaf: Leaf, part: Expr) -> None:
-        """Add a contribution to a leaf, or to what a leaf that a rule has made is computed from."""
+        """Add a contribution to a leaf or, for a leaf made by a rule, to its operands."""
         nodes = set(self.nodes)
         if leaf.node in nodes:
             self.give(leaf, part)
@@ -133,7 +135,7 @@ class Reverse:
         return stored(leaf.shape, total, adjoint(leaf.node), leaf.node.where)
 
     def unified(self, shape: graph.Shape) -> graph.Shape:
-        """The extents, with one expression for those that are checked to be equal."""
+        """The extents, with a single expression for those that checks make equal."""
         return rewrite(shape, lambda e: self._same.get(e, e)) if self._same else shape
 
     def run(self) -> None:
@@ -149,7 +151,7 @@ class Reverse:
 
     # --- for rules ---
     def smooth(self, bodies: Sequence[Expr]) -> tuple[Expr, ...]:
-        """What is differentiated instead of these expressions."""
+        """The expressions to differentiate in place of these."""
         targets = self.targets
         return smooth(resolved(bodies, self.active), self.active,
                       lambda e: Leaf(e.node, e.component) in targets)  # fmt: skip
@@ -175,7 +177,7 @@ class Reverse:
         bars: Sequence[Expr | None], mask: Mask, node: Node,
     ) -> None:  # fmt: skip
         """Pass cotangents of the results of a function of the `sides`, expressions over `domain`,
-        on to the arrays that it reads itself."""
+        on to the arrays that the function itself reads."""
         values: dict[Expr, Expr] = dict(zip((*combine.left, *combine.right), sides, strict=True))
         bodies = self.smooth(combine.results)
         seeds = [(e, g) for e, g in zip(bodies, bars, strict=True) if g is not None]
@@ -194,9 +196,9 @@ def pulled(
     targets: Sequence[Leaf],
     memory: int | None = None,
 ) -> tuple[list[Leaf], dict[Leaf, Leaf]]:
-    """The cotangents of `targets` for those of `roots`: arrays, or expressions over their indices.
-    Targets that the roots do not depend on get zeros.  Also leaves of the program to replace by
-    others that compute the same."""
+    """The cotangents of `targets`, given those of `roots`: arrays, or expressions over their
+    indices.  Targets that the roots do not depend on get zeros.  Also returns leaves of the program
+    to replace by equivalent ones."""
     reverse = Reverse(roots, targets, memory)
     for root, seed in zip(roots, seeds, strict=True):
         if isinstance(seed, Leaf):
@@ -217,7 +219,7 @@ def adjoint(node: Node) -> graph.Label:
 
 
 def located(error: GradientError, node: Node) -> GradientError:
-    """The error at the user's line of the operation, with the line that differentiates."""
+    """The error at the user's line of the operation, mentioning the line that differentiates."""
     if node.where is None or getattr(error, "at_node", False):
         return error
     made = GradientError(
@@ -297,13 +299,12 @@ Reducing: TypeAlias = graph.Fold | graph.FoldSeg | graph.Scan | graph.Matmul
 
 
 def own(bar: Leaf, rank: int) -> Expr:
-    """The cotangent at the element's own index."""
     return bar.at(*graph.indices(rank))
 
 
 def results_of(node: Reducing) -> tuple[tuple[Var, ...], graph.Shape, dict[Expr, Expr]]:
-    """The variables that an epilogue is computed from, their shape, and their values, which are
-    stored for it."""
+    """The variables that an epilogue uses, their shape, and their values, which are stored for
+    it."""
     variables = (node.result,) if isinstance(node, graph.Matmul) else node.results
     plain = node.with_(epilogue=variables)
     shape = plain.outputs[0].shape
@@ -314,7 +315,7 @@ def results_of(node: Reducing) -> tuple[tuple[Var, ...], graph.Shape, dict[Expr,
 
 
 def through_epilogue(r: Reverse, node: Reducing, bars: Bars) -> list[Leaf | None]:
-    """The cotangents of the variables that an epilogue is computed from."""
+    """The cotangents of the variables that an epilogue uses."""
     variables, shape, by_variable = results_of(node)
     bars, rank = bars[: len(node.epilogue)], len(shape)
     if node.epilogue == variables:

@@ -1,9 +1,10 @@
-"""Derivatives of the scalar primitives: for each argument, what a cotangent of the result becomes.
+"""Derivatives of the scalar primitives: for each argument, the contribution of the result's
+cotangent.
 
 A rule is a function of the cotangent `g`, the result `y` and the arguments.  For complex numbers a
 cotangent is the direction of steepest ascent: `z·g` has the rule `conj(z)·g`.  A rule returns the
-cotangent, or the pair of a condition and the cotangent where it holds (0 elsewhere), so that what
-is not finite on the other side is never multiplied.
+cotangent, or the pair of a condition and the cotangent where it holds (0 elsewhere), so that
+non-finite values on the other side are never multiplied.
 
 At points without a derivative the rules choose one-sided derivatives (docs/derivatives.md).
 """
@@ -30,12 +31,13 @@ def _conj(x: Scalar) -> Scalar:
 
 
 def _through(partial: Callable[..., Scalar]) -> tuple[Rule, ...]:
-    """The rule of a function of one argument with this derivative, given the result and it."""
+    """The rule of a function of one argument, given its derivative as a function of result and
+    argument."""
     return (lambda g, y, x: g * _conj(partial(y, x)),)
 
 
 def _over(divisor: Callable[..., Scalar]) -> tuple[Rule, ...]:
-    """The same, where the derivative is 1 / divisor."""
+    """The same, for a derivative of 1 / divisor."""
     return (lambda g, y, x: g / _conj(divisor(y, x)),)
 
 
@@ -66,7 +68,7 @@ def _of_angle(numerator: int, sign: int) -> Rule:
     return rule
 
 
-#: The quotient is that of the remainder: a / b may be rounded to the next one.
+#: The quotient as used by the remainder: a / b may be rounded to the next integer.
 _OF_REMAINDER: tuple[Rule, ...] = (
     lambda g, y, a, b: g,
     lambda g, y, a, b: -g * f.rint((a - y) / b),
@@ -79,19 +81,21 @@ def _bell(x: Scalar) -> Scalar:
     return _TWO_OVER_ROOT_PI * f.exp(-(x * x))
 
 
-#: The exponents u, from … to, and their number of steps: the integral below has then
-#: a relative error of 10⁻¹³.
+#: The exponents u, from … to, and the number of steps, for which the integral below has a relative
+#: error of 10⁻¹³.
 _LEAST, _MOST, _PARTS = -4.0, 4.5, 80
 
 
 def _of_gamma_parameter(g: Scalar, x: Scalar, drawn: Scalar, a: Scalar) -> Scalar:
-    """dx/da = −(∂P/∂a) / p of the distribution P(a, x) and its density p = ∂P/∂x: the quantile x
-    of a given probability moves so (Figurnov and others 2018).
+    """dx/da = −(∂P/∂a) / p of the distribution P(a, x) with density p = ∂P/∂x: how the quantile x
+    of a given probability moves with a (Figurnov and others 2018).
 
-    ∂P/∂a is the integral of p(t) (log t − ψ(a)) up to x, or minus that from x on; of these the
-    one whose integrand has one sign: from x on where log x ≥ ψ(a), with t = x + s, and else up to
-    x, with t = x e⁻ˢ.  Over p(x), it falls exponentially from s = 0, and s = σ exp(u − e⁻ᵘ) makes
-    it an integral to which the trapezoidal rule converges exponentially (Takahasi and Mori)."""
+    ∂P/∂a is the integral of p(t) (log t − ψ(a)) up to x, or minus the integral from x on.  Of the
+    two, take the one whose integrand has one sign: from x on if log x ≥ ψ(a), with t = x + s, and
+    otherwise up to x, with t = x e⁻ˢ.  Divided by p(x), it decays exponentially from s = 0, and s =
+    σ exp(u − e⁻ᵘ) turns it into an integral for which the trapezoidal rule converges exponentially
+    (Takahasi and Mori).
+    """
     kind = a.dtype
     x, a = f.cast(x, float64), f.cast(a, float64)
     level = f.log(x) - digamma(a)
@@ -216,7 +220,7 @@ ZERO = frozenset(
 #: Primitives whose derivative is refused for complex numbers, and what to write.
 COMPLEX_REFUSED = {"sign": "Write z / abs(z)."}
 
-#: Primitives by which a program says that its arguments may be infinite or NaN.
+#: Primitives by which a program indicates that their arguments may be infinite or NaN.
 TESTS = frozenset(["isfinite", "isinf", "isnan"])
 #: Primitives whose values or derivatives may be infinite or NaN for finite arguments.
 WILD = frozenset(

@@ -1,1 +1,1 @@
-"""What works on any graph: rebuild, verify, encode, name and print it."""
+"""Operations on arbitrary array graphs: rebuild, verify, encode, name and print them."""

@@ -27,7 +27,7 @@ from ..primitives import KERNEL, TABLE
 from ..schedule import Schedule
 from ..types import ALL_TYPES, LEAF, ScalarType, Structure
 
-#: What JSON has: strings, numbers, None, lists and dictionaries of these.
+#: JSON data: strings, numbers, None, and lists and dictionaries of these.
 Data: TypeAlias = Any
 
 TYPES = {t.name: t for t in ALL_TYPES}

@@ -1,4 +1,4 @@
-"""Collect a program's inputs, and reject escaped tracers.
+"""Collects a program's inputs, and rejects escaped tracers.
 
 An argument of another compiled function and the state of a finished loop have no value in this
 program; a Python list or a global variable can carry them out of their function.  (Escaped
@@ -82,7 +82,7 @@ def _refuse_others(others: set[Node], used: Iterable[Leaf], user: Node | None) -
 
 
 def bound_by(node: Node) -> Iterable[Var]:
-    """The variables bound by a node: of its combination and of its epilogue."""
+    """The variables that a node binds in its combination and its epilogue."""
     combine = getattr(node, "combine", None)
     if combine is not None:
         yield from (*combine.left, *combine.right)
@@ -129,7 +129,7 @@ def _in_an_array_operation(node: Node) -> TracingError:
 
 
 def free_states(roots: Sequence[Leaf]) -> dict[Node, frozenset[Input]]:
-    """The states and counters of loops that each node depends on, of loops around it."""
+    """The states and counters of enclosing loops on which each node depends."""
     free: dict[Node, frozenset[Input]] = {}
     for node in topological(roots):
         if isinstance(node, Input):

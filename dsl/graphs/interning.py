@@ -52,14 +52,14 @@ def publish(key: tuple[Any, ...], made: T) -> T:
             found = first()
             if found is not None:
                 return found  # type: ignore[no-any-return]
-            _table[key] = entry  # its object is dead, but not yet removed
+            _table[key] = entry  # the old object is dead, but not yet removed
     return made
 
 
 def _drop(entry: Any, table: dict[tuple[Any, ...], _Entry] = _table, lock: Any = _lock) -> None:
     key = entry.key
     with lock:
-        if table.get(key) is entry:  # not a newer object's: interrupted here, nothing is lost
+        if table.get(key) is entry:  # keep a newer object's entry; an interrupt here loses nothing
             table.pop(key, None)
 
 

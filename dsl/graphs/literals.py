@@ -1,4 +1,5 @@
-"""Graphs that differ in the values of literals only: `td.arange(k)` for one k after the other."""
+"""Families of graphs that differ only in the values of literals, such as `td.arange(k)` for
+successive k: they share one program over run-time numbers."""
 
 from __future__ import annotations
 
@@ -10,20 +11,20 @@ from ..graph import Fold, Generate, Input, Leaf, Permute, Scan, topological
 from ..types import ScalarType, float32, float64, int64
 from .rebuild import Rebuilder
 
-#: Literals that may stand for others of their type: 0, 1 and −1 mean something of their own.
+#: Types of literals that may vary; and values with special meaning, which never vary.
 _TYPES, _OWN = (int64, float32, float64), (0, 1, -1)
-#: Nodes that compute the same from a literal and from a run-time value.
+#: Nodes that compute the same bits from a literal and from a run-time value.
 _NODES = frozenset((Input, Generate, Fold, Permute, Scan))
 
 
 @lru_cache(maxsize=1024)
 def _nth(number: int, type_: ScalarType, weak: bool) -> Param:
-    """The same in all graphs."""
+    """The placeholder number `number`, the same in all graphs."""
     return Param(f"literal {number}", type_, weak=weak)
 
 
 class _Replaced(Rebuilder):
-    """Literals replaced by others or by placeholders: equal ones by the same."""
+    """Replaces literals by others or by placeholders, equal ones by the same."""
 
     def __init__(self, known: Mapping[Expr, Expr] | None = None) -> None:
         super().__init__()
@@ -44,14 +45,15 @@ class _Replaced(Rebuilder):
 
 
 class Family:
-    """Graphs that are equal over placeholders for their literals, and which of them have varied."""
+    """Graphs that are equal over placeholders for their literals, and the literals that have
+    varied."""
 
     def __init__(self, roots: Sequence[Leaf], literals: Mapping[Const, Param]) -> None:
         self.roots, self.literals = roots, literals
         self.varied, self.graphs = dict[Param, None](), 0
 
     def join(self, literals: Mapping[Const, Param]) -> None:
-        """Take in a graph with other literals."""
+        """Add a graph with other literals."""
         self.graphs += 1
         of = {param: e for e, param in self.literals.items()}
         self.varied.update({p: None for e, p in literals.items() if of[p] is not e})
@@ -59,9 +61,9 @@ class Family:
     def general(
         self, literals: Mapping[Const, Param]
     ) -> tuple[list[Leaf], dict[Param, float]] | None:
-        """The graph with numbers in place of the literals that vary, and what these are for such
-        literals; None unless integers are among them, extents or indices: floats alone, such as
-        the weights of a stencil, are part of what is computed."""
+        """The graph with numbers in place of the literals that vary, and their values for these
+        literals.  None unless there are integers (extents or indices) among them: floats alone,
+        such as the weights of a stencil, are part of the computation."""
         if not any(p.type is int64 for p in self.varied):
             return None
         of = {param: e for e, param in literals.items()}
@@ -71,8 +73,8 @@ class Family:
 
 
 def without_literals(roots: Sequence[Leaf]) -> tuple[list[Leaf], dict[Const, Param]] | None:
-    """A graph over placeholders for its literals, and these; None if it has nodes whose results
-    may differ in a bit.  (A window of constant extents is added in another order.)"""
+    """A graph over placeholders for its literals, and the placeholders; None if it has nodes whose
+    results might differ in a bit.  (A window of constant extents is added in another order.)"""
     for node in topological(roots):
         if type(node) not in _NODES or (isinstance(node, Fold) and len(node.inner) > 1):
             return None

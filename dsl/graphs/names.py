@@ -41,8 +41,8 @@ def location(where: Location | None) -> str:
 
 
 def word_of(node: Node) -> str:
-    """The operation that the user's line calls, if an operation without a name is made for it:
-    `std` of the `sum` in td.std(x); else ""."""
+    """The operation called on the user's line, if it created an operation without a name: `std` for
+    the `sum` in td.std(x); else ""."""
     if node.where is None or node.label.name:
         return ""
     return written(node.label.operation, node.where.text())
@@ -51,7 +51,7 @@ def word_of(node: Node) -> str:
 def in_order(roots: Sequence[Leaf]) -> Iterator[tuple[int, Node, str]]:
     """(depth, node, heading) in launch order.  Kernels inside loops and branches follow their loop
     or branch one level deeper; loop-invariant kernels, and those that a side of a branch shares
-    with what is outside of the branch, precede it."""
+    with nodes outside it, precede it."""
     return _in_order(roots, 0, "", regions(roots), set())
 
 
@@ -89,7 +89,7 @@ def _in_order(
 
 
 _AXES = "ijklmnop"
-#: The most characters shown of an extent.
+#: The most characters of an extent's text.
 _LONGEST = 120
 
 
@@ -192,7 +192,7 @@ class Names:
         return self._formula(e)
 
     def form(self, p: Polynomial[Expr]) -> str:
-        """A form of indices and extents, simplified as `extent` does; "" for 0."""
+        """A form of indices and extents as text, simplified as in `extent`; "" for 0."""
         total = Polynomial[Expr].number(0)
         for monomial, c in p.terms.items():
             term = Polynomial[Expr].number(c)
@@ -213,8 +213,8 @@ class Names:
         return self._texts[e]
 
     def _chosen(self, e: Expr) -> Expr:
-        """`e` with each minimum and maximum of known values replaced by that operand, and likewise
-        what is selected by a known condition."""
+        """`e` with each minimum and maximum of known values replaced by the selected operand, and
+        each select with a known condition by the selected value."""
         values = evaluations(e, self.known)
         made: dict[Expr, Expr] = {}
         for x in walk((e,)):
@@ -296,7 +296,7 @@ def evaluations(e: Expr, known: Mapping[Expr, int]) -> dict[Expr, Any]:
             values[node] = node.value([values[a] for a in node.args])[()]
         elif isinstance(node, Apply) and node.op.name == "select":
             sides = [values.get(a) for a in node.args[1:]]
-            if sides[0] is not None and sides[0] == sides[1]:  # whatever the condition
+            if sides[0] is not None and sides[0] == sides[1]:  # for either condition
                 values[node] = sides[0]
     return values
 

@@ -22,7 +22,7 @@ class Rebuilder:
         self.nodes: dict[Node, Node] = {}
         self.leaves: dict[Leaf, Leaf] = {}
         self.memo: dict[Expr, Expr] = {}
-        #: The variables that nodes bind, if they are renamed; also in `memo`.
+        #: Renamed variables that nodes bind; also in `memo`.
         self.variables: dict[Var, Var] = {}
 
     def leaf(self, leaf: Leaf) -> Leaf:
@@ -73,18 +73,18 @@ class Rebuilder:
         return any(leaf.node in self.nodes or leaf in self.leaves for part in used for leaf in part)
 
     def take(self, node: Input) -> None:
-        """Replace a loop's state if its shape, that of the initial value, has changed."""
+        """Replace a loop's state if the shape of its initial value has changed."""
         self.replace(node, self.node(node))
 
     def replace(self, node: Node, made: Node, kept: dict[Node, str] | None = None) -> None:
-        """Let `made` stand for a node from now on, with the decision about it (`kept`)."""
+        """Replace a node by `made` from now on; the decision about it (`kept`) carries over."""
         if made is not node:
             self.nodes[node] = made
             if kept is not None and node in kept:
                 kept[made] = kept[node]
 
     def join(self, nodes: Sequence[Node], made: Node) -> None:
-        """Let the components of `made` stand for those of several nodes, in order."""
+        """Replace the components of several nodes, in order, by those of `made`."""
         leaves = [leaf for node in nodes for leaf in node.leaves]
         self.leaves.update(zip(leaves, made.leaves, strict=True))
 
@@ -127,7 +127,7 @@ def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node | Sequenc
 def replace_nodes(roots: Sequence[Leaf], change: Callable[[Node, Node], Node | Sequence[Leaf]],
                   kept: dict[Node, str] | None = None, builder: Rebuilder | None = None
                   ) -> list[Leaf]:  # fmt: skip
-    """`rewrite_graph` for a change that is given a node as it was, too."""
+    """`rewrite_graph` for a change that also receives the original node."""
     builder = builder or Rebuilder()
     for node in topological(roots):
         made = change(node, builder.node(node))
@@ -159,7 +159,7 @@ def _nth_state(
     )
 
 
-#: The places of the user's code that the checks of a graph name.
+#: The source locations that the checks of a graph name.
 Lines = tuple[tuple[object, ...] | None, ...]
 
 
@@ -168,8 +168,8 @@ def _places(node: Node) -> list[tuple[object, ...] | None]:
 
 
 class _OverArguments(Rebuilder):
-    """Rebuilds graphs so that equal ones are one graph: over arguments instead of data, with
-    variables and states of loops by number."""
+    """Rebuilds graphs in canonical form, so that equal ones are one object: over arguments instead
+    of data, with numbered variables and states of loops."""
 
     def __init__(self, argument: Callable[[int, Input], Input]) -> None:
         super().__init__()
@@ -191,13 +191,11 @@ class _OverArguments(Rebuilder):
         self.memo.update(zip(given.shape, made.shape, strict=True))
 
     def take_data(self, given: Input) -> None:
-        """Replace an input that has data."""
         self.arguments.append(self.argument(len(self.arguments), given))
         self.given[given] = self.arguments[-1]
         self.instead(given, self.arguments[-1])
 
     def take(self, node: Input) -> None:
-        """Replace a state of a loop."""
         if node in self.nodes:
             return
         shape = (None if e is Extent(node, k) else self.expr(e) for k, e in enumerate(node.shape))
@@ -205,7 +203,6 @@ class _OverArguments(Rebuilder):
         self.states += 1
 
     def take_node(self, node: Node) -> Node:
-        """Replace another node."""
         inside = (v for e in walk(node.expressions()) if isinstance(e, BINDERS) for v in e.vars)
         for var in chain(bound_by(node), inside):
             if var not in self.variables:
@@ -221,20 +218,20 @@ def over_arguments(
     argument: Callable[[int, Input, Lines], Input],
     params: Sequence[Param] = (),
 ) -> tuple[list[Leaf], list[Input], list[Any]] | None:
-    """The graph over arguments instead of data: `argument(k, node, lines)` replaces the k-th input
-    that has data, in a graph whose checks name these lines of the user's, and likewise the n-th
-    variable of a combination, and the n-th state of a loop, are the same in all graphs.  Also the
-    arguments, and the data.  The graph may depend on `params`.
+    """The graph over arguments instead of data, the arguments, and the data.  `argument(k, node,
+    lines)` replaces the k-th input that has data, in a graph whose checks name these source lines;
+    the n-th variable of a combination, and the n-th state of a loop, are likewise the same in all
+    graphs.  The graph may depend on `params`.
 
-    None if the graph calls functions of the user's, which are not kept for other data, or if an
-    equal graph without data exists whose checks name other lines.
+    None if the graph calls user functions, which are not kept for other data, or if an equal graph
+    without data exists whose checks name other lines.
     """
     nodes = list(topological(roots))
     if any(_calls_user(node) for node in nodes):
         return None
     lines = tuple(place for node in nodes for place in _places(node))
     builder = _OverArguments(lambda k, node: argument(k, node, lines))
-    given = inputs_of(roots, (), params)  # also those whose extents alone are used
+    given = inputs_of(roots, (), params)  # including those of which only extents are used
     for one in given:
         builder.take_data(one)
     for node in nodes:

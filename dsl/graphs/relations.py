@@ -14,7 +14,7 @@ from .rebuild import Rebuilder, rewrite_graph
 
 def checks_before(roots: Iterable[Leaf]) -> list[Check]:
     """Checks to make before the first kernel: those that read no array, including checks in loop
-    bodies (even if there will be no iteration), but not those in the sides of a branch."""
+    bodies (even if there is no iteration), but not those in the sides of a branch."""
     found: dict[Check, None] = {}
     pending = list(roots)
     while pending:
@@ -35,8 +35,8 @@ def with_checks(roots: Sequence[Leaf], checks: Iterable[Check]) -> list[Leaf]:
 
 
 def without_tests(roots: Sequence[Leaf]) -> list[Leaf]:
-    """The graph without the checks that only checked programs make, and without copies that were
-    there for their sake."""
+    """The graph without the checks that only checked programs make, and without copies that existed
+    only to carry them."""
     nodes = list(topological(roots))
     if not any(c.in_checked for n in nodes for c in n.checks):
         return list(roots)
@@ -55,7 +55,7 @@ def without_tests(roots: Sequence[Leaf]) -> list[Leaf]:
 
 
 def _copied(node: Node) -> Leaf | None:
-    """The array of which a node without checks and a schedule is a copy, if it is one."""
+    """The array that a node copies, if the node is a plain copy without checks or a schedule."""
     if not isinstance(node, Generate) or node.checks or node.label.schedule is not None:
         return None
     (first, *others) = node.elements
@@ -66,8 +66,8 @@ def _copied(node: Node) -> Leaf | None:
 
 
 def limit_of(check: Check) -> Param | None:
-    """The int64 parameter that a check limits by what the extents decide: the left side of it from
-    below, the right one from above; None for other checks."""
+    """The int64 parameter that a check bounds by a value that depends only on extents: from below
+    if it is the left side, from above if it is the right one; None for other checks."""
     for param, other in ((check.left, check.right), (check.right, check.left)):
         if check.relation == ">=" and isinstance(param, Param) and param.type == int64:
             if not any(isinstance(e, Param | Read) for e in walk((other,))):
