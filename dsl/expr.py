@@ -219,7 +219,6 @@ class Needed(Param):
         return made
 
     def value(self, data: NDArray[np.generic]) -> int:
-        """Its value for this data of the node."""
         found = extent_needed(data, self.from_end) if self.kept is None else self.kept
         if self.node.owned:
             self.kept = found
@@ -227,7 +226,6 @@ class Needed(Param):
 
 
 def extent_needed(data: NDArray[np.generic], from_end: bool) -> int:
-    """See `Needed`."""
     limit: int = int64.highest
     if not data.size:
         return 0

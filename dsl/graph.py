@@ -90,7 +90,6 @@ class Input(Node):
 
     @property
     def bound(self) -> bool:
-        """Whether this is the state or the counter of a loop."""
         return self.kind in ("state", "counter")
 
     @property
@@ -237,7 +236,6 @@ class StoringFold(Node):
 
     @property
     def stored_shape(self) -> Shape:
-        """The shape of the arrays."""
         return tuple(self.iteration_space()[k] for k in self.order)
 
     def _outputs(self) -> tuple[Output, ...]:
@@ -285,7 +283,6 @@ class StoringFold(Node):
         return made, self.fold(substitute(self.elements, read))
 
     def fold(self, elements: tuple[Expr, ...]) -> Fold:
-        """The plain fold of these elements."""
         return Fold(self.outer, self.inner, elements, self.combine, self.init, self.results,
                     self.epilogue, label=self.label, where=self.where)  # fmt: skip
 
@@ -317,7 +314,6 @@ class CrossedFolds(Node):
 
     @property
     def columns(self) -> Shape:
-        """The shape of the results across rows."""
         return (*self.outer[:-1], *self.inner)
 
     @property
@@ -375,7 +371,6 @@ class CrossedFolds(Node):
                 *self.across_epilogue)  # fmt: skip
 
     def along(self) -> Fold:
-        """The fold along rows as a separate node."""
         return Fold(self.outer, self.inner, self.elements, self.combine, self.init, self.results,
                     self.epilogue, label=self.label, where=self.where)  # fmt: skip
 
@@ -388,7 +383,6 @@ class CrossedFolds(Node):
                     self.across_epilogue, label=self.label, where=self.where)  # fmt: skip
 
     def apart(self) -> tuple[Fold, Fold]:
-        """The two equivalent separate nodes."""
         first = self.along()
         at = indices(len(self.outer))
         read: dict[Expr, Expr] = {v: Read(first, k, at) for k, v in enumerate(self.names)}
@@ -522,7 +516,6 @@ class Recurrence(Node):
 
     @property
     def others(self) -> Shape:
-        """The extents of the other axes."""
         return (*self.shape[: self.axis], *self.shape[self.axis + 1 :])
 
     def _outputs(self) -> tuple[Output, ...]:
@@ -633,7 +626,6 @@ class Sequential(Node):
     computed = ("valid", "target", "values", "early")
 
     def targets(self) -> list[tuple[Expr, ...]]:
-        """The indices of each write."""
         ranks = [len(self.defaults[k].shape) if 0 <= k < len(self.defaults) else 0
                  for k in self.written]  # fmt: skip
         ends = itertools.accumulate(ranks)
@@ -732,7 +724,6 @@ class FoldingMatmul(Matmul):
 
     @property
     def outer(self) -> Shape:
-        """The shape of the fold's results."""
         return tuple(self.space[k] for k in self.places)
 
     @property
@@ -782,7 +773,6 @@ class FoldedMatmul(FoldingMatmul):
     __slots__ = ()  # its fields are those of a FoldingMatmul
 
     def apart(self) -> tuple[Matmul, Fold]:
-        """The two equivalent separate nodes."""
         product, moved = self._product(self.left, self.right), self._moved()
         read = Read(product, 0, substitute(indices(len(self.space)), moved))
         return product, self.fold(substitute(self.elements, {**moved, self.result: read}))
@@ -806,7 +796,6 @@ class StoringMatmul(FoldingMatmul):
 
     @property
     def space(self) -> Shape:
-        """The extents of the stored operand."""
         return (*self.batch, self.k, self.n) if self.side else (*self.batch, self.m, self.k)
 
     @property
@@ -815,7 +804,6 @@ class StoringMatmul(FoldingMatmul):
 
     @property
     def stored_shape(self) -> Shape:
-        """The shape of the array that is stored."""
         return tuple(self.space[k] for k in self.order)
 
     def _outputs(self) -> tuple[Output, ...]:
@@ -823,7 +811,6 @@ class StoringMatmul(FoldingMatmul):
         return (*outputs[:count], Output(self.stored_shape, self.kept.type), *outputs[count:])
 
     def apart(self) -> tuple[StoringFold, Matmul]:
-        """The two equivalent separate nodes."""
         moved, domain = self._moved(), (*self.places, self.inner)
         (value, *elements) = substitute(((self.left, self.right)[self.side], *self.elements), moved)
         fold = StoringFold(
@@ -914,7 +901,6 @@ class ArrayLoop(Node):
         return self._begun[component].type
 
     def changing(self) -> list[int]:
-        """The numbers of the states whose extents change."""
         return [
             k
             for k, state in enumerate(self.state)

@@ -17,12 +17,10 @@ _CELL = "padding:1px 8px;text-align:right;font-family:monospace"
 
 
 def preformatted(text: str) -> str:
-    """Text in a monospaced font."""
     return f'<pre style="margin:0;line-height:1.35">{escape(text)}</pre>'
 
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
-    """A table of HTML cells."""
     top = "".join(f'<th style="{_CELL}">{cell}</th>' for cell in head)
     body = ["".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) for row in rows]
     lines = ([f"<tr>{top}</tr>"] if head else []) + [f"<tr>{line}</tr>" for line in body]

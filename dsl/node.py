@@ -19,7 +19,6 @@ _fresh = itertools.count()
 
 
 def fresh_uid() -> int:
-    """A unique number for a node."""
     return next(_fresh)
 
 

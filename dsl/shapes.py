@@ -41,7 +41,6 @@ class KnownScalar(Scalar):
         return super().__repr__() if value is None else str(value)
 
     def _both_known(self, other: object) -> tuple[Any, Any] | None:
-        """Both operands as Python numbers, if both are known."""
         value = known(self._expr)
         if isinstance(other, KnownScalar):
             other = known(other._expr)

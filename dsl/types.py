@@ -341,7 +341,6 @@ class Structure:
         return 1 if self.cls is None else sum(c.count for c in self.children)
 
     def build(self, leaves: Sequence[Any]) -> Any:
-        """Reassemble flat components into the nesting."""
         if self.cls is None:
             return leaves[0]
         parts, at = [], 0

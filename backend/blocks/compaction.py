@@ -43,7 +43,6 @@ class Compactions:
 
 
 def compactions(nodes: Sequence[Node], roots: Iterable[Leaf]) -> Compactions:
-    """Find the selections among the nodes of a program."""
     readers: dict[Node, set[Node]] = {leaf.node: set() for leaf in roots}
     results = set(readers)
     for node in nodes:

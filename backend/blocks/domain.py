@@ -146,7 +146,6 @@ class Axis:
         return len(self.chunk)
 
     def numbers(self) -> Numbers:
-        """The number of each block."""
         return self._over(np.arange(self.count, dtype=np.int64))
 
     def counting(self) -> Axis:
@@ -273,7 +272,6 @@ class Spans:
         return low, high
 
     def _by_blocks(self, e: Expr, leaves: Sequence[Expr]) -> tuple[Numbers, Numbers] | None:
-        """Interval arithmetic, block by block."""
         used = [x for x in leaves if not isinstance(x, Const)]
         ends = {x: self._leaf(x) for x in used}
         hull = {x: (int(a.min()), int(b.max())) for x, (a, b) in ends.items()}
@@ -400,7 +398,6 @@ def strides(e: Expr, known: Known) -> tuple[int, int, int] | None:
 
 
 def reads_of(roots: Sequence[Expr]) -> list[Read]:
-    """The distinct reads in expressions."""
     return [e for e in walk(roots) if isinstance(e, Read)]
 
 

@@ -380,7 +380,6 @@ class Parts:
 
 
 def parts(node: Matmul, size: int, count: int) -> Parts:
-    """See `Parts`."""
     full, left = divmod(count, size)
     batch = len(node.batch)
     before: dict[Expr, Expr] = {Index(k): Index(k) for k in range(batch)}
@@ -423,7 +422,6 @@ def are_better(cut: Blocks, plain: Blocks, allowed: int) -> bool:
 
 
 def _read(blocks: Blocks) -> int:
-    """The bytes that all blocks read."""
     total = 0
     for buffer in blocks.buffers:
         size = np.asarray(np.int64(buffer.leaf.type.numpy.itemsize))

@@ -57,7 +57,6 @@ class Gatherer:
                         where=node.where)  # fmt: skip
 
     def answered(self, node: Asking) -> Asking:
-        """The same node, reading gathered elements."""
         large = [r for r in self._large(node.elements, _domain(node))
                  if not any(isinstance(e, Var) for e in walk(r.args))]  # fmt: skip
         if not large:

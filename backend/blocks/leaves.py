@@ -139,7 +139,6 @@ class Leaves:
                       [*self.values, *numbers, *more])  # fmt: skip
 
     def combined(self, whole: Sequence[Leaf], rest: Sequence[Leaf] | None) -> Fold:
-        """The fold of the leaves' results."""
         count: Expr = Extent(whole[0].node, 0)
         elements: tuple[Expr, ...] = tuple(leaf.at(Index(0)) for leaf in whole)
         if rest is not None:

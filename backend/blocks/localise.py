@@ -112,7 +112,6 @@ class Buffer:
 
     @staticmethod
     def whole(leaf: Leaf, given: graph.Input, shape: Sequence[int]) -> Buffer:
-        """The buffer of a whole array."""
         full = [np.asarray(np.int64(n)) for n in shape]
         return Buffer(leaf, given, [np.zeros((), np.int64)] * len(full), full, [False] * len(full))
 
@@ -604,7 +603,6 @@ class Localiser:
     # --- the program ---
 
     def blocks(self, params: Sequence[ex.Param]) -> Blocks:
-        """The kernel in blocks."""
         self.buffers: dict[Any, Buffer] = {}
         self.params: list[ex.Param] = list(params)
         self.numbers: list[Any] = [self.known.values[p] for p in params]
@@ -846,7 +844,6 @@ class Localiser:
         return found
 
     def _made(self, memos: Sequence[dict[Expr, Expr]]) -> Node:
-        """The node over the buffers."""
         node, rest = self.node, self.memo
         sizes = tuple(self.extent_of[k] for k in range(len(self.axes)))
         changes: dict[str, Any] = {

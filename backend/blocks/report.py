@@ -95,7 +95,6 @@ def _asked(part: Gathered, plan: Plan) -> tuple[int, int]:
 
 
 def _gathered(part: Gathered, plan: Plan) -> list[str]:
-    """The lines about a gather."""
     chunks = prod(len(plan.chunks[part.source][a]) for a in part.axes)
     found, (tasks, needed) = plan.chunks[part.leaves[0]], _asked(part, plan)
     grid = " × ".join(str(len(sizes)) for sizes in found if len(sizes) > 1) or "1"

@@ -147,7 +147,6 @@ class Rules:
         self._add(self._local(copy).blocks(self.program.params), [made])
 
     def _in_chunks(self, leaf: Leaf, chunks: Chunks) -> Leaf:
-        """An array rechunked."""
         if self.plan.chunks[leaf] == chunks:
             return leaf
         copy = _copy_of(leaf)
@@ -163,7 +162,6 @@ class Rules:
         return made
 
     def _constant(self, values: Any) -> Leaf:
-        """Numbers as a constant array of the plan."""
         array = np.asarray(values, np.int64)
         made = self._between(array.shape, int64)
         self.plan.constants[made] = array

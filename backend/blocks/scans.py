@@ -127,7 +127,6 @@ class Scans(Rules):
         self._named(made.leaves, node.leaves[len(node.epilogue) :])
 
     def _named(self, made: Sequence[Leaf], leaves: Sequence[Leaf]) -> None:
-        """Rename the results of the last stages."""
         names = dict(zip(made, leaves, strict=True))
         for stage in self.plan.stages[-2:]:
             stage.leaves = [names.get(leaf, leaf) for leaf in stage.leaves]

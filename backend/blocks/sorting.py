@@ -56,7 +56,6 @@ class Writer:
         return given.leaf()
 
     def all(self, leaf: Leaf, *extents: int) -> Leaf:
-        """All elements of an array."""
         return self.reads(leaf, [0] * len(extents), extents)
 
     def number(self, name: str, value: Any, type_: ScalarType = int64) -> Param:

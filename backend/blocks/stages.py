@@ -27,7 +27,6 @@ class Stage:
     chunks: Chunks | None = None
 
     def uses(self) -> set[Leaf]:
-        """The arrays that are read."""
         read = (leaf for b in self.blocks.buffers for leaf in (b.leaf, b.windows))
         return {leaf for leaf in read if leaf is not None}
 
@@ -130,7 +129,6 @@ class Plan:
             yield from self.stages[k : k + 1]
 
     def uses(self) -> set[Leaf]:
-        """The arrays that are read."""
         return {leaf for part in self.parts() for leaf in part.uses()}
 
     def every(self) -> Iterator[Stage]:
@@ -138,7 +136,6 @@ class Plan:
         return (part for part in self._inner() if isinstance(part, Stage))
 
     def gathers(self) -> Iterator[Gathered]:
-        """All planned gathers."""
         return (part for part in self._inner() if isinstance(part, Gathered))
 
     def _inner(self) -> Iterator[Stage | Steering]:

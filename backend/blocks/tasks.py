@@ -111,7 +111,6 @@ class _Lookup:
         self.varies = bool(grid) and self.steps[-1] > 0
 
     def each(self, of: Callable[[Any], Any]) -> _Lookup:
-        """Apply `of` to each value."""
         made = copy(self)
         made.values = list(map(of, self.values))
         return made
@@ -214,7 +213,6 @@ def rows(
 
 
 def tasks(blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]]) -> Iterator[Task]:
-    """The tasks one by one."""
     last = blocks.grid[-1:]
     for position, made, along in rows(blocks, chunks):
         of_tasks = zip(*along, strict=True) if along else repeat(())

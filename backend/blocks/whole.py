@@ -97,7 +97,6 @@ def whole(
 
 
 def _bound(n: Node) -> list[Leaf]:
-    """The state and the counter of a loop."""
     return [s.leaf() for s in n.bound] if isinstance(n, graph.ArrayLoop) else []
 
 

@@ -54,7 +54,6 @@ def describe_product(
 
 
 def _here() -> Device | None:
-    """The current GPU, if there is one."""
     return None if availability.unavailable() else device_here()
 
 

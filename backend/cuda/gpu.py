@@ -71,7 +71,6 @@ def library(owner: CudaExecutor, node: Library) -> Action:
 
 
 def _sortable(node: Library) -> bool:
-    """Whether a node sorts a type that CuPy can sort."""
     sorts = node.operation.name in ("sort", "argsort")
     return sorts and all(a.type.name != "bfloat16" for a in node.arguments)
 

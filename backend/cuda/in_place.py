@@ -93,7 +93,6 @@ def _pointers(array: DeviceArray, batch: Sequence[int]) -> DeviceArray:
 
 
 def in_place_step(owner: CudaExecutor, node: Library) -> Action:
-    """The step of an operation of `IN_PLACE`."""
     slots, operation, device = owner.planner.slots, node.operation, owner.device
     *others, source = (slots[a] for a in node.arguments)
     targets = [slots[o] for o in node.leaves]

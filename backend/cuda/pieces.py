@@ -77,7 +77,6 @@ class PiecewiseCalls:
         self.grouped = owner.host.compile(how.grouped)
 
     def results(self, arrays: Sequence[Any], params: Params) -> list[tuple[int, ...]]:
-        """The extents of the results."""
         found, positions = list(self.shapes(arrays, params)), []
         for rank in self.ranks:
             positions.append(tuple(max(int(n), 0) for n in found[:rank]))
@@ -109,7 +108,6 @@ class PiecewiseCalls:
         return made
 
     def rows(self, arrays: Sequence[Any], piece: Piece) -> list[Any]:
-        """The parts of the arrays that a piece needs."""
         return [a[piece.start : piece.stop] if k in self.cut else a for k, a in enumerate(arrays)]
 
     def __call__(self, arrays: Sequence[Any], params: Params) -> list[Any] | None:

@@ -253,7 +253,6 @@ def context_for(
     strided: frozenset[Leaf] = frozenset(),
     schedule: Schedule | None = None,
 ) -> LoweringContext:
-    """The lowering context of a GPU."""
     return LoweringContext(
         target=CUDA,
         threads=multiprocessors,

@@ -90,7 +90,6 @@ class DaskExecutable:
         return results if lazy else _own_memory(compute(results), data)
 
     def plan(self, given: Sequence[Any], params: Params) -> Plan:
-        """The plan of a call on arrays of dask."""
         for array, node in zip(given, self.program.inputs, strict=True):
             if any(n != n for n in array.shape):
                 raise ShapeError(

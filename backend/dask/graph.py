@@ -58,7 +58,6 @@ def chunks_of(value: da.Array) -> Chunks:
 
 
 def arrays(plan: Plan, data: Sequence[da.Array], name: str) -> list[da.Array]:
-    """The results of a plan as arrays of dask."""
     made = every_array(plan, data, name)
     # (An argument returned as a result may have another byte order.)
     return [made[leaf].astype(leaf.type.numpy) for leaf in plan.roots]
@@ -167,7 +166,6 @@ def _without_collection() -> Iterator[None]:
 
 
 def _layers(stage: Stage, plan: Plan, arrays: Any, name: str, apart: bool) -> list[da.Array]:
-    """The arrays that a stage computes."""
     blocks = stage.blocks
     own_results = {b.leaf for b in blocks.buffers} & set(stage.leaves)
     tables = [None if b.windows is None else arrays[b.windows] for b in blocks.buffers]

@@ -26,7 +26,6 @@ def has_workers() -> bool:
 
 
 def threads() -> int:
-    """The threads of the current client's workers."""
     return sum(int(w["nthreads"]) for w in _workers())
 
 

@@ -151,7 +151,6 @@ def _aligned(chunks: Chunks, source: Any) -> Chunks:
 
 
 def _own_chunks(source: Any) -> tuple[int, ...] | None:
-    """The extents of the chunks of a file."""
     own = getattr(source, "chunks", None)
     return own if isinstance(own, tuple) and own and isinstance(own[0], int) else None
 
@@ -187,7 +186,6 @@ class _Storage:
             return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
 
     def forget(self, array: Any) -> None:
-        """Free the file of an array, or its memory."""
         self.room += self.held.pop(id(array), 0)
         name = getattr(array, "filename", None)
         if isinstance(array, np.memmap) and name and str(Path(name).parent) == self.folder:
@@ -363,7 +361,6 @@ class Stream:
                     storage.forget(stored.pop(leaf))
 
     def _repeat(self, loop: Repeat, stored: dict[Leaf, Any], storage: _Storage) -> list[Any]:
-        """The last state of a loop."""
         first = state = [stored[leaf] for leaf in loop.init]
         iteration = 0
         while True:
@@ -559,7 +556,6 @@ class _Reader:
             buffers[k] = self._buffer(k, task)
 
     def arguments(self, task: Task, buffers: Sequence[Any]) -> list[Any]:
-        """The program's arguments from the buffers."""
         flat = task.block.flat or (None,) * len(buffers)
         return [
             buffer if part is None else buffer.reshape(-1)[part]

@@ -134,7 +134,6 @@ def table(own: Mapping[str, str], workers: Mapping[str, Mapping[str, str]],
 
 
 def _warn(message: str) -> None:
-    """Warn at the user's line."""
     where = user_location()
     file, line = ("<a program>", 1) if where is None else (where.file, where.line)
     warnings.warn_explicit(message, UserWarning, file, line)

@@ -62,7 +62,6 @@ def result_of(computed: Any, number: int | None, part: tuple[slice, ...] | None,
 
 def _buffers(program: BlockProgram, block: Block, pieces: Sequence[Any],
              components: Sequence[int | None] | None) -> list[Any]:  # fmt: skip
-    """The arguments of the program of a block."""
     buffers, at = list[Any](), 0
     for k, (cut, given) in enumerate(zip(block.cuts, program.inputs, strict=True)):
         count = pieces_of(cut)

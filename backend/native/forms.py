@@ -170,7 +170,6 @@ def _goes_across(node: Node) -> bool:
 
 
 def _reads_small(node: Node) -> bool:
-    """Whether elements of fewer than four bytes are read."""
     return any(isinstance(e, Read) and e.type.bytes < 4 for e in walk(computed(node)))
 
 

@@ -82,7 +82,6 @@ def nearest(array: Any) -> tuple[int, int]:
 
 
 def row_major(array: Any) -> Any:
-    """The array if it is dense, else a dense copy."""
     if array.flags.c_contiguous:
         return array
     if array.size < FEW:

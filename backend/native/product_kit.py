@@ -156,7 +156,6 @@ def half_precision(a: Any, b: Any) -> Any:
 
 
 def standard_for(t: ScalarType) -> Product:
-    """The standard product of a type."""
     if t.is_complex or (t.is_float and t.bits >= 32):
         return blas
     if t.is_float:

@@ -289,7 +289,6 @@ class Operand(operand.Operand):
         return functools.partial(view, np)
 
     def has_rows(self, run: HostRun) -> bool:
-        """Whether the rows of the array are contiguous."""
         array: HostArray = run.slots[self.slot]
         return array.strides[-1] == array.itemsize
 

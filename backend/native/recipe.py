@@ -99,7 +99,6 @@ class Recipe(NamedTuple):
     dependence: Dependence
 
     def data(self) -> dict[str, Any]:
-        """The recipe as JSON data."""
         launches = [
             [
                 [r.digests, r.sources, r.start, r.end, r.types, r.given, r.requires.data(),
@@ -392,7 +391,6 @@ class _NodeEncoder(Encoder):
         return number
 
     def _given(self, node: Node) -> None:
-        """Encode an input of the node."""
         if node in self.numbers:
             return
         if isinstance(node, Input):

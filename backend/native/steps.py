@@ -270,7 +270,6 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
                 yield launch, self.fast_math, launch.is_large(outs, scratch)
 
     def _wanted(self, run: HostRun, spaces: Spaces, values: Numbers) -> Iterator[Job]:
-        """The kernels that a call launches."""
         for one in self.launches:
             launch = one.chosen(run.slots, run.params, values)
             if values[launch.end] > 0:
@@ -324,7 +323,6 @@ class KernelLaunch:
 
     @cached
     def requires(self) -> Callable[[Slots, Params], tuple[Any, ...]]:
-        """The conditions under which the kernel is correct."""
         return self.about.requires.function()
 
     @property
@@ -523,7 +521,6 @@ class Choice:
 
     @property
     def tests(self) -> list[HostFunction]:
-        """The conditions that select a variant."""
         return [v.about.requires for v in self.variants]
 
     def chosen(self, slots: Slots, params: Params, values: Numbers) -> KernelLaunch:

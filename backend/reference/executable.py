@@ -13,12 +13,10 @@ from .evaluate import run
 
 
 def unavailable() -> str | None:
-    """NumPy is always available."""
     return None
 
 
 def source(program: TracedProgram, arch: str | None = None) -> str:
-    """The program's own graph."""
     return show_graph(program.roots)
 
 

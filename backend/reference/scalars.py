@@ -47,7 +47,6 @@ class Lanes:
         return Lanes(int(np.count_nonzero(chosen)), extra, self.machine, self, chosen)
 
     def full(self, value: Value) -> Value:
-        """One value per lane."""
         return np.broadcast_to(value, (self.count,))
 
     def evaluate(self, roots: Sequence[Expr]) -> list[Value]:

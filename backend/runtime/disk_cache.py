@@ -73,7 +73,6 @@ class DiskCache:
         return found
 
     def put(self, key: str, image: bytes, about: Mapping[str, Any]) -> None:
-        """Store code, if possible."""
         if not self._usable:
             return
         data = _encode(image, about, self._name(key))

@@ -126,7 +126,6 @@ class Executor(Generic[D]):
     def replay(
         self, args: Sequence[Any], data: Sequence[Any], params: Params
     ) -> Callable[..., Any] | None:
-        """See `Executable.replay`."""
         return self.calls.replay(args, data, params)
 
     # --- a run ---
@@ -175,7 +174,6 @@ class Executor(Generic[D]):
     # --- steps ---
 
     def actions_of(self, plan: Plan) -> list[steps.Action]:
-        """The steps of a plan."""
         actions: list[steps.Action] = []
         for step in plan.steps:
             actions += [steps.CheckStep(self.owner, check) for check in data_checks(step.node)]

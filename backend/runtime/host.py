@@ -177,7 +177,6 @@ class HostFunction(NamedTuple):
                 if kind in _OF_ARRAYS}  # fmt: skip
 
     def moved(self, slots: Mapping[int, int]) -> HostFunction:
-        """The same plan with renumbered slots."""
         entries = [
             [kind, slots[fields[0]], *fields[1:]] if kind in _OF_ARRAYS
             else [kind, *fields] for kind, *fields in self.entries
@@ -190,7 +189,6 @@ class HostFunction(NamedTuple):
         return _Function(self)
 
     def compiled(self) -> Evaluator:
-        """`function` as generated code."""
         space: dict[str, Any] = {
             "_general": _general,
             "_stride": _stride,

@@ -188,7 +188,6 @@ class HostValues:
 
     @cached
     def hosted(self) -> HostFunction:
-        """The function that computes the values."""
         conditions, scalars = self._conditions
         roots = self.roots[: len(self.roots) - len(conditions)]
         return self._compiler.plan(roots, conditions, scalars)

@@ -147,7 +147,6 @@ class KernelStep(ABC, Generic[R, K, Layout]):
 
     @cached
     def dense(self) -> K:
-        """The kernels for dense inputs of any extents."""
         first = None if self.choosing is None else self.choosing.first(self.owner.program)
         return self.variant(frozenset(), PLAIN, first)
 

@@ -93,7 +93,6 @@ class Polynomial(Generic[A]):
 
     @property
     def nonconstant(self) -> Polynomial[A]:
-        """The polynomial without its constant."""
         return Polynomial({m: c for m, c in self.terms.items() if m})
 
     @property

@@ -30,7 +30,6 @@ _NAMED = (type(None), str, type, Enum, np.dtype, ScalarType)
 
 
 def is_value(value: Any) -> bool:
-    """Whether this is an array or a number."""
     return (
         isinstance(value, Array | Scalar)
         or kind_of_literal(value) is not None
@@ -195,7 +194,6 @@ class Variable:
         return Array(leaves, self.structure, self.shape)
 
     def close(self) -> None:
-        """Invalidate its symbol."""
         ended(self.inputs)
 
 
@@ -269,7 +267,6 @@ class Substitution:
         return [self._builder.leaf(leaf) for leaf in leaves]
 
     def value(self, value: Any) -> Any:
-        """A nested value."""
         flat, build = flatten(value)
         return build([self._one(v) for v in flat])
 

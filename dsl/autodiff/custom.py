@@ -31,7 +31,6 @@ __all__ = ["rule"]
 
 
 def leaves_of(value: Any, operation: str) -> tuple[Leaf, ...]:
-    """The components of an array or a number."""
     if isinstance(value, Scalar) or kind_of_literal(value) is not None:
         strong = as_strong(lift(value, operation))
         return graph.Generate(
@@ -55,7 +54,6 @@ class Form:
         self.leaves = tuple(leaf for part in self._parts for leaf in part)
 
     def put(self, leaves: Sequence[Leaf]) -> Any:
-        """A value of this form with these components."""
         made, at = [], 0
         for part, structure in zip(self._parts, self._like, strict=True):
             own = leaves[at : at + len(part)]

@@ -122,7 +122,6 @@ def _sum(node: Generate, loop: ex.Loop, term: Expr) -> tuple[Leaf, Generate]:
 
 
 def _must_be_lifted(r: Reverse, loop: ex.Loop | ex.While) -> bool:
-    """Whether the loop cannot be differentiated in place."""
     init = loop.args[1:] if isinstance(loop, ex.Loop) else loop.args
     try:
         inputs = {*(a for a in init if r.active(a)), *_outside(loop, r.active)}
@@ -177,7 +176,6 @@ def _while(holds: Expr, new: Sequence[Expr], old: Sequence[Expr]) -> tuple[Expr,
 
 
 def _folded(name: str, shape: Sequence[Expr], e: Expr, start: Expr, node: Generate) -> Leaf:
-    """All elements, combined."""
     type_ = bool_ if name == "logical_or" else int64
     if not shape:
         return Generate((), (e,), label=node.label, where=node.where).leaf()

@@ -163,7 +163,6 @@ def _multiple(e: Expr, g: Expr) -> bool:
 
 
 def _negates(p: Expr, q: Expr) -> bool:
-    """Whether one condition is the negation of the other."""
     return any(
         isinstance(x, ex.Apply) and x.op.name == "logical_not" and x.args[0] is y
         for x, y in ((p, q), (q, p))

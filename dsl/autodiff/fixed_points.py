@@ -101,7 +101,6 @@ def _replaced(
     roots: Sequence[Leaf], old: Sequence[Leaf], new: Sequence[Leaf],
     more: Sequence[tuple[Leaf, Leaf]] = (),
 ) -> list[Leaf]:  # fmt: skip
-    """The roots with some leaves replaced."""
     put = Substitution((), [*((a, b) for a, b in zip(old, new, strict=True) if a != b), *more])
     put.renew([*roots, *(b for _, b in more)])
     return put.leaves(roots)
@@ -262,7 +261,6 @@ def _relative(tol: Leaf, x: Sequence[Leaf]) -> Leaf:
 
 
 def _largest(x: Sequence[Leaf]) -> Any:
-    """The largest absolute value, as float64."""
     found: Any = 0.0
     for leaf in x:
         part = folds.fold(maximum, 0.0, abs_(Array((leaf,))).astype(float64), axis=None)

@@ -86,7 +86,6 @@ class Forward:
         return any(map(self.active, combine.results))
 
     def dual(self, combine: graph.Combine) -> graph.Combine:
-        """The combination of pairs of values and tangents."""
         floats = [k for k, r in enumerate(combine.results) if r.type.is_inexact]
         left = [Var("d_left", combine.left[k].type) for k in floats]
         right = [Var("d_right", combine.right[k].type) for k in floats]

@@ -120,7 +120,6 @@ def _no_number(result: object, operation: str) -> TracingError:
 
 
 def _pair(result: object, operation: str) -> tuple[Any, Any]:
-    """What a function with auxiliary results returns."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise TracingError(
             f"{operation}: with has_aux=True the function returns the pair (value, aux), but "
@@ -168,7 +167,6 @@ def _differentiated(
     memory: object,
     operation: str,
 ) -> tuple[Any, Any, Any]:
-    """The value, the auxiliary results and the gradients."""
     _require_function(f, operation, "(f)(x)")
     chosen = _argnums(argnums, len(args), operation)
     if enclosing_kernel() is not None:
@@ -400,7 +398,6 @@ class _Given(Fixed):
         return hash(self.outline)
 
     def args(self, parts: Sequence[object]) -> list[object]:
-        """Arguments of the same nesting with other parts."""
         left = iter([p.array if isinstance(p, FixedArray) else p for p in parts])
         return [build(list(islice(left, n))) for n, build in self.nested]
 

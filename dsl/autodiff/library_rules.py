@@ -321,12 +321,10 @@ def _lstsq(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Ar
 
 
 def _real_type(a: Array) -> Any:
-    """The type of the real parts."""
     return functions.real(a).dtype
 
 
 def _halved(a: Array) -> Array:
-    """The matrix with its diagonal halved."""
     n = a.shape[-1]
     i, j = making.arange(n)[:, None], making.arange(n)[None, :]
     return a * functions.where(i == j, 0.5, 1.0).astype(_real_type(a))
@@ -398,7 +396,6 @@ def _eigh(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Arr
 
 
 def _diagonal(values: Array) -> Array:
-    """The diagonal matrices."""
     n = values.shape[-1]
     i, j = making.arange(n)[:, None], making.arange(n)[None, :]
     return functions.where(i == j, values[..., None, :], 0.0)

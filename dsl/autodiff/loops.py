@@ -489,7 +489,6 @@ def _checkpoint_storage(rows: Expr, loop: ArrayLoop, kept: Sequence[Leaf]) -> li
 
 
 def _put(store: Leaf, position: Expr, state: Leaf, valid: Expr, node: ArrayLoop) -> Leaf:
-    """The stored states with another one added."""
     ix = indices(len(state.shape))
     made = Permute(state.shape, valid, (position, *ix), (state.at(*ix),), (store,), None,
                    label=Label(f"states of {node.label}"), where=node.where)  # fmt: skip
@@ -497,7 +496,6 @@ def _put(store: Leaf, position: Expr, state: Leaf, valid: Expr, node: ArrayLoop)
 
 
 def _taken(store: Leaf, position: Expr, label: Label, where: Location | None) -> Leaf:
-    """A stored state."""
     shape = store.shape[1:]
     read = store.at(position, *indices(len(shape)))
     return Generate(shape, (read,), label=label, where=where).leaf()

@@ -238,7 +238,6 @@ def _is(e: Expr, *names: str) -> TypeGuard[Apply]:
 
 
 def _sides(e: Expr) -> tuple[Expr, Expr] | None:
-    """The values of a condition."""
     if _is(e, "select"):
         return None if proportional(e) else (e.args[1], e.args[2])
     if isinstance(e, Proj) and isinstance(e.args[0], Cond):

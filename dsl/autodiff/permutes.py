@@ -182,7 +182,6 @@ def _each_component(r: Reverse, node: Permute, combine: Combine, bars: Bars) -> 
 
 
 def one_to_one(node: Permute) -> bool:
-    """Whether no two sources have the same target."""
     return reads.one_to_one(node.target, node.domain, node.defaults[0].shape)
 
 
@@ -204,7 +203,6 @@ def _written(node: Permute, value: Expr, otherwise: Expr) -> Expr:
 
 
 def _number(node: Permute) -> Expr:
-    """The row-major number of a source."""
     return linear(indices(len(node.domain)), node.domain)
 
 

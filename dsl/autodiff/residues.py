@@ -44,7 +44,6 @@ class Congruence(NamedTuple):
         return max(self.c - 1, 0)
 
     def first(self, p: Expr) -> Expr:
-        """The smallest k for an element p."""
         s = constant(self.step)
         place = times(plus(p, constant(self.offset)), constant(pow(self.c, -1, self.step)))
         return apply_primitive("remainder", [place, s])

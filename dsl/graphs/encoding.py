@@ -192,7 +192,6 @@ class Encoder:
 
 
 def _expressions(value: Any) -> list[Expr]:
-    """The expressions in a field of a node."""
     if isinstance(value, Expr):
         return [value]
     if isinstance(value, Leaf | Node):
@@ -361,7 +360,6 @@ class Decoder:
                        self.exprs(scoped), self.variables(variables))  # fmt: skip
 
     def value(self, value: Any) -> Any:
-        """Decode a field by its tag."""
         if not isinstance(value, list):
             return value
         kind, *rest = value

@@ -53,7 +53,6 @@ class Family:
         self.varied, self.graphs = dict[Param, None](), 0
 
     def join(self, literals: Mapping[Const, Param]) -> None:
-        """Add a graph with other literals."""
         self.graphs += 1
         of = {param: e for e, param in self.literals.items()}
         self.varied.update({p: None for e, p in literals.items() if of[p] is not e})

@@ -46,7 +46,6 @@ class Rebuilder:
         return Read(leaf.node, leaf.component, e.args, e.boundary, e.scoped, e.vars)
 
     def field(self, value: Any) -> Any:
-        """A field of a node over the new leaves."""
         if isinstance(value, Expr):
             return self.expr(value)
         if isinstance(value, Leaf):
@@ -69,7 +68,6 @@ class Rebuilder:
         return value
 
     def _changed(self, *used: Sequence[Leaf]) -> bool:
-        """Whether any of the leaves was replaced."""
         return any(leaf.node in self.nodes or leaf in self.leaves for part in used for leaf in part)
 
     def take(self, node: Input) -> None:

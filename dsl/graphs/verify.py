@@ -78,7 +78,6 @@ def _bodies(node: graph.Node) -> Iterator[tuple[str, Sequence[Expr], int, Iterab
 
 
 def _free(e: Expr, free: dict[Expr, frozenset[Var]]) -> frozenset[Var]:
-    """The unbound variables of an expression."""
     if isinstance(e, Var):
         return frozenset((e,))
     inside = frozenset[Var]().union(*(free[s] for s in e.scoped)) - frozenset(e.vars if (

@@ -33,5 +33,4 @@ class Context:
 
     @property
     def target(self) -> Target:
-        """The target of the program."""
         return target_of(self.backend)

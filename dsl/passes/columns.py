@@ -80,7 +80,6 @@ def _zeros(node: Node) -> bool:
 
 
 def _by_column(node: Permute, of: Generate) -> Permute | None:
-    """The permute with an axis over the columns."""
     last = Index(len(node.domain) - 1)
     columns = _columns(of.elements[0], last)
     if columns is None or not 2 <= len(columns) <= COLUMNS or min(columns) < 0:

@@ -25,7 +25,6 @@ from .base import Context
 
 
 def recognise_convolution(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Replace products of windows by folds."""
     settings = context.settings
     unchanged = context.target.gpu or settings.check or settings.deterministic
     if unchanged or not settings.recognise:

@@ -93,13 +93,11 @@ def _step(following: Expr | None, state: Expr) -> int | None:
 
 
 def _count(first: Expr, bound: Expr, step: int) -> Expr:
-    """The number of iterations."""
     low, high = (simplify.cast(e, int64) for e in ((first, bound) if step > 0 else (bound, first)))
     return simplify.apply(TABLE["subtract"], (high, low), int64)
 
 
 def _value(first: Expr, index: Expr, step: int) -> Expr:
-    """The counter in an iteration."""
     op = TABLE["add" if step > 0 else "subtract"]
     return simplify.apply(op, (first, simplify.cast(index, first.type)), first.type)
 

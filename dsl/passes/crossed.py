@@ -109,8 +109,6 @@ def _between(along: Fold, across: Fold) -> list[Generate]:
 
 
 def _extended(along: Fold, arrays: Sequence[Generate]) -> Fold:
-    """The fold with these arrays computed in its epilogue."""
-
     def value(e: Expr) -> Expr:
         return along.epilogue[e.component] if isinstance(e, Read) and e.node is along else e
 

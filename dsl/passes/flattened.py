@@ -97,7 +97,6 @@ def _divisor(roots: Sequence[Expr], domain: Shape, axis: int) -> Expr | None:
 
 
 def _over(roots: tuple[Expr, ...], rank: int, axis: int, by: Expr) -> tuple[Expr, ...]:
-    """The roots with one axis replaced by two."""
     index, upper, lower = Index(axis), Index(axis), Index(axis + 1)
     memo: dict[Expr, Expr] = {Index(k): Index(k + 1) for k in range(axis + 1, rank)}
     for name, part in (("floor_divide", upper), ("remainder", lower)):

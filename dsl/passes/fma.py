@@ -46,7 +46,6 @@ def _is_product(e: Expr, uses: Counter[Expr]) -> bool:
 
 
 def contract(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The expressions with fused multiply-adds."""
     return _contracted(roots, _loops(roots))
 
 

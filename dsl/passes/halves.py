@@ -86,7 +86,6 @@ def _is_arithmetic(e: Expr, on: dict[Expr, bool]) -> bool:
 
 
 def _widened(combine: graph.Combine, wide: Sequence[int]) -> graph.Combine:
-    """The function with these components in float32."""
     left, right = (
         tuple(Var("wide", float32) if k in wide else v for k, v in enumerate(side))
         for side in (combine.left, combine.right)

@@ -144,7 +144,6 @@ def _siblings(roots: Sequence[Leaf], context: Context, only: Mapping[Node, Set[O
 
 
 def _loops(node: graph.Generate) -> tuple[Expr, ...]:
-    """The loops in the elements of a node."""
     return tuple(e for e in walk(node.elements) if isinstance(e, Loop | While))
 
 
@@ -232,7 +231,6 @@ def _merge_generates(nodes: Sequence[Any]) -> Node:
 
 
 def _merge_permutes(nodes: Sequence[Any]) -> Node:
-    """One permute of several values."""
     values, defaults = (
         tuple(x for n in nodes for x in getattr(n, name)) for name in ("values", "defaults")
     )

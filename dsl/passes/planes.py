@@ -322,7 +322,6 @@ class _States(_Planes):
                 self._split(state, axis)
 
     def results(self) -> list[Leaf]:
-        """The replacements of the loop's results."""
         loop = self.loop
         states: list[Input] = []
         init: list[Leaf] = []
@@ -453,7 +452,6 @@ def _joined_axis(leaf: Leaf) -> int | None:
 
 
 def _stack(parts: Sequence[Leaf], axis: int, shape: Shape, where: Location | None) -> Leaf:
-    """The array that joins `parts` along an axis."""
     index = tuple(ex.Index(a) for a in range(len(shape)) if a != axis)
 
     def element(low: int, high: int) -> Expr:

@@ -30,7 +30,6 @@ BYTE_COUNTS = 1 << 17
 
 
 def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Replace folds that are matrix products by `Matmul`."""
     if not context.settings.recognise:
         return list(roots)
     rounded = _rounded_to_halves(roots)

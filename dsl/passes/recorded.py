@@ -78,7 +78,6 @@ class _Recorded(NamedTuple):
 
     @staticmethod
     def of(loop: ArrayLoop) -> list[_Recorded]:
-        """The states that a loop carries and stores."""
         if loop.count is None or loop.index is None or loop.changing():
             return []
         nodes = list(topological(loop.body))
@@ -161,7 +160,6 @@ def _without_beginnings(loop: ArrayLoop) -> ArrayLoop:
 
 
 def _readers(loop: ArrayLoop) -> dict[Leaf, list[Node]]:
-    """The readers of each leaf in an iteration."""
     found: dict[Leaf, list[Node]] = {}
     for n in topological(loop.body):
         for leaf in {*n.inputs(), *n.inside()}:

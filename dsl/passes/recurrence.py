@@ -231,7 +231,6 @@ class _Walk:
         return at is not None and n is not None and at == n - Polynomial.atom(k) - 1
 
     def _next(self, leaf: graph.Leaf) -> Expr:
-        """The next value of an element of the state."""
         read = leaf.at(*graph.indices(len(self.shape)))
         if not self._fits(leaf.shape):
             raise _Unfit

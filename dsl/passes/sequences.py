@@ -91,7 +91,6 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _writes(node: graph.Sequential | graph.ArrayLoop) -> int:
-    """The number of elements that an iteration writes."""
     sequence = node if isinstance(node, graph.Sequential) else node.body[0].node
     assert isinstance(sequence, graph.Sequential)
     return sum(k in range(len(sequence.defaults)) for k in sequence.written)
@@ -254,7 +253,6 @@ def _without_branches(roots: Sequence[Leaf]) -> list[Leaf]:
 
 
 def _chosen(branch: graph.Branch, outside: AbstractSet[Node]) -> list[Leaf]:
-    """The results of a branch."""
     p, both = branch.predicate, (branch.then, branch.other)
     needed = [{*graph.topological(side, inside=False, known=outside)} for side in both]
     own = needed[0] - needed[1], needed[1] - needed[0]
@@ -490,7 +488,6 @@ class _Iteration(_Loop):
 
     def _enter(self, loop: graph.ArrayLoop, parts: Sequence[int], outside: AbstractSet[Node]
                ) -> None:  # fmt: skip
-        """Add an inner loop."""
         need(not loop.changing())
         self._check(loop)
         self.fused.append((loop.label, loop.where))
@@ -565,7 +562,6 @@ class _Iteration(_Loop):
         return number
 
     def _copy(self, leaf: Leaf, component: int, scalars: Sequence[Node]) -> None:
-        """Write all elements of a component."""
         if few(leaf):
             for at in _elements(leaf.shape):
                 value: Expr = leaf.at(*at)
@@ -879,7 +875,6 @@ def _weaker(guard: Expr) -> Iterator[Expr]:
 
 
 def _elements(shape: Sequence[Expr]) -> list[tuple[Expr, ...]]:
-    """The indices of the elements of a small array."""
     extents = [known(n) for n in shape]
     need(None not in extents and math.prod(extents) <= MOST_ELEMENTS)
     return [

@@ -84,7 +84,6 @@ def is_free(node: Node) -> bool:
 
 
 def _size(e: Expr) -> int | None:
-    """A constant extent of a short axis."""
     return int(e.value) if isinstance(e, Const) and 2 <= int(e.value) <= SHORT_AXIS else None
 
 

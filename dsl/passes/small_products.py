@@ -103,7 +103,6 @@ def _is_plain(node: Matmul | Fold) -> bool:
 
 
 def _product(node: Node) -> Generate:
-    """A product as sums."""
     assert isinstance(node, Matmul)
     lead, t = len(node.batch), node.left.type
     total: Expr = Const(0, t)

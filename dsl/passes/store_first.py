@@ -34,7 +34,6 @@ def store_first(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _split(node: Permute) -> Permute:
-    """The update with its values stored first."""
     label = Label("values", node.label.name)
     stored = Generate(node.domain, node.values, label=label, where=node.where)
     at = indices(len(node.domain))

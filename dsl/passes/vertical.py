@@ -584,7 +584,6 @@ class _Taken:
         self.conditions: dict[Node, int] = {}
 
     def into(self, node: Node, bodies: Sequence[Expr]) -> _Inside:
-        """The contents of a node, itself included."""
         inside = self.inside.pop(node, None) or _Inside()
         conditions = operations = 0
         for e in ex.walk(bodies, ex.no_common_sum):

@@ -64,7 +64,6 @@ def _is_single(node: Node) -> bool:
 
 
 def _fused(update: graph.Permute, walked: graph.Recurrence) -> graph.Sequential | None:
-    """The walk with the update by what it collects."""
     ahead = _ahead(update, walked)
     if ahead is None or not _fits(update) or _depends(update, walked):
         return None

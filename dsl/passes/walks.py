@@ -63,7 +63,6 @@ def split_walks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _is_lone(node: Recurrence) -> bool:
-    """Whether there are only one or a few walks."""
     others = [int(n.value) if isinstance(n, ex.Const) else None for n in node.others]
     return None not in others and prod(n for n in others if n is not None) <= FEW_WALKS
 
@@ -141,7 +140,6 @@ class _Split:
         self.moved: Fused = ()  # the operations that are in the parts
 
     def put(self, old: Node, builder: Rebuilder) -> None:
-        """Replace `old` by the parts."""
         node, kept = self._without_early(), self.context.kept.get(old)
         late = self._late(node)
         rest = (*node.steps, *(e for k, e in enumerate(node.collected) if k not in late))

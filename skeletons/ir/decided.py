@@ -150,7 +150,6 @@ class _Path:
         self.forget()
 
     def bound(self, p: Form) -> Range:
-        """The range of a form."""
         low = high = 0
         for monomial, c in p.terms.items():
             a = b = c
@@ -485,7 +484,6 @@ class _Walk:
         return self.condition(e, path)
 
     def form(self, e: Expr, path: _Path) -> Form:
-        """The form of an int64 expression."""
         found = path.forms.get(e)
         if found is None:
             found = self._form(e, path)

@@ -50,7 +50,6 @@ class Function:
 
     @cached
     def steps(self) -> tuple[Expr, ...]:
-        """All computed values, operands first."""
         return tuple(walk((self.result,)))
 
     @cached

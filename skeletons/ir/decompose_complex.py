@@ -65,7 +65,7 @@ def fma(z: Value, w: Value, v: Value) -> Value:
 
 @rule("complex", large=True)
 def true_divide(z: Value, w: Value) -> Value:
-    """R.  L.  Smith's division, as in NumPy."""
+    """Smith's division, as in NumPy."""
     wide = (abs(w.real) >= abs(w.imag)).named("wide")
     divisor, other = where(wide, w.real, w.imag).named("divisor"), where(wide, w.imag, w.real)
     ratio = (other.named("other") / divisor).named("ratio")

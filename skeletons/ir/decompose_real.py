@@ -285,7 +285,6 @@ def _float_remainder(a: Value, b: Value) -> Value:
 
 @rule("float")
 def power(x: Value, y: Value) -> Value | None:
-    """Powers of 1, 2 and 3."""
     if y.known.constant is None or float(y.known.constant) not in (1.0, 2.0, 3.0):
         return None
     exponent = int(y.known.constant)

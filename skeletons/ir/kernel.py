@@ -421,7 +421,6 @@ class Kernel:
 
     @cached
     def hosts(self) -> dict[Expr, Expr]:
-        """The host expression of each scalar."""
         return dict(zip(self.scalars, self.scalar_values, strict=True))
 
     @property
@@ -509,7 +508,6 @@ def _fields(s: Statement) -> tuple[_Fields, _Fields]:
 
 
 def children(s: Statement) -> tuple[Body, ...]:
-    """The nested bodies of a statement."""
     bodies = _fields(s)[1]
     return tuple([getattr(s, name) for name, _ in bodies]) if bodies else ()
 

@@ -237,7 +237,6 @@ class Linearizer:
         return self._reach([e for e, number in uses.items() if number > 1], known)
 
     def _common(self, cond: ex.Cond, known: set[Expr]) -> set[Expr]:
-        """The nodes that both sides of `cond` need."""
         sides = [self._reach(cond.then, known), self._reach(cond.other, known)]
         for _ in range(_NESTED_CONDITIONS):
             shared = sides[0] & sides[1]

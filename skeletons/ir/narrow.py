@@ -271,7 +271,6 @@ class _Pass:
         return _to32(self.wide(e))
 
     def _whole(self, e: Apply) -> Expr:
-        """An operation of `_WHOLE` in 32 bits."""
         self.changed = True
         by = e.args[-1]
         if e.op.name == "right_shift" and isinstance(by, Const) and int(by.value) >= 32:
@@ -373,7 +372,6 @@ class _Pass:
         return simplify.select(self.other(value.args[0]), first, second)
 
     def wide(self, e: Expr) -> Expr:
-        """An int64 expression as an int64."""
         if e not in self._wide:
             self._wide[e] = self._make_wide(e)
         return self._wide[e]

@@ -99,7 +99,6 @@ class Ranges:
     # --- queries ---------------------------------------------------------------------------
 
     def of(self, e: Expr) -> Span:
-        """The range of an int64 expression."""
         if e not in self._memo:
             self._memo[e] = self._find(e) if e.type == int64 else None
         return self._memo[e]
@@ -130,7 +129,6 @@ class Ranges:
         return self._numbers.assumed
 
     def never_negative(self, e: Expr) -> bool:
-        """Whether `e` is known to be non-negative."""
         found = self.of(e)
         return found is not None and (self.is_natural(found[0]) or self._difference(e))
 

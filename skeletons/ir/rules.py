@@ -69,7 +69,6 @@ class Value:
 
     @property
     def known(self) -> Operand:
-        """The known facts on this value."""
         return self.body.operands.get(self.expr) or Operand(self.type)
 
     def named(self, name: str) -> Value:

@@ -205,7 +205,6 @@ def _is_load(e: Expr) -> bool:
 
 
 def _is_step(e: Expr) -> bool:
-    """Whether an expression is a position plus a constant."""
     return (isinstance(e, Apply) and e.type.name == "int64" and e.op.name == "add"
             and isinstance(e.args[0], Var) and isinstance(e.args[1], Const))  # fmt: skip
 

@@ -166,7 +166,6 @@ class Builder:
         return self.root(a) is self.root(b)
 
     def is_one(self, e: Expr) -> bool:
-        """Whether an extent is certainly 1."""
         root = self.root(e)
         return isinstance(root, ex.Const) and int(root.value) == 1
 
@@ -261,7 +260,6 @@ class Builder:
         return tuple(ir.Buffer(self._unique(name), t, "shared", ex.constant(size)) for t in types)
 
     def position(self, leaf: Leaf, indices: Sequence[Expr]) -> Expr:
-        """The position of an element in its buffer."""
         if leaf in self.context.strided:
             known = {axis: n for of, axis, n, _ in self.context.steps if of == leaf}
             total: Expr = ex.constant(0)

@@ -89,7 +89,6 @@ class Queues:
 
     @property
     def seconds(self) -> float:
-        """The total preprocessing time."""
         return self.graph_seconds + self.order_seconds
 
     def __str__(self) -> str:
@@ -208,7 +207,6 @@ def _lines_of_boxes(m: Map, boxes: Ints) -> tuple[Ints, Ints]:
 
 
 def _distinct(lines: Ints, owners: Ints) -> tuple[Ints, Ints]:
-    """The distinct pairs."""
     if not len(lines):
         return lines, owners
     span = int(lines.max()) + 1

@@ -178,7 +178,6 @@ def resolved(schedule: Schedule | None, rank: int, outputs: bool) -> Resolved | 
 
 
 def rows_per_thread(builder: Builder, rank: int) -> int | None:
-    """PerThread(rows=…) of the schedule, if it has one."""
     schedule = schedule_of(builder)
     per_thread = None if schedule is None else schedule.per_thread
     return per_thread.rows if per_thread is not None and rank >= 2 else None

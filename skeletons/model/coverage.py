@@ -99,7 +99,6 @@ class Walk:
 
     @cached
     def grid(self) -> tuple[int, ...]:
-        """Units along every axis."""
         return tuple(-(-n // u) for n, u in zip(self.domain, self.unit, strict=True))
 
     @cached
@@ -109,7 +108,6 @@ class Walk:
 
     @property
     def inside(self) -> int:
-        """The number of ids inside the domain."""
         return math.prod(self.grid)
 
     def at(self, part: float, count: int = 0) -> int:
@@ -122,7 +120,6 @@ class Walk:
 
     @cached
     def _found(self) -> Points:
-        """A sample of the ids inside the domain."""
         ids = np.arange(LOOKS) * self.size // LOOKS
         found: Points = ids[(self.origins(ids) < np.array(self.domain)).all(1)]
         return found
@@ -184,7 +181,6 @@ class Walk:
         return min(run << (wanted // run).bit_length() - 1, length)
 
     def whole(self) -> tuple[Points, Points]:
-        """The domain as one box."""
         rank = len(self.domain)
         return np.zeros((1, rank), np.int64), np.array([self.domain], np.int64)
 
@@ -200,7 +196,6 @@ def _samples(chunk: int, run: int | None) -> Points:
 
 
 def points_of(low: Points, high: Points) -> Points:
-    """All outputs of one box, row-major."""
     sides = [np.arange(a, b) for a, b in zip(low, high, strict=True)]
     grid = np.meshgrid(*sides, indexing="ij")
     return np.stack(grid, -1).reshape(-1, len(sides)).astype(np.int64)

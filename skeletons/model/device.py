@@ -64,7 +64,6 @@ class Ceilings:
         return self.origin == UNKNOWN_CPU.origin
 
     def rows(self) -> list[tuple[str, str]]:
-        """The rows of a printed table."""
         shared, own = ("L2 to L1", "") if self.gpu else ("shared cache", "own caches")
         found = [
             ("copy", f"{self.dram / 1e9:,.1f} GB/s, read and written"),

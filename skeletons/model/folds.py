@@ -129,7 +129,6 @@ class FoldChoice:
         return best if seconds < min(MARGIN * self.plain, self.plain - WORTH) else None
 
     def lines(self) -> list[str]:
-        """The lines of `explain()`."""
         ranked = sorted(self.others, key=lambda o: o[1])
         shown = ", ".join(f"{s!r} {duration(t)}" for s, t in ranked)
         if not shown:

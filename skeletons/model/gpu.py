@@ -139,7 +139,6 @@ class Work:
 
 
 def resident(form: Form) -> int:
-    """Resident blocks per multiprocessor."""
     return max(min(RESIDENT_THREADS // max(form.threads, 1), RESIDENT_BLOCKS, form.fit), 1)
 
 

@@ -42,7 +42,6 @@ PLAIN = "without a schedule"
 
 
 def summary(choice: Choice) -> list[str]:
-    """The choice and its predicted time."""
     plain, chosen, best = choice.plain, choice.chosen, choice.best
     name = _name(choice.schedule)
     if chosen is not plain:
@@ -123,7 +122,6 @@ _DONE = {
 
 
 def no_choice(node: Node, gpu: bool) -> str:
-    """Why a kernel has no choice of schedules."""
     if not isinstance(node, Generate):
         return why_not(node, gpu)
     if len(node.shape) < 2:

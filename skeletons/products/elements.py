@@ -61,7 +61,6 @@ class CpuProduct:
             into.append(Assign(total, add_product(self.node.left.type, total, left, right)))
 
     def store(self, into: Linearizer, i: Expr, j: Expr, total: Expr) -> None:
-        """Apply the epilogue to an element and store it."""
         result = into.let(simplify.cast(total, self.node.result.type), "result")
         position = (*self.batch, i, j)
         bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(position)}

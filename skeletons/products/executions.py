@@ -441,7 +441,6 @@ def _products(kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, 
 
 
 def _from_queue(kit: Kit, jobs: Sequence[Job]) -> None:
-    """Each job is run by the next idle worker."""
     left = iter(jobs)
     lock = threading.Lock()
 

@@ -71,7 +71,6 @@ class _FoldedLines(RowFold):
         self.finish_or_keep(into, self._at(line), total, count, self.parts, where)
 
     def _at(self, line: Sequence[Expr]) -> list[Expr]:
-        """The index of a line in the results."""
         return [line[min(a, len(line) - 1)] for a in self.product.places]
 
     def after(self, comment: str) -> Kernel:

@@ -100,7 +100,6 @@ def widths(t: ScalarType) -> tuple[int, int]:
 
 
 def tiles(t: ScalarType) -> Sequence[Tile]:
-    """The block shapes for sums of type `t`."""
     return TENSOR if t == float64 else TILES[t.bytes]
 
 
@@ -342,7 +341,6 @@ class Product:
         self._finish(into, self._by_vectors(wide))
 
     def _by_vectors(self, wide: bool) -> bool:
-        """Whether results are stored as vectors."""
         return wide and all(b.type.bytes * self.widths[1] <= 16 for b in self.outs)
 
     def _tile_of(self, into: Linearizer, number: Expr, down: Expr, across: Expr

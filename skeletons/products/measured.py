@@ -155,7 +155,6 @@ LEVELS = {"library": 0, "standard": 0, "strassen": 1, "two levels": 2}
 
 
 def levels_of(way: str) -> int:
-    """The levels of a variant or of the library."""
     return LEVELS[way.rsplit(" ", 1)[0]]
 
 

@@ -248,7 +248,6 @@ class Choice:
 
     @property
     def why(self) -> str:
-        """The reason, as text for `explain`."""
         if self.algorithm is None:
             return "no level of Strassen's algorithm is predicted to be faster"
         return f"{self.standard / self.seconds:.2f} times as fast as the standard product"

@@ -65,7 +65,6 @@ class _Small(CpuProduct):
         )  # fmt: skip
 
     def _rows(self, into: Linearizer, first: int, last: int) -> None:
-        """The rows first … last − 1 of a product."""
         rows = [at.integer(i) for i in range(first, last)]
         with into.loop("j", 0, self.n, "vector") as j:
             self.builder.stays_below(j, self.node.n)

@@ -54,7 +54,6 @@ class Side:
         return common.Group(self.builder, (self.root,), self.moving, count)
 
     def widest(self, extent: int) -> int:
-        """The most elements of one access."""
         count = width(extent, self.most)
         while count > 1 and not self.group(count).streams:
             count //= 2

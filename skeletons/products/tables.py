@@ -238,7 +238,6 @@ NAMED = {a.name: a for a in (STANDARD, STRASSEN, WINOGRAD, LADERMAN)}
 
 
 def power(algorithm: BilinearAlgorithm, levels: int) -> BilinearAlgorithm:
-    """The algorithm applied `levels` times."""
     return reduce(lambda a, b: a.compose(b), [algorithm] * levels, STANDARD)
 
 
