@@ -116,8 +116,7 @@ def require_name(name: str | None) -> None:
 
 
 def require(name: str) -> Backend:
-    """The backend of this name.  Raises `BackendUnavailable` with the reason if it does not work
-    here."""
+    """The backend of this name; raises `BackendUnavailable` with the reason if it does not work."""
     require_name(name)
     reason = why_not(name)
     if reason is not None:

@@ -328,8 +328,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Derivative(Protocol[P, R_co]):
-    """The result of `grad`: a function with the parameters of `f`, for arrays of treadle and for
-    data."""
+    """The result of `grad`: a function with the parameters of `f`, for arrays and for data."""
 
     __name__: str
 

@@ -93,8 +93,7 @@ class Array(Operators["Array"]):
 
     @classmethod
     def _deferred(cls, result: Result) -> Array:
-        """A result of a deferred call, of scalar elements: its nodes are created when they are
-        read."""
+        """A result of a deferred call, of scalars; its nodes are created when read."""
         made = cls.__new__(cls)
         made._pending, made.structure = result, LEAF
         return made
@@ -182,8 +181,7 @@ class Array(Operators["Array"]):
         return f"A{shown[1:]}" if self.structure.is_leaf else f"Array({shown})"
 
     def _repr_html_(self) -> str | None:
-        """An HTML table for notebooks; None (so that they show the text) while a function is
-        traced."""
+        """An HTML table for notebooks; None (they show the text) while a function is traced."""
         if not (self.structure.is_leaf and self._is_closed()):
             return None
         return of_array(later.computed.host_value(self, "a notebook"), self.dtype.name)

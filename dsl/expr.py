@@ -542,8 +542,7 @@ def unknown(
 
 
 def varies(e: Expr) -> bool:
-    """Whether an expression contains an index or a variable; otherwise it is the same for all
-    elements."""
+    """Whether an expression contains an index or variable, so that it differs by element."""
     return e.varies
 
 

@@ -155,8 +155,7 @@ class Generate(Node):
 
 
 class Memory(Generate):
-    """Uninitialised memory: elements are written before they are read, and `elements` is never
-    computed."""
+    """Uninitialised memory: written before it is read; `elements` is never computed."""
 
     __slots__ = ()  # its fields are those of a Generate
 
@@ -747,8 +746,7 @@ class FoldingMatmul(Matmul):
         return (*super().bodies(), *folded)
 
     def fold(self, elements: tuple[Expr, ...] | None = None) -> Fold:
-        """The separate fold, over Index(outer axes…, inner axis), of these elements (default: its
-        own)."""
+        """The separate fold, over Index(outer axes…, inner axis); default: its own elements."""
         if elements is None:
             elements = substitute(self.elements, self._moved())
         return Fold(self.outer, (self.space[self.inner],), elements, self.combine, self.init,
@@ -834,8 +832,7 @@ class Library(Node):
         return self.outs
 
     def _shared(self) -> bool:
-        """Nodes with user functions are not interned: the key would refer to them, and they to the
-        node."""
+        """Not interned with user functions: its key would refer to them, and they to the node."""
         return not self.operation.implementations
 
     def operands(self) -> tuple[Leaf, ...]:

@@ -273,14 +273,12 @@ def _ctz(a: Values) -> Values:
 
 
 def _rint(x: Values) -> Values:
-    """Integers are returned unchanged (NumPy's goes through float64, which cannot hold large
-    ones)."""
+    """Integers unchanged (NumPy's goes through float64, which cannot hold large ones)."""
     return x if np.asarray(x).dtype.kind in "iu" else np.rint(x)
 
 
 def _nextafter(a: Values, b: Values) -> Values:
-    """For equal arguments the second, as in C: NumPy before 2.5 returns a half's first, -0 for
-    0."""
+    """For equal arguments the second, as in C: NumPy before 2.5 returns a half's first."""
     return np.where(np.equal(a, b), b, np.nextafter(a, b))
 
 

@@ -52,8 +52,7 @@ class TracedProgram(Protocol):
         """The program as compiled by the backend."""
 
     def numbers(self, given: Sequence[object], params: Sequence[object]) -> Sequence[object]:
-        """The parameters of a run on these inputs: `params`, then the numbers computed from the
-        data."""
+        """A run's parameters: `params`, then the numbers computed from the data."""
 
     def execute(self, data: Sequence[Any], params: Sequence[Any] = ()) -> Any:
         """Run on the data of the arguments."""

@@ -203,8 +203,7 @@ def _logical_or(args: tuple[Expr, ...]) -> Expr:
 
 
 def _compared(name: str, args: tuple[Expr, ...]) -> Expr | None:
-    """A boolean, or a number converted from one, compared with the constant 0 or 1; as a
-    boolean."""
+    """A boolean, or a number made of one, compared with 0 or 1; as a boolean."""
     value, known = args
     if not isinstance(known, Const) or known.value not in (0, 1):
         return None

@@ -60,8 +60,7 @@ def pieces_of(cut: Cut) -> int:
 
 
 def assembled(cut: Cut, pieces: Sequence[Any], dtype: Any) -> Any:
-    """A buffer assembled from chunks, in row-major order; `ShapeError` if the chunks lack part of
-    it."""
+    """A row-major buffer assembled from chunks; `ShapeError` if they lack part of it."""
     if isinstance(cut, Whole):
         return np.asarray(_of_shape(pieces[0], cut.shape), order="C")
     if cut and cut[0] == (ALL,):

@@ -116,8 +116,7 @@ class Axis:
         return 0 < NARROW * halo <= min(self.sizes)
 
     def _blocks(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """The chunk, `start`, `stop`, `low` and `high` of each block, for chunks of several
-        blocks."""
+        """(chunk, `start`, `stop`, `low`, `high`) of each block, for chunks of several blocks."""
         before, after = self.before, self.after
         ends = edges(self.sizes)
         for k, (first, last) in enumerate(pairwise(ends)):
@@ -468,8 +467,7 @@ def without_short_ends(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def spread(first: Numbers, last: Numbers) -> float:
-    """The largest distance between indices, which may be any int64 (computed so that it cannot
-    overflow)."""
+    """The largest distance between int64 indices, computed without overflow."""
     wide = max(float((last / 2 - first / 2).max(initial=0)), 0.0)
     return 2 * wide if float(last.max(initial=0)) < MOST_INDEX else float(MOST_INDEX)
 
@@ -491,8 +489,7 @@ def needed(first: Numbers, last: Numbers, n: int, boundary: str | None) -> tuple
 
 
 def stepped(sizes: Sequence[int], step: int, offset: int, extent: int) -> tuple[int, ...]:
-    """Blocks of `extent` indices k, such that step·k + offset lies in one chunk for all k of a
-    block."""
+    """Blocks of `extent` indices k for which step·k + offset lies in the same chunk."""
     if step > 0:
         found = (-(-(e - offset) // step) for e in edges(sizes))
     else:

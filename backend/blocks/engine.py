@@ -99,14 +99,12 @@ class Engine:
         return tuple(found.values())
 
     def leaf(self, node: Fold, count: int) -> int | None:
-        """The elements per leaf of a fold of `count` elements of arrays in order; None if
-        unknown."""
+        """The elements per leaf of a fold of `count` elements; None if unknown."""
         in_order = is_pinned(node) or not is_commutative(node.combine)
         return LANE_BLOCK if in_order else LEAF
 
     def leaves(self, node: Fold, count: int) -> tuple[Fold, int, bool] | None:
-        """How the kernel of a full fold groups arbitrary elements (see `leaves_of`); None if
-        unknown."""
+        """How the kernel of a full fold groups elements (see `leaves_of`); None if unknown."""
         return leaves_of(node)
 
     def part(self, node: Fold, extents: Sequence[int]) -> int | None:
@@ -130,8 +128,7 @@ class Engine:
 
 
 def default_chunks(extents: Sequence[int], itemsize: int, size: int = BLOCK) -> Chunks:
-    """Chunks of whole rows of about `size` bytes, for an array whose chunks no other array
-    determines."""
+    """Whole rows of about `size` bytes, for an array whose chunks no other determines."""
     room = max(size // itemsize, 1)
     found: list[tuple[int, ...]] = []
     inner = prod(extents)

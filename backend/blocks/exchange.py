@@ -22,8 +22,8 @@ from .sorting import Add, Constant, Writer, library, windows_of
 
 @dataclass
 class Exchange:
-    """Makes the blocks of a scatter.  `add` adds stages before the last one; `constant` makes an
-    array of numbers."""
+    """Makes the blocks of a scatter.  `add` adds earlier stages; `constant` makes arrays of
+    numbers."""
 
     node: Permute
     known: Known
@@ -86,8 +86,7 @@ class Exchange:
         parts: Sequence[int],
         exact: bool,
     ) -> Blocks:
-        """The same for few elements: every part of the result reads all of them and selects its
-        own."""
+        """The same for few elements: every part reads all of them and selects its own."""
         node, rank = self.node, len(shape)
         along = Axis(shape[0], tuple(parts), 0, rank=1)
         writer = Writer(self.engine, node, node.label.name)

@@ -138,8 +138,7 @@ class Folds(Scans, ABC):
     def _of_parts(self, fold: Fold, extents: Sequence[int], size: int,
                   sizes: Mapping[int, tuple[int, ...]] | None
                   ) -> tuple[tuple[Expr, ...], int]:  # fmt: skip
-        """Leaves that are parts of `size` elements of rows, by their number; and how many there
-        are."""
+        """Leaves of `size` elements of rows, by their number; and how many there are."""
         *lead, run = extents
         last, (full, rest) = len(lead), divmod(run, size)
         shape, here = fold.inner[:-1], Index(last) * size
@@ -164,8 +163,7 @@ class Folds(Scans, ABC):
 
     def _of_groups(self, fold: Fold, extents: Sequence[int], size: int
                    ) -> tuple[tuple[Expr, ...], int]:  # fmt: skip
-        """Leaves that are groups of complete rows with `size` elements in total; and how many there
-        are."""
+        """Leaves of complete rows with `size` elements in total; and how many there are."""
         *lead, run = extents
         each = max(size // run, 1)
         full, rest = divmod(prod(lead), each)
@@ -277,8 +275,7 @@ def _leaves_of(fold: Fold, shape: Shape, count: int, moved: Mapping[Expr, Expr])
 
 
 def _of_rows(fold: Fold) -> Fold:
-    """The rows of a full fold as one of several rows: a single short row would be folded in another
-    order."""
+    """The rows of a full fold as one of several: a single short row has another order."""
     known, last = result_variables(fold.elements), len(fold.inner) - 1
     elements = substitute(fold.elements, {Index(last): Index(last + 1)})
     return Fold(fold.inner[:-1], (constant(1), fold.inner[-1]), elements, fold.combine, None, known,
@@ -286,8 +283,7 @@ def _of_rows(fold: Fold) -> Fold:
 
 
 def _in_order(fold: Fold, shape: Shape, count: int, elements: Sequence[Expr]) -> Fold:
-    """A fold of `count` elements per result from left to right, whatever the count, starting from
-    the identity."""
+    """A fold of `count` elements per result from left to right, starting from the identity."""
     known = result_variables(fold.elements)
     label = Label(PARTIALS, fold.label.called, None, True)
     return Fold(shape, (constant(count),), tuple(elements), fold.combine, None, known, known,
@@ -415,8 +411,7 @@ def parts(node: Matmul, size: int, count: int) -> Parts:
 
 
 def are_better(cut: Blocks, plain: Blocks, allowed: int) -> bool:
-    """Whether blocks of parts transfer fewer bytes than blocks of the result, and fit in `allowed`
-    bytes."""
+    """Whether parts transfer fewer bytes than blocks of the result, and fit in `allowed`."""
     fits, too = (projected(blocks) <= allowed for blocks in (cut, plain))
     return fits and (not too or _read(cut) + 2 * _written(cut) < _read(plain))
 

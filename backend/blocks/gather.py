@@ -71,8 +71,7 @@ class Gatherer:
         return node.with_(elements=rewrite(node.elements, lambda e: e, memo))
 
     def _large(self, roots: Sequence[Expr], shape: Sequence[Expr]) -> list[Read]:
-        """The reads by elements of this shape that are better gathered than served by whole
-        arrays."""
+        """The reads that are better gathered than served by whole arrays."""
         extents = [self.known.number(e) for e in shape]
         if any(n is None for n in extents):
             return []
@@ -157,8 +156,7 @@ def _domain(node: Generate | Fold) -> Shape:
 
 
 def _guards(roots: Sequence[Expr]) -> dict[Read, Expr]:
-    """The condition under which each read is evaluated, excluding reads in loops, which may have no
-    iterations."""
+    """The condition under which each read is evaluated, except those in loops."""
     found: dict[Read, list[Expr]] = {}
     unknown: set[Expr] = set()
     pending: list[tuple[Expr, Expr]] = [(e, TRUE) for e in roots]

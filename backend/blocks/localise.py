@@ -143,8 +143,7 @@ class Blocks:
     extents: list[Expr] = field(default_factory=list)
     #: The buffers assembled from several chunks, or from parts, which stay in memory.
     copied: list[Buffer] = field(default_factory=list)
-    #: Whether blocks that read results of other blocks need those after them instead of before
-    #: them.
+    #: Whether blocks that read results of others need later blocks, not earlier ones.
     backwards: bool = False
     #: Whether memory around each chunk holds the halo, so that buffers need no copy.
     around: bool = False
@@ -458,8 +457,7 @@ class Localiser:
     def _along_one(
         self, best: Mapping[int, tuple[int, tuple[int, ...]]], free: Sequence[int]
     ) -> dict[int, tuple[int, ...]]:
-        """The blocks along a single axis: the first axis of a result, else that of the largest
-        array."""
+        """The blocks along one axis: the first of a result, else that of the largest array."""
         axes = self.shape.results[0]
         first = axes[0] if axes and isinstance(self.node, graph.Generate | graph.Matmul) else None
         if self.is_result and first is not None and first in free:
@@ -472,8 +470,7 @@ class Localiser:
         return {k: best[k][1]}
 
     def _chosen(self, axes: Sequence[int], large: bool = False) -> dict[int, tuple[int, ...]]:
-        """The blocks along axes along which no array has chunks; `large`: cut an array of any
-        size."""
+        """The blocks along axes without chunks; `large`: cut an array of any size."""
         itemsize = max(o.type.numpy.itemsize for o in self.node.outputs)
         others = {*axes, *self.shape.written}
         itemsize *= prod(n for k, n in enumerate(self.extents) if k not in others) or 1
@@ -805,8 +802,7 @@ class Localiser:
     ) -> ex.Read:
         buffer = self.buffers[key]
         args: list[Expr] = []
-        # Arguments of boundary functions, whose variables are shared by buffers with different
-        # origins.
+        # Variables of boundary functions, shared by buffers with different origins.
         moved: dict[Expr, Expr] = {
             v: v + (self.origins[way.axis] if way.kind == "near" else self.lows[key, a])
             for a, (v, way) in enumerate(zip(read.vars, key[1], strict=False))
@@ -866,8 +862,7 @@ class Localiser:
         if (init := getattr(node, "init", None)) is not None:
             changes["init"] = tuple(rest[e] for e in init)
         if isinstance(node, graph.Permute):
-            # Start from the identity: the defaults are combined with the results of all blocks
-            # later.
+            # Start from the identity: the defaults are combined with all results later.
             neutral = () if node.combine is None else identities(node.combine) or ()
             empty = [
                 graph.Generate(

@@ -148,8 +148,7 @@ class LoopLocaliser:
         self.sizes = self._blocks()
 
     def _check(self) -> None:
-        """Require that every node has the extents of the state and reads neighbours, or arrays as a
-        whole."""
+        """Require nodes with the state's extents that read neighbours, or whole arrays."""
         self.aligned: dict[Leaf, bool] = {}
         self.periodic: set[int] = set()
         edged: set[int] = set()
@@ -177,8 +176,7 @@ class LoopLocaliser:
         self.whole_axes = self.periodic & edged
 
     def _near(self, read: Read) -> tuple[int, ...] | None:
-        """The offsets of a read of the element's neighbours; None for a read that is the same for
-        all."""
+        """The offsets of a read of neighbours; None for a read that is the same for all."""
         shape = extents_of(read.node.outputs[read.component].shape, self.known, self.node)
         if (
             not any(isinstance(e, Index) for e in walk(read.args))

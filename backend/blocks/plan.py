@@ -92,8 +92,7 @@ class Planner(Folds):
         self._in_order(order)
 
     def _in_order(self, nodes: Sequence[Node]) -> None:
-        """Plan nodes in order; those after a node whose extents depend on data are planned later
-        (`Later`)."""
+        """Plan nodes in order; after one whose extents depend on data, the rest is a `Later`."""
         for k, node in enumerate(nodes):
             if isinstance(node, graph.Input) or node in self.skipped:
                 continue
@@ -463,8 +462,7 @@ class Planner(Folds):
         return read > LARGE and read > SPARSE * size
 
     def _of_answers(self, node: graph.Fold) -> graph.Fold:
-        """The fold over gathered elements, if their arrays are large and the grouping is the
-        same."""
+        """The fold over gathered elements, if arrays are large and the grouping is equal."""
         gatherer = self._gatherer()
 
         def like(leaf: Leaf, axes: tuple[int, ...], positions: graph.Generate) -> Leaf:
@@ -553,8 +551,8 @@ class Planner(Folds):
     # --- sorting ---
 
     def _library(self, node: graph.Library) -> None:
-        """A library operation on rows or matrices, each complete in a block; a large row is sorted
-        by samples."""
+        """An operation on rows or matrices complete in a block; a large row is sorted by
+        samples."""
         rank = max(len(leaf.shape) for leaf in node.arguments)
         along = combined_axes(node.operation, rank)
         if sorted_axis(node.operation) is None and along is not None and len(along) == rank:
@@ -671,8 +669,7 @@ class Planner(Folds):
                           values=tuple(read[rank + 1 :]))  # fmt: skip
 
     def _reads_more(self, node: Node, elements: Sequence[Expr], size: int) -> bool:
-        """Whether elements of this many bytes are computed from arrays that do not fit in a task's
-        memory."""
+        """Whether elements of so many bytes are computed from arrays too large for a task."""
         leaves = {Leaf(e.node, e.component) for e in walk(elements) if isinstance(e, Read)}
         read = sum(
             prod(extents_of(leaf.shape, self.known, node)) * leaf.type.numpy.itemsize

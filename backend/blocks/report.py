@@ -144,8 +144,7 @@ def _stage(stage: Stage, plan: Plan) -> list[str]:
 
 
 def _rechunked(buffer: Buffer, chunks: Chunks, halo: bool) -> list[str]:
-    """The axes along which blocks need indices of several chunks of an array, not counting
-    halos."""
+    """The axes along which blocks need several chunks of an array, not counting halos."""
     lines, name = [], buffer.leaf.node.called()
     for axis, (low, high, sizes) in enumerate(zip(buffer.low, buffer.high, chunks, strict=True)):
         ends, needed = np.cumsum(sizes), high - low

@@ -101,8 +101,7 @@ class Rules:
     def _in_pieces(
         self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None, blocks: Blocks
     ) -> Blocks:
-        """The same blocks, in pieces if they receive much data of other chunks, and no more of it
-        in pieces."""
+        """The same blocks, in pieces if they receive much data of others, and no more that way."""
         chunks = [self.plan.chunks[b.leaf] for b in blocks.buffers]
         moved = traffic(blocks, chunks)[1]
         if moved < self.engine.pipelined * prod(blocks.grid):

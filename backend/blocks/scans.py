@@ -136,8 +136,7 @@ class Scans(Rules):
     # --- block after block ---
 
     def _recurrence(self, node: Recurrence) -> None:
-        """A recurrence whose axis has several chunks: every block continues where the previous one
-        ended."""
+        """A recurrence over several chunks: a block continues where the previous one ended."""
         local = self._local(node, free=range(len(node.shape)))
         axis = local.axes[node.axis]
         several = len(axis.sizes) > 1 and not (axis.before or axis.after)
@@ -196,8 +195,7 @@ class Scans(Rules):
         full, others = n // BLOCK, node.shape[:-1]
         if node.reverse:
             sizes = sizes[::-1]
-        # Block b has the elements from b·BLOCK on or, if scanned from the end, those before the
-        # last b·BLOCK.
+        # Block b begins at b·BLOCK or, if scanned from the end, ends before the last b·BLOCK.
         first = Index(rank - 1) * BLOCK
         if node.reverse:
             first = n - BLOCK - first

@@ -77,8 +77,7 @@ class _Values(Protocol):
     """A value per block of a grid, row by row along its last dimension."""
 
     def key(self, row: Sequence[int]) -> Hashable:
-        """A key of a row (a position along the other dimensions): rows with equal keys have equal
-        values."""
+        """A key of a row, a position along the other dimensions; equal keys mean equal values."""
 
     def row(self, row: Sequence[int]) -> list[Any]:
         """The values of a row."""
@@ -157,8 +156,7 @@ class _Combined:
 
 
 class Task(NamedTuple):
-    """A block: its position in the grid, its numbers, and the parts of each buffer along each
-    axis."""
+    """A block: its grid position, its numbers, and the parts of each buffer along each axis."""
 
     position: tuple[int, ...]
     block: Block

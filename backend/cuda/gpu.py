@@ -86,8 +86,7 @@ def _sorted(module: ModuleType, operation: LibraryOperation, keys: Any) -> tuple
 
 
 def _queued(owner: CudaExecutor, node: Library, function: Callable[..., tuple[Any, ...]]) -> Action:
-    """The step of a function on device arrays whose results have the extents of the node's
-    results."""
+    """The step of a function on device arrays with results of the node's extents."""
     slots = owner.planner.slots
     sources, targets = [slots[a] for a in node.arguments], [slots[o] for o in node.leaves]
     shapes = [HostValues(owner.host, out.shape) for out in node.outputs]
@@ -111,8 +110,7 @@ def _queued(owner: CudaExecutor, node: Library, function: Callable[..., tuple[An
 
 
 class DeviceLibraryStep(LibraryStep[DeviceRun]):
-    """A user's function on device arrays; the extents of its results are known only after it
-    ran."""
+    """A user's function on device arrays, whose results' extents are known after it ran."""
 
     def __init__(self, owner: CudaExecutor, node: Library) -> None:
         super().__init__(owner, node, node.operation.on(CUDA.name))

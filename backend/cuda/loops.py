@@ -49,8 +49,7 @@ INLINE = 64
 #: Bytes of state per operation of an iteration from which copying the state takes longer than
 #: launching the first iteration separately, so that it reads the state in place.
 DIRECT = 4 << 20
-#: The host computes counters ahead for at most this many iterations; longer loops are tested on the
-#: device.
+#: The most iterations for which the host computes counters ahead; else the device tests them.
 AHEAD = 1_000_000
 #: The most operations in the program if a loop that the device cannot repeat is recorded iteration
 #: by iteration.
@@ -418,8 +417,7 @@ def _live(
 
 
 def _hoisted(even: Iteration, odd: Iteration, state: Sequence[Block]) -> list[Operation]:
-    """Remove and return loop-invariant operations: fills with host scalars, dense copies of
-    inputs."""
+    """Remove and return loop-invariant operations: fills with host scalars, dense copies."""
     parts = (even.testing, even.operations, odd.testing, odd.operations)
     writers: dict[Block, int] = {}
     for part in parts:
@@ -447,8 +445,7 @@ def _hoisted(even: Iteration, odd: Iteration, state: Sequence[Block]) -> list[Op
 
 
 class Known:
-    """Facts that the host knows about a loop: its trip count and the final values of some
-    states."""
+    """What the host knows about a loop: its trip count and final values of some states."""
 
     def __init__(self, iterations: int, final: dict[int, HostArray]) -> None:
         self.iterations, self.final = iterations, final

@@ -276,8 +276,7 @@ def _hosts(kernel: Kernel, names: Mapping[Var, str]) -> dict[Expr, str]:
 
 
 def _parameters(kernel: Kernel, names: Mapping[Var, str]) -> list[str]:
-    """The formulas of the scalars, if they are short; other scalars are marked as computed by the
-    host."""
+    """The formulas of the scalars if short; others are marked as computed by the host."""
     hosts = _hosts(kernel, names)
     formulas: list[str] = []
     longer: list[str] = []

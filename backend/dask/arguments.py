@@ -89,8 +89,7 @@ def _overlap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
 
 
 def _file_of(array: Any) -> tuple[os.stat_result, int] | None:
-    """The file that an array maps, if a file of this name still exists, and the position of its
-    first element."""
+    """The file that an array maps, if it still exists, and its first element's position."""
     if not isinstance(array, np.memmap) or array.filename is None:
         return None
     whole = array  # a view keeps the offset of its base
@@ -178,8 +177,7 @@ def plain(
 
 
 class Parts:
-    """An array that is read in parts, each of which is checked: kernels rely on its shape and
-    type."""
+    """An array read in parts, each checked: kernels rely on its shape and type."""
 
     def __init__(self, array: Any) -> None:
         self.array = array

@@ -44,8 +44,7 @@ def is_dask(value: Any) -> bool:
 
 
 def as_dask(value: Any, name: str = "array") -> da.Array:
-    """A dask array; other arrays are embedded in the graph under this name, in chunks if they are
-    large."""
+    """A dask array; others are embedded in the graph, in chunks if they are large."""
     if is_dask(value):
         return value
     array = np.asarray(value)
@@ -109,7 +108,7 @@ def _gathered(part: Gathered, plan: Plan, arrays: dict[Leaf, da.Array], name: st
 
 
 def _now(later: Later, plan: Plan, arrays: dict[Leaf, da.Array]) -> list[Any]:
-    """The values that a plan needs to continue; arrays read later and computed on the way are
+    """The values that a plan needs to continue; arrays computed for them and read later are
     kept."""
     given = plan.given.keys() | plan.constants.keys()
     used = [leaf for leaf in {**dict.fromkeys(later.needs), **dict.fromkeys(later.read)}
@@ -313,8 +312,7 @@ class _Strips:
         self.graph, self.count = graph, 0
         #: Interns equal ways along an axis.
         self.ways: dict[_Ways, _Ways] = {}
-        #: The cuts of the chunks that a task reads, by the array and the ways along each axis (by
-        #: `id`).
+        #: The cuts of a task's chunks, by the array and the ways along each axis (by `id`).
         self.cuts: dict[tuple[Any, ...], list[_Cut | None]] = {}
         self.known: dict[tuple[Any, ...], _Cut] = {}
         #: The runs of rows, by the parts along the last axis (by `id`).

@@ -439,8 +439,7 @@ def _rows(shape: tuple[int, ...]) -> list[Any]:
 
 
 class _Here(Executor):
-    """An executor without threads: the inputs of a block are read before it, and its results
-    written after it."""
+    """An executor without threads: reads before a block, and writes after it."""
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
         made: Future[Any] = Future()
@@ -530,8 +529,7 @@ def _gather(part: Gathered, source: Any, chunks: Chunks, positions: Any, out: An
 
 
 class _Reader:
-    """Reads the buffers of blocks: as pages of files, or as copies in the memory of earlier
-    buffers."""
+    """Reads the buffers of blocks: as pages of files, or into recycled memory."""
 
     def __init__(self, blocks: Blocks, sources: Sequence[Any], tables: Sequence[Any],
                  allowed: int, later: Sequence[int]) -> None:  # fmt: skip

@@ -21,8 +21,7 @@ from treadle.dsl.errors import DistributionError, user_location
 
 from ..native.codegen.target import Target
 
-#: The entry that may differ between workers: it changes only the last bits of functions such as
-#: `exp`.
+#: The entry that may differ: it changes only the last bits of functions such as `exp`.
 PROCESSOR = "processor"
 #: Stands for the version of a package that is not installed.
 _NONE = "none"

@@ -99,8 +99,7 @@ def part_of(run: Any, windows: Any, number: int, first: int, low: int, high: int
 
 def parts_of(runs: Sequence[Any], windows: Any, number: int, before: int, low: int, high: int,
              copy: bool) -> list[Any]:  # fmt: skip
-    """The same for parts of runs, numbered from `number`, that go to the blocks from `before`
-    on."""
+    """`part_of` for parts of runs, numbered from `number`, with the blocks from `before` on."""
     return [
         part_of(run, windows, k, windows[before, k, 0], low, high, copy)[0]
         for k, run in enumerate(runs, number)
@@ -112,8 +111,7 @@ def joined(lists: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 def strip_of(chunk: Any, cut: tuple[tuple[tuple[int, int], ...] | None, ...]) -> Any:
-    """A part of a chunk, cut where the chunk is: ranges along each axis (None: all of it),
-    concatenated."""
+    """A part of a chunk: ranges along each axis (None: all of it), concatenated."""
     chunk = _chunk(chunk, chunk.dtype)
     for axis, ranges in enumerate(cut):
         if ranges is not None:

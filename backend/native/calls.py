@@ -34,8 +34,7 @@ class OneCall(Protocol):
     slot: int
 
     def direct(self, run: HostRun, args: Sequence[HostArray]) -> Callable[..., Any] | None:
-        """A function that repeats a call with these arguments; None if it takes more than a single
-        call."""
+        """A function that repeats this call; None if it takes more than a single call."""
 
 
 class ReplayedCalls:
@@ -136,8 +135,7 @@ class ReplayedCalls:
 
 
 def readable(value: Any) -> HostArray:
-    """Host data as kernels read it: aligned, in native byte order, with strides in whole
-    elements."""
+    """Host data for kernels: aligned, in native byte order, strides in whole elements."""
     if type(value) is np.ndarray and value.flags.carray and value.dtype.isnative:
         return value
     array = host_array(value.get() if hasattr(value, "__cuda_array_interface__") else value)

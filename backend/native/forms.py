@@ -136,8 +136,7 @@ class NativeForms(Forms):
 
 
 def forms_of(program: TracedProgram) -> Short:
-    """The folds of a program that may become loops on a CPU, and the maps that few reads
-    compute."""
+    """The folds that may become loops on a CPU, and the maps that few reads compute."""
     short = short_folds(program.roots, program.settings)
     takes = {
         fold: reader for fold, reader in short.reader.items()

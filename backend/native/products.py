@@ -69,8 +69,7 @@ class ProductStep:
         self.right = Operand(owner, node.right, (*node.batch, node.k, node.n))
         self.slot = owner.planner.slots[node.leaf()]
         self.in_rows = reads_rows(node)
-        #: The extents of results by those of the arguments, and the function that repeats such
-        #: calls.
+        #: Extents of results by those of arguments, and the function that repeats such calls.
         self.results = Recent[tuple[tuple[int, ...], ...], tuple[int, ...]](KEPT)
         self.repeated: Repeated | None = None
 

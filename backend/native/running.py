@@ -38,8 +38,7 @@ class HostRun(Run[HostArray]):
         super().__init__(slots, params)
         self.tape = tape
         self._shared: list[HostArray] = []
-        #: The enclosing run, if this is a run of a part, and the operations recorded before the
-        #: part.
+        #: The enclosing run of a run of a part, and the operations recorded before it.
         self._outer: HostRun | None = None
         self._before: list[Operation] = []
 
@@ -126,8 +125,7 @@ class HostRun(Run[HostArray]):
         return [a.reshape(shape) for a in arrays] if same else None
 
     def _copied(self, slot: int, array: HostArray) -> HostArray:
-        """A dense copy made by the tape; the copy of an array from outside a loop or branch
-        precedes it."""
+        """A dense copy by the tape; of an outer array, before the loop or branch."""
         assert self.tape is not None
         outer = self._outer
         if outer is not None and outer.slots[slot] is array:

@@ -397,8 +397,7 @@ class KernelLaunch:
             launcher = self.compiled(fast_math, large).bind()
         work = tasks * self.task_work
         if not self._joined and tasks > 1 and work >= threads.SERIAL_WORK:
-            # A program that runs on the calling thread alone needs neither a team nor its machine
-            # code.
+            # A program on the calling thread alone needs neither a team nor its machine code.
             threads.join_openmp()
             self._joined = True
         report = 0 if errors is None else address(errors)

@@ -84,8 +84,7 @@ class Evaluator:
                 self.done[node] = self.node(node)
 
     def require_order(self, node: graph.Node) -> None:
-        """Reject a schedule that other backends reject for these extents; here it orders
-        nothing."""
+        """Reject a schedule that other backends reject here; it orders nothing."""
         from treadle.skeletons.lower.lower import LoweringContext, lower
 
         lowered = lower(node, LoweringContext())

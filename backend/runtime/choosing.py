@@ -99,8 +99,7 @@ def deciding(program: TracedProgram, node: Node) -> Decider | FoldDecider | Tune
 
 
 def _is_tuned(node: Node) -> bool:
-    """Whether the schedule of a kernel is chosen by measurement (for products:
-    `Program.execute`)."""
+    """Whether measurement chooses a kernel's schedule (for products: `Program.execute`)."""
     if node.label.schedule is None or isinstance(node, Matmul):
         return False
     if isinstance(node, Generate) and not node.shape:

@@ -184,8 +184,7 @@ class HostFunction(NamedTuple):
         return HostFunction(entries, self.results)
 
     def function(self) -> Evaluator:
-        """A function from (arrays by slot, params) to the results: Python ints and bools, NumPy
-        floats."""
+        """(arrays by slot, params) → results: Python ints and bools, NumPy floats."""
         return _Function(self)
 
     def compiled(self) -> Evaluator:
@@ -463,8 +462,7 @@ class HostCompiler:
 
     def _put_most(self, roots: Sequence[Expr], numbers: dict[Expr, int], entries: list[list[Any]]
                   ) -> None:  # fmt: skip
-        """Add entries for the largest values over loop iterations, one for all values of the same
-        loops."""
+        """Add entries for the largest values over iterations, one per set of loops."""
         groups: dict[tuple[tuple[Expr, Expr], ...], list[Most]] = {}
         for e in walk(roots):
             if isinstance(e, Most):

@@ -261,8 +261,7 @@ class Planner:
         return own | self.used_inside(step)
 
     def used_inside(self, step: Step) -> set[int]:
-        """The slots that nodes inside a step read and that its bodies return, wherever they are
-        made."""
+        """The slots that nodes inside a step read and that its bodies return."""
         within = self.inside(step.node)
         used = {self.slots[le] for n in within for le in used_leaves(n) if le in self.slots}
         for inner in step.inner:
@@ -308,8 +307,7 @@ def _taken(loop: graph.ArrayLoop, later: Sequence[Node]) -> set[Node]:
 
 
 def without_memory(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes except for memory that none of them writes to: whichever plan writes to it
-    allocates it."""
+    """The nodes without memory that none of them writes to: its writer may allocate it."""
     used = {leaf.node for n in nodes for leaf in used_leaves(n)}
     return [n for n in nodes if not isinstance(n, graph.Memory) or n in used]
 

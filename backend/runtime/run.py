@@ -47,8 +47,7 @@ class Run(ABC, Generic[A]):
     def recording(self) -> bool: ...
 
     def refuse_recording(self, why: str) -> None:
-        """Raise `Unrecordable` if this run records, because the next operation cannot be
-        recorded."""
+        """Raise `Unrecordable` if this run records: the next operation cannot be recorded."""
         if self.recording:
             raise Unrecordable(why)
 
@@ -68,8 +67,7 @@ class Run(ABC, Generic[A]):
         return tuple([v if v > least else least for v in map(int, values)])
 
     def counts(self, values: HostValues) -> Numbers:
-        """Trip counts that select the form of kernels; large numbers where they are not known
-        yet."""
+        """Trip counts that select the form of kernels; large numbers if still unknown."""
         return values(self)
 
     @abstractmethod
@@ -101,8 +99,7 @@ class Run(ABC, Generic[A]):
 
     @abstractmethod
     def reshaped(self, slots: Sequence[int], extents: HostValues) -> list[A] | None:
-        """The arrays in these slots with other extents, or None if they do not share the same
-        memory."""
+        """The arrays in these slots with other extents; None if memory cannot be shared."""
 
     @abstractmethod
     def on_host(self, slot: int) -> HostArray:
@@ -147,8 +144,7 @@ class Run(ABC, Generic[A]):
     # --- checks ---
 
     def defer(self, check: Check, values: HostValues) -> bool:
-        """Defer a check until its inputs are computed, if possible; returns whether it was
-        deferred."""
+        """Defer a check until its inputs are computed, if possible; whether it was deferred."""
         return False
 
     def repeat(self, check: Check, values: HostValues) -> None:

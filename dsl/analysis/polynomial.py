@@ -300,8 +300,7 @@ def always_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> boo
 
 
 def _counted(roots: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], set[Expr]]:
-    """The roots with the counters of loops over arrays, which are never negative, as variables; and
-    these variables."""
+    """The roots with loop counters, which are never negative, as variables; and these."""
     counters: dict[Expr, Expr] = {
         e: ex.Var("counter", e.type) for e in ex.walk(roots)
         if isinstance(e, ex.Read) and isinstance(e.node, Input) and e.node.kind == "counter"

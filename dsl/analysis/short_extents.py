@@ -41,8 +41,7 @@ class SpecialisedExtents:
     most: dict[Expr, int] = field(default_factory=dict)
 
     def values(self, shapes: Shapes) -> tuple[int, ...]:
-        """The part of the program's key for arguments of these shapes; values that are too large
-        are equal."""
+        """The key's part for arguments of these shapes; too large values are equal."""
         named = _named(self.arguments, shapes)
         return tuple(min(_value(e, named), most + 1) for e, most in self.most.items())
 

@@ -56,8 +56,7 @@ def is_one_to_one(node: Permute) -> bool:
 
 
 def parted(condition: Expr) -> tuple[Expr, Expr]:
-    """A condition as two conjuncts: the part that is the same for all elements of a launch, and the
-    rest."""
+    """A condition as two conjuncts: the one equal for a whole launch, and the rest."""
     fixed: Expr = TRUE
     rest: Expr = TRUE
     stack = [condition]

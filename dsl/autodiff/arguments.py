@@ -232,8 +232,7 @@ class Substitution:
                     self._renewed.update(node.bound)
 
     def _prepare(self, roots: Sequence[Leaf]) -> None:
-        """Rebuild the dependences of the roots, dependencies first; for a replaced node, its
-        replacement."""
+        """Rebuild the roots' dependences in order; for a replaced node, its replacement."""
         stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in roots]
         while stack:
             node, ready = stack.pop()

@@ -103,8 +103,7 @@ def _loops_as_nodes(r: Reverse, node: Generate) -> tuple[tuple[Expr, ...], list[
 
 
 def _added(loop: ex.Loop, k: int) -> Expr | None:
-    """The term that a loop adds to component k of its state in each iteration, if it does nothing
-    else."""
+    """What a loop adds to state component k per iteration, if it does nothing else."""
     state, body = loop.vars[1 + k], loop.scoped[k]
     if not isinstance(body, ex.Apply) or body.op.name != "add" or state not in body.args:
         return None

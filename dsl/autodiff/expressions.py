@@ -170,8 +170,7 @@ def _negates(p: Expr, q: Expr) -> bool:
 
 
 def joined(a: Cotangent, b: Cotangent) -> Cotangent:
-    """The sum of two masked cotangents.  The common prefix of their masks is tested once, at the
-    end."""
+    """The sum of two masked cotangents; a common prefix of masks is tested once, at the end."""
     if a.mask == b.mask:
         return Cotangent(a.mask, add(a.value, b.value))
     if any(c.given is not None for m in (a.mask, b.mask) for c in m[:1]):
@@ -530,8 +529,7 @@ def _moves(e: Expr, tangent: Callable[[Expr], Expr | None]) -> bool:
 def _forward_proportional(
     parts: tuple[Expr, Expr, Expr], tangent: Callable[[Expr], Expr | None]
 ) -> Expr | None:
-    """The tangent of `where(g != 0, v, 0)`: with respect to g, as for v; otherwise, where g is not
-    0."""
+    """The tangent of `where(g != 0, v, 0)`: by g, as for v; else where g is not 0."""
     p, g, v = parts
     factor = ex.Var("g", g.type)
     (of_factor,) = ex.substitute((v,), {g: factor})

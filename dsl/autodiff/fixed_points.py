@@ -213,8 +213,7 @@ def _with_extents(x: Sequence[Leaf], given: Sequence[Leaf]) -> list[Leaf]:
 def _split(
     leaves: Sequence[Leaf], many: int, given: int
 ) -> tuple[Sequence[Leaf], Sequence[Leaf], Sequence[Leaf]]:
-    """Split leaves into `many` unknowns, the given values, and the values that belong to the
-    unknowns."""
+    """Split leaves: `many` unknowns, the given values, and values of the unknowns."""
     end = many + given
     return leaves[:many], leaves[many:end], leaves[end : end + many]
 

@@ -198,8 +198,7 @@ def _between(
     is_last: Expr,
     captured: Captured | None,
 ) -> Seeds:
-    """The cotangents of elements x in folds `init · before · x · after`, given those of the
-    results."""
+    """Cotangents of elements x in `init · before · x · after`, given those of results."""
     tail = [
         guarded(is_last, a, b) if not b.reads else guarded(negated(is_last), b, a)
         for a, b in zip(x, combine.of(x, after), strict=True)

@@ -97,8 +97,7 @@ class Forward:
                                        (*combine.results, *results))  # fmt: skip
 
     def give(self, leaves: Sequence[Leaf], tangents: Sequence[Expr | None], node: Node) -> None:
-        """Record tangents of one shape, given as expressions over its indices and computed
-        together."""
+        """Record tangents of one shape, as expressions computed together."""
         kept = [(x, t) for x, t in zip(leaves, tangents, strict=True) if t is not None]
         if len(kept) == 1:
             ((leaf, t),) = kept

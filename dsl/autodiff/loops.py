@@ -179,8 +179,7 @@ def active_states(
 
 
 def _increased(total: Leaf, parts: Sequence[Expr], label: Label, where: Location | None) -> Leaf:
-    """The sum of a total and its contributions; a permute that adds to zeros adds to the total
-    instead."""
+    """A total plus contributions; a permute that adds to zeros adds to the total instead."""
     rank = len(total.shape)
     dense: Expr = own(total, rank)
     scattered: list[Permute] = []
@@ -270,8 +269,7 @@ def _summed(node: Node) -> Shape | None:
 
 
 def _is_costly(node: Node) -> bool:
-    """Whether an element is better stored than recomputed by every node that computes its
-    cotangents."""
+    """Whether an element is better stored than recomputed wherever it is needed."""
     if not isinstance(node, Generate) or len(node.elements) > 1:
         return False
     return isinstance(e := node.elements[0], Apply) and e.op.cost >= _COSTLY
@@ -468,8 +466,7 @@ STORED = "stored"
 
 
 def with_stored_states(error: TreadleError, roots: Sequence[Leaf]) -> TreadleError:
-    """The error of a program that needs too much memory, extended by the loops whose states it
-    stores."""
+    """The error of a program that needs too much memory, with the loops that store states."""
     for node in topological(roots):
         if node.label.operation == STORED and not any(
             where == node.where for _, where in error.also

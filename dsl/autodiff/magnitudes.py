@@ -87,8 +87,7 @@ class _Magnitudes:
         return e
 
     def _product(self, e: Apply) -> Expr:
-        """A product with repeated magnitudes among its factors, with these merged into one
-        power."""
+        """A product whose repeated magnitudes are merged into one power."""
         factors, minus = self._factors(e)
         alike: dict[Expr, list[Expr]] = {}
         for x in factors:

@@ -402,8 +402,7 @@ class Scatterer:
     def _scattered(
         self, target: Sequence[Expr], shape: Shape, cotangent: Cotangent, outside: bool
     ) -> Expr:
-        """The contribution by a permute; `outside`: targets may be out of range, and are then
-        ignored."""
+        """The contribution by a permute; `outside`: targets out of range are ignored."""
         if cotangent.mask and cotangent.mask[0].given is not None:
             # Zeros are sent as well: their own derivative need not be 0.
             rest = cotangent.mask[1:]

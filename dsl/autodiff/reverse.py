@@ -42,8 +42,7 @@ class Reverse:
         self.nodes = list(graph.topological(roots))
         #: All nodes for which dependence on targets is known (`moving`).
         self.known = set(self.nodes)
-        #: Nodes whose stored elements derivatives read: exp(x)' is this result, not exp(x)
-        #: recomputed.
+        #: Nodes whose stored elements derivatives read: exp(x)' is this result.
         self.results: Collection[Node] = ()
         #: The number of readers of each node; counted on first use.
         self.readers: Counter[Node] | None = None
@@ -54,8 +53,7 @@ class Reverse:
         self._same = equal_extents(checks_before(roots))
         self.moving = moving(roots, targets)
         self.active = Active(lambda e: isinstance(e, Read) and self.moves(e.node, e.component))
-        #: Nodes with possibly non-finite elements; inputs count as finite, unless the program tests
-        #: them.
+        #: Nodes with possibly non-finite elements; inputs are finite unless the program tests them.
         self.unbounded: set[Node] = set()
         bodies = [e for node in self.nodes for e in node.bodies()]
         if any(isinstance(x, Apply) and x.op.name in TESTS for x in walk(bodies)):
@@ -303,8 +301,7 @@ def own(bar: Leaf, rank: int) -> Expr:
 
 
 def results_of(node: Reducing) -> tuple[tuple[Var, ...], graph.Shape, dict[Expr, Expr]]:
-    """The variables that an epilogue uses, their shape, and their values, which are stored for
-    it."""
+    """The variables of an epilogue, their shape, and their values, stored for it."""
     variables = (node.result,) if isinstance(node, graph.Matmul) else node.results
     plain = node.with_(epilogue=variables)
     shape = plain.outputs[0].shape

@@ -31,8 +31,7 @@ def _conj(x: Scalar) -> Scalar:
 
 
 def _through(partial: Callable[..., Scalar]) -> tuple[Rule, ...]:
-    """The rule of a function of one argument, given its derivative as a function of result and
-    argument."""
+    """The rule of a one-argument function, given its derivative (of result and argument)."""
     return (lambda g, y, x: g * _conj(partial(y, x)),)
 
 

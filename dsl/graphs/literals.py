@@ -45,8 +45,7 @@ class _Replaced(Rebuilder):
 
 
 class Family:
-    """Graphs that are equal over placeholders for their literals, and the literals that have
-    varied."""
+    """Graphs equal over placeholders for literals, and the literals that have varied."""
 
     def __init__(self, roots: Sequence[Leaf], literals: Mapping[Const, Param]) -> None:
         self.roots, self.literals = roots, literals

@@ -137,8 +137,7 @@ def run_passes(
 
 
 def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
-    """Set schedules, or ways to compute a product, by the name or number (`#3`) of the
-    operation."""
+    """Set schedules, or ways to compute products, by an operation's name or number (`#3`)."""
     if not schedules:
         return list(roots)
     builder = rebuild.Rebuilder()

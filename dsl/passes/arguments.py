@@ -39,8 +39,7 @@ def single_pass_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]
 
 
 def _with_indices(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Extremes that are also folded with their index, as for a gradient, become results of that
-    fold."""
+    """Extremes that are also folded with their index become results of that fold."""
     folds = [node for node in topological(roots) if isinstance(node, Fold)]
     pairs = {_extreme(f, better): f for f in folds if (better := argument_of(f.combine))}
     found = {f: pair for f in folds if (pair := pairs.get(_extreme(f, _better(f)))) and f != pair}
@@ -61,8 +60,7 @@ def _with_indices(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def join_extremes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """On a CPU, merge an extreme, and element-wise work on it, into the fold that finds its
-    index."""
+    """On a CPU, merge an extreme and element-wise work on it into the fold for its index."""
     found = list(roots)
     while context.target.cores and (pair := _extreme_and_index(found)) is not None:
         extreme, index = pair
@@ -117,8 +115,7 @@ def _reads_at_the_end(node: Fold, other: Node) -> bool:
 
 
 def _extreme(node: Fold, better: str | None) -> object:
-    """A key of a fold that stores the extreme of its first component; folds with equal keys
-    match."""
+    """A key of a fold that stores its first component's extreme; equal keys match."""
     if better is None or node.epilogue != node.results:
         return node
     init = None if node.init is None else node.init[0]

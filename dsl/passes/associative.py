@@ -54,8 +54,7 @@ def probe_associativity(roots: Sequence[Leaf]) -> list[Leaf]:
 
 
 def _differing(node: Fold | FoldSeg | Scan) -> Expr:
-    """The number of triples that are combined differently; 0 if a row has fewer than three
-    elements."""
+    """The number of triples combined differently; 0 for rows of fewer than three elements."""
     sample, found = Var("sample", int64), Var("found", int64)
     match node:
         case Scan():

@@ -81,8 +81,7 @@ def _share(along: Fold, across: Fold) -> bool:
 
 
 def _read_at(node: Fold, at: tuple[Expr, ...]) -> set[Leaf] | None:
-    """The arrays that a fold reads at exactly these indices; None if it reads others at the last
-    two indices."""
+    """The arrays that a fold reads at these indices; None if others use the last two indices."""
     found, both = set[Leaf](), set(at[-2:])
     for e in walk(node.elements):
         if isinstance(e, Read) and both <= set(walk(e.args)):

@@ -148,8 +148,7 @@ def _beside(read: Read, fixed: Mapping[int, Expr]) -> Read:
 
 
 def _axis(target: Expr) -> tuple[Index | None, Expr] | None:
-    """A target along an axis: the domain axis that advances it by 1, if any, and the first
-    target."""
+    """The domain axis that advances a target along an axis by 1, if any; the first target."""
     form = affine_forms((target,)).get(target)
     if form is None:
         return None

@@ -179,8 +179,7 @@ def _storing(product: Matmul, side: int, read: Read, fold: StoringFold) -> Stori
 def _made(kind: type[Made], product: Matmul, fold: Fold | StoringFold, order: tuple[Node, Node],
           operands: tuple[Expr, Expr], epilogue: tuple[Expr, ...], elements: tuple[Expr, ...],
           domain: Sequence[int], *more: int | Var | tuple[int, ...]) -> Made | None:  # fmt: skip
-    """The merged node, if the fold has the extents of the product's space, whose axes are
-    `domain`."""
+    """The merged node, if the fold has the extents of the product's axes `domain`."""
     (first, second), values = order, _moved(elements, domain)
     made = kind(
         product.batch, product.m, product.n, product.k, *operands, product.options, product.result,

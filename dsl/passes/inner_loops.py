@@ -81,8 +81,7 @@ def based_on(node: Node) -> tuple[Leaf, ...]:
 
 
 def chains(states: Sequence[Input], body: Sequence[Leaf]) -> dict[tuple[Node, int], int]:
-    """For each component of an update or inner loop on a chain: the state whose next value it
-    becomes."""
+    """For components of updates and inner loops: the state whose next value they become."""
     found: dict[tuple[Node, int], int] = {}
     for k, (state, leaf) in enumerate(zip(states, body, strict=True)):
         while leaf != state.leaf() and (based := based_on(leaf.node)):

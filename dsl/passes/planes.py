@@ -165,8 +165,7 @@ class _Planes(Rebuilder):
         return type(node) is Generate and node in self.inside and is_free(node)
 
     def _only_split_readers(self, node: Node, axis: int) -> bool:
-        """Whether all readers of an array can be split along an axis with it, or are short
-        folds."""
+        """Whether all readers of an array can be split along an axis, or are short folds."""
         size = known(node.outputs[0].shape[axis])
         waiting = [(node, axis)]
         for of, along in waiting:

@@ -108,8 +108,7 @@ def _rounded_to_halves(roots: Sequence[Leaf]) -> dict[Node, ScalarType]:
 
 
 def _converting_nothing(node: Node) -> Leaf | None:
-    """The array itself, for a node that converts a whole array to the type that it now has; else
-    None."""
+    """The array, for a node that converts a whole array to its own type; else None."""
     if isinstance(node, graph.Generate) and len(node.elements) == 1 and not node.checks:
         e = node.elements[0]
         if graph.is_identity_read(e, len(node.shape)) and isinstance(e, Read):

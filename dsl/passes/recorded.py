@@ -53,8 +53,7 @@ def record_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _as_arrays(roots: Sequence[Leaf], order: Sequence[Node]) -> set[Leaf]:
-    """The arrays whose own extents matter: all except those that are only read element by
-    element."""
+    """The arrays whose own extents matter: all not only read element by element."""
     found = set(roots)
     for node in order:
         found.update(node.operands(), node.inside())
@@ -69,8 +68,7 @@ RESOLVED = ("wrap", "clamp", "mirror", "symmetric")
 
 
 class _Recorded(NamedTuple):
-    """The states `carried`, whose next values are the components of `step`; and the states that
-    store them."""
+    """The states `carried`, with next values from `step`; and the states that store them."""
 
     step: Generate
     carried: tuple[int, ...]

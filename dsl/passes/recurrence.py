@@ -242,8 +242,7 @@ def _drop(target: tuple[Expr, ...], axis: int) -> tuple[Expr, ...]:
 
 
 def is_unsafe(node: graph.Node) -> bool:
-    """Whether computing a node may read outside an array, not terminate, or call a foreign
-    function."""
+    """Whether a node may read outside an array, not terminate, or call a foreign function."""
     return any(map(_is_unsafe_alone, (node, *graph.topological(node.inside()))))
 
 

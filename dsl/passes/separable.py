@@ -92,8 +92,7 @@ _ANY_ORDER = ("add", "minimum", "maximum", "logical_and", "logical_or")
 
 
 def _of_windows(node: Fold) -> Fold | None:
-    """A fold over several axes of windows as a chain of folds over one axis each, the last axis
-    first."""
+    """A fold over axes of windows as a chain of folds over one axis each, last axis first."""
     rank, label = len(node.outer), node.label
     lengths = [known(n) for n in node.inner]
     (result, *others), (element, *_) = node.combine.results, node.elements

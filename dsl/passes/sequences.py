@@ -154,8 +154,7 @@ def _as_loops(roots: Sequence[Leaf], written: Mapping[Node, graph.ArrayLoop],
 
 
 def _is_number(walk: graph.Recurrence) -> bool:
-    """Whether a walk yields only the final values of numbers.  Longer states are walked in
-    vectors."""
+    """Whether a walk yields only final numbers.  Longer states are walked in vectors."""
     return not walk.others and not walk.collected and not walk.label.ordered
 
 
@@ -765,8 +764,7 @@ class _Iteration(_Loop):
         return _Write(write.component, write.given, valid, target, value)
 
     def _in_time(self, e: Expr, guard: Expr, now: int) -> Expr:
-        """The expression as needed at a write: parts that can only be computed earlier become
-        variables."""
+        """The expression for a write; parts only computable earlier become variables."""
         e, guard = self._named((e, guard))
         span = self._span((e, guard), now)
         first, last = span[e]

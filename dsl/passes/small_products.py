@@ -92,8 +92,7 @@ def _is_thin(node: Matmul) -> bool:
 
 
 def _is_plain(node: Matmul | Fold) -> bool:
-    """Whether nothing fixes another way to compute it, now or later through the operation's
-    name."""
+    """Whether nothing fixes another way to compute it, now or later by its name."""
     if isinstance(node, Fold):
         return is_plain(node) and identities(node.combine) is not None
     t = node.left.type

@@ -96,8 +96,7 @@ def _is_plain(elements: Sequence[Expr], last: int) -> bool:
 
 
 def _together(array: Generate, fold: Fold, stored: Sequence[int]) -> StoringFold | None:
-    """The merged node, which stores some of the components; None if the domains differ or nothing
-    is shared."""
+    """The merged node; None if the domains differ or nothing is shared."""
     domain = fold.iteration_space()
     reads = [e for e in walk(fold.elements) if isinstance(e, Read) and e.node is array]
     if any(isinstance(e, Read) and e.node is array for e in walk(fold.epilogue)):

@@ -80,8 +80,7 @@ def _chains(order: Sequence[Node], roots: Sequence[Leaf], context: Context
 
 
 def _may_move(node: Permute, context: Context) -> bool:
-    """Whether an update may be interleaved with updates of other permutes with the same
-    function."""
+    """Whether an update may be interleaved with others that have the same function."""
     if node.label.ordered or node.combine is None or not is_commutative(node.combine):
         return False
     rounds = any(o.type.is_inexact for o in node.outputs)

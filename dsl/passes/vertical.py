@@ -192,8 +192,7 @@ def times_resolved(node: Node, uses: dict[Node, Uses]) -> float:
 
 
 def _moves(index: Expr) -> bool:
-    """Whether an index is more than an index of the reader plus a term that is the same for all
-    elements."""
+    """Whether an index is more than a reader's index plus a term equal for all elements."""
     inside = ex.walk((index,))
     own = [x for x in inside if isinstance(x, ex.Index)]
     if not own or index is own[0]:
@@ -505,8 +504,7 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _original(leaf: Leaf, context: Context) -> Leaf:
-    """The array that a result is a copy of, if a kernel computes it: it becomes the result
-    itself."""
+    """The kernel's array that a result copies, if any: it becomes the result itself."""
     node = leaf.node
     asked = node.label.name is not None or node.label.schedule is not None
     if type(node) is not graph.Generate or asked or context.settings.check:
@@ -538,8 +536,7 @@ def _is_known_beside(node: Node, use: Uses, body: tuple[Expr, ...], context: Con
 
 
 class _Inside:
-    """The contents of a kernel: operations, each counted once, the arrays they read, and their
-    conditions."""
+    """The contents of a kernel: operations (each once), arrays read, and conditions."""
 
     __slots__ = ("arrays", "conditions", "members", "operations")
 
@@ -598,8 +595,7 @@ class _Taken:
             self.inside.setdefault(reader, _Inside()).add(node, (0, 1, 0))
 
     def full(self, inside: _Inside, readers: Iterable[Node]) -> str | None:
-        """Why one of `readers` has no room for these contents; if stored, the node counts as one
-        array."""
+        """Why one of `readers` lacks room for these contents; stored, they are one array."""
         for reader in readers:
             there = self.inside.get(reader, _Inside())
             operations, arrays, conditions = there.with_(inside)

@@ -18,8 +18,7 @@ from ..simplify import apply
 
 
 def last_comes_last(roots: Sequence[Expr], late: Iterable[Expr]) -> tuple[Expr, ...]:
-    """The expressions with minima and maxima regrouped so that operands that depend on `late` come
-    last."""
+    """Regroup minima and maxima so that operands that depend on `late` come last."""
     waits = dict.fromkeys(late, True)
 
     def change(e: Expr) -> Expr:

@@ -137,8 +137,7 @@ def _fits(update: graph.Permute) -> bool:
 
 
 def _depends(update: graph.Permute, walked: graph.Recurrence) -> bool:
-    """Whether the update also reads arrays computed from the walk, or the previous elements of its
-    target."""
+    """Whether the update also reads arrays made from the walk, or its old target."""
     bodies = (*update.bodies(), *walked.bodies())
     if any(isinstance(e, Read) and Leaf(e.node, e.component) in update.defaults
            for e in walk(bodies)):  # fmt: skip

@@ -114,8 +114,7 @@ def counted(kernel: Kernel, loops: Loops) -> Kernel | None:
 
 
 class _Inside:
-    """Rewrites host expressions for use inside a kernel: over its scalars, and counters in
-    memory."""
+    """Rewrites host expressions for a kernel: over its scalars, and counters in memory."""
 
     def __init__(self, kernel: Kernel, bound: Mapping[Expr, Expr]) -> None:
         self.buffers: list[Buffer] = []

@@ -22,8 +22,7 @@ from treadle.dsl.process.locks import cached
 
 from . import kernel as ir
 
-#: Loops of up to this many iterations are followed completely; of longer ones, only the first and
-#: last iteration.
+#: The longest loops followed completely; of others, the first and the last iteration are.
 MOST_ITERATIONS = 256
 
 Numbers = NDArray[np.int64]
@@ -141,8 +140,7 @@ class Launch:
                       round(int(exists.sum()) * width * skipped), jammed)  # fmt: skip
 
     def _value(self, root: Expr, values: dict[Expr, Any]) -> Any:
-        """The value of an expression, or None if unknown; memoises the values of subexpressions in
-        `values`."""
+        """The value of an expression or None; memoises those of subexpressions in `values`."""
         stack, unknown = [root], set[Expr]()
         while stack:
             e = stack[-1]
@@ -185,8 +183,7 @@ def variant(kernel: ir.Kernel, known: Mapping[Expr, int]) -> tuple[ir.Kernel, in
 
 
 def _paths(body: ir.Body, around: Path = ()) -> Iterator[tuple[ir.Statement, Path]]:
-    """The statements of a body, each with its enclosing loops and conditions; none inside
-    `While`."""
+    """The statements of a body with their loops and conditions; none inside `While`."""
     for s in body:
         yield s, around
         if isinstance(s, ir.If | ir.For):

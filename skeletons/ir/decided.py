@@ -269,8 +269,7 @@ class _Walk:
         _find_fast(kernel.body, False, self.fast)
 
     def begin(self) -> _Path:
-        """The initial state: relations among the kernel's scalars, which are often sums of the same
-        extents."""
+        """The initial state: relations among the kernel's scalars, often sums of equal extents."""
         path, small = _Path(), Intervals()
         hosts = {v: host for v, host in self.kernel.hosts.items() if v.type == int64}
         for e in ex.walk(hosts.values()):
@@ -404,8 +403,7 @@ class _Walk:
 
     @staticmethod
     def ends(s: ir.For | ir.While) -> set[int]:
-        """Values at which the range of a loop variable may end: those the loop compares with, and
-        their neighbours."""
+        """Possible ends of a loop variable's range: values it is compared with, and neighbours."""
         tests = () if isinstance(s, ir.For) else (*ir.statements(s.before), s)
         every = ex.walk(e for t in tests for e in ir.expressions(t))
         compared = {

@@ -113,8 +113,7 @@ def _unknown(t: ScalarType) -> Operand:
 
 @functools.lru_cache(maxsize=1024)
 def of_constant(t: ScalarType, value: Any) -> Operand:
-    """The known facts on a constant; none for float zeros, which compare equal but differ in
-    sign."""
+    """Known facts on a constant; none for float zeros, which are equal but differ in sign."""
     if not t.is_integer:
         return Operand(t, value if value not in (0, None) and value == value else None)
     n = int(value)

@@ -263,8 +263,7 @@ def _around_one(z: Value) -> tuple[Value, Value]:
     )
 
 
-# If the real part is 0, one part of these functions is known whatever the imaginary part (even
-# NaN).
+# If the real part is 0, one part of these functions is known for any imaginary part (even NaN).
 
 
 def _endless(z: Value) -> Value:

@@ -95,16 +95,14 @@ def fmax(a: Value, b: Value) -> Value:
 
 
 def _is_plain(a: Value, b: Value, floored: bool) -> bool:
-    """Whether the machine's division has the required semantics for these operands and cannot
-    trap."""
+    """Whether the machine's division has the required semantics here and cannot trap."""
     if not a.type.signed:
         return b.known.nonzero
     return b.known.positive and (a.known.natural or not floored)
 
 
 def _shift_of(b: Value) -> int | None:
-    """The number of bits by which to shift instead, for a divisor that is a constant power of
-    two."""
+    """The number of bits to shift by, if the divisor is a constant power of two."""
     d = 0 if b.known.constant is None or not b.type.signed else int(b.known.constant)
     return d.bit_length() - 1 if d > 0 and d & (d - 1) == 0 else None
 
@@ -123,8 +121,7 @@ def _total(b: Value, found: Value, of_minus_one: Value) -> Value:
 
 
 def _wrong(rest: Value, b: Value) -> Value:
-    """Whether truncated division rounded toward zero from below, so that floor division is one
-    less."""
+    """Whether truncated division rounded up, so that floor division is one less."""
     return (rest != 0) & ((rest ^ b) < 0)
 
 

@@ -284,8 +284,7 @@ class _Pass:
         return simplify.apply(e.op, args, int32)
 
     def _divide(self, e: Apply, args: tuple[Expr, ...]) -> Expr | None:
-        """The quotient or remainder of a nonnegative number and a constant, or a value that the
-        host can compute."""
+        """Quotient or remainder of a nonnegative number and a constant or host value."""
         quotient = e.op.name in ("floor_divide", "quot")
         number, divisor = args
         if isinstance(divisor, Const):

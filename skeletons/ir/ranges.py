@@ -66,8 +66,7 @@ class Ranges:
         )
         #: Variables that several statements bind, for which no range is derived.
         self.repeated = {v for v, count in bound.items() if count > 1}
-        #: The values of variables that are bound once, and upper bounds that hold at all uses of a
-        #: variable.
+        #: Values of variables bound once, and upper bounds at all uses of a variable.
         self._given: dict[Expr, Expr] = {
             s.var: s.value for s in ir.statements(kernel.body)
             if isinstance(s, ir.Let) and s.var.type == int64 and s.var not in self.repeated

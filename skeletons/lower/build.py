@@ -74,8 +74,7 @@ class LoweringContext:
 
     @property
     def processors(self) -> int:
-        """CPU threads, or multiprocessors of a GPU (by default those of an H200).  Results must not
-        depend on it."""
+        """CPU threads, or multiprocessors (default: an H200's); must not affect results."""
         if not self.gpu:
             return max(self.threads, 1)
         return self.threads if self.threads > 1 else MULTIPROCESSORS

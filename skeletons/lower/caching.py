@@ -67,8 +67,7 @@ def policies(node: Node, hints: Hints) -> tuple[Mapping[Leaf, str], Mapping[str,
 
 
 def require_arrays(roots: Sequence[Leaf]) -> None:
-    """Raise `ScheduleError` if the `Hints` of an operation name an array that the program as
-    written does not have."""
+    """Raise `ScheduleError` if an operation's `Hints` name an array that the program lacks."""
     written = list(topological(roots))
     for node in written:
         given = node.label.schedule if not isinstance(node, Input) else None

@@ -214,8 +214,7 @@ def fold_partials(into: Linearizer, combine: Combine, count: Expr, partial: Elem
 
 def fold_runs(into: Linearizer, combine: Combine, start: Expr, stop: Expr, run: Elements
               ) -> tuple[ex.Var, ...]:  # fmt: skip
-    """Combine the results of runs start … stop − 1, in order; an identity or zeros if there are
-    none."""
+    """Combine the results of runs start … stop − 1 in order; an identity or zeros if none."""
     neutral = identities(combine)
     total = declare(into, neutral if neutral is not None else zeros(combine))
     with into.loop("lead", start, stop) as lead:

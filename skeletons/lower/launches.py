@@ -74,8 +74,7 @@ def lowering_report(
 
 
 def two_traversals(node: Node, context: LoweringContext, known: Mapping[Expr, int]) -> str | None:
-    """Why two folds that could share a kernel are computed by two for the known extents; None if
-    they share one."""
+    """Why two folds that could share a kernel do not for the known extents; None if they do."""
     if not isinstance(node, CrossedFolds):
         return None
     planes, rows, columns = (
@@ -171,8 +170,7 @@ def _rectangle(kernel: Kernel) -> list[tuple[int, int]]:
 
 
 def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: bool) -> list[str]:
-    """A line per launched kernel; `rectangle`: with the elements per thread, if no schedule states
-    them."""
+    """A line per launched kernel; `rectangle`: with the elements per thread."""
     lines: list[str] = []
     runs: list[frozenset[int]] = []
     size = _size(_domain(node), known)
@@ -236,8 +234,7 @@ _GUESSES = (1 << 6, 1 << 12, 1 << 18, 1 << 24, 1 << 30)
 
 
 def _runs(kernel: Kernel, known: Mapping[Expr, int]) -> frozenset[int]:
-    """The values of `_GUESSES` for which a kernel has tasks; all of them if its task count is
-    known."""
+    """The values of `_GUESSES` for which a kernel has tasks; all if its task count is known."""
     (tasks,) = substitute([kernel.tasks], kernel.hosts)
     open_ = [e for e in walk((tasks,)) if not isinstance(e, Const | Apply) and e not in known]
     if not open_:

@@ -166,8 +166,7 @@ def lines_of(node: Blocked, plan: Resolved, known: Mapping[Expr, int],
 def _by_boxes(
     m: Map, first: Ints, last: Ints, exists: Ints, inner: Sequence[int]
 ) -> sharing.Footprints:
-    """The lines of an affine read: it maps the box of a block to a box, and equal boxes are visited
-    once."""
+    """The lines of an affine read, which maps boxes to boxes; equal boxes are visited once."""
     c = np.array(m.coefficients, np.int64).reshape(len(m.shape), -1)
     low_in = np.concatenate((first, np.zeros((len(first), len(inner)), np.int64)), 1)
     ends = np.maximum(np.array(inner, np.int64) - 1, 0).reshape(1, -1)

@@ -109,8 +109,7 @@ class _Cutter:
         self.whole.add(leaf.node)
 
     def visit(self, node: Node) -> None:
-        """Propagate the demand for a node's rows to its inputs; its readers have all been
-        visited."""
+        """Propagate the demand for a node's rows to its inputs, after all its readers."""
         if isinstance(node, Input):
             return
         before, after = self.near[node]
@@ -192,8 +191,7 @@ class _Cutter:
                 self.used.setdefault(e, node)
 
     def check_extents(self) -> None:
-        """Require that the split extent is used only as a length of arrays and compared only with
-        itself."""
+        """Require that the split extent is only a length of arrays, compared only with itself."""
 
         def is_cut(e: Expr) -> bool:
             return isinstance(e, Extent) and not e.axis and e.node in self.near

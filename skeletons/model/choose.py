@@ -54,8 +54,7 @@ STRIPS: tuple[ScheduleLike, ...] = (
     Row() | Block(16, 128) | PerThread(rows=4), Row() | Block(32, 128) | PerThread(rows=8),
     Row() | Block(64, 128) | PerThread(8, 8), Row() | Block(64, 128) | PerThread(8, 4),
 )  # fmt: skip
-#: The most bytes of loop state in a thread, and the most additions in an iteration of all its
-#: loops.
+#: The most bytes of loop state in a thread, and additions in an iteration of all its loops.
 MOST_STATE, MOST_WORK = 256, 1024
 #: Tasks for a CPU, with several rows a thread.
 TASKS: tuple[ScheduleLike, ...] = (
@@ -169,8 +168,7 @@ def _fits(schedule: Schedule, height: int, width: int) -> bool:
 
 
 def _fits_registers(schedule: Schedule, kernel: KernelMaps) -> bool:
-    """Whether the loops that a GPU thread interleaves fit the register file and a reasonable code
-    size."""
+    """Whether the loops that a GPU thread interleaves fit its registers and code size."""
     per_thread = schedule.per_thread
     own = 1 if per_thread is None else per_thread.rows * per_thread.cols
     work = kernel.operations / max(math.prod(kernel.inner), 1)
@@ -282,8 +280,7 @@ class OncePerExtents(ABC):
 
     @abstractmethod
     def choice(self, known: Mapping[Expr, int], complete: bool = False) -> AnyChoice | None:
-        """The choice with its predictions (all candidates if `complete`), or None if there is no
-        choice."""
+        """The choice with its predictions (all if `complete`), or None if there is none."""
 
 
 class Decider(OncePerExtents):

@@ -73,8 +73,7 @@ VISIT_INDEX = 8
 SAMPLES = 5
 #: Points sampled in a chunk of an order without runs.
 CURVE = 33
-#: How often a chunk whose box does not fit is split into four, and the error factor that is
-#: tolerated.
+#: How often a chunk whose box does not fit is split into four; the tolerated error factor.
 SPLITS, MOST = 4, 1.3
 #: The most chunks that are split: a user-defined order may have no boxes.
 BOXES = 1024

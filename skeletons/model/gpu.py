@@ -37,8 +37,7 @@ RESIDENT_THREADS, RESIDENT_BLOCKS = 2048, 32
 STRADDLE = 0.27
 #: Banks of the L1, each of which delivers a word of four bytes in a cycle.
 BANKS = 32
-#: Cycles for adding 32 words into shared memory at random: twice the largest number of words in a
-#: bank.
+#: Cycles for adding 32 words into shared memory at random: twice the most words in a bank.
 ATOMIC = 7.0
 #: Bytes that the L2 could have delivered in the time of a request for one line, however small; the
 #: same for reads that bypass the L1, where requests for the same sectors are merged.
@@ -101,8 +100,7 @@ UNMIXED = 0.024
 #: Cycles between dependent instructions of such a loop, twice that for doubles: if there are few
 #: warps, slots remain idle.
 DEPENDENT = 4.5
-#: A step that scatters the blocks of a multiprocessor over the ids of a wave: coprime to most
-#: grids.
+#: Scatters the blocks of a multiprocessor over the ids of a wave: coprime to most grids.
 SCATTER = 53
 #: The names of access classes in `Hints`.
 _CLASSES = {HORIZONTAL: "horizontal", VERTICAL: "vertical", STREAMING: "stream", RANDOM: "random"}
@@ -435,8 +433,7 @@ def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
 
 
 def _fresh(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
-    """Seconds until a block has the data that earlier blocks of its multiprocessor have not
-    read."""
+    """Seconds until a block has the data that its multiprocessor's earlier blocks did not read."""
     now, wave = _resident_ids(form, device)
     reads = [m for m in kernel.reads if m.kind != DATA]
     if not reads or now[1][0] + 2 * wave > form.walk.size:

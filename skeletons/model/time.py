@@ -41,8 +41,7 @@ AT_RANDOM = 2.0
 TOGETHER = (2.0, 5.0)
 #: Cycles between dependent additions, on a CPU core.
 LATENCY = 4.0
-#: Independent sums of a CPU core; bytes per lane that loops can carry in registers before they
-#: spill.
+#: Independent sums of a CPU core; bytes per lane that loops carry in registers.
 CHAINS, SPILLED = 8, 48
 #: Instructions per lane of a gather and of a scatter (transposing 1 000 squared: 0.9 ns an element
 #: and core, measured).

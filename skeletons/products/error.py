@@ -163,8 +163,7 @@ class ErrorBound(NamedTuple):
         return f"ErrorBound(typical={self.typical!r}, bound={self.bound!r})"
 
 
-#: Root mean square of the relative error of one rounding, in units of u: mantissas have density
-#: 1/x.
+#: Root mean square error of one rounding, in units of u: mantissas have density 1/x.
 ROUNDING = 0.42
 #: Terms that a BLAS adds before it updates C; a GPU adds all terms in one sum.
 IN_A_ROW = 384

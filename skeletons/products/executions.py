@@ -155,8 +155,7 @@ def _composed(algorithm: BilinearAlgorithm, levels: int) -> BilinearAlgorithm:
 
 
 class Space:
-    """Allocates matrices consecutively in a flat array; leaving the context frees those allocated
-    inside it."""
+    """Allocates matrices in a flat array; leaving the context frees those allocated inside."""
 
     def __init__(self, flat: Any) -> None:
         self.flat, self.at, self.marks = flat, 0, list[int]()

@@ -171,8 +171,7 @@ class StoredOperand(_FoldedLines):
                     accumulate(into, self.combine, total, into.emit(self.elements, named=True))
 
     def end(self, into: Linearizer, kernel: Product) -> None:
-        """Combine the totals of a block's threads, in shared memory that the product no longer
-        uses."""
+        """Combine the totals of a block's threads, in shared memory no longer in use."""
         fetch, buffer, node = kernel.fetches[self.side], kernel.halves[self.side], self.product
         span, thread = fetch.span, kernel.grid.thread
         for share in range(len(self.stores)):

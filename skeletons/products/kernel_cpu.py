@@ -101,8 +101,7 @@ class _Matmul(CpuProduct):
 
     def _pack_left(self, into: Linearizer, rows: tuple[Expr, Expr], depth: Expr, stop: Expr
                    ) -> None:  # fmt: skip
-        """Pack rows of the left operand; rows beyond the last are zero, so that TOGETHER rows can
-        be computed at a time."""
+        """Pack rows of the left operand, with zeros up to a multiple of TOGETHER rows."""
         with into.loop("r", 0, self.height) as r:
             i = into.let(rows[0] + r, "i")
             base = into.let(r * DEPTH, "base")

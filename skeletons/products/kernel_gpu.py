@@ -45,8 +45,7 @@ from .small_gpu import CHEAP, Side, SmallProducts
 from .small_staged import StagedProducts, StagedTensorProducts
 from .small_tensor import TensorProducts
 
-#: Rows of tiles in a band that is visited column by column: its blocks share operand rows in the
-#: L2.
+#: Rows of tiles in a band visited column by column, which share operand rows in the L2.
 TOGETHER = 8
 #: Epilogues of more additions than this are not repeated for every output of a thread.
 CHEAP_EPILOGUE = 24.0
@@ -77,8 +76,7 @@ class Tile:
         return self.warps[side] * self.groups[side] * LANES[side] * widths(t)[side]
 
 
-#: By the size of the accumulator type in bytes: large blocks, then smaller ones for few or small
-#: matrices.
+#: By bytes of the accumulator type: large blocks, then smaller ones for few or small matrices.
 TILES = {
     4: (Tile((2, 4), (2, 2), 16, 2), Tile((2, 2), (1, 2), 16, 0), Tile((1, 1), (1, 2), 8, 0)),
     8: (Tile((2, 4), (4, 2), 8, 2), Tile((2, 2), (2, 2), 8, 0), Tile((1, 1), (2, 2), 8, 0)),
@@ -345,8 +343,7 @@ class Product:
 
     def _tile_of(self, into: Linearizer, number: Expr, down: Expr, across: Expr
                  ) -> tuple[Expr, Expr]:  # fmt: skip
-        """The tile with a number: bands of TOGETHER rows of tiles, each visited column by
-        column."""
+        """The tile with a number: bands of TOGETHER rows of tiles, column by column."""
         number = into.let(number, "tile")
         per = into.let(across * TOGETHER, "band_tiles")
         band = into.let(number // per, "band")
@@ -577,8 +574,7 @@ class Product:
 
     def _element(self, into: Linearizer, i: Expr, j: Expr, total: Expr, u: int
                  ) -> tuple[Expr, ...]:  # fmt: skip
-        """The values to store for an element; values to fold are added to the totals of the
-        thread's row `u`."""
+        """The values to store for an element; folds add to the totals of row `u`."""
         j = into.let(j, "j")
         self.builder.stays_below(j, self.node.n)
         result = into.let(simplify.cast(total, self.node.result.type), "result")

@@ -23,8 +23,7 @@ Table = dict[str, dict[int, float]]
 
 
 def _read(name: str) -> tuple[str, dict[str, Table]]:
-    """The device of a file of measured times, and the times in milliseconds by arithmetic and
-    variant."""
+    """The device of a file of measured times, and milliseconds by arithmetic and variant."""
     data = json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
     times = {
         arithmetic: {
@@ -59,8 +58,7 @@ def raw(on: model.Machine, cost: model.EngineCost, variant: str, size: model.Siz
 def _over_library(
     on: model.Machine, cost: model.EngineCost, size: model.Size, levels: int
 ) -> float:
-    """Seconds of Strassen's algorithm over a library's products, with one pass for all sums of a
-    level."""
+    """Seconds of Strassen's algorithm over a library's products, a pass for a level's sums."""
     m, k, n = size
     if not levels:
         return m * k * n / on.fma

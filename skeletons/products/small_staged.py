@@ -117,7 +117,7 @@ class Staging(GpuProduct):
                      ends)  # fmt: skip
 
     def begin(self, into: Linearizer, grid: common.Threads) -> Expr:
-        """Determine the product of these threads, and whether they store it; returns the number of
+        """Determine these threads' product and whether they store it; returns the number of
         blocks."""
         builder, node = self.builder, self.node
         batches = builder.scalar(at.product(node.batch), "products")
@@ -279,8 +279,7 @@ class StagedTensorProducts(Staging, TensorProducts):
                        (node.k, node.n), TOGETHER),
         )  # fmt: skip
         self.strided = self.flight and self._by_lines()
-        # (If registers are scarce, rotation is affordable only where strided lanes save the
-        # divisions.)
+        # (If registers are scarce, rotate only where strided lanes save the divisions.)
         turns = self.strided or (groups[1].count == ACCESS and not self.flight)
         self.turned = TOGETHER * n // BANKS if turns else 0
         widest = max(o.type.bytes for o in node.outputs)
@@ -355,8 +354,7 @@ class StagedTensorProducts(Staging, TensorProducts):
 
 
 class StagedProducts(Staging):
-    """The kernel by multiply-adds: each thread has rows and vectors of columns that are evenly
-    spaced."""
+    """By multiply-adds: each thread has evenly spaced rows and vectors of columns."""
 
     def __init__(self, builder: Builder, node: Matmul, left: Side, right: Side,
                  epilogue: Sequence[Expr], m: int, n: int, k: int) -> None:  # fmt: skip

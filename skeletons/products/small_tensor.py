@@ -42,8 +42,7 @@ class TensorProducts(GpuProduct):
     def __init__(self, builder: Builder, node: Matmul, left: Side, right: Side,
                  epilogue: Sequence[Expr], m: int, n: int, k: int) -> None:  # fmt: skip
         super().__init__(builder, node, left, right, epilogue, m, n, k)
-        #: Columns that a thread loads at once: as few unused ones as possible, then as many as
-        #: possible.
+        #: Columns loaded at once: as few unused ones as possible, then as many as possible.
         self.vector = min((v for v in (4, 2) if n % v == 0),
                           key=lambda v: (-(-n // (COLUMNS * v)) * COLUMNS * v, -v))  # fmt: skip
 

@@ -242,8 +242,7 @@ def power(algorithm: BilinearAlgorithm, levels: int) -> BilinearAlgorithm:
 
 
 def algorithm_of(choice: object) -> BilinearAlgorithm | None:
-    """The algorithm that an option denotes, by name or as an object; None for "auto" and
-    "standard"."""
+    """The algorithm that an option names or is; None for "auto" and "standard"."""
     if isinstance(choice, BilinearAlgorithm):
         return choice
     return None if choice in ("auto", "standard") else NAMED[str(choice)]

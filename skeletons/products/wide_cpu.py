@@ -56,8 +56,7 @@ class _Wide(CpuProduct):
         )
 
     def parts(self) -> Kernel:
-        """The kernel whose tasks compute the product over a block of the inner axis, for a strip of
-        columns."""
+        """Tasks: the product over a block of the inner axis, for a strip of columns."""
         into, task = self.builder.emitter(), Var("task", int64)
         block, strip = (
             into.let(e, name)
