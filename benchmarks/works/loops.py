@@ -219,7 +219,7 @@ def life(side: int, iterations: int, scale: Scale) -> Case:
 
 
 def works(scale: Scale) -> list[Work]:
-    """A loop in a kernel; loops over plates of 4 MB and 64 MB, and over boards of 1 MB and 16 MB."""
+    """A loop in a kernel; loops over plates of 4 and 64 MB, and over boards of 1 and 16 MB."""
     height = scale.n(1200, 600, 24)
     width = height * 4 // 3
     name = f"Mandelbrot set, {width} × {height}, float64"

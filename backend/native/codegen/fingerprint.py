@@ -6,7 +6,7 @@ import functools
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
 from treadle.dsl.graph import Combine
@@ -28,6 +28,9 @@ from ..runtime import machine
 from .analysis import natural_scalars, positive_scalars
 from .target import Target
 
+if TYPE_CHECKING:
+    from treadle.dsl.operations.elements.foreign import CompiledScalarFunction
+
 
 @functools.lru_cache(maxsize=64)
 def _fields(kind: type[Statement]) -> list[str]:
@@ -42,7 +45,7 @@ class _Writer:
         self.out: list[str] = []
         self.numbers: dict[Expr, int] = {}
         self.buffers: dict[Buffer, int] = {}
-        self.functions: list[Any] = []
+        self.functions: list[CompiledScalarFunction] = []
 
     def expression(self, e: Expr) -> int:
         found = self.numbers.get(e)
@@ -139,7 +142,7 @@ def without(kernel: Kernel, hidden: Collection[Const]) -> str:
 
 
 def fingerprints(kernel: Kernel, targets: Sequence[Target], fast_math: bool
-                 ) -> tuple[list[str], list[Any]]:  # fmt: skip
+                 ) -> tuple[list[str], list[CompiledScalarFunction]]:  # fmt: skip
     """Hashes of all that decides the machine code for each target, and the foreign functions that
     the kernel calls."""
     w = _written(kernel)
@@ -149,7 +152,8 @@ def fingerprints(kernel: Kernel, targets: Sequence[Target], fast_math: bool
     return [hashlib.sha256(x.encode()).hexdigest() for x in texts], w.functions
 
 
-def fingerprint(kernel: Kernel, target: Target, fast_math: bool) -> tuple[str, list[Any]]:
+def fingerprint(kernel: Kernel, target: Target, fast_math: bool
+                ) -> tuple[str, list[CompiledScalarFunction]]:  # fmt: skip
     """The hash for one target, and the foreign functions."""
     (digest,), functions = fingerprints(kernel, (target,), fast_math)
     return digest, functions
