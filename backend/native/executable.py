@@ -68,8 +68,7 @@ def remarks(program: TracedProgram) -> list[str]:
     """Which loops over arrays may run several iterations at a time, for `explain`."""
     return [
         f"The loop {loop.label}{'' if loop.where is None else f' at {loop.where.short()}'}: "
-        "several iterations in one pass over the rows, where arrays are larger than the caches, "
-        "or where iterations take about as long as it takes to bring the threads together."
+        "several iterations in a pass over the rows, if faster."
         for loop in loops_by_rows(program)
     ]
 
