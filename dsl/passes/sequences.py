@@ -449,6 +449,8 @@ class _Iteration(_Loop):
             need(state.leaf() not in self.version)
             self._becomes(state.leaf(), part)
         first, own, tested = len(self.writes), own_nodes(loop, body, outside), set[Node]()
+        shared = self._shared(loop, body, own, outside)
+        outside = outside | {*shared}
         if len(body) > len(parts):
             node, component = body[-1].node, body[-1].component
             need(isinstance(node, graph.Generate) or node not in own)
@@ -468,6 +470,8 @@ class _Iteration(_Loop):
         for n in scalars:
             if few(n.leaf(0)):
                 self._scalar(n, first if n in tested else len(self.writes))
+        for n in shared:
+            self._scalar(n, len(self.writes), safe=True)
         for number, step in enumerate(steps):
             later = {leaf for n in steps[number + 1 :] for leaf in used_by(n)} | set(body)
             based = list[int]()
@@ -484,6 +488,21 @@ class _Iteration(_Loop):
         pending = [pair for pair in zip(parts, body, strict=False) if not self._is_current(*pair)]
         for part, leaf in sorted(pending, key=lambda pair: few(pair[1])):
             self._copy(leaf, part, scalars)
+
+    def _shared(self, loop: graph.ArrayLoop, body: Sequence[Leaf], own: Sequence[Node],
+                outside: AbstractSet[Node]) -> list[graph.Generate]:  # fmt: skip
+        """What several loops within an iteration need, each only if it has an iteration, and none
+        of them changes."""
+        states = dependent(iteration_order(loop, body), set(loop.state))
+        needed = Counter[Node]()
+        for x in (n for n in own if isinstance(n, graph.ArrayLoop)):
+            order = iteration_order(x, x.inner_roots())
+            needed.update({*order} - dependent(order, set(x.bound)) - states - outside - {*own})
+        return [
+            n for n, loops in needed.items()
+            if loops > 1 and isinstance(n, graph.Generate) and few(n.leaf(0))
+            and not any(isinstance(e, ex.While | ex.Foreign) for e in ex.walk(n.elements))
+        ]  # fmt: skip
 
     def _enter(self, loop: graph.ArrayLoop, parts: Sequence[int], outside: AbstractSet[Node]
                ) -> None:  # fmt: skip
@@ -632,8 +651,9 @@ class _Iteration(_Loop):
         need(not node.label.ordered and node not in self.computed)
         self.computed.add(node)
         self._check(node)
+        elements = ex.rewrite(node.elements, _in_range_only) if safe else node.elements
         self.scalars += [(leaf, _guarded(e, valid), first)
-                         for leaf, e in zip(node.leaves, node.elements, strict=True)]  # fmt: skip
+                         for leaf, e in zip(node.leaves, elements, strict=True)]  # fmt: skip
 
     def _place(self) -> None:
         """Place loops over numbers between the elements of small arrays that they need and those

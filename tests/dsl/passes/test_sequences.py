@@ -1409,3 +1409,27 @@ def test_an_array_that_only_inner_loops_read_is_computed_before_them() -> None:
     assert np.array_equal(found, want) and len(set(want.tolist())) > 40
     nowhere = np.full(200, 1 << 40)  # reading there would end the process
     assert not td.jit(visited, backend="native")(np.zeros(51, int), nowhere, to).any()
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize(("n", "m"), [(2, 3), (0, 3), (3, 0), (0, 0)])
+def test_what_two_inner_loops_need_is_computed_for_both(n: int, m: int, deep: bool) -> None:
+    """One of them may have no iteration, and one may need it in a loop of its own."""
+
+    def f(places: Any, a: Any, n: Any, m: Any) -> Any:
+        def step(k: Any, a: Any) -> Any:
+            def half(i: Any, a: Any) -> Any:
+                return a.at[places[k]].add(0.5 * a[i % 5])
+
+            def first(i: Any, a: Any) -> Any:
+                return td.loop(2, half, a) if deep else half(i, a)
+
+            a = td.loop(n, first, a)
+            return td.loop(m, lambda i, a: a.at[places[k]].add(3.0 + a[(i + 2) % 5]), a)
+
+        return td.loop(4, step, a)
+
+    args = np.array([3, 1, 4, 1, 2]), np.ones(5), n, m
+    assert kinds(f, *args) == (1, 0)
+    found, want = (td.jit(f, backend=b)(*args) for b in ("native", "reference"))
+    assert np.array_equal(found, want)
