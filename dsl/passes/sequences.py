@@ -27,7 +27,6 @@ become walks over numbers, such as sums of values that earlier iterations have w
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import math
 from collections import Counter
@@ -41,7 +40,6 @@ from ..expr import Expr
 from ..graph import Leaf, Node, known
 from ..graphs.rebuild import Rebuilder, replace_nodes, rewrite_graph
 from ..node import indices
-from ..operations.stencils import in_range
 from ..scalar import apply_primitive
 from ..simplify import cast, in_order
 from ..types import ScalarType, int64
@@ -61,6 +59,7 @@ from .inner_loops import (
     used_by,
     where_both,
 )
+from .iteration_branches import conditional, guarded, in_range_only, weaker, without_branches
 from .iteration_tests import with_tests_decided
 from .recurrence import dependent, is_unsafe
 from .short_axes import is_free
@@ -109,7 +108,7 @@ def as_sequence(
         order, changing = iteration_order(loop, loop.inner_roots()), loop.varying(every)
         around = loop.predicate is not None or not all(map(_is_small, {*order} - changing))
         own = changing if around else {*order}
-        body = _without_branches(_as_loops(loop.inner_roots(), written, own))
+        body = without_branches(_as_loops(loop.inner_roots(), written, own))
         last, predicate = tuple(body[: len(loop.state)]), loop.predicate and body[-1]
         one = loop.with_(body=last, predicate=predicate)
         made: graph.Sequential | graph.ArrayLoop
@@ -117,7 +116,7 @@ def as_sequence(
             made = _around(loop, body)
         else:
             try:
-                roots = _without_branches(loop.inner_roots())
+                roots = without_branches(loop.inner_roots())
                 order = sorted(iteration_order(loop, roots), key=lambda n: n.uid)  # as written
                 made = _Nest(loop, order).made()
             except OtherLoop:
@@ -227,7 +226,7 @@ def _computed_anyway(loop: graph.ArrayLoop, body: Sequence[Leaf]
         if not is_unsafe(made) or any(isinstance(e, ex.While | ex.Foreign) for e in
                                       ex.walk(made.elements)):  # fmt: skip
             return made
-        made = made.with_(elements=ex.rewrite(made.elements, _in_range_only))
+        made = made.with_(elements=ex.rewrite(made.elements, in_range_only))
         safe.add(made)
         return made
 
@@ -638,7 +637,7 @@ class _Iteration(_Loop):
         (*at, condition) = self._counted((*target, given))
 
         def tested(condition: Expr) -> Expr:
-            if (found := _conditional(condition)) is not None:
+            if (found := conditional(condition)) is not None:
                 return where_both(found[0], tested(found[1]))
             return inside(condition, at, shape, (count,), equal)
 
@@ -651,8 +650,8 @@ class _Iteration(_Loop):
         need(not node.label.ordered and node not in self.computed)
         self.computed.add(node)
         self._check(node)
-        elements = ex.rewrite(node.elements, _in_range_only) if safe else node.elements
-        self.scalars += [(leaf, _guarded(e, valid), first)
+        elements = ex.rewrite(node.elements, in_range_only) if safe else node.elements
+        self.scalars += [(leaf, guarded(e, valid), first)
                          for leaf, e in zip(node.leaves, elements, strict=True)]  # fmt: skip
 
     def _place(self) -> None:
@@ -814,16 +813,16 @@ class _Iteration(_Loop):
         """A value as computed between two writes, and the range of writes in which its guard is
         known too; if the guard is known nowhere in it, the reads are guarded individually."""
         need(first <= last)
-        for condition in _weaker(guard):
+        for condition in weaker(guard):
             a, b = self._span((condition,), now)[condition]
             if max(a, first) <= min(b, last):
-                return _guarded(e, condition), max(a, first), min(b, last)
+                return guarded(e, condition), max(a, first), min(b, last)
         return self._anyway(e), first, last
 
     def _anyway(self, e: Expr) -> Expr:
         """A value that may be computed even where it is not needed."""
         need(not any(isinstance(x, ex.While | ex.Foreign) for x in ex.walk((e,))))
-        return ex.rewrite((e,), _in_range_only)[0]
+        return ex.rewrite((e,), in_range_only)[0]
 
     def _in_parts(self, e: Expr, guard: Expr, part: Callable[[Expr, Expr], Expr]) -> Expr:
         """An expression whose parts need different versions of the arrays."""
