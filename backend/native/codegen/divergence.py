@@ -117,9 +117,9 @@ def form_of(s: Inner, lanes: int, varying: set[Var], target: Target, around: ir.
     return Form(lanes, one, vector, least)
 
 
-def vector_form(s: ir.For, target: Target) -> VectorForm:
-    """The form of a vector loop."""
-    lanes, _ = lanes_for(s.body, target)
+def vector_form(s: ir.For, target: Target, lanes: int = 0) -> VectorForm:
+    """The form of a vector loop; `lanes`: of its vectors, if known."""
+    lanes = lanes or lanes_for(s.body, target)[0]
     varying = varying_variables(s.body, {s.var})
     inner = [x for x in _loops(s.body) if _differs(x, varying)]
     if not inner:

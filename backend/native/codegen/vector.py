@@ -44,7 +44,7 @@ class VectorLoop:
         self.lanes, self.fewer = lanes_for(s.body, em.target)
         self.trips = _trips(em, start, stop, s.step)
         limit = _WRITE_ONCE.get(em.target.vector_bytes, _WRITE_ONCE_SHORT)
-        self.form = vector_form(s, em.target)
+        self.form = vector_form(s, em.target, self.lanes)
         # What is emitted for single lanes, too, is emitted once.
         again = any(f.least for f in self.form.loops)
         rare = s.rare and em.target.vector_bytes in _WRITE_ONCE

@@ -43,7 +43,7 @@ _salts = itertools.count(1)
 def forced(monkeypatch: pytest.MonkeyPatch, least: int, scalar: bool = False) -> None:
     monkeypatch.setattr(single_lanes, "threshold", lambda em, s: least)
     form = VectorForm(scalar, 0, (Form(0, 1.0, 1.0, least),))
-    monkeypatch.setattr(vector, "vector_form", lambda s, target: form)
+    monkeypatch.setattr(vector, "vector_form", lambda *_: form)
 
 
 def looped(*body: Statement, kind: str = "vector") -> tuple[Statement, ...]:
