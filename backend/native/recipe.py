@@ -198,7 +198,8 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     decided: list[Expr] = []
     launches: list[tuple[LaunchRecipe, ...]] = []
     kernels: list[tuple[Kernel, ...]] = []
-    differences = owner.device.differences if repeated else None
+    many = repeated and owner.device.repeated[place_of(node)] >= MANY
+    differences = owner.device.differences if many else None
     for kernel in made.kernels:
         variants: list[LaunchRecipe] = []
         versions: list[Kernel] = []
@@ -279,7 +280,7 @@ def place_of(node: Node) -> tuple[str, int]:
 def repeated_places(roots: Sequence[Leaf]) -> frozenset[tuple[str, int]]:
     """The source locations of several nodes: a Python loop was unrolled by tracing."""
     found = Counter(place_of(n) for n in topological(roots) if not isinstance(n, Input))
-    return frozenset(place for place, count in found.items() if count > 1)
+    return {place: count for place, count in found.items() if count > 1}
 
 
 # --- keeping ---------------------------------------------------------------------------------
