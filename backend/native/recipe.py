@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from .layouts import Layouts
 
 FORMAT = 8
+#: The least nodes of a place whose kernels are compared with each other.
+MANY = 4
 
 
 class LaunchRecipe(NamedTuple):
@@ -277,8 +279,9 @@ def place_of(node: Node) -> tuple[str, int]:
     return node.label.called, 0 if node.where is None else node.where.line
 
 
-def repeated_places(roots: Sequence[Leaf]) -> frozenset[tuple[str, int]]:
-    """The source locations of several nodes: a Python loop was unrolled by tracing."""
+def repeated_places(roots: Sequence[Leaf]) -> dict[tuple[str, int], int]:
+    """The source locations of several nodes, with their number: a Python loop was unrolled by
+    tracing."""
     found = Counter(place_of(n) for n in topological(roots) if not isinstance(n, Input))
     return {place: count for place, count in found.items() if count > 1}
 

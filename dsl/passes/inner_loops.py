@@ -1,12 +1,12 @@
-"""Nested loops: which nodes belong to which loop, the order of computation, and which arrays are
-updated in place.
+"""The iterations of loops within loops: which nodes belong to which loop, in which order they are
+computed, and which arrays change in place.
 
-    t, i = while_loop(p, f, (t, i₀))     t is updated in place: it is the next value of the state t
+    t, i = while_loop(p, f, (t, i₀))     t changes in place: it is the next value of the state t
     u = loop(0, t[i], g, t)              begins with a copy: t is the next value, too
     return t, u[0]
 
-An array is updated in place along the chain of updates and inner loops that leads from a state to
-its next value.  Other initial values of an inner loop are copied by a separate loop.
+An array changes in place along the chain of updates and inner loops that leads from a state to its
+next value.  What else an inner loop begins with is copied by a loop of its own.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..expr import FALSE, TRUE, Cond, Expr, Proj
 from ..graph import ArrayLoop, Input, Leaf, Node, Permute, known, topological
 from .recurrence import dependent, is_unsafe
 
-#: The most elements that one update of an iteration writes.
+#: Elements that one update of an iteration writes, at most.
 MOST_ELEMENTS = 36
 
 
 class OtherLoop(Exception):
-    """A loop that is not a sequence of writes."""
+    """A loop that is no sequence of writes."""
 
 
 def need(condition: bool) -> None:
@@ -32,7 +32,7 @@ def need(condition: bool) -> None:
 
 
 def where_both(p: Expr, valid: Expr) -> Expr:
-    """`p and valid`; `valid` is evaluated only where `p` holds."""
+    """`p and valid`, of which the second is only evaluated where the first holds."""
     if p is TRUE or valid is TRUE:
         return valid if p is TRUE else p
     return Proj(Cond(p, (valid,), (FALSE,)), 0)
@@ -42,19 +42,18 @@ def iteration_order(loop: ArrayLoop, body: Sequence[Leaf]) -> list[Node]:
     """The nodes of an iteration, in the order of computation."""
     order = [n for n in topological(body) if not isinstance(n, Input)]
     changing = dependent(order, set(loop.bound))
-    # Unsafe nodes and their readers must not be computed before the loop, which may have no
-    # iteration, unless they are its initial values.  Nodes that change are not computed before it
-    # anyway.
-    begun = set(topological(loop.inputs()))
+    # What is unsafe, and what reads that, must not be computed before the loop, which may have no
+    # iteration, unless the loop begins with it; what changes is not, anyway.
+    begun = not_inside(loop.inputs())
     unsafe = {n for n in order if n not in changing and n not in begun and is_unsafe(n)}
     kept = changing | unsafe | (dependent(order, unsafe) - begun)
     return [n for n in order if n in kept]
 
 
 def own_nodes(loop: ArrayLoop, body: Sequence[Leaf], outside: AbstractSet[Node]) -> list[Node]:
-    """The nodes of an iteration that belong to no inner loop's iteration and are not `outside`,
-    that is, computed around the loop."""
-    reached = set(topological(body, known=outside))  # not inside loops that are outside
+    """The nodes of an iteration that are not part of an iteration of an inner loop, nor of those
+    `outside`, which are computed around the loop."""
+    reached = set(topological(body, known=outside))  # and not inside of loops that are outside
     order = [n for n in iteration_order(loop, body) if n in reached]
     outside = outside | not_inside(body)
     inner = {n for x in order if isinstance(x, ArrayLoop)
@@ -63,25 +62,25 @@ def own_nodes(loop: ArrayLoop, body: Sequence[Leaf], outside: AbstractSet[Node])
 
 
 def not_inside(roots: Sequence[Leaf]) -> set[Node]:
-    """The nodes that these depend on, without those inside loops."""
+    """What is computed for these, apart from what is inside of loops."""
     return set(topological(roots, inside=False))
 
 
 def few(leaf: Leaf) -> bool:
-    """Whether an array has a known, small number of elements."""
+    """Whether an array has few elements, and how many is known."""
     extents = [known(n) for n in leaf.shape]
     return None not in extents and math.prod(map(int, extents)) <= MOST_ELEMENTS
 
 
 def based_on(node: Node) -> tuple[Leaf, ...]:
-    """The initial arrays of an update or an inner loop."""
+    """The arrays that an update or an inner loop begins with."""
     if isinstance(node, Permute):
         return node.defaults
     return node.init if isinstance(node, ArrayLoop) else ()
 
 
 def chains(states: Sequence[Input], body: Sequence[Leaf]) -> dict[tuple[Node, int], int]:
-    """For components of updates and inner loops: the state whose next value they become."""
+    """The state that a component of an update, or of an inner loop, becomes the next value of."""
     found: dict[tuple[Node, int], int] = {}
     for k, (state, leaf) in enumerate(zip(states, body, strict=True)):
         while leaf != state.leaf() and (based := based_on(leaf.node)):
@@ -91,16 +90,15 @@ def chains(states: Sequence[Input], body: Sequence[Leaf]) -> dict[tuple[Node, in
 
 
 def used_by(node: Node) -> set[Leaf]:
-    """The arrays that a node, with the nodes inside it, reads or starts from."""
+    """What a node, with what is inside of it, reads or begins with."""
     inside = node.inside()
     return {*node.inputs(), *inside, *(leaf for n in topological(inside) for leaf in n.inputs())}
 
 
 def in_turn(own: Sequence[Node], chain: Mapping[tuple[Node, int], int], order: Sequence[Node]
             ) -> list[Node]:  # fmt: skip
-    """The updates and loops as written, with readers and copies of an array moved ahead of the
-    nodes that update it in place.  `order`: all nodes of an iteration in an order of
-    computation."""
+    """The updates and loops, as they were written, but what reads or copies an array ahead of what
+    changes it in place.  `order`: all nodes of an iteration, in an order of computation."""
     waiting = sorted((n for n in own if based_on(n)), key=lambda n: n.uid)
     after = {n: dependent(order, {n}) for n in waiting}
     uses = {n: used_by(n) if isinstance(n, ArrayLoop) else set(based_on(n)) for n in waiting}

@@ -2,26 +2,24 @@
 
     loop(n, lambda k, t: t.at[f(k)].set(g(t, k)), t₀)   →   for k: t[f(k)] = g(t, k)
 
-An iteration may read elements that it or earlier iterations wrote: tables that are filled cell by
-cell, recurrences of any reach, exchanges, walks that count what they visit.  A loop over arrays
-would launch several kernels in every iteration.  A loop that contains nothing but such a loop
-becomes one more axis of the same kernel.  The pass runs after fusion, which must not compute an
-element of the state from its value before the loop; and on a CPU only, where one thread is fast
-enough.
+The elements that an iteration reads may be those that it, or the ones before, wrote: tables that
+are filled cell by cell, recurrences of any reach, exchanges, walks that count what they visit.  A
+loop over arrays would start several kernels in every iteration.  A loop around such a loop that
+does nothing else is one more axis of the same kernel.  This runs after fusion, which must not
+compute an element of the state from the value that it had before the loop; on a CPU only, where
+one thread is fast enough.
 
-An iteration is a list of writes.  If a write needs an array as it was before another write, that
-value is computed ahead of the other write (`_Iteration`).  A branch that updates an array or leaves
-it unchanged becomes an update that is not always valid; a branch that runs loops over it becomes
-loops that may have no iteration.
+An iteration is a list of writes.  What one of them needs of an array as it was before another is
+computed ahead of that one (`_Iteration`).  Branches are such writes, too (`iteration_branches`).
 
     while_loop(p, f, s)   →   while_loop(p, several, s)
     where several(s) is loop(1024, lambda k, t: f(t) if p(t) else t, s)
 
-Such an outer loop, of at most one iteration, also encloses a sequence that needs values that must
-not be computed without an iteration, such as elements of a table at data-dependent indices.
+Such a loop, here of one iteration at most, is also around a sequence for which something is
+computed that must not be where there is no iteration, such as a table read by data.
 
-Inner loops are steps of such an iteration (`inner_loops`).  So are inner loops that had already
-become walks over numbers, such as sums of values that earlier iterations have written.
+Inner loops are steps of such an iteration (`inner_loops`); so are those that had become walks over
+numbers, such as sums of what the iterations before have written.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ from .recurrence import dependent, is_unsafe
 from .short_axes import is_free
 from .vertical import LARGEST, Inliner
 
-#: The iterations that one kernel runs of a loop with a predicate.
+#: The iterations of a loop with a predicate that one kernel runs.
 AT_ONCE = 1024
 
 
@@ -84,12 +82,13 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         number = _writes(found)
         what = "an element" if number == 1 else f"{number} elements"
         context.notes.append(f"{node.label}: one kernel writes {what} in each iteration")
-        return found.leaves[: len(node.leaves)]  # a loop that replaces several has further states
+        return found.leaves[: len(node.leaves)]  # one loop of several has further state
 
     return rewrite_graph(roots, change, context.kept)
 
 
 def _writes(node: graph.Sequential | graph.ArrayLoop) -> int:
+    """How many elements an iteration writes."""
     sequence = node if isinstance(node, graph.Sequential) else node.body[0].node
     assert isinstance(sequence, graph.Sequential)
     return sum(k in range(len(sequence.defaults)) for k in sequence.written)
@@ -98,9 +97,8 @@ def _writes(node: graph.Sequential | graph.ArrayLoop) -> int:
 def as_sequence(
     loop: graph.ArrayLoop, written: dict[Node, graph.ArrayLoop]
 ) -> graph.Sequential | graph.ArrayLoop | None:
-    """A loop as a sequence, if each iteration writes a few elements or is itself a sequence; a
-    loop with a predicate becomes a loop around a sequence.  `written`: the original loops of
-    sequences."""
+    """A loop as a sequence, where each iteration writes a few elements, or is a sequence itself;
+    one with a predicate as a loop around a sequence.  `written`: the loops that sequences were."""
     if loop.changing() or any(c.reads for c in loop.checks):
         return None
     try:
@@ -128,14 +126,14 @@ def as_sequence(
 
 
 def _is_small(node: Node) -> bool:
-    """Whether an array has so few elements that computing it takes no longer than reading it."""
+    """Whether a node is computed as quickly as it is read."""
     return isinstance(node, graph.Generate) and few(node.leaf(0))
 
 
 def _as_loops(roots: Sequence[Leaf], written: Mapping[Node, graph.ArrayLoop],
               own: AbstractSet[Node]) -> list[Leaf]:  # fmt: skip
-    """The roots with the sequences and the walks of iterations, which have their `own` nodes,
-    converted back to the original loops."""
+    """The roots with the loops that the sequences and the walks of iterations, which have their
+    `own` nodes, were."""
     builder = Rebuilder()
     for node in graph.topological(roots):
         source = written.get(node) if node in own else None
@@ -153,12 +151,12 @@ def _as_loops(roots: Sequence[Leaf], written: Mapping[Node, graph.ArrayLoop],
 
 
 def _is_number(walk: graph.Recurrence) -> bool:
-    """Whether a walk yields only final numbers.  Longer states are walked in vectors."""
+    """Whether a walk only has the last values of numbers.  Longer states are walked in vectors."""
     return not walk.others and not walk.collected and not walk.label.ordered
 
 
 def _as_loop(walk: graph.Recurrence) -> list[Leaf]:
-    """The results of a walk, as those of a loop over its numbers."""
+    """The results of a walk as those of a loop over its numbers."""
     label, where = graph.Label(walk.label.operation), walk.where
     states = tuple(graph.Input("state", v.type, (), kind="state", where=where) for v in walk.state)
     index = graph.Input("k", int64, (), kind="counter", where=where)
@@ -233,105 +231,10 @@ def _computed_anyway(loop: graph.ArrayLoop, body: Sequence[Leaf]
     return replace_nodes(body, change), safe
 
 
-def _without_branches(roots: Sequence[Leaf]) -> list[Leaf]:
-    """The roots with branches that update arrays, or leave them unchanged, as updates that may be
-    invalid and loops that may have no iteration."""
-    order = list(graph.topological(roots))
-    if not any(isinstance(n, graph.Branch) for n in order):
-        return list(roots)
-    anyway, computed = not_inside(roots), set[Node]()  # original and replaced nodes
-
-    def change(node: Node, made: Node) -> Node | Sequence[Leaf]:
-        found = _chosen(made, computed) if isinstance(made, graph.Branch) else made.leaves
-        if node in anyway:
-            computed.update(graph.topological(found, inside=False, known=computed))
-        return found
-
-    return replace_nodes(roots, change)
-
-
-def _chosen(branch: graph.Branch, outside: AbstractSet[Node]) -> list[Leaf]:
-    p, both = branch.predicate, (branch.then, branch.other)
-    needed = [{*graph.topological(side, inside=False, known=outside)} for side in both]
-    own = needed[0] - needed[1], needed[1] - needed[0]
-    if any(isinstance(n, graph.ArrayLoop) for n in (*own[0], *own[1])):
-        p = graph.Generate((), (p,), label=branch.label, where=branch.where).leaf().at()
-    conditions = p, apply_primitive("logical_not", [p])
-    only = [_Only(q, nodes, side) for q, nodes, side in zip(conditions, own, both, strict=True)]
-    for first in (leaf for n in (*own[0], *own[1]) for leaf in based_on(n)):
-        # Other arrays would be copied even in iterations that do not change them.
-        need(few(first) or any(_leads_to(first, leaf) for leaf in branch.inside()))
-    found = []
-    for then, other in zip(*both, strict=True):
-        a, b = only[0].leaf(then), only[1].leaf(other)
-        if then == other:
-            found.append(then)
-        elif not then.shape:
-            sides = [x.node.elements[x.component] if type(x.node) is graph.Generate else x.at()
-                     for x in (a, b)]  # fmt: skip
-            e = ex.Proj(ex.Cond(p, (sides[0],), (sides[1],)), 0)
-            found.append(graph.Generate((), (e,), label=branch.label, where=branch.where).leaf())
-        else:
-            need(_leads_to(then, other) or _leads_to(other, then))
-            found.append(a if _leads_to(then, other) else b)
-    return found
-
-
-def _leads_to(leaf: Leaf, first: Leaf) -> bool:
-    """Whether an array results from the first one by updates and loops."""
-    while leaf != first and (based := based_on(leaf.node)):
-        leaf = based[leaf.component]
-    return leaf == first
-
-
-class _Only(Rebuilder):
-    """One side of a branch: nodes that only this side needs do nothing, and read nothing, unless a
-    condition holds."""
-
-    def __init__(self, condition: Expr, own: AbstractSet[Node], side: Sequence[Leaf]) -> None:
-        super().__init__()
-        loops = any(isinstance(n, graph.ArrayLoop) for n in own)
-        for node in graph.topological(side):
-            made = self.node(node)
-            if node in own:
-                if isinstance(made, graph.Permute):
-                    made = made.with_(valid=where_both(condition, made.valid))
-                elif isinstance(made, graph.ArrayLoop):
-                    made = _loop_only(made, condition)
-                elif isinstance(made, graph.Generate) and few(made.leaf(0)):
-                    if loops or is_unsafe(made):
-                        elements = tuple(_guarded(e, condition) for e in made.elements)
-                        made = made.with_(elements=elements)
-                else:
-                    need(not is_unsafe(made))
-            self.replace(node, made)
-
-
-def _loop_only(loop: graph.ArrayLoop, condition: Expr) -> graph.ArrayLoop:
-    """The loop, with no iterations unless a condition holds."""
-    if loop.count is not None:
-        count = ex.Proj(ex.Cond(condition, (loop.count,), (ex.constant(0),)), 0)
-        return loop.with_(count=count)
-    assert loop.predicate is not None
-    test = loop.predicate.node
-    need(type(test) is graph.Generate)
-    assert isinstance(test, graph.Generate)
-    more = where_both(condition, test.elements[loop.predicate.component])
-    return loop.with_(predicate=test.with_(elements=(more,)).leaf())
-
-
-def _conditional(e: Expr) -> tuple[Expr, Expr] | None:
-    """The two parts of a condition made by `where_both`."""
-    cond = e.args[0] if isinstance(e, ex.Proj) else None
-    if isinstance(cond, ex.Cond) and cond.other == (ex.FALSE,):
-        return cond.args[0], cond.then[0]
-    return None
-
-
 class _Write(NamedTuple):
-    """`value` is written at `target` of a component if `valid` holds, which includes that the
-    target is in range.  `given`: the condition as the program has it.  Also stands for steps of
-    `Sequential` that write nothing."""
+    """`value` at `target` of a component where `valid` holds.  `given`: what the program says of
+    the validity; `valid` has the target in range, too.  Or a step of `Sequential` that writes
+    nothing."""
 
     component: int
     given: Expr
@@ -341,7 +244,7 @@ class _Write(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A value computed ahead of a write."""
+    """What is computed ahead of a write."""
 
     before: int
     name: ex.Var
@@ -349,15 +252,15 @@ class _Kept(NamedTuple):
 
 
 class _Loop:
-    """Shared by a loop of updates and a nest of loops."""
+    """What a loop and a nest of loops have in common."""
 
     def __init__(self, loop: graph.ArrayLoop, order: Sequence[Node]) -> None:
         self.loop, self.order = loop, order
         self.firsts = list(loop.init)
 
     def _own_elements(self, bodies: Sequence[Expr]) -> None:
-        """Make the reads that a sequence makes of its defaults refer to the current elements.
-        Defaults that are also read otherwise, or that occur twice, are copied."""
+        """What a sequence reads of its defaults are the current elements: those that are read for
+        other reasons, or twice the defaults, are of a copy."""
         read = {Leaf(e.node, e.component) for e in ex.walk(bodies) if isinstance(e, ex.Read)}
         for k, (first, state) in enumerate(zip(self.firsts, self.loop.state, strict=True)):
             if first in read or first in self.firsts[:k]:
@@ -367,7 +270,7 @@ class _Loop:
                 self.firsts[k] = copy.leaf()
 
     def _finished(self, node: graph.Sequential) -> graph.Sequential:
-        """The node, if it uses nothing that exists only inside the loop."""
+        """The node, if it uses nothing that only the loop has."""
         loops = [n for n in self.order if isinstance(n, graph.ArrayLoop)]
         bound = {*self.order, *(b for x in (self.loop, *loops) for b in x.bound)}
         need(bound.isdisjoint(graph.topological(node.leaves, inside=False)))
@@ -377,24 +280,24 @@ class _Loop:
 class _Iteration(_Loop):
     """A loop of updates of a few elements each, and of loops of such updates.
 
-    Each write to an array creates a new version.  A value is computed while the versions that it
-    reads are current: ahead of the write that needs it, if another write comes between.
+    An array has a version for each number of writes before; a value is computed while the versions
+    that it reads are the current ones, ahead of the write that needs it if another comes between.
     """
 
     def __init__(self, loop: graph.ArrayLoop, body: Sequence[Leaf],
                  outside: AbstractSet[Node] = frozenset()) -> None:  # fmt: skip
         """`body`: the next state, and the predicate if there is one, without branches; `outside`:
-        nodes computed before the loop although it may have no iteration."""
+        what is computed before the loop, although it may have no iteration."""
         super().__init__(loop, [n for n in iteration_order(loop, body) if n not in outside])
         self.body, self.outside = body, outside
-        #: The component and version that each leaf denotes.
+        #: The component and version that a leaf is.
         self.version: dict[Leaf, tuple[int, int]] = {}
         self.writes: list[_Write] = []
-        #: For each component, the numbers of the writes at which its versions begin.
+        #: For each component, the writes before which it has its versions.
         self.began = [[0] for _ in loop.state]
-        #: The components that hold local state of inner loops; numbers are variables.
+        #: The components that hold what inner loops have of their own; numbers are variables.
         self.variables: dict[int, ex.Var] = {}
-        #: The elements of small arrays, with the first write before which they may be computed.
+        #: The elements of small arrays, and the write before which they may be computed first.
         self.scalars: list[tuple[Leaf, Expr, int]] = []
         self.computed: set[Node] = set()
         self.kept: list[_Kept] = []
@@ -405,7 +308,8 @@ class _Iteration(_Loop):
     def made(self) -> graph.Sequential:
         loop, given = self.loop, list(self.body)
         assert loop.count is not None
-        # An iteration may return elements computed before the loop, or modify a copy of them.
+        # Of what is computed before the loop, an iteration may return, or change a copy of, the
+        # elements as they are.
         for node in self.order:
             given += node.inside()
             if not isinstance(node, graph.Permute):
@@ -443,7 +347,7 @@ class _Iteration(_Loop):
 
     def _iterate(self, loop: graph.ArrayLoop, body: Sequence[Leaf], parts: Sequence[int],
                  outside: AbstractSet[Node], test: Expr = ex.TRUE) -> None:  # fmt: skip
-        """Add an iteration of a loop whose states are these components."""
+        """An iteration of a loop whose states are these components."""
         for state, part in zip(loop.state, parts, strict=True):
             need(state.leaf() not in self.version)
             self._becomes(state.leaf(), part)
@@ -464,8 +368,8 @@ class _Iteration(_Loop):
         need(not tested.intersection(steps))
         scalars = [n for n in own if isinstance(n, graph.Generate)]
         need(len(scalars) + len(steps) == len(own))
-        made: set[Node] = {*loop.state, *steps}  # other nodes are loop-invariant
-        # Larger arrays are computed only as initial values of inner loops.
+        made: set[Node] = {*loop.state, *steps}  # others have the same elements in all iterations
+        # Larger arrays are only computed as what inner loops begin with.
         for n in scalars:
             if few(n.leaf(0)):
                 self._scalar(n, first if n in tested else len(self.writes))
@@ -505,12 +409,13 @@ class _Iteration(_Loop):
 
     def _enter(self, loop: graph.ArrayLoop, parts: Sequence[int], outside: AbstractSet[Node]
                ) -> None:  # fmt: skip
+        """An inner loop."""
         need(not loop.changing())
         self._check(loop)
         self.fused.append((loop.label, loop.where))
         body = loop.inner_roots()
         if loop.count is not None:
-            # Loop-invariant nodes are computed before the loop, if it has an iteration.
+            # What does not change is computed before the loop, if that has an iteration.
             order = iteration_order(loop, body)
             changing = dependent(order, set(loop.bound))
             enters = apply_primitive("less", [ex.constant(0), loop.count])
@@ -526,7 +431,7 @@ class _Iteration(_Loop):
     @contextlib.contextmanager
     def _repeated(self, parts: Sequence[int], index: graph.Input | None, count: Expr | None
                   ) -> Iterator[Expr]:  # fmt: skip
-        """Add repeated steps, which change these components; yields the test of a counter."""
+        """Steps that are repeated, which change these components; yields the test of a counter."""
         counter = list[int]()
         test: Expr = ex.TRUE
         if index is not None and count is not None:
@@ -552,13 +457,13 @@ class _Iteration(_Loop):
         return self.version.get(leaf) == (component, len(self.began[component]) - 1)
 
     def _becomes(self, leaf: Leaf, component: int) -> None:
-        """Record that the leaf is the current version of the component."""
+        """The leaf is the component as it is now."""
         self.version[leaf] = component, len(self.began[component]) - 1
 
     def _base(self, leaf: Leaf, kept: int | None, stays: bool, taken: Sequence[int],
               scalars: Sequence[Node]) -> int:  # fmt: skip
-        """The component in which an update or an inner loop changes an array or its copy: `kept`
-        for a state, the array's own component unless that `stays` unchanged, or a new one."""
+        """The component in which an update or an inner loop changes this, or a copy of it: `kept`
+        for a state, its own unless that `stays` as it is, or a new one."""
         held = self.version.get(leaf, (-1, -1))[0]
         if held >= 0 and held not in taken and self._is_current(held, leaf):
             if held == kept or (held >= len(self.loop.state) and kept is None and not stays):
@@ -569,7 +474,7 @@ class _Iteration(_Loop):
         return kept
 
     def _component(self, type_: ScalarType, shape: graph.Shape) -> int:
-        """Add a component for another array or number."""
+        """A further array, or number."""
         number, zero = len(self.firsts), ex.Const(0, type_)
         first = graph.Memory(shape, (zero,), label=graph.Label("copy"), where=self.loop.where)
         self.firsts.append(first.leaf())
@@ -579,6 +484,7 @@ class _Iteration(_Loop):
         return number
 
     def _copy(self, leaf: Leaf, component: int, scalars: Sequence[Node]) -> None:
+        """Write all elements of a component."""
         if few(leaf):
             for at in _elements(leaf.shape):
                 value: Expr = leaf.at(*at)
@@ -604,7 +510,7 @@ class _Iteration(_Loop):
         self.writes.append(_Write(kind, ex.TRUE, valid))
 
     def _update(self, node: graph.Permute, components: Sequence[int]) -> None:
-        """Add the writes of an update, whose number is known and small."""
+        """The writes of an update of elements that are known to be few."""
         need(is_free(node))
         self._check(node)
         self.fused += [(node.label, node.where), *node.fused]
@@ -622,13 +528,13 @@ class _Iteration(_Loop):
             self._becomes(leaf, k)
 
     def _check(self, node: Node) -> None:
-        """Move the checks of a node before the loop."""
+        """What a node checks is checked before the loop."""
         need(not any(c.reads for c in node.checks))
         self.checks = (*self.checks, *node.checks)
 
     def _write(self, component: int, given: Expr, target: tuple[Expr, ...], value: Expr,
                inside_: bool = False) -> None:  # fmt: skip
-        """Add a write; `inside_`: the target is known to be in range."""
+        """`inside_`: the target is in range."""
         loop = self.loop
         assert loop.count is not None
         shape = self.firsts[component].shape
@@ -645,8 +551,10 @@ class _Iteration(_Loop):
         self.writes.append(_Write(component, given, valid, target, value))
         self.began[component].append(len(self.writes))
 
-    def _scalar(self, node: graph.Generate, first: int, valid: Expr = ex.TRUE) -> None:
-        """Add a small array, computed once per iteration if `valid` holds."""
+    def _scalar(self, node: graph.Generate, first: int, valid: Expr = ex.TRUE,
+                safe: bool = False) -> None:  # fmt: skip
+        """An array of few elements, where this holds: computed once in each iteration.  `safe`:
+        with 0 where an index is out of range."""
         need(not node.label.ordered and node not in self.computed)
         self.computed.add(node)
         self._check(node)
@@ -655,8 +563,8 @@ class _Iteration(_Loop):
                          for leaf, e in zip(node.leaves, elements, strict=True)]  # fmt: skip
 
     def _place(self) -> None:
-        """Place loops over numbers between the elements of small arrays that they need and those
-        that need them: first in the outer loop, then in inner ones."""
+        """Loops over numbers, between the elements of small arrays that they need and those that
+        need them: of the loop, then of those in it."""
         parts, ends = self._segments(), len(self.writes)
         of = {p: k for k, numbers in enumerate(parts) for p in numbers} | {ends: 0}
         for k, numbers in enumerate(parts):
@@ -683,7 +591,7 @@ class _Iteration(_Loop):
             self.names[leaf.at(*at)] = self._placed(e, ex.TRUE, first)
 
     def _segments(self) -> list[list[int]]:
-        """The writes of the loop and of each inner loop, without those of loops nested in it."""
+        """The writes of the loop, and of each loop in it, without those of the loops in that."""
         found, inside = [list[int]()], [0]
         for number, write in enumerate(self.writes):
             found[inside[-1]].append(number)
@@ -696,8 +604,8 @@ class _Iteration(_Loop):
 
     def _place_loops(self, numbers: Sequence[int], scalars: Sequence[tuple[Leaf, Expr, int]],
                      elsewhere: AbstractSet[Expr]) -> None:  # fmt: skip
-        """Place loops over numbers that every iteration of a loop runs, and that serve several
-        values, so that they run once."""
+        """Loops over numbers that every iteration of a loop runs, for several parts of what only
+        that computes: once."""
         writes = [self.writes[p] for p in numbers]
         kinds = [w.component for w in writes]
         before = numbers[0] if numbers else 0
@@ -734,7 +642,7 @@ class _Iteration(_Loop):
     # --- the order in which it is computed ---
 
     def _span(self, roots: Sequence[Expr], now: int) -> dict[Expr, tuple[int, int]]:
-        """For each expression, the first and the last write before which it can be computed."""
+        """For each expression the first and the last write before which it can be computed."""
         found: dict[Expr, tuple[int, int]] = {}
         placed = {x.name: x.before for x in self.kept}
         ends = len(self.writes)
@@ -746,7 +654,7 @@ class _Iteration(_Loop):
                     began = self.began[version[0]]
                     first = began[version[1]]
                     last = began[version[1] + 1] - 1 if version[1] + 1 < len(began) else ends
-                elif Leaf(e.node, e.component) in self.firsts:  # a component that updates change
+                elif Leaf(e.node, e.component) in self.firsts:  # what an update changes
                     first = last = now
             elif isinstance(e, ex.Var) and e in placed:
                 first = placed[e]
@@ -758,7 +666,7 @@ class _Iteration(_Loop):
         return ex.rewrite(roots, lambda e: self.names.get(e, e))
 
     def _keep(self, e: Expr, name: str, at: int | None = None) -> Expr:
-        """A variable with the value of `e`, computed as soon as possible, or at a given write."""
+        """A variable with the value of `e`, computed as soon as it can be, or at a write."""
         (e,) = self._named((e,))
         if isinstance(e, ex.Const) or (
             isinstance(e, ex.Var) and any(x.name is e for x in self.kept)
@@ -775,7 +683,7 @@ class _Iteration(_Loop):
         return made
 
     def _ready(self, number: int) -> _Write:
-        """A write whose dependences on earlier versions are computed ahead of it."""
+        """A write with what it needs of earlier versions computed ahead of it."""
         write = self.writes[number]
         valid = self._in_time(write.valid, ex.TRUE, number)
         target = tuple(self._in_time(e, write.given, number) for e in write.target)
@@ -783,7 +691,7 @@ class _Iteration(_Loop):
         return _Write(write.component, write.given, valid, target, value)
 
     def _in_time(self, e: Expr, guard: Expr, now: int) -> Expr:
-        """The expression for a write; parts only computable earlier become variables."""
+        """The expression for a write: parts that can only be computed before are variables."""
         e, guard = self._named((e, guard))
         span = self._span((e, guard), now)
         first, last = span[e]
@@ -796,7 +704,7 @@ class _Iteration(_Loop):
         return self._in_parts(e, guard, lambda a, g: self._in_time(a, g, now))
 
     def _placed(self, e: Expr, guard: Expr, begun: int) -> Expr:
-        """A variable with the value of an expression, computed as soon as possible, but not before
+        """A variable with the value of an expression, computed as soon as it can be, but not before
         the write `begun`."""
         e, guard = self._named((e, guard))
         first, last = self._span((e,), -1)[e]
@@ -810,8 +718,8 @@ class _Iteration(_Loop):
 
     def _under(self, e: Expr, guard: Expr, first: int, last: int, now: int
                ) -> tuple[Expr, int, int]:  # fmt: skip
-        """A value as computed between two writes, and the range of writes in which its guard is
-        known too; if the guard is known nowhere in it, the reads are guarded individually."""
+        """A value as it is computed between two writes, and the writes between which what guards it
+        is known, too; if nothing is, its reads are guarded one by one."""
         need(first <= last)
         for condition in weaker(guard):
             a, b = self._span((condition,), now)[condition]
@@ -820,13 +728,13 @@ class _Iteration(_Loop):
         return self._anyway(e), first, last
 
     def _anyway(self, e: Expr) -> Expr:
-        """A value that may be computed even where it is not needed."""
+        """A value that may be computed where it is not needed."""
         need(not any(isinstance(x, ex.While | ex.Foreign) for x in ex.walk((e,))))
         return ex.rewrite((e,), in_range_only)[0]
 
     def _in_parts(self, e: Expr, guard: Expr, part: Callable[[Expr, Expr], Expr]) -> Expr:
-        """An expression whose parts need different versions of the arrays."""
-        if (found := _conditional(e)) is not None:
+        """An expression of which no version of the arrays has all parts."""
+        if (found := conditional(e)) is not None:
             p = part(found[0], guard)
             return where_both(p, part(found[1], where_both(guard, p)))
         if not isinstance(e, ex.Apply):
@@ -861,37 +769,12 @@ class _Iteration(_Loop):
 
 
 def _is_found(e: Expr) -> bool:
-    """Whether an expression is a result of a loop over numbers."""
+    """Whether this is a result of a loop over numbers."""
     return isinstance(e, ex.Proj) and isinstance(e.args[0], ex.While | ex.Loop)
 
 
-def _guarded(e: Expr, condition: Expr) -> Expr:
-    """The value where the condition holds; if it reads anything, it is computed only there."""
-    if condition is ex.TRUE or not e.reads:
-        return e
-    return ex.Proj(ex.Cond(condition, (e,), (ex.Const(0, e.type),)), 0)
-
-
-def _in_range_only(e: Expr) -> Expr:
-    """An element, or 0 if the index is out of range."""
-    if not isinstance(e, ex.Read) or e.boundary is not None:
-        return e
-    shape = Leaf(e.node, e.component).shape
-    valid = [in_range(i, n) for i, n in zip(e.args, shape, strict=True)]
-    always: Expr = ex.TRUE
-    return _guarded(e, functools.reduce(where_both, valid, always))
-
-
-def _weaker(guard: Expr) -> Iterator[Expr]:
-    """A condition, and its conjuncts under which the rest may be computed."""
-    yield guard
-    if (found := _conditional(guard)) is not None:
-        p, valid = found
-        yield from (where_both(p, v) for v in _weaker(valid))
-        yield from _weaker(p)
-
-
 def _elements(shape: Sequence[Expr]) -> list[tuple[Expr, ...]]:
+    """The indices of a small array."""
     extents = [known(n) for n in shape]
     need(None not in extents and math.prod(extents) <= MOST_ELEMENTS)
     return [
@@ -900,7 +783,7 @@ def _elements(shape: Sequence[Expr]) -> list[tuple[Expr, ...]]:
 
 
 class _Nest(_Loop):
-    """A loop around a sequence, as one more axis of the kernel."""
+    """A loop around a sequence: one more axis of the kernel."""
 
     def made(self) -> graph.Sequential:
         loop = self.loop
@@ -919,7 +802,7 @@ class _Nest(_Loop):
                 node.shape or node.label.ordered or node.checks))  # fmt: skip
             assert isinstance(node, graph.Generate)
             body = ex.rewrite(node.elements, inliner.expand, inliner.memo)
-            # It would be recomputed, or computed from elements that the inner loop has changed.
+            # Computed too often, or from what the inner loop has changed.
             need(not any(isinstance(e, ex.While) or _of_any(e, states) for e in ex.walk(body)))
             inliner.bodies[node] = body
         bodies = [*update.bodies(), *(e for made in inliner.bodies.values() for e in made)]
