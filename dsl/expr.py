@@ -478,8 +478,7 @@ def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> l
 
 
 def evaluated(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> list[Expr]:
-    """The expressions that are evaluated whenever `roots` are; does not descend where `into` (if
-    given) is false."""
+    """The expressions evaluated whenever `roots` are; descends where `into`, if given, holds."""
     seen, stack = dict[Expr, None](), list(roots)
     while stack:
         e = stack.pop()
@@ -542,7 +541,7 @@ def unknown(
 
 
 def varies(e: Expr) -> bool:
-    """Whether an expression contains an index or variable, so that it differs by element."""
+    """Whether an expression contains an index or variable, so that it may vary by element."""
     return e.varies
 
 

@@ -153,8 +153,7 @@ NODES: dict[str, type[Node]] = {}
 
 @dataclass_transform(field_specifiers=(field, dataclass_field))
 class _NodeType(type):
-    """Turns the annotated attributes of a class into the fields of its nodes, in order, after those
-    of its base class."""
+    """Makes the annotated attributes of a class fields of its nodes, after its base's."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _NodeType:
         if "__slots__" not in namespace:
@@ -285,8 +284,7 @@ class Node(metaclass=_NodeType):
         return ()
 
     def per_element(self) -> tuple[Expr, ...]:
-        """The expressions evaluated at each point of the iteration space, without shapes and
-        initial values."""
+        """The expressions at each point of the iteration space: no shapes or initial values."""
         return ()
 
     def schedule_axes(self) -> int:

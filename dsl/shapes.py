@@ -138,8 +138,7 @@ _SHOWN = ("add", "subtract", "multiply", "floor_divide")
 
 
 def _show(extent: Expr) -> str:
-    """An unknown extent in the user's notation: `x.shape[0]`; `?` if it is not arithmetic on such
-    extents and arguments."""
+    """An unknown extent as the user writes it: `x.shape[0]`; `?` if it is no arithmetic."""
     text = repr(extent)
     for e in walk((extent,)):
         if isinstance(e, ex.Apply):

@@ -128,8 +128,7 @@ def compacted(node: Permute, elements: Blocks, counts: Numbers) -> Blocks:
 
 
 def bounds(value: Expr, blocks: Blocks, known: Known, constants: Values) -> Bounds | None:
-    """The bounds of the selected elements of `value` in every block, if known: selected indices lie
-    within the block."""
+    """Bounds of the selected elements of `value` per block, if known: indices lie in the block."""
     if not value.type.is_integer:
         return None
     found = Spans({0: blocks.axes[0]}, known, (value,), constants).of(value)

@@ -154,8 +154,7 @@ class Axis:
 
 
 class Known:
-    """The values of expressions over the extents and numbers of a call; an array for values that
-    differ from block to block."""
+    """Values of expressions over a call's extents and numbers; arrays if they vary by block."""
 
     def __init__(self, values: Mapping[Expr, Any]) -> None:
         self.values = dict(values)
@@ -402,8 +401,7 @@ def reads_of(roots: Sequence[Expr]) -> list[Read]:
 
 @dataclass(frozen=True)
 class Cuts:
-    """Blocks for an axis of the domain, and the range of indices for which the array they come from
-    has elements."""
+    """Blocks for an axis of the domain, and the indices for which their array has elements."""
 
     axis: int
     sizes: tuple[int, ...]

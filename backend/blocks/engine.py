@@ -122,8 +122,7 @@ class Engine:
         return prod(extents[:-1]) >= scans.MANY_ROWS or extents[-1] <= scans.BLOCK
 
     def regrouped(self, label: Label, extents: Sequence[int]) -> Label:
-        """The label of a block whose rows must be grouped as in an array of these extents, unlike
-        those of the block."""
+        """The label of a block whose rows must be grouped as in an array of these extents."""
         return replace(label, operation=scans.ROWS)
 
 

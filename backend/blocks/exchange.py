@@ -22,8 +22,7 @@ from .sorting import Add, Constant, Writer, library, windows_of
 
 @dataclass
 class Exchange:
-    """Makes the blocks of a scatter.  `add` adds earlier stages; `constant` makes arrays of
-    numbers."""
+    """Makes the blocks of a scatter; `add` adds earlier stages, `constant` arrays of numbers."""
 
     node: Permute
     known: Known

@@ -47,8 +47,7 @@ class Folds(Scans, ABC):
         """Any fold: the planner's rule, which chooses among those of this class."""
 
     def _partials(self, node: Fold, cut_axes: Sequence[int]) -> None:
-        """Fold the parts of rows in every block, then combine the parts of each row.  Valid if the
-        grouping of elements does not matter."""
+        """Fold rows' parts in every block, then combine them, where grouping does not matter."""
         outer = len(node.outer)
         bare = node.with_(
             init=None,
@@ -191,8 +190,7 @@ class Folds(Scans, ABC):
         return elements, full + bool(rest)
 
     def _parts(self, node: Fold) -> None:
-        """Sums of floats along rows or columns that are cut: partial sums, then their combination,
-        grouped as in the kernel for whole rows."""
+        """Float sums along cut rows or columns: partial sums, grouped as in the whole kernel."""
         outer, inner = len(node.outer), node.inner
         if not outer or len(inner) != 1 or identities(node.combine) is None:
             raise NoRule("it is not a plain sum of rows or columns")
@@ -275,7 +273,7 @@ def _leaves_of(fold: Fold, shape: Shape, count: int, moved: Mapping[Expr, Expr])
 
 
 def _of_rows(fold: Fold) -> Fold:
-    """The rows of a full fold as one of several: a single short row has another order."""
+    """The rows of a full fold as several rows: one short row alone has another order."""
     known, last = result_variables(fold.elements), len(fold.inner) - 1
     elements = substitute(fold.elements, {Index(last): Index(last + 1)})
     return Fold(fold.inner[:-1], (constant(1), fold.inner[-1]), elements, fold.combine, None, known,
@@ -292,8 +290,7 @@ def _in_order(fold: Fold, shape: Shape, count: int, elements: Sequence[Expr]) ->
 
 @dataclass
 class Segments:
-    """Makes the blocks of a segmented fold.  `add` adds stages before the last one; `constant`
-    makes an array of numbers."""
+    """Makes a segmented fold's blocks; `add` adds earlier stages, `constant` arrays of numbers."""
 
     node: FoldSeg
     known: Known

@@ -118,8 +118,7 @@ class Buffer:
 
 @dataclass
 class Result:
-    """One array that the kernel computes: its extents, and for each axis the domain axis along
-    which it is cut (None: not cut)."""
+    """A computed array: its extents, and for each axis the cut domain axis (None: not cut)."""
 
     shape: tuple[int, ...]
     axes: tuple[Axis | None, ...]
@@ -155,8 +154,7 @@ class Blocks:
 
 @dataclass
 class _Scope:
-    """Expressions over the same indices: the domain axis of each index, and the node fields that
-    hold the expressions."""
+    """Expressions over the same indices: the indices' domain axes, and the node's fields."""
 
     roots: tuple[Expr, ...]
     axes: tuple[int, ...]
@@ -165,8 +163,7 @@ class _Scope:
 
 @dataclass
 class Shape:
-    """The domain of a node: the extents, the axes that may be cut, its scopes, and for each axis of
-    each result its domain axis."""
+    """A node's domain: extents, axes that may be cut, scopes, and the axes of each result."""
 
     extents: tuple[Expr, ...]
     free: tuple[int, ...]
@@ -294,8 +291,7 @@ def _rows_of(node: graph.Library) -> Shape:
 
 
 def of_constant_extents(read: Expr, shape: tuple[Expr, ...]) -> Leaf:
-    """The array that is read at every index, with constant extents where they are known: small
-    matrices have kernels of their own."""
+    """The array read at every index, with constant extents if known, for small matrices."""
     assert isinstance(read, ex.Read)
     leaf = Leaf(read.node, read.component)
     if not any(isinstance(e, ex.Const) and e.value != 1 for e in shape):
@@ -657,8 +653,7 @@ class Localiser:
         return tuple(found)
 
     def _plan(self, scope: _Scope) -> tuple[_Scope, dict[ex.Read, tuple[Any, list[Any]]]]:
-        """Find the buffers of the reads in a scope: for each read, the key of its buffer and the
-        `Reading` of each index."""
+        """Find the buffers of the reads in a scope: each read's buffer key and `Reading`s."""
         axes = {j: self.axes[k] for j, k in enumerate(scope.axes)}
         spans = Spans(axes, self.known, scope.roots, self.constants)
         found: dict[ex.Read, tuple[Any, list[Any]]] = {}
@@ -734,8 +729,7 @@ class Localiser:
         return made
 
     def _inputs(self) -> None:
-        """The shapes of the buffers, and the numbers that blocks need; buffers along the same
-        domain axis share its extent."""
+        """The buffers' shapes, and the blocks' numbers; buffers share a domain axis's extent."""
         for k, axis in enumerate(self.axes):
             self.origins[k] = self._number(f"origin{k}", axis.low) if axis.is_cut else at.integer(0)
         for key, buffer in self.buffers.items():

@@ -245,8 +245,7 @@ class LoopLocaliser:
         return max((f for f in found if f[1] <= enough), key=lambda f: f[0])[-1]
 
     def _timed(self, blocks: Chunks, given: bool = False) -> tuple[float, list[int]]:
-        """The seconds of the loop, and the iterations of each window; `given`: whether an argument
-        is the first state."""
+        """The loop's seconds, and each window's iterations; `given`: the state is an argument."""
         engine, count = self.engine, prod(map(len, blocks))
         rounds = -(-count // max(engine.workers, 1))
         elements = prod(max(sizes) for sizes in blocks)

@@ -201,8 +201,7 @@ class Planner(Folds):
             ) from None
 
     def _generate(self, node: graph.Generate, of: Node | None = None) -> None:
-        """Elements; chunks of large arrays are gathered from at data-dependent indices.  `of`: the
-        node whose results they are."""
+        """Elements, with gathers from large arrays; `of`: the node whose results they are."""
         answered = self._gatherer().answered(node) if self.engine.dynamic else node
         results = (of or node).leaves
         element, *more = answered.elements
@@ -388,8 +387,7 @@ class Planner(Folds):
 
     @contextmanager
     def _aside(self, bound: Sequence[Node]) -> Iterator[Plan]:
-        """Collect the stages planned inside in a nested plan, whose nodes are not visible outside;
-        `bound`: the state of a loop."""
+        """Plan nodes in a nested plan, which are not visible outside; `bound`: a loop's state."""
         plan, outside = self.plan, self.outside
         self.plan = Plan(given=plan.given, chunks=plan.chunks, constants=plan.constants)
         self.outside = {*outside, *bound}
@@ -551,8 +549,7 @@ class Planner(Folds):
     # --- sorting ---
 
     def _library(self, node: graph.Library) -> None:
-        """An operation on rows or matrices complete in a block; a large row is sorted by
-        samples."""
+        """Rows or matrices, each complete in a block; a large row is sorted by samples."""
         rank = max(len(leaf.shape) for leaf in node.arguments)
         along = combined_axes(node.operation, rank)
         if sorted_axis(node.operation) is None and along is not None and len(along) == rank:
@@ -650,8 +647,7 @@ class Planner(Folds):
         return exact or (many and not node.label.deterministic and is_commutative(node.combine))
 
     def _elements(self, node: graph.Permute, rows: bool = False) -> tuple[Leaf, ...]:
-        """The per-element expressions of a scatter as stored arrays; `rows`: in at least two chunks
-        along the first axis."""
+        """A scatter's per-element expressions as arrays; `rows`: in at least two chunks of rows."""
         made = graph.Generate(
             node.domain, node.per_element(), label=graph.Label("elements"), where=node.where
         )

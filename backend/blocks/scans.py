@@ -307,8 +307,7 @@ class Scans(Rules):
         self._add(local.blocks((*self.program.params, number)), list(node.leaves))
 
     def _carried(self, node: Scan, sizes: tuple[int, ...]) -> None:
-        """Three stages: the total of every block, the totals of all that precedes each, and from
-        these the scan of each block."""
+        """Three stages: block totals, totals of all that precedes, and scans from these."""
         parts, neutral = result_variables(node.elements), identities(node.combine)
         fold = Fold((), node.shape, node.elements, node.combine, None, parts, parts,
                     label=Label("totals", node.label.name), where=node.where)  # fmt: skip

@@ -94,8 +94,7 @@ def library(name: str, parameters: tuple[Any, ...], arguments: Sequence[Leaf],
 
 def sort(node: Library, sizes: Sequence[int], engine: Engine, add: Add, constant: Constant
          ) -> Blocks:  # fmt: skip
-    """The last stage of `sort` or `argsort` of an array with chunks of these sizes; adds the stages
-    before it."""
+    """The last stage of `sort` or `argsort` of an array in these chunks; adds earlier ones."""
     (given,) = node.arguments
     count, total = len(sizes), sum(sizes)
     axis = Axis(total, tuple(sizes), 0, rank=1)
@@ -170,8 +169,7 @@ def windows_of(
 
 def _runs(node: Library, given: Leaf, axis: Axis, step: int, engine: Engine, add: Add
           ) -> tuple[list[Leaf], Leaf]:  # fmt: skip
-    """The chunks of an array, each sorted (for `argsort`, with the indices of their elements), and
-    samples of them."""
+    """The sorted chunks of an array (for `argsort`, their elements' indices), and samples."""
     writer = Writer(engine, node, "sort_runs")
     part = writer.reads(given, [axis.low], [axis.high])
     ordered = library(node.operation.name, (0,), [part], [(part.shape, node.outs[0].type)])

@@ -68,8 +68,7 @@ def parts(low: int, high: int, ends: Sequence[int], periodic: bool) -> Parts:
 
 
 def travels_alone(length: int, n: int, size: int) -> bool:
-    """Whether processes send a part (`length` of the `n` indices of a chunk of `size` bytes)
-    without the rest."""
+    """Whether `length` of the `n` indices of a chunk of `size` bytes are sent without the rest."""
     return SMALL * length <= n and (n - length) * size >= n * WORTH
 
 

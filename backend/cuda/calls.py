@@ -59,8 +59,7 @@ class RecordedCalls:
     def __call__(
         self, data: Sequence[Any], params: Params, into: Sequence[DeviceArray] | None = None
     ) -> list[Any]:
-        """Run the program.  The results are on the device if any input is, and in the arrays `into`
-        where possible."""
+        """Run; results are on the device if any input is, and in `into` where possible."""
         try:
             if self.device.is_current():
                 return self._call(data, params, into)

@@ -63,8 +63,7 @@ def cut(length: int, rows: int, how: Pieces) -> list[Piece]:
 
 
 class PiecewiseCalls:
-    """Splits calls of a program into pieces where that pays off; other calls are made by the
-    program itself."""
+    """Splits calls of a program into pieces where that pays off."""
 
     def __init__(self, owner: CudaExecutor, calls: RecordedCalls, how: Pieces) -> None:
         """`calls` makes the call of each piece."""

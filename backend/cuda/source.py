@@ -131,8 +131,7 @@ def _by_others(program: TracedProgram, products: set[Node]) -> str:
 
 
 def nodes(program: TracedProgram) -> list[Node]:
-    """The nodes of a program that run as kernels, in order; small products in their forms for the
-    example extents."""
+    """The nodes that run as kernels, in order; small products in forms for example extents."""
     found: dict[Node, None] = {}
     small = small_products(program)
     for _, step in Planner(program.roots, program.inputs).plan.walk():
@@ -150,8 +149,7 @@ def nodes(program: TracedProgram) -> list[Node]:
 def kernels_of(
     node: Node, arch: str, check: bool = False, schedule: Schedule | None = None
 ) -> list[list[Kernel]]:
-    """For each launch of a node, its variants in the order in which they are tried.  `schedule`:
-    None for that of the node."""
+    """The variants of each launch in the order tried; `schedule`: None for the node's own."""
     multiprocessors = _MULTIPROCESSORS.get(arch, 132)
     lowered = lower(node, context_for(multiprocessors, check, schedule=schedule))
     return [chain(k) for k in lowered.kernels]
@@ -297,8 +295,7 @@ def _parameters(kernel: Kernel, names: Mapping[Var, str]) -> list[str]:
 
 
 def _needs(kernel: Kernel) -> str:
-    """The conditions of a variant: those of its vector accesses verbatim, those of its 32-bit
-    integers summarised in one word."""
+    """A variant's conditions: vector accesses verbatim, 32-bit integers in one word."""
     bound = kernel.hosts
     own = [c for c in kernel.requires if not _of_narrow_numbers(c)]
     needs = [text for c in own if (text := _formula(substitute((c,), bound)[0], {})) is not None]

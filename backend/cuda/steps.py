@@ -126,8 +126,7 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
 
 
 class Variants:
-    """The variants of a kernel, in the order in which they are tried; each is prepared when first
-    tried, because most are never tried."""
+    """A kernel's variants in the order tried, prepared when first tried: most never are."""
 
     def __init__(
         self, owner: CudaExecutor, node: Node, scratch: Sequence[Buffer], kernels: Sequence[Kernel]

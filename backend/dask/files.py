@@ -115,8 +115,7 @@ class File:
 
 
 def opened(array: Any, write: bool = False) -> File | None:
-    """The file that an array maps, if the system knows the position of the array in it and a file
-    of this name still exists."""
+    """The file that an array maps, if its position is known and the file still exists."""
     if not isinstance(array, np.memmap) or sys.platform != "linux" or not array.size:
         return None
     if not array.flags.c_contiguous or array.filename is None or not array.dtype.isnative:

@@ -108,8 +108,7 @@ def _gathered(part: Gathered, plan: Plan, arrays: dict[Leaf, da.Array], name: st
 
 
 def _now(later: Later, plan: Plan, arrays: dict[Leaf, da.Array]) -> list[Any]:
-    """The values that a plan needs to continue; arrays computed for them and read later are
-    kept."""
+    """The values that a plan needs to continue; arrays computed for them are kept."""
     given = plan.given.keys() | plan.constants.keys()
     used = [leaf for leaf in {**dict.fromkeys(later.needs), **dict.fromkeys(later.read)}
             if leaf in arrays and leaf not in given]  # fmt: skip

@@ -9,8 +9,7 @@ from .versions import current_client
 
 
 def limit() -> int:
-    """The bytes that a task may use: of the current client's workers, divided by their threads,
-    else of this machine."""
+    """The bytes of a task: of the client's workers per thread, else of this machine."""
     workers = _workers()
     if workers:
         found = [int(w["memory_limit"]) // max(int(w["nthreads"]), 1)

@@ -255,8 +255,7 @@ class Stream:
         )
 
     def decoded_again(self) -> str | None:
-        """The warning if a file's chunks are decoded once per block: reading a part of a chunk
-        decodes all of it."""
+        """The warning if a file's chunks, decoded whole, are decoded for several blocks each."""
         leaf = max(self.plan.given, key=partial(self._times, self.plan), default=None)
         if leaf is None or self.asked or (times := self._times(self.plan, leaf)) < 2:
             return None
@@ -314,8 +313,7 @@ class Stream:
         return found
 
     def _run(self, plan: Plan, stored: dict[Leaf, Any], storage: _Storage) -> None:
-        """Compute a plan; `stored`: the available arrays, to which it adds those that are read
-        later or outside the plan."""
+        """Compute a plan; adds arrays that are read later or outside it to those `stored`."""
         parts = list(plan.parts())
         last = {leaf: k for k, part in enumerate(parts) for leaf in part.uses()}
         own: set[Leaf] = set()

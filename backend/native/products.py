@@ -347,8 +347,7 @@ def _in_rows(x: Any) -> Any:
 
 
 def _readable(x: Any) -> Any:
-    """The operand, or a copy if neither its rows nor its columns are contiguous: BLAS reads each
-    block many times."""
+    """The operand, or a copy if no axis is contiguous: BLAS reads each block many times."""
     side_by_side = x.itemsize in x.strides[-2:] and min(x.strides, default=0) >= 0
     return x if side_by_side else np.ascontiguousarray(x)
 
@@ -442,8 +441,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, count: int = 1) ->
 
 
 def _standard(node: Matmul, size: tuple[int, int, int]) -> dict[str, str]:
-    """The description of a standard product: the reason, tiles, workspace, and the time if rates
-    are known."""
+    """Describes a standard product: the reason, tiles, workspace, and the time if known."""
     t, (m, k, n) = node.left.type, size
     wide = float32 if t.is_narrow else t
     found: dict[str, str] = node.options.notes(t)

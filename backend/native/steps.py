@@ -98,8 +98,7 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
         return any(self.is_read_often(known) for known in layouts if known[0] in large)
 
     def is_read_often(self, layout: Layout) -> bool:
-        """Whether an array with this layout has several reads that are not along its rows, so that
-        it pays to copy it once."""
+        """Whether several reads of such an array cross its rows, so that a copy pays."""
         found = self._often.get(layout)
         if found is None:
             leaf, axis, step, _ = layout

@@ -45,8 +45,7 @@ class Choosing:
 
 
 def choosing(owner: Executor[Any], node: Node) -> Choosing | None:
-    """The choice for a kernel.  None if there is nothing to choose, and in checked mode, which does
-    not aim at speed."""
+    """A kernel's choice; None without one, and in checked mode, which does not aim at speed."""
     found = deciding(owner.program, node)
     return None if found is None else Choosing(owner, found)
 

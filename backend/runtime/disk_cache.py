@@ -150,8 +150,7 @@ _OTHERS = ("__pycache__", "blocks", "cuda", "dask", "gpu", "engines", "reference
 
 @functools.lru_cache(maxsize=1)
 def sources() -> str:
-    """A hash of treadle's version and of the sizes and times of its files (it may be a checkout
-    that is being edited)."""
+    """A hash of treadle's version and its files' sizes and times, for checkouts under edit."""
     root = str(Path(__file__).parents[2])
     about = [VERSION]
     for package in _PACKAGES:

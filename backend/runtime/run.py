@@ -85,8 +85,7 @@ class Run(ABC, Generic[A]):
     # --- slots ---
 
     def known(self, value: HostArray) -> HostArray:
-        """An array for a slot, computed by the host from extents and pinned parameters: it is the
-        same in every call of a recording."""
+        """An array made by the host from extents and pinned parameters, equal in all replays."""
         return value
 
     @abstractmethod
@@ -114,8 +113,7 @@ class Run(ABC, Generic[A]):
         """Whether the program owns the array in a slot, and nothing else refers to it."""
 
     def mark_shared(self, slots: Sequence[int]) -> None:
-        """Record that a user's function received these arrays on the host and may keep them: they
-        must not be overwritten any more."""
+        """Record that a user's function may keep these arrays: they must not be overwritten."""
 
     def recorded(
         self,

@@ -46,8 +46,7 @@ class SpecialisedExtents:
         return tuple(min(_value(e, named), most + 1) for e, most in self.most.items())
 
     def value(self, e: Expr, most: int) -> int | None:
-        """The value of an extent in the traced call; None if it depends on other values, or is
-        larger than `most`."""
+        """An extent in the traced call; None if unknown or larger than `most`."""
         found = evaluate(e, _named(self.arguments, self.shapes))
         if found is None:
             return None
@@ -85,8 +84,7 @@ def specialising(arguments: Sequence[Input], shapes: Shapes) -> Iterator[Special
 
 
 def extent_now(e: Expr) -> int | None:
-    """The extent in the call for which a function is traced, if known, without specialising the
-    program to it."""
+    """The extent in the traced call, if known, without specialising the program to it."""
     value, trace = known(e), _traces.innermost
     if value is not None:
         return int(value)

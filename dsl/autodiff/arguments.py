@@ -76,8 +76,7 @@ def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
 
 
 def outline(value: object) -> Hashable | None:
-    """The structure that `flatten` takes a value apart from, as a hashable value; None if it
-    contains a function."""
+    """The structure that `flatten` removes, hashable; None if it contains a function."""
     if value is None or is_constant(value):
         return (type(value), value) if isinstance(value, _NAMED) else None
     if is_value(value):

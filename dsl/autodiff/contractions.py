@@ -27,8 +27,7 @@ from .reads import CHEAP, cost, stored, summed
 
 
 class _Product(NamedTuple):
-    """A term of a sum: the result of a product, whose axis `a` is axis `places[a]` of the sum's
-    domain; negated if `minus`."""
+    """A product in a sum: its axis `a` is axis `places[a]` of the domain; negated if `minus`."""
 
     node: Matmul
     places: tuple[int, ...]
@@ -133,8 +132,7 @@ def _read(bodies: Iterable[Expr], carriers: dict[Node, _Sum]) -> set[Matmul]:
 
 
 def _split(e: Expr, rank: int, carriers: dict[Node, _Sum]) -> _Sum | None:
-    """An expression as a sum with all products read at a permutation of the axes; None if another
-    index occurs."""
+    """An expression as a sum with products at permuted axes; None for other indices."""
     products: list[_Product] = []
     others: list[Expr] = []
     stack = [(e, False)]
@@ -216,8 +214,7 @@ def _contraction(p: _Product, fold: Fold) -> Expr:
 
 
 def _source(e: Expr) -> Expr:
-    """The array that an operand copies in another order: sums of it and of other copies of it are
-    then one pass."""
+    """The array that an operand copies in another order, so that sums of copies are one pass."""
     while isinstance(e, Read) and e.boundary is None and _is_array(e.node):
         assert isinstance(e.node, Generate)
         element = e.node.elements[0]

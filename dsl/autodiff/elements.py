@@ -130,8 +130,7 @@ def _must_be_lifted(r: Reverse, loop: ex.Loop | ex.While) -> bool:
 
 
 def _lifted(r: Reverse, node: Generate, loop: ex.Loop | ex.While) -> ArrayLoop:
-    """The loops of all elements as one loop over arrays of their states.  Elements whose loop has
-    ended keep their state."""
+    """The loops of all elements as one loop over arrays; finished elements keep their state."""
     shape, where, label = node.shape, node.where, node.label
     at = indices(len(shape))
     counted = isinstance(loop, ex.Loop)

@@ -162,8 +162,7 @@ def tangent_of(node: Node) -> graph.Label:
 
 
 def _reached(roots: Sequence[Leaf], known: Container[Node]) -> set[Node]:
-    """The nodes that the roots depend on, without those that only compute the results of functions
-    with a rule."""
+    """The roots' dependences, without nodes that only serve results of functions with rules."""
     found: set[Node] = set()
     stack = [leaf.node for leaf in roots]
     while stack:

@@ -413,8 +413,7 @@ def _fixed(part: object) -> object:
 
 def _derivatives(f: Function, args: tuple[object, ...], argnums: int | Sequence[int],
                  has_aux: bool, memory: float | str | None, operation: str) -> object:  # fmt: skip
-    """The result of the functions that `grad` and `value_and_grad` return: a cached call, if the
-    arguments have a signature."""
+    """The result of `grad`'s and `value_and_grad`'s functions; cached if there is a signature."""
     chosen = _numbers(argnums, operation)
     given = _Given(args, chosen)
     if not given.known:

@@ -230,8 +230,7 @@ class _LateSum(NamedTuple):
 
 
 def _guarded_sum(part: Expr) -> tuple[Expr, Fold | None]:
-    """The condition and the fold, for a full sum of an array where a condition on indices holds,
-    and 0 elsewhere."""
+    """Condition and fold of a full sum of an array that is 0 where the condition fails."""
     condition: Expr = TRUE
     if isinstance(part, Proj) and isinstance(part.args[0], Cond):
         condition, (part, other) = part.args[0].args[0], part.args[0].scoped
@@ -259,8 +258,7 @@ _SHORT = 32
 
 
 def _summed(node: Node) -> Shape | None:
-    """The axes, except short ones, over which a product or a fold sums for each element; None for
-    other nodes."""
+    """The axes, except short ones, that a product or fold sums over; None for other nodes."""
     if not isinstance(node, Matmul | Fold):
         return None
     extents = (node.k,) if isinstance(node, Matmul) else node.inner
@@ -539,8 +537,7 @@ def _reversed(
 def _stored(
     node: ArrayLoop, loop: ArrayLoop, n: Expr, back: _Adjoint, starts: Sequence[Leaf]
 ) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
-    """Differentiation with all needed states, and expensive values, stored: the loop's results, and
-    the cotangents."""
+    """With all needed states and expensive values stored: the loop's results, the cotangents."""
     results, stored = _storing(node, loop, loop.init, n, [leaf for leaf, _ in back.stored])
     starts = (*(results[j] for j in back.extents), *starts)
     found = _reversed(node, loop, n, constant(0), back, starts, stored)

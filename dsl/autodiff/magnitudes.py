@@ -35,8 +35,7 @@ _MOST = 32
 
 
 class _Root(NamedTuple):
-    """s to the power of c.  `nonnegative`: s cannot be negative, or the power is defined there as
-    well."""
+    """s to the power of c; `nonnegative`: s is, or the power is defined for negative s."""
 
     s: Expr
     c: float

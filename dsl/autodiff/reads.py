@@ -266,8 +266,7 @@ def cost(e: Expr) -> float:
 
 
 def factored(e: Expr) -> tuple[Expr, Expr | None]:
-    """(x, c) such that e = x * c, where c is the same for all indices, or None.  Also through
-    arrays that are such products."""
+    """(x, c) with e = x * c, c equal for all indices or None; also through arrays."""
     x, c = _product(e)
     while isinstance(x, Read) and type(x.node) is Generate and len(x.node.elements) == 1:
         node, rank = x.node, len(x.node.shape)

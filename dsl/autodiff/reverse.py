@@ -96,8 +96,7 @@ class Reverse:
         assert leaf.node in self.known, f"a cotangent of '{leaf.node.label}', which is not known"
 
     def admit(self, roots: Sequence[Leaf]) -> None:
-        """Propagate dependence on targets to leaves that a rule has made; `pass_on` then gives them
-        contributions."""
+        """Propagate dependence on targets to leaves made by a rule, before `pass_on`."""
         nodes = graph.topological(roots)
         known = [x for node in nodes for x in node.leaves if x in self.moving]
         self.moving |= moving(roots, known)

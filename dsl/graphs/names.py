@@ -203,8 +203,7 @@ class Names:
         return show(total, self.atom)
 
     def extent(self, e: Expr) -> str:
-        """An extent as text, simplified for the known shapes: `n1 - 2`; `?` if it depends on data;
-        `…` if it is too long."""
+        """An extent as text: `n1 - 2`; `?` if it depends on data; `…` if it is too long."""
         if e not in self._texts:
             here = self._chosen(e)
             p = polynomial(here, {x: Polynomial.atom(x) for x in walk((here,)) if is_counter(x)})

@@ -35,8 +35,7 @@ def with_checks(roots: Sequence[Leaf], checks: Iterable[Check]) -> list[Leaf]:
 
 
 def without_tests(roots: Sequence[Leaf]) -> list[Leaf]:
-    """The graph without the checks that only checked programs make, and without copies that existed
-    only to carry them."""
+    """The graph without checks of checked programs, and copies that only carried these."""
     nodes = list(topological(roots))
     if not any(c.in_checked for n in nodes for c in n.checks):
         return list(roots)

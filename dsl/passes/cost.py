@@ -29,8 +29,7 @@ def operations(roots: Iterable[Expr]) -> float:
 
 
 def arithmetic(roots: Iterable[Expr], value: Callable[[Expr], int | None]) -> float:
-    """`operations` for display: a multiply-add counts as two, as usual for matrix products; `value`
-    evaluates trip counts over extents."""
+    """`operations` for display: a multiply-add counts as two; `value` evaluates trip counts."""
     return _counted(roots, lambda e: 2.0 if e.op.name == "fma" else e.op.cost, value)
 
 
@@ -82,8 +81,7 @@ def of_numbers(roots: Iterable[Expr]) -> set[Expr]:
 
 
 def loads(roots: Iterable[Expr]) -> float:
-    """The number of distinct reads; a read that all elements share is loaded once for many of them
-    and counts half."""
+    """The number of distinct reads; one that all elements share counts half."""
     reads = [e for e in ex.walk(roots) if isinstance(e, ex.Read)]
     shared = [
         e for e in reads if not any(isinstance(x, ex.Index | ex.Var) for x in ex.walk(e.args))
@@ -181,8 +179,7 @@ def _affine(e: Expr) -> bool:
 
 
 def is_formula(elements: Iterable[Expr]) -> bool:
-    """Whether elements take few operations and read nothing but loop counters: recomputing them is
-    cheaper than reading."""
+    """Whether recomputing is cheaper than reading: few operations, reads of counters only."""
     found = tuple(elements)
     read = any(isinstance(e, ex.Read) and not is_counter(e) for e in ex.walk(found))
     return not read and operations(found) <= 10 and not has_loop(found)

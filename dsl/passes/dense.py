@@ -201,8 +201,7 @@ def _is_before(e: Expr, n: Expr) -> bool:
 
 
 def _part(length: Expr, n: Expr) -> Fraction:
-    """The fraction of an axis that is written: all but a constant number of elements counts as all,
-    an unknown number as none."""
+    """The written fraction of an axis; all but a constant number is all, unknown is none."""
     few, many = known(length), known(n)
     if few is not None and many is not None:
         return Fraction(max(int(few), 0), max(int(many), 1))

@@ -96,8 +96,7 @@ def guarded(roots: tuple[Expr, ...], domain: Shape) -> tuple[Expr, ...]:
 
 def _always_read(found: Sequence[Expr], roots: Sequence[Expr], reads: Sequence[Expr]
                  ) -> set[Expr]:  # fmt: skip
-    """Those of the reads that are evaluated whatever selects and conditionals choose.
-    `found`: all expressions, operands first."""
+    """The reads evaluated whatever selects and conditionals choose; `found`: operands first."""
     number = {e: 1 << k for k, e in enumerate(reads)}
     masks: dict[Expr, int] = {}
 

@@ -106,8 +106,7 @@ def _widened(combine: graph.Combine, wide: Sequence[int]) -> graph.Combine:
 
 
 def _rounded(node: Combining) -> list[Leaf] | None:
-    """The results of a node, combined in float32 and converted to their types; None if the function
-    stays as it is."""
+    """A node's results, combined in float32 and converted; None if nothing is widened."""
     combine = _in_float32(node)
     if combine is None:
         return None

@@ -149,8 +149,7 @@ def _loops(node: graph.Generate) -> tuple[Expr, ...]:
 
 def _fuse(roots: Sequence[Leaf], context: Context,
           only: Mapping[Node, Set[Operand]] | None) -> list[Leaf]:  # fmt: skip
-    """`fuse_horizontal` restricted to the nodes `only` (None: all), which are merged if they share
-    one of these operands."""
+    """`fuse_horizontal` of the nodes `only` (None: all) that share one of these operands."""
     clusters, depth = _siblings(roots, context, only, scheduled=False)
     members = {node: cluster for cluster in clusters for node in cluster}
     if not members:

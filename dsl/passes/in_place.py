@@ -87,8 +87,7 @@ class _Group:
 
 
 class _Clusters:
-    """The groups.  `where` identifies the loops and branches that contain a node; `every`: all
-    results are stored."""
+    """The groups; `where`: a node's loops and branches; `every`: all results are stored."""
 
     def __init__(self, roots: Sequence[Leaf], order: Sequence[Node],
                  where: Mapping[Node, object], every: bool) -> None:  # fmt: skip
@@ -142,8 +141,7 @@ class _Clusters:
         return self.every or leaf in self._results or not self._readers.get(leaf, set()) <= members
 
     def _may_join(self, nodes: Sequence[Node], first: Node, members: set[Any]) -> bool:
-        """Whether all operands of these members are computed before the first member, or are
-        members read at their own index."""
+        """Whether members' operands precede the first, or are members read at their own index."""
         start = self.position[first]
         for node in nodes:
             reads, rank = self._reads[node], len(node.leaf().shape)

@@ -39,8 +39,7 @@ MOST_JOINED = 8
 
 
 def split_planes(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """The graph with stacks in the states of loops split, except in checked programs and for
-    partitioned arrays."""
+    """Split stacks in loops' states; not in checked programs or for partitioned arrays."""
     order = list(topological(roots))
     if not context.target.in_memory or context.settings.check:
         return list(roots)

@@ -72,8 +72,7 @@ def is_count(combine: graph.Combine, component: int, value: Expr) -> bool:
 
 
 def counts_in_bytes(node: graph.Permute) -> bool:
-    """Whether a CPU counts in bytes, which carry into the result when they wrap, so that a large
-    target stays in the cache."""
+    """Whether a CPU counts in bytes, with carries, so that a large target stays in the cache."""
     size = math.prod(int(n.value) if isinstance(n, Const) else 0 for n in node.defaults[0].shape)
     return (
         node.combine is not None and len(node.values) == 1 and size >= BYTE_COUNTS

@@ -143,8 +143,7 @@ def _stored(loop: ArrayLoop, k: int, readers: Mapping[Leaf, Sequence[Node]]) -> 
 
 
 def _without_beginnings(loop: ArrayLoop) -> ArrayLoop:
-    """The loop with uninitialised memory as the initial value of states whose every row is written
-    before it is read."""
+    """The loop with uninitialised initial states, if every row is written before it is read."""
     if loop.count is None or loop.index is None or loop.changing():
         return loop
     readers = _readers(loop)

@@ -30,8 +30,7 @@ MOST_STATES = 16
 
 
 def recognise_recurrence(roots: Sequence[graph.Leaf], context: Context) -> list[graph.Leaf]:
-    """Replace loops over arrays that are recurrences; not in checked programs, which test the
-    indices in loop bodies."""
+    """Replace loops that are recurrences; not in checked programs, which test indices."""
     order = list(graph.topological(roots))
     if context.settings.check or not any(isinstance(n, graph.ArrayLoop) for n in order):
         return list(roots)

@@ -69,8 +69,7 @@ def violations(holds: Expr, loops: Loops) -> Expr | None:
 
 
 def counted(kernel: Kernel, loops: Loops) -> Kernel | None:
-    """The kernel, without its fallback, for all iterations; None if its scalars depend on data
-    other than counters."""
+    """The kernel for all iterations, without a fallback; None if scalars depend on other data."""
     bound = kernel.hosts
     varying = [v for v in kernel.scalars if _depends((bound[v],), loops)]
     hosted = substitute((kernel.tasks, *kernel.requires), bound)

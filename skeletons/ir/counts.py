@@ -92,8 +92,7 @@ class Launch:
 
     @property
     def updates(self) -> int:
-        """The number of updates of the target, or of a block's copy of it, that a thread makes in
-        one iteration of its loops."""
+        """The updates of the target (or a block's copy) by a thread in one loop iteration."""
         found: dict[Path, set[Expr]] = {}
         for s, around in _paths(self.kernel.body):
             if (isinstance(s, ir.Store | ir.Atomic | ir.FetchUpdate)
@@ -173,8 +172,7 @@ def launched(lowered: ir.Lowered, known: Mapping[Expr, int]) -> Launch:
 
 
 def variant(kernel: ir.Kernel, known: Mapping[Expr, int]) -> tuple[ir.Kernel, int | None]:
-    """The variant of a kernel that is launched, for data aligned to 16 bytes, and its number of
-    tasks (None if unknown)."""
+    """The variant launched for data aligned to 16 bytes, and its tasks (None if unknown)."""
     for made in kernel.variants:
         tasks, *requires = substitute([made.tasks, *made.requires], made.hosts)
         if all(evaluate(r, known) != 0 for r in requires):

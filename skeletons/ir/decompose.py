@@ -124,8 +124,7 @@ def of_constant(t: ScalarType, value: Any) -> Operand:
 def definition(
     target: Target, op: Primitive, result: ScalarType, *operands: Operand
 ) -> Function | None:
-    """The decomposition of `op` on such operands with type `result`; None if it is an operation of
-    the target."""
+    """The decomposition of `op` for these operands; None if it is a target operation."""
     found = RULES.get((kind_of(operands[0].type), op.name))
     if found is None and op.formula is not None:
         found = op.formula, op.cost > 8

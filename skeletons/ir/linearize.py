@@ -227,8 +227,7 @@ class Linearizer:
         return needed | self._read_by_several(conditionals, needed)
 
     def _read_by_several(self, conditionals: Sequence[ex.Cond], known: set[Expr]) -> set[Expr]:
-        """The elements that more than one conditional reads and that are in range unconditionally:
-        loading them once avoids masked vector loads."""
+        """In-range elements that several conditionals read: loaded once, without vector masks."""
         if len(conditionals) < 2:
             return set()
         sides = (self._reach((*c.then, *c.other), known) for c in conditionals)

@@ -141,8 +141,7 @@ class _Pass:
     # --- the kernel -----------------------------------------------------------------------
 
     def _spread(self) -> None:
-        """Values assigned to a 64-bit variable need 64 bits as well: propagate this now, instead of
-        by further attempts."""
+        """Propagate now, not by further attempts: values of 64-bit variables need 64 bits too."""
         seen: set[Var] = set()
         self.wanted_wide |= self.extended - self.fitting.keys()
         while seen != self.wanted_wide:

@@ -475,8 +475,7 @@ def _sample(host: Expr) -> int:
 
 
 def _guards(kernel: ir.Kernel) -> dict[Expr, Expr]:
-    """Upper bounds of variables that are used only under a condition `variable < bound`, where the
-    bound is a scalar or a constant."""
+    """Upper bounds of variables used only under `variable < bound`, a scalar or constant."""
     every = list(ir.statements(kernel.body))
     uses = {id(s): _variables(ir.expressions(s)) for s in every}
     used = Counter(chain.from_iterable(uses[id(s)] for s in every))

@@ -369,8 +369,7 @@ class Builder:
         return ok
 
     def _site(self, array: Node | str, axis: int) -> int:
-        """The number of a check.  Arrays are compared by identity: the name that errors show
-        depends on the other uses of the array."""
+        """The number of a check.  Arrays are compared by identity, since their names may vary."""
         key = (array, axis)
         if key not in self._sites:
             self._sites[key] = len(self.sites)
@@ -382,14 +381,12 @@ class Builder:
         return Linearizer(self, bindings)
 
     def must_fit(self, order: Order, grid: Sequence[Expr]) -> None:
-        """Check before each run that the order fits `grid` (host), if it is user-defined or
-        restricts the extents that it accepts."""
+        """Check before each run that an order fits `grid` (host), if it may not fit all extents."""
         if type(order).require is not Order.require or not built_in(order):
             self.fits[order, tuple(grid)] = None
 
     def block_number(self, order: Order, grid: Sequence[Expr], ident: Expr) -> Expr:
-        """The row-major number of the block of `grid` (host) that an order visits at `ident`, read
-        from a table computed by the host."""
+        """The row-major number of the block of `grid` that an order visits, from a host table."""
         key = order, tuple(grid)
         blocks = self.scalar(at.product(grid), "blocks")
         if key not in self.tables:

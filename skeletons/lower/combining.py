@@ -64,8 +64,7 @@ def _tests(e: Expr) -> bool:
 
 def apply_combine(into: Linearizer, combine: Combine, left: Sequence[Expr],
                   right: Sequence[Expr], named: bool = True) -> Values:  # fmt: skip
-    """`combine(left, right)`; each result is a variable or a constant if `named`, otherwise results
-    that are used once are expressions."""
+    """`combine(left, right)`; `named`: every result is a variable or a constant."""
     left = [into.let(e, "a") for e in left]
     right = [into.let(e, "b") for e in right]
     bindings: dict[Expr, Expr] = dict(
@@ -205,8 +204,7 @@ def fold_tree(into: Linearizer, combine: Combine, count: Expr, partial: Elements
 
 def fold_partials(into: Linearizer, combine: Combine, count: Expr, partial: Elements,
                   exact: bool) -> tuple[ex.Var, ...]:  # fmt: skip
-    """`fold_tree`, or `Reduce` for operators that commute.  `exact` operators (no rounding) get a
-    plain loop, the shortest code."""
+    """`fold_tree`; `Reduce` for operators that commute, a plain loop if they are `exact`."""
     if identities(combine) is not None:
         return fold_range(into, combine, at.integer(0), count, partial, "b", exact, True)
     return fold_tree(into, combine, count, partial)

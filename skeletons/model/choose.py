@@ -236,8 +236,7 @@ def has_choice(node: Node, gpu: bool) -> bool:
 
 
 def strategy_of(node: Node, gpu: bool) -> str:
-    """How a kernel is lowered without a schedule: "rows", "whole", "strips", "tiles", or a
-    permute's "visits"."""
+    """The lowering without a schedule: "rows", "whole", "strips", "tiles" or "visits" (permute)."""
     if isinstance(node, Permute):
         return "visits"
     if not isinstance(node, Generate):

@@ -297,8 +297,7 @@ def lowering_of(node: Node, schedule: Schedule | None, device: Ceilings
 
 
 def _counted(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) -> Form:
-    """The form without an order: what a block or task, and one of its threads, stores.  The units
-    are in row-major order."""
+    """The form without an order: what a block or task, and a thread, stores, in row order."""
     launch = launch_of(kernel, schedule, device)
     stored = _inside(launch.fullest(), math.prod(kernel.outputs))
     threads, roles = launch.kernel.threads, {b.role for b in launch.kernel.buffers}
@@ -431,8 +430,7 @@ def _on_gpu(kernel: KernelMaps, plan: Resolved, schedule: Schedule) -> Form:
 
 
 def _visits(kernel: KernelMaps, plan: Resolved | None, device: Ceilings) -> Form:
-    """The form of a permute: persistent thread blocks that take elements, or blocks of them, one
-    group after another."""
+    """The form of a permute: persistent blocks take groups of elements, or blocks of them."""
     rank, launch = len(kernel.outputs), launch_of(kernel, None, device)
     last, ones, threads = rank - 1, (1,) * rank, launch.kernel.threads
     together, fit = threads * launch.updates, launch.kernel.resident or RESIDENT_BLOCKS

@@ -367,8 +367,7 @@ def _of_blocks(maps: Sequence[Map], kernel: KernelMaps, form: Form, piece: int) 
 
 
 def refetched(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | None) -> float:
-    """Bytes that DRAM delivers again because they were read past the L1: the L2 evicts such lines
-    first, if not everything fits."""
+    """Bytes refetched from DRAM after reads past the L1: the L2 evicts such lines first."""
     past = [m for m in kernel.reads if m.kind != DATA and _policy(m, schedule) == "no_l1"]
     if not past or sum(m.size for m in kernel.maps) <= device.shared:
         return 0.0

@@ -412,8 +412,7 @@ def _conflict(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> Confl
 
 
 def _in_flight(kernel: KernelMaps, form: Form, device: Ceilings, part: float) -> Points:
-    """The outputs, with iterations of their loops, that a core has in flight at a fraction of the
-    way through the domain."""
+    """The outputs, with loop iterations, in flight in a core at a fraction of the domain."""
     walk = form.walk
     if form.block:
         origin = walk.origins(np.array([int(walk.size * part)]))[0]

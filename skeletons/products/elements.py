@@ -19,8 +19,7 @@ from ..lower.combining import put
 
 
 def small_sizes(builder: Builder, node: Matmul) -> tuple[int, int, int] | None:
-    """The extents m, k and n of a product, if they are constants and no schedule orders its tiles
-    (products of floats have no schedule)."""
+    """The extents m, k and n, if constant and without a schedule of tiles (floats have none)."""
     sizes = [builder.extent(e) for e in (node.m, node.k, node.n)]
     ordered = tiling.schedule_of(builder) is not None and not node.left.type.is_inexact
     if ordered or not all(isinstance(s, Const) for s in sizes):
@@ -90,8 +89,7 @@ def sum_type(t: ScalarType) -> ScalarType:
 
 
 def add_product(t: ScalarType, total: Expr, a: Expr, b: Expr) -> Expr:
-    """`total + a · b` for operands of type `t`, all three of `sum_type(t)`: floats with one
-    rounding, bool as or-of-ands."""
+    """`total + a · b`, all of `sum_type(t)`: floats with one rounding, bool as or-of-ands."""
     of = sum_type(t)
     if t.family == "bool":
         both = Apply(primitive("bitwise_and"), (a, b), of)

@@ -336,8 +336,7 @@ def run(kit: Kit, program: Program, blocks: dict[str, Any], space: Space,
 
 
 def _like(block: Any, flat: Any) -> Any:
-    """A matrix of a block's shape in flat memory; column-major if the block is, so that sums read
-    and write in the same order."""
+    """A matrix of a block's shape and memory order (row- or column-major) in flat memory."""
     rows, cols = block.shape
     if block.strides[0] == block.itemsize != block.strides[1]:
         return flat.reshape(cols, rows).T

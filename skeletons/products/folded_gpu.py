@@ -59,8 +59,7 @@ class _FoldedLines(RowFold):
 
     def combine_line(self, into: Linearizer, kernel: Product, part: Expr, place: Expr,
                      totals: Iterable[Values], count: Expr) -> None:  # fmt: skip
-        """Combine the totals of a block's threads for its part of the line at `place` (of `count`
-        elements), and store the result."""
+        """Combine and store the threads' totals for a part of the line at `place` of `count`."""
         found = iter(totals)
         total = declare(into, next(found))
         for other in found:

@@ -610,8 +610,7 @@ class Product:
 
 
 class _TensorMatmul(Product):
-    """A product on tensor cores.  A thread holds two rows and two columns of each 16 × 8 tile of
-    its warp (`WarpProduct`)."""
+    """On tensor cores: a thread has two rows and columns of each 16 × 8 tile (`WarpProduct`)."""
 
     tensor = True
 

@@ -36,8 +36,7 @@ class Kit:
 
     def sums(self, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
              shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
-        """`out[...] = Σ c·x + Σ shared` for every (out, terms), all of one shape, as if all reads
-        came before all writes."""
+        """`out[...] = Σ c·x + Σ shared` for every (out, terms), as if reads preceded all writes."""
         add_up(self.library, made, shared)
 
     def concurrently(self, jobs: Sequence[Sequence[Job]]) -> None:

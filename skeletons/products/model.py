@@ -202,8 +202,7 @@ def predict_in_memory(on: Machine, cost: EngineCost, size: Size, algorithm: Bili
 
 @dataclass(frozen=True)
 class Rates:
-    """A library's rates: multiply-adds per second of a standard product by extent, and bytes per
-    second of sums in memory."""
+    """A library's multiply-adds per second by extent, and bytes per second of sums in memory."""
 
     product: tuple[tuple[int, float], ...]
     sums: float

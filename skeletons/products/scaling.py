@@ -34,8 +34,7 @@ def undo(library: Any, out: Any, rows: Any, columns: Any) -> None:
 
 
 def exponents(library: Any, x: Any, axis: int) -> Any:
-    """The exponents of the largest finite elements along an axis, which is kept with extent 1; 0 if
-    there is none."""
+    """Exponents of the largest finite elements along an axis (kept, extent 1); 0 if none."""
     size = library.abs(x)
     most = library.where(library.isfinite(size), size, 0).max(axis=axis, keepdims=True, initial=0)
     found = library.frexp(most)[1]

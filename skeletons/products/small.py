@@ -56,8 +56,7 @@ class Tile:
 
 
 def on_gpu(t: ScalarType, sizes: Sequence[int], count: int, plain: bool = False) -> bool:
-    """Whether a GPU computes `count` products with extents m, k, n by the kernels for small ones;
-    `plain`: nothing is fused into them."""
+    """Whether a GPU uses the kernels for small products; `plain`: nothing is fused into them."""
     half, wide = t.is_float and t.bits == 16, sum_type(t).bytes > 4
     if sizes[-1] % 2:
         limits = ODD_HALF, ODD_WIDE, ODD

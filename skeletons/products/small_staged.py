@@ -117,8 +117,7 @@ class Staging(GpuProduct):
                      ends)  # fmt: skip
 
     def begin(self, into: Linearizer, grid: common.Threads) -> Expr:
-        """Determine these threads' product and whether they store it; returns the number of
-        blocks."""
+        """Find these threads' product and whether they store it; returns the number of blocks."""
         builder, node = self.builder, self.node
         batches = builder.scalar(at.product(node.batch), "products")
         slot = into.let(grid.thread // self.lanes, "slot")
