@@ -42,19 +42,19 @@ from ..tiling import Tile, Tiling
 from ..transpose.cpu import in_tiles
 from .parts import Part, in_parts
 
-#: Bytes moved per task, about: they fit in the L2 cache and amortise the dispatch.
+#: The approximate bytes moved per task: they fit in the L2 cache and amortise the dispatch.
 TASK_BYTES = 1 << 17
-#: Cost of a task of expensive elements, about, in additions.
+#: The approximate cost of a task of expensive elements, in additions.
 TASK_COST = 1 << 18
 #: Outputs per thread along the rows, where neighbouring rows share their reads.
 UNROLLED_ROWS = 4
-#: … if at least this share of the reads of a row is also made by the row before.
+#: The least share of a row's reads that the previous row also makes, for UNROLLED_ROWS.
 SHARED_READS = 0.4
-#: Rows with at most so many reads of neighbours, of at least so many bytes each, are computed from
-#: end to end rather than together: of five in the caches they take 0.5 to 0.8 of the time then, of
-#: 3 × 3 0.7 to 1.8 on different CPUs, of bytes 2 to 3 times as long.
+#: Rows with at most WHOLE_READS reads of neighbours, of at least WHOLE_BYTES each, are computed
+#: from end to end instead of several at a time.  Measured times relative to that, in the caches:
+#: 0.5 to 0.8 for five reads, 0.7 to 1.8 for 3 × 3 on different CPUs, 2 to 3 for bytes.
 WHOLE_READS, WHOLE_BYTES = 5, 4
-#: Elements that cost at most so many additions are computed in rows from end to end.
+#: The largest cost, in additions, of elements computed in rows from end to end.
 CHEAP_END = 64.0
 #: Width and height of the tile of a transposing read.
 TRANSPOSE_COLUMNS, TRANSPOSE_ROWS = 16, 64
@@ -133,8 +133,8 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
 
 
 def _without_ones(builder: Builder, node: Generate) -> Generate:
-    """The same elements in the same order, without the axes of extent 1: a row along such an axis
-    would be a vector of one element."""
+    """The same elements in the same order, without axes of extent 1: a row along such an axis would
+    be a vector of one element."""
     one = [builder.is_one(e) for e in node.shape]
     if not any(one) or transform.has_boundary(node.elements):
         return node
@@ -166,14 +166,14 @@ def _unrolled_rows(builder: Builder, roots: Sequence[Expr], rank: int) -> int:
 
 
 def _rows_together(builder: Builder, roots: Sequence[Expr], rank: int) -> int:
-    """Rows that are computed at a time without a schedule."""
+    """The number of rows computed at a time without a schedule."""
     if transform.is_transposing(roots, rank, builder):
         return 1
     return UNROLLED_ROWS if transform.row_sharing(roots, rank) >= SHARED_READS else 1
 
 
 def _reads(roots: Sequence[Expr]) -> int:
-    """How many reads of neighbours an element makes, in the array of the most."""
+    """The most reads of neighbours that an element makes in one array."""
     found = Counter((e.node, e.component) for e in walk(roots)
                     if isinstance(e, Read) and e.boundary is not None)  # fmt: skip
     return max(found.values(), default=0)
@@ -234,7 +234,7 @@ def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer], roots: Se
 
 def _narrow_axes(builder: Builder, node: Generate) -> int | None:
     """The number of axes before those of a row, if rows of results are known to be short and may be
-    numerous; None otherwise.  The axes of a row are as many as it takes until one may be long."""
+    numerous; None otherwise.  A row extends over the trailing axes until one may be long."""
     shape, axes = node.shape, len(node.shape) - 1
     if axes < 1 or builder.context.check or transform.has_boundary(node.elements):
         return None
@@ -401,7 +401,7 @@ class _Rows:
         else:
             with into.loop("i", top, bottom) as i:
                 self._row(into, tile, i, (left, right), self.inside)
-        rare = rank == 2 and self.unroll == 1  # the first and the last rows of all
+        rare = rank == 2 and self.unroll == 1  # the first and last rows of the domain
         into.append(Comment("rows at the border (and those left over)"))
         with into.loop("part", 0, 2) as part:
             upper = at.equal(part, 0)
@@ -537,7 +537,7 @@ def _note_single_elements(plan: Resolved, builder: Builder) -> None:
     sides = (1024,) if plan.ndim == 1 else (1,) * (plan.ndim - 2) + (8, 256)
     sides = tuple(ceil_div(n, u) * u for n, u in zip(sides, plan.unit, strict=True))
     better = f", e.g. {shown(Schedule().replace(order, Block(*sides), *kept))}"
-    if isinstance(order, Table):  # a table of elements: blocks have a table of their own
+    if isinstance(order, Table):  # a table of elements; blocks would need another one
         better = ""
     few = plan.order.run or 1
     grain = f"{few} at a time" if in_pieces and few > 1 else "one by one"

@@ -37,12 +37,12 @@ from ..transpose import gpu as transpose
 from . import gpu_rows as rows
 from .gpu_elements import Elements, make_kernel
 
-#: Bytes that a thread loads and stores, about, and its maximum number of vectors: one load and one
+#: The approximate bytes that a thread loads and stores, and its most vectors: one load and one
 #: store are best if each is 16 bytes wide.
 THREAD_BYTES = 32
 MOST_ITEMS = 4
-#: A thread computes two vectors of elements that cost more than so many additions, which hide each
-#: other's latency; of elements that cost even more, one.
+#: A thread computes two vectors of elements that cost more than COSTLY additions, which hide each
+#: other's latency; of elements that cost more than HEAVY, one.
 COSTLY, HEAVY = 50.0, 500.0
 #: Elements per thread for unaligned data.
 SCALAR_ITEMS = 4
@@ -75,10 +75,10 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
         return stencil.lower_stencil(builder, node, outs, plan)
     if schedule is None and way == "rows" and rows.reads_rows(builder, node):
         return builder.lowered(rows.rows_kernel(builder, node, outs, len(node.shape)))
-    if schedule is not None and schedule.order is not None:  # row by row, as asked: no tiles
+    if schedule is not None and schedule.order is not None:  # row by row, as requested: no tiles
         return builder.lowered(_in_rows(builder, node, outs, False))
     staged = transpose.staged_reads(builder, node) if way == "tiles" else None
-    # Next to tiles, rows handle only what tiles cannot: small axes.
+    # Beside tiles, this kernel handles only short axes.
     few = staged is not None and not builder.context.strided
     kernel = jam_neighbours(builder, node, outs, _in_rows(builder, node, outs, few))
     if staged is not None:
@@ -97,8 +97,8 @@ def strategy_of(builder: Builder, node: Generate) -> str:
 
 def _staged(builder: Builder, node: Generate, outs: Sequence[Buffer], schedule: Schedule
             ) -> Kernel | None:  # fmt: skip
-    """The blocks of a schedule with `Stage`, in its order: tiles of arrays read along another
-    axis, or windows that neighbours share; None if there are neither."""
+    """The blocks of a schedule with `Stage`, in its order: tiles of arrays read along another axis,
+    or windows that neighbours share; None if there are neither."""
     transposed = transpose.staged_reads(builder, node)
     rank = len(node.shape)
     if transposed is not None:

@@ -24,7 +24,7 @@ from ..gpu.common import Group, Threads, invariants, load_vector, unconditional,
 from ..gpu.jam import WideReads, jam, jams
 from ..gpu.unroll import Unrolled
 
-#: Maximum number of expressions of an element whose copies are unrolled.
+#: The most expressions of an element whose copies are unrolled.
 WRITTEN_OUT = 24
 #: Elements per thread whose loops are jammed.
 MOST_JAMMED = 64
@@ -169,7 +169,7 @@ class Elements:
                 store_group(into, self.outs, begin + k, neighbours)
 
     def guarded_unit(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int]) -> None:
-        """The same, for those elements that are inside the domain."""
+        """`unit` for those elements that are inside the domain."""
 
         def one(indices: Sequence[Expr]) -> None:
             inside = at.both(*(
@@ -220,7 +220,7 @@ class Elements:
                 self._in_loop(into, group, first, position)
 
     def _in_loop(self, into: Linearizer, group: Group, first: Expr, position: Expr) -> None:
-        """The same with one copy of the element, in a loop over thread-private arrays."""
+        """`several` with one copy of the code, in a loop over thread-private arrays."""
         builder, count = self.builder, group.count
         read: list[tuple[Expr, Buffer, int, int]] = []
         for stream in group.streams:

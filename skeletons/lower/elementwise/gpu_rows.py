@@ -1,16 +1,17 @@
-"""Rows that share work, on a GPU: one thread a row, in registers (`dsl/passes/rows.py`).
+"""Rows that share work, on a GPU: one thread per row, in registers (`dsl/passes/rows.py`).
 
     thread                    the elements at one index of the leading axes, all of a row
       load                    the rows of arrays of the same form, as 16-byte vectors
       compute                 the shared part once, the row unrolled
       store                   16-byte vectors
 
-An element that reads whole rows, such as the determinant of a matrix, is a row of its own: several
-of them by a thread, each from its own row, would touch as many lines of the cache with every load.
+An element that reads whole rows, such as the determinant of a matrix, is treated as a row: if a
+thread computed several of them, each from its own row, every load would touch as many cache lines.
 
-Some rows go through shared memory, so that a warp's accesses are consecutive: those whose bytes are
-no multiple of 16, such as 3 × 3 matrices of float32, and results of several vectors.  (The L2 cache
-takes as long to store half a sector as a whole one; loads find the other half in the L1 cache.)
+Some rows are staged in shared memory, so that a warp's accesses are consecutive: rows whose bytes
+are not a multiple of 16, such as 3 × 3 matrices of float32, and results of several vectors.  (The
+L2 cache takes as long to store half a sector as a whole one; loads find the other half in the L1
+cache.)
 
     block                     THREADS rows
       copy in, barrier        consecutive elements, or vectors, to consecutive threads
@@ -39,9 +40,9 @@ from ..gpu.common import WIDEST, Threads, blocks, has_loops, load_vector, uncond
 from .gpu_elements import make_kernel
 
 THREADS = 128
-#: Bytes of shared memory of a block, at most.
+#: The most bytes of shared memory of a block.
 SHARED_BYTES = 40 << 10
-#: Rows of no more bytes are read by threads of several elements, without loss.
+#: Rows of up to this many bytes can be read by threads of several elements without loss.
 SHORT = 8
 
 
@@ -56,8 +57,8 @@ class _Rows:
     pitch: int = 0
 
     def access(self, wide: bool) -> int:
-        """The elements of one access, of a staged row too: rows that vectors do not fill are copied
-        by elements."""
+        """The elements of one access, also to a staged row: rows that vectors do not fill are
+        copied element by element."""
         whole = self.vector(wide) * self.buffer.type.bytes == WIDEST
         return self.vector(wide) if whole or self.staged is None else 1
 
@@ -72,8 +73,8 @@ def vector_of(size: int, t: ScalarType) -> int:
 
 
 def reads_rows(builder: Builder, node: Generate) -> bool:
-    """Whether every element reads long rows of its own; of several leading axes, which the thread's
-    number is not divided into then, nothing else."""
+    """Whether every element reads long rows of its own; with several leading axes, nothing else, as
+    the thread's number is then not split into indices."""
     if builder.context.check or has_loops(node.elements):
         return False
     reads = [e for e in walk(node.elements) if isinstance(e, Read)]
@@ -84,10 +85,11 @@ def reads_rows(builder: Builder, node: Generate) -> bool:
 
 def _positions(builder: Builder, reads: Iterable[Expr], lead: Shape, members: int
                ) -> dict[Read, tuple[Leaf, int, int]]:  # fmt: skip
-    """The reads of elements of rows: the array, its row's length and the index there.
+    """The reads of elements of rows: the array, its row's length and the index in the row.
 
-    At least half of a row is read, or it is not much longer than a square matrix with as many
-    columns as a thread computes elements (`members`)."""
+    At least half of a row must be read, or it must not be much longer than a square matrix with as
+    many columns as a thread computes elements (`members`).
+    """
     found = {e: at for e in reads if isinstance(e, Read)
              if (at := _in_row(builder, e, lead)) is not None}  # fmt: skip
     used: dict[Leaf, set[int]] = {}
@@ -98,8 +100,8 @@ def _positions(builder: Builder, reads: Iterable[Expr], lead: Shape, members: in
 
 
 def _in_row(builder: Builder, e: Read, lead: Shape) -> tuple[Leaf, int, int] | None:
-    """The array, the length of the rows, and the index in its row, of an element in the row of a
-    dense array at the thread's own index; None for other reads."""
+    """The array, row length and index in the row, for a read of the row of a dense array at the
+    thread's own index; None for other reads."""
     leaf, axes = Leaf(e.node, e.component), len(lead)
     if leaf in builder.context.strided or e.boundary is not None or len(leaf.shape) <= axes:
         return None
@@ -135,7 +137,7 @@ class _RowKernel:
         self.lead = node.shape[:axes]
         self.room = SHARED_BYTES
         self.outs = [self._rows(b, len(self.members), True) for b in outs]
-        self.reads: dict[Read, tuple[_Rows, int]] = {}  # the elements of rows, with their offsets
+        self.reads: dict[Read, tuple[_Rows, int]] = {}  # row elements with their offsets
         found: dict[Leaf, _Rows] = {}
         reads = unconditional([e for member in self.members for e in member])
         places = _positions(builder, reads, self.lead, len(self.members))
@@ -185,7 +187,8 @@ class _RowKernel:
 
     def _copy(self, into: Linearizer, grid: Threads, rows: _Rows, total: Expr, inward: bool,
               count: int) -> None:  # fmt: skip
-        """The rows of a block, from or to shared memory; `count` consecutive elements a thread."""
+        """Copy the rows of a block to or from shared memory; `count` consecutive elements per
+        thread."""
         staged, size = rows.staged, rows.size
         assert staged is not None
         start = into.let(grid.task * (THREADS * size), "start")
@@ -243,7 +246,7 @@ class _RowKernel:
 
     def _where(self, into: Linearizer, grid: Threads, rows: _Rows, ident: Expr
                ) -> tuple[Buffer, Expr]:  # fmt: skip
-        """Where a thread's row is, and where it begins there."""
+        """The buffer of a thread's row, and the row's start in it."""
         if rows.staged is None:
             return rows.buffer, into.let(ident * rows.size, "first")
         return rows.staged, into.let(grid.thread * rows.pitch, "first")

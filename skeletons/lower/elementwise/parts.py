@@ -22,12 +22,12 @@ from ...ir import arithmetic as at
 from ...ir.linearize import Linearizer
 from ..build import Builder
 
-#: So many parts of a row are emitted whatever their size; more parts if their total size is at most
-#: `MOST_WRITTEN` times that of the unsplit row, as for joined arrays.
+#: Up to MOST_PARTS parts of a row are always emitted; more if their total size is at most
+#: MOST_WRITTEN times that of the unsplit row, as for joined arrays.
 MOST_PARTS = 8
 MOST_WRITTEN = 4
-#: Sums of extents and indices are compared only if they cannot overflow: no constant in them, and
-#: no factor, is larger.
+#: Sums of extents and indices are compared only if they cannot overflow: the largest constant and
+#: the largest factor in them.
 LARGEST_CONSTANT, LARGEST_FACTOR = 1 << 61, 1 << 20
 
 Roots = tuple[Expr, ...]
@@ -179,8 +179,8 @@ class _Borders:
         return self.found[e]
 
     def first(self, roots: Roots, axis: int, known: Collection[int]) -> Border | None:
-        """A border that guards reads: one that concerns whole rows if there is any, otherwise the
-        outermost, so that the two sides have no part in common."""
+        """A border that guards reads: preferably one for whole rows, otherwise the outermost, so
+        that the two sides have no part in common."""
         found = None
         for e in reversed(list(ex.walk(roots, ex.reads))):
             if not isinstance(e, ex.Cond) or not any(map(ex.reads, e.scoped)):
@@ -243,7 +243,7 @@ def _below(distance: Polynomial[Expr], extents: dict[Expr, bool]) -> tuple[Borde
         return None
     sign = rest.pop(ex.Index(axis))
     if not all(_is_extent(t, extents) for t in rest):
-        # Another scalar of the program may have any value, so a sum with it could overflow.
+        # Another scalar may have any value, so that a sum with it could overflow.
         if not (len(rest) == 1 and sign == -1 and constant == 0):
             return None
         ((term, c),) = rest.items()

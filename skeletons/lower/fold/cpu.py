@@ -48,25 +48,26 @@ from .traversals import ACROSS_COLUMNS, ACROSS_ROWS, ACROSS_STEP, BLOCK
 
 Pick = Callable[[Linearizer, tuple[Expr, ...]], tuple[Expr, ...]]
 
-#: Elements of a block that one lane folds: not a multiple of 1024, so that the lanes' cache lines
+#: Elements of a block folded by one lane: not a multiple of 1024, so that the lanes' cache lines
 #: map to different sets.
 LANE_BLOCK = 1040
-#: Where no further block of a row matters after one with a certain value: `any` and `all`.
+#: Absorbing elements: after a block with this result, as in `any` and `all`, the remaining blocks
+#: of the row do not matter.
 ABSORBING = {"logical_or": ex.TRUE, "bitwise_or": ex.TRUE, "maximum": ex.TRUE,
              "logical_and": ex.FALSE, "bitwise_and": ex.FALSE, "minimum": ex.FALSE}  # fmt: skip
-#: A block that is never full.
+#: Larger than any row: a block that is never full.
 _EVERYTHING = 1 << 60
-#: Blocks per task if each lane folds a block of its own.
+#: Blocks per task if each lane folds its own block.
 LANE_UNITS = 64
 
 
-#: The range of an axis in which reads of neighbours along it are in range, and the elements there.
+#: The range of an axis in which neighbour reads along it are in range, and the elements there.
 Interior = tuple[Expr, Expr, tuple[Expr, ...]]
 
 
 def _in_rows(node: Fold, builder: Builder, axis: int, kept: Kept | None = None
              ) -> tuple[tuple[Expr, ...], Interior | None]:  # fmt: skip
-    """The elements, anywhere and in the interior of an axis if they read neighbours along it."""
+    """The elements, in general and in the interior of an axis along which they read neighbours."""
     domain = (*node.outer, *node.inner)
     written = node.elements if kept is None else kept.elements()
     if domain and not builder.context.check:
@@ -94,14 +95,15 @@ class Along(RowFold):
             )
             if self.linear is None and is_pinned(node):
                 self.linear = self._in_row_major_order()
-        #: The results of the blocks of another fold, as its second kernel combines them.
+        #: Whether the elements are partial results of another fold, combined as by its second
+        #: kernel.
         self.of_leaves = node.label.operation == PARTIALS and not node.outer
         self.lanes = self.in_order() and not self.of_leaves
         block = LANE_BLOCK if self.lanes else BLOCK
         self._measure(_EVERYTHING if node.label.operation == PARTIALS else block)
 
     def _in_row_major_order(self) -> tuple[Expr, ...]:
-        """The elements by their position along all inner axes, at the cost of dividing it."""
+        """The elements by position along all inner axes, which requires divisions."""
         coordinates = delinear(self.position, self.inner)
         rank = len(self.outer)
         return ex.substitute(
@@ -152,7 +154,8 @@ class Along(RowFold):
         return self.builder.lowered(first, self._combine())
 
     def _visited(self, visits: Visits) -> Kernel:
-        """A task: some of the blocks of all rows, in the order of the schedule."""
+        """The kernel under a schedule: a task folds some of the blocks of all rows, in its
+        order."""
         length = at.minimum(at.maximum(self.host_count, 1), self.block)
         least = at.maximum(self.block // length, 1)
         tasks, per_task = visits.tasks(at.maximum(least, LANE_UNITS) if self.lanes else least)
@@ -182,7 +185,7 @@ class Along(RowFold):
                            f"blocks of {self.block} elements, as the schedule says")  # fmt: skip
 
     def _rows(self) -> Kernel:
-        """A task: one block of one row, or all of several rows."""
+        """The kernel whose tasks fold one block of one row, or all blocks of several rows."""
         per_task_host = at.select(
             at.equal(self.host_blocks, 1),
             at.maximum(self.block // at.maximum(self.host_count, 1), 1), 1,
@@ -200,7 +203,7 @@ class Along(RowFold):
 
     @contextmanager
     def _short_rows(self, into: Linearizer, start: Expr, stop: Expr) -> Iterator[None]:
-        """Short rows: each vector lane folds one serially.  The body handles longer rows."""
+        """Short rows: each vector lane folds one serially.  The `with` body handles longer rows."""
         short = self._are_short(into)
         if short is ex.FALSE:
             yield
@@ -229,7 +232,7 @@ class Along(RowFold):
         self.finish(into, at_row, total, self.count)
 
     def _lanes(self) -> Kernel:
-        """A task: a vector of (row, block) pairs, each folded by one lane."""
+        """The kernel whose tasks are vectors of (row, block) pairs, each folded by one lane."""
         units_host = self.host_rows * self.host_blocks
         length = at.minimum(at.maximum(self.host_count, 1), self.block)
         per_task_host = at.maximum(LANE_UNITS * 256 // length, LANE_UNITS)
@@ -248,14 +251,13 @@ class Along(RowFold):
 
     def _one(self, into: Linearizer, row: Expr, block: Expr,
              at_row: Sequence[Expr] | None = None) -> None:  # fmt: skip
-        """One block of one row: stored to the output if it is the only block, else as a partial
-        result."""
+        """Fold one block of one row; stored to the output if it is the only block, else as a
+        partial result."""
         if at_row is None:
             at_row = tiling.coordinates(self.builder, into, row, self.outer)
         self.one(into, row, block, at_row)
 
     def one(self, into: Linearizer, row: Expr, block: Expr, at_row: Sequence[Expr]) -> None:
-        """See `_one`."""
         total = self.unless_decided(
             into, row, block, lambda: self.fold_block(into, at_row, block, self.combine)
         )
@@ -263,16 +265,17 @@ class Along(RowFold):
         self.finish_or_keep(into, at_row, total, self.count, self.blocks, slot)
 
     def decisive(self) -> ex.Const | None:
-        """The value of a block after which the others of its row do not matter."""
+        """The absorbing value of a block, after which the row's other blocks do not matter."""
         return _absorbing(self.combine)
 
     def unless_decided(self, into: Linearizer, row: Expr, block: Expr,
                        compute: Callable[[], tuple[ex.Var, ...]]
                        ) -> tuple[ex.Var, ...]:  # fmt: skip
-        """What `compute` makes of a block, unless a block before it has decided the row.
+        """The result that `compute` makes of a block, unless an earlier block has decided the row.
 
-        `decided` has the number of blocks from such a one on, 0 if there is none; it need not be
-        the first."""
+        `decided` holds the number of blocks from a deciding one (not necessarily the first) to the
+        end, or 0.
+        """
         value = self.decisive()
         if self.decided is None or value is None:
             return compute()
@@ -289,11 +292,11 @@ class Along(RowFold):
         return (total,)
 
     def in_order(self) -> bool:
-        """Whether each lane folds a block of its own, element by element."""
+        """Whether each lane folds its own block, element by element."""
         return not is_commutative(self.combine) or is_pinned(self.node)
 
     def neutral(self) -> tuple[ex.Const, ...] | None:
-        """The values from which a row may be folded, element by element."""
+        """The identity from which a row can be folded element by element."""
         return identities(self.combine)
 
     def fold_block(self, into: Linearizer, at_row: Sequence[Expr], block: Expr, combine: Combine,
@@ -339,7 +342,7 @@ class Along(RowFold):
         return fold_runs(into, combine, first, end, one_run)
 
     def _near_the_ends(self, into: Linearizer, k: Expr) -> tuple[Expr, ...]:
-        """An element, by plain reads where it is in the interior of its row."""
+        """An element, by plain reads in the interior of its row."""
         if self.interior is None:
             return into.emit(self.elements)
         found = declare(into, tuple(zero(e.type) for e in self.elements), "element")
@@ -386,11 +389,11 @@ class Along(RowFold):
 # Folds across columns, on a CPU: a vector of columns, each folded from top to bottom.
 
 #: Elements that cost more than COSTLY additions are folded by narrower tasks and, if grouping
-#: cannot change the result, in steps of COSTLY_STEP, which keeps what a column gives to all of its
-#: elements in registers.  Not if they are read down the columns of an array: the loop would leave
-#: its rows after each vector.
+#: cannot change the result, in steps of COSTLY_STEP, which keeps in registers what all elements of
+#: a column share.  Not if reads go down the columns of an array: the loop would leave its rows
+#: after each vector.
 COSTLY, COSTLY_STEP, COSTLY_COLUMNS = 8.0, 1024, 256
-#: Columns of a task, where columns are folded side by side: fewer than ACROSS_COLUMNS, down to
+#: Columns of a task if columns are folded side by side: fewer than ACROSS_COLUMNS, down to
 #: LEAST_COLUMNS, if that gives each thread ACROSS_TASKS tasks.
 LEAST_COLUMNS, ACROSS_TASKS = 128, 16
 
@@ -438,7 +441,7 @@ class Across(RowFold):
         )
 
     def _width(self) -> Expr:
-        """Columns of a task, at most `self.width`; no result depends on them."""
+        """Columns of a task, at most `self.width`; results do not depend on it."""
         threads = self.builder.context.threads
         if self.width <= LEAST_COLUMNS or threads == 1:
             return ex.constant(self.width)
@@ -506,10 +509,10 @@ class Across(RowFold):
 
     def before_step(self, into: Linearizer, at_plane: Sequence[Expr], step: Expr, stop: Expr
                     ) -> None:  # fmt: skip
-        """What is computed before the rows of a step are folded."""
+        """A hook called before the rows of a step are folded."""
 
     def before_columns(self, into: Linearizer, step: Expr, whole: bool) -> None:
-        """What is computed before the columns of a step, which perhaps is a `whole` one."""
+        """A hook called before the columns of a step, which may be a `whole` one."""
 
     def add_rows(self, into: Linearizer, at_plane: Sequence[Expr], rows: tuple[Expr, Expr],
                  cols: tuple[Expr, Expr], totals: Sequence[Buffer], base: Expr
@@ -535,7 +538,7 @@ class Across(RowFold):
                         assign(into, total, made)
 
                 if not whole and sequential is not ex.FALSE:
-                    join(sequential)  # with the first row, else with all of the step
+                    join(sequential)  # with the first row, or with the whole step
                 if whole:
                     for k in range(1, height):
                         accumulate(into, self.combine, total, element(into, step + k))
@@ -578,7 +581,7 @@ class Across(RowFold):
         return into.let(at.less(self.size.count, SHORT_ROW), "sequential")
 
     def _walks_down(self) -> bool:
-        """Whether the next element of a column is in another row of an array than this one."""
+        """Whether consecutive elements of a column lie in different rows of an array."""
         rank = len(self.outer)
         column, folded = ex.Index(rank - 1), {ex.Index(rank + k) for k in range(len(self.inner))}
         for e in ex.walk(self.node.elements):
@@ -593,8 +596,8 @@ class Across(RowFold):
         return False
 
     def _is_unrolled(self) -> bool:
-        """Whether the rows of a whole step are written out: what a row gives to all columns is
-        loaded once, before the loop over columns.  Elements that cost more do not gain."""
+        """Whether the rows of a whole step are unrolled: values that all columns of a row share are
+        loaded once, before the loop over columns.  Costly elements do not gain."""
         return self.interior is None and len(self.inner) == 1 and not self.costly
 
     def _slot(self, plane: Expr, block: Expr, j: Expr) -> Expr:
@@ -701,7 +704,8 @@ class ArgumentFold(Along):
         return best
 
     def _are_held(self) -> bool:
-        """Whether the elements of a row of one block are held, not computed again in the search."""
+        """Whether the elements of a one-block row are buffered instead of recomputed for the
+        search."""
         one = self.single_row and bool(self.inner) and bool(self.outer)
         return one and not self.builder.context.check and takes_vectors(self.elements)
 
@@ -764,7 +768,7 @@ class ArgumentFold(Along):
 
 
 def _absorbing(combine: Combine) -> ex.Const | None:
-    """The value that a combination with anything has."""
+    """The value whose combination with anything is itself."""
     result = combine.results[0]
     if len(combine.results) > 1 or result.type.family != "bool" or not is_commutative(combine):
         return None
@@ -787,16 +791,16 @@ def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
 
 
 def lower_storing_fold(node: StoringFold, context: LoweringContext) -> Lowered:
-    """The kernels of the fold of everything alone, which also store."""
+    """The kernels of the full fold, which also store the arrays."""
     kept = Kept(node)
     fold = node.fold(kept.elements()[: kept.count])
     return Along(Builder(node, context), fold, kept).lower()
 
 
 def leaves_of(node: Fold) -> tuple[Fold, int, bool]:
-    """The blocks of a fold of everything whose arrays are dense: the fold with its axes in the
-    order of the kernel, the most elements of a block, and whether a block has consecutive elements
-    of all axes in row-major order, not parts of rows or complete rows."""
+    """How a full fold of dense arrays is cut into blocks: the fold with its axes in the kernel's
+    order, the most elements of a block, and whether a block has consecutive elements of all axes in
+    row-major order, instead of parts of rows or complete rows."""
     builder = Builder(node, LoweringContext())
     ordered = rows_last(node, builder)
     made = Along(builder, ordered)

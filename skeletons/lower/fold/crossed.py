@@ -4,8 +4,8 @@
                each, then all columns of these rows, added to the partial results of the block
     combine    partial results of the columns, as of a fold across rows alone
 
-Rows, steps and blocks are those of the two folds apart, so results have the same bits.  The rows of
-a step have to stay in a core's cache, and there are only as many tasks as blocks of rows: the
+Rows, steps and blocks are those of the two separate folds, so results have the same bits.  The rows
+of a step have to stay in a core's cache, and there are only as many tasks as blocks of rows, so the
 backend decides for the extents of a call (`why_apart` in `traversals.py`).
 """
 
@@ -30,7 +30,7 @@ from .traversals import ACROSS_STEP, ROW_BLOCKS
 
 
 class Crossed(Across):
-    """The fold across rows, with the one along them at each step."""
+    """The fold across rows, which computes the one along rows in each step."""
 
     def __init__(self, builder: Builder, node: CrossedFolds) -> None:
         self.along = Along(builder, node.along())

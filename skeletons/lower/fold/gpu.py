@@ -1,10 +1,10 @@
-"""Fold on a GPU: rows along the inner axes, or columns side by side.
+"""Folds on a GPU: rows along the inner axes, or columns side by side.
 
     blocks     a block of threads folds a part of a row, a complete row, or several short rows
     combine    if rows are split: combines the partial results of a row, in order
 
-The assignment of elements to threads depends on extents and on the folded types, never on fusion
-or memory layout, so fusion never changes the result.  Rows are in `gpu_rows.py`, columns (sums over
+The assignment of elements to threads depends on extents and on the folded types, never on fusion or
+memory layout, so fusion never changes the result.  Rows are in `gpu_rows.py`, columns (sums over
 axis 0) in `gpu_columns.py`, segments in `../segmented/gpu.py`.
 """
 
@@ -30,7 +30,7 @@ def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
 
 
 def lower_storing_fold(node: StoringFold, context: LoweringContext) -> Lowered:
-    """The kernels of the fold alone, which also store."""
+    """The kernels of the fold, which also store the arrays."""
     _, alone = node.apart()
     kept = Kept(node)
     fold, builder = node.fold(kept.elements()[: kept.count]), Builder(node, context)
@@ -40,8 +40,8 @@ def lower_storing_fold(node: StoringFold, context: LoweringContext) -> Lowered:
 
 
 def blocks(node: Fold, context: LoweringContext) -> Expr:
-    """The number of thread blocks (host) that the kernels of `lower_fold` fold long rows or columns
-    by, without making the kernels."""
+    """The number of thread blocks (host) that `lower_fold`'s kernels use for long rows or columns,
+    without making the kernels."""
     return _fold(node, context).blocks()
 
 
@@ -62,8 +62,8 @@ def grouping(node: Fold) -> Expr | None:
 
 
 def groups(node: Fold, extents: Shape) -> tuple[Expr, ...]:
-    """The values that decide how a fold of `extents`, the outer axes first, groups the elements of
-    a row or column: folds of rows with equal elements and values have equal bits."""
+    """The values that determine how a fold of `extents`, outer axes first, groups the elements of a
+    row or column: folds with equal elements and equal values have equal bits."""
     outer, inner = extents[: len(node.outer)], extents[len(node.outer) :]
     count = at.product(inner)
     if not runs_across(node) or is_pinned(node):

@@ -88,7 +88,7 @@ class _Sides:
            widest: Expr | int, cut: bool, short: Expr = FALSE, when: Expr = TRUE,
            whole: Shape | None = None) -> _Sides:  # fmt: skip
         """`short`: the condition under which a single thread folds a column from the top; `whole`:
-        the outer extents that decide, if these are those of a block."""
+        the outer extents that determine the grouping, if `outer` is that of a block."""
         planes, columns = at.product(outer[:-1]), outer[-1]
         all_of = outer if whole is None else whole
         width, blocks_across = sides_across(all_of[-1], vector, at.select(short, threads, widest))
@@ -228,7 +228,7 @@ class ColumnFold(RowFold):
                            f"columns side by side, {how(self.combine)}", **gpu)  # fmt: skip
 
     def _combine_parts(self, first: _Sides) -> Kernel:
-        """Partial results of each column that the kernel before has stored."""
+        """The kernel that combines each column's partial results, stored by the kernel before."""
         parts, plane, k = first.host_parts, Var("plane", int64), Var("k", int64)
         above = plane * self.builder.scalar(parts, "count") + k
         columns = self.builder.scalar(self.outer[-1], "columns")
@@ -239,8 +239,8 @@ class ColumnFold(RowFold):
     def _combine(self, parts: Expr, group: Group,
                  inner: Callable[[Linearizer, Expr], dict[Expr, Expr]],
                  first: _Sides | None = None, plane: Var | None = None) -> Kernel:  # fmt: skip
-        """Partial results of each column, from top to bottom: those of the kernel before, dealt as
-        `first`, or, without it, of another program."""
+        """The kernel that combines each column's partial results from top to bottom: those of the
+        kernel before, assigned as in `first`, or, without it, of another program."""
         builder = self.builder
         below = at.maximum(at.ceil_div(parts, UNROLL), 1)
         width = at.maximum(COMBINE_THREADS // below, COMBINE_WIDTH)
@@ -290,7 +290,7 @@ class ColumnFold(RowFold):
         def rows(inside: Linearizer, ks: Sequence[Expr]) -> list[list[Values]]:
             return self._rows(inside, group, own, [inner(inside, into.let(k, "k")) for k in ks])
 
-        # A column of one thread: others of the block repeat it, and store nothing.
+        # A column of one thread: the other threads of the block repeat it, and store nothing.
         row = at.integer(0) if at.is_constant(sides.height, 1) else y
         with into.when_always(bindings):
             if self.neutral is not None:

@@ -1,19 +1,18 @@
 """Folds whose elements run a loop: a tile of elements is computed at once and folded immediately.
 
     argmin over j of Σₖ (x[i, k] − y[j, k])²        (nearest neighbours, products folded away, …)
-
       columns of the tile, from the left:
         every DEPTH iterations: rows and columns that the loops read go to shared memory
           each iteration:       state[u, v] = body(state[u, v], x[u], y[v])
         total[u] = combine(total[u], element(state[u, v])), v from the left
       finally, the lanes of a row are combined
 
-A single element reads as much as it computes.  A thread with a tile of `rows` × `cols` reads each
-row and column once for the whole tile, and a block loads them from memory once.  The operations of
-each element and their order do not change.  If grouping cannot change the result, tiles are about
-square.  Floating-point reductions are grouped as when a row is folded alone (`gpu_row_folder.py`):
-a row has the same number of lanes, and a thread has a total for each of its columns.  Rows and
-columns beyond the array repeat the last ones.
+Computed separately, an element takes as many reads as operations.  A thread with a tile of `rows` ×
+`cols` reads each row and column once for the whole tile, and a block loads them from memory once.
+The operations of each element and their order do not change.  If grouping cannot change the result,
+tiles are about square.  Floating-point reductions are grouped as when a row is folded alone
+(`gpu_row_folder.py`): a row has the same number of lanes, and a thread has a total for each of its
+columns.  Rows and columns beyond the array repeat the last ones.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class Tile:
 
 #: Lanes of a row if grouping cannot change the result, for many columns and for few.
 LANES = (16, 8, 4)
-#: Lanes of a row if it can (`gpu_rows.py`: more than a few, a power of two).
+#: Lanes of a row if grouping can change the result (`gpu_rows.py`: a power of two, at least 8).
 ROUNDED_LANES = (256, 128, 64, 32, 16, 8)
 #: Loads of a thread in flight at once.
 SHARES = 8
@@ -130,7 +129,7 @@ def tiled(node: Fold) -> Expr:
 
 
 class JammedFold:
-    """The kernels of a fold over tiles, for extents of which `when` holds."""
+    """The kernels of a fold over tiles, valid for extents that satisfy `when`."""
 
     def __init__(self, builder: Builder, node: Fold, loop: ex.Loop) -> None:
         self.builder, self.node, self.loop, self.combine = builder, node, loop, node.combine
@@ -188,7 +187,7 @@ class JammedFold:
                      and u[0] * (u[1] * state + total) <= MOST_REGISTERS), (0, 0))  # fmt: skip
 
     def _staged(self) -> list[tuple[ex.Read, bool]]:
-        """The reads of every loop iteration that depend on rows only (True), or on columns only."""
+        """The reads of every loop iteration that depend only on rows (True), or only on columns."""
         index, *state = self.loop.vars
         found = []
         for e in unconditional(self.loop.scoped):

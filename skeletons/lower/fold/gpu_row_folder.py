@@ -1,6 +1,6 @@
 """Code for the threads that fold a row: its elements by position, and their combination.
 
-    strided    operators that commute and have a neutral element: threads take vectors of elements
+    strided    operators that commute and have an identity: threads take vectors of elements
                round-robin, with an accumulator for each element of the vector
     in order   all others: a warp folds consecutive elements, each thread some of them in order,
                then the warp in order
@@ -60,7 +60,7 @@ class RowElements:
     def __init__(self, builder: Builder, roots: Sequence[Expr], variable: Expr, count: int,
                  lead: Shape = (), run: Expr | None = None, first: int = 0,
                  kept: Kept | None = None) -> None:  # fmt: skip
-        """`kept`: what of the roots is stored when they are computed."""
+        """`kept`: the roots to store when they are computed."""
         self.builder, self.roots, self.variable = builder, tuple(roots), variable
         self.kept = kept
         self.lead, self.run, self.first, self.count = lead, run, first, count
@@ -88,8 +88,8 @@ class RowElements:
         return (*self.group.aligned, *stored) if self.wide else ()
 
     def _folded(self, into: Linearizer, values: list[Values]) -> list[Values]:
-        """Of neighbouring elements, at the first of which this scope is, what is folded; the rest
-        is stored."""
+        """Store the kept values of neighbouring elements, the first of which is that of this scope;
+        returns the values to fold."""
         if self.kept is None:
             return values
         position = None if isinstance(self.variable, Index) else into.value(self.variable)
@@ -97,14 +97,14 @@ class RowElements:
         return self.kept.store(into, self.builder, where, values)
 
     def component(self, k: int) -> RowElements:
-        """One component of the elements alone, wide only where all of them are."""
+        """One component of the elements, with wide access only if all components have it."""
         made = RowElements(self.builder, self.roots[k : k + 1], self.variable, self.count,
                            self.lead, self.run, self.first)  # fmt: skip
         made.wide = made.wide and self.wide
         return made
 
     def share(self, into: Linearizer) -> None:
-        """Compute the values that the elements of a row share, once."""
+        """Compute values that the elements of a row share, once."""
         if not self.lead:
             self.group.share(into)
 
@@ -225,7 +225,8 @@ class RowFolder:
             mine = all_have + at.select(at.less(lane, left), 1, 0)
             mine = into.let(mine, "mine")
             better = argument_of(self.combine)
-            # One element at a time: iterations that only some threads execute need no special code.
+            # With one element at a time, iterations that only some threads execute need no special
+            # code.
             alone = self.unroll == 1 and better is None
             rounds = mine if alone else into.let(all_have // self.unroll, "rounds")
             first = into.let(start + lane * v, "first")
@@ -365,7 +366,7 @@ class RowFolder:
         width = into.let(at.minimum(self.lanes, WARP), "width")
         warps = into.let(at.maximum(self.lanes // WARP, 1), "warps")
         tile = into.let(width * run, "tile")
-        # (What is known not to be negative is divided by multiplication.)
+        # (Division of provably non-negative numbers becomes multiplication.)
         length = into.let(at.maximum(stop - start, 0), "length")
         tiles = into.let(at.ceil_div(at.ceil_div(length, tile), warps), "tiles")
         share = into.let(tiles * tile, "share")

@@ -1,6 +1,5 @@
-"""Rows of a fold: `lanes` threads (a power of two up to a block) fold a row
-(`gpu_row_folder.py`); a single thread folds a short row of a floating-point reduction
-(`gpu_short.py`).
+"""Folds of rows: `lanes` threads (a power of two up to a block) fold a row (`gpu_row_folder.py`); a
+single thread folds a short row of a floating-point reduction (`gpu_short.py`).
 
 If there are few long rows, they are split into parts, and a second kernel combines the parts of a
 row.  A schedule orders the blocks and the parts within a block (`../gpu/visits.py`).
@@ -141,7 +140,7 @@ class RowsFold(RowFold):
         span = part_of(at.product(rows), self.count, THREADS * self.each)
         if self.jammed is not None and self.jammed.exact:
             span = at.select(self.tiles, self.jammed.span, span)
-        #: Whether rows are so short that other kernels fold them, and these are few lanes each.
+        #: Whether rows are so short that they have few lanes, and other kernels fold them.
         self.few = at.both(at.less_equal(self.count, FEW_LANES * self.each), at.negate(self.tiles))
         if self.sequential is FALSE:  # either the fold is exact, or no row is short
             exact = self.outer and neutral_of(self.combine) is not None
@@ -157,7 +156,7 @@ class RowsFold(RowFold):
         self.visits = Visits.of(builder, grid, leaf, not self.outer)
 
     def blocks(self) -> Expr:
-        """The number of thread blocks that fold the elements of rows that are not short (host)."""
+        """The number of thread blocks (host) for rows that are not short."""
         per_block = THREADS // self.split.host_lanes
         if self.visits is not None:
             return BlockVisits(self.visits, per_block).tasks
@@ -192,7 +191,7 @@ class RowsFold(RowFold):
         )
 
     def _leaves(self) -> Lowered:
-        """Rows that are leaves, each folded by a block, as the parts of a long row are."""
+        """Rows that are leaves: each is folded by a block, like the parts of a long row."""
         builder = self.builder
         split = _RowSplit.of(builder, self.rows, self.count, 1, THREADS, None, least=THREADS)
         self.visits, self.long, self.scratch = None, TRUE, ()
@@ -233,8 +232,8 @@ class RowsFold(RowFold):
 
     def _combine(self, first: _RowSplit | None, parts: Expr, elements: RowElements,
                  base: Var | None = None) -> Kernel:  # fmt: skip
-        """Partial results of each row, in order: those of the kernel before, dealt as `first`, or,
-        without it, of another program."""
+        """The kernel that combines each row's partial results in order: those of the kernel before,
+        assigned as in `first`, or, without it, of another program."""
         builder = self.builder
         into, grid = builder.emitter(), Threads.of(COMBINE_THREADS)
         elements = elements.scalar_only()

@@ -60,7 +60,8 @@ def fold_line(into: Linearizer, combine: Combine, total: Sequence[Var], lines: S
 
 
 class ShortRows:
-    """The kernel of a `RowsFold` for rows of fewer than SHORT_ROW elements, blocks of `threads`."""
+    """The kernel of a `RowsFold` for rows of fewer than SHORT_ROW elements, in blocks of
+    `threads`."""
 
     def __init__(self, fold: RowsFold, when: Expr, threads: int) -> None:
         builder = fold.builder

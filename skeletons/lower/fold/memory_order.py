@@ -1,17 +1,17 @@
-"""The order in which a fold on a CPU visits elements: that of the memory of what it reads.
+"""Reorders the axes of a CPU fold so that it visits elements in the memory order of its operands.
 
     sum over i, k of a[i, j, k], of which k, i, j have ever smaller strides
         →   sum over k, i of v[k, i, j]         with a view v of the same memory, dense in rows
 
-1. An array that is dense in another order of its axes is read as a view with its axes in order.
-2. Axes are visited in the order in which most reads of most axes have them: those of the results
-   among themselves, those that are folded among themselves.
-3. Axes of the results that are next to each other in everything that is read become one.
+1.  An array that is dense in another order of its axes is read as a view with its axes in order. 2.
+Axes are visited in the order preferred by most reads: the outer axes among themselves, and the
+   folded axes among themselves.
+3.  Outer axes that are adjacent in every read are merged into one.
 
-Everything else about folds then knows dense arrays only: short axes become part of long rows.
-Results are stored where they belong (`Visited.place`).  The order of the elements of a sum of
-floats may depend on the layout of an argument, but on nothing else; the other folds have the same
-bits in every order.
+All other code for folds therefore handles only dense arrays, and short axes become part of long
+rows.  Results are stored at their proper positions (`Visited.place`).  The order of elements in a
+sum of floats may depend on the layout of an argument, but on nothing else; other folds have the
+same bits in every order.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ from .rows import Place, is_exact, is_pinned
 
 @dataclass(frozen=True)
 class Visited:
-    """A fold in the order of memory.  `groups`: for each axis of its results those of the fold as
-    written that it consists of."""
+    """A fold in memory order.  `groups`: for each outer axis, the outer axes of the fold as written
+    that it consists of."""
 
     node: Fold
     context: LoweringContext
     groups: tuple[tuple[int, ...], ...]
 
     def place(self, builder: Builder, written: Fold) -> Place | None:
-        """Where a result is stored, from its coordinates; None if axes are in their order."""
+        """The position at which a result is stored, from its coordinates; None if axes are in
+        order."""
         if [k for group in self.groups for k in group] == list(range(len(written.outer))):
             return None
         extents = builder.shape(written.outer)
@@ -57,7 +58,7 @@ class Visited:
 
 
 def visited(node: Fold, context: LoweringContext) -> Visited:
-    """The fold in the order of memory, as far as its order is free."""
+    """The fold in memory order, as far as its order is free."""
     groups: tuple[tuple[int, ...], ...] = tuple((k,) for k in range(len(node.outer)))
     unchanged = Visited(node, context, groups)
     scheduled = context.schedule is not None or node.label.schedule is not None
@@ -85,7 +86,7 @@ def _with_roots(node: Fold, roots: Sequence[Expr], **changes: object) -> Fold:
 
 def _view(leaf: Leaf, shape: Sequence[Expr], context: LoweringContext
           ) -> tuple[Leaf, LoweringContext]:  # fmt: skip
-    """The memory of an array as a dense array of another shape."""
+    """An array's memory as a dense array of another shape."""
     made = Input("view", leaf.type, (False,) * len(shape)).of_shape(tuple(shape))
     of = context.views.get(leaf, leaf)
     return made.leaf(), replace(
@@ -111,7 +112,7 @@ def _as_views(node: Fold, context: LoweringContext) -> tuple[Fold, LoweringConte
 
 
 def _in_order(node: Fold) -> tuple[Fold, tuple[tuple[int, ...], ...]]:
-    """The fold with its axes in the order of most reads of most axes."""
+    """The fold with its axes in the order preferred by most reads."""
     outer, inner = len(node.outer), len(node.inner)
     votes: Counter[tuple[int, ...]] = Counter()
     for e in walk(node.elements):
@@ -137,7 +138,7 @@ def _in_order(node: Fold) -> tuple[Fold, tuple[tuple[int, ...], ...]]:
 
 
 def _merged(made: Visited) -> Visited:
-    """The fold with axes of its results as one where everything that is read has them as one."""
+    """The fold with outer axes merged where every read has them adjacent."""
     axis = 0
     while axis + 1 < len(made.groups):
         found = _merged_at(made, axis)
@@ -149,7 +150,7 @@ def _merged(made: Visited) -> Visited:
 
 
 def _merged_at(made: Visited, axis: int) -> Visited | None:
-    """The fold with an axis of its results and the next one as one."""
+    """The fold with an outer axis and the next one merged, or None."""
     node, context, groups = made.node, made.context, made.groups
     pair, roots = (Index(axis), Index(axis + 1)), _roots(node)
     places: dict[Leaf, set[int | None]] = {}

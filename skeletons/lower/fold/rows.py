@@ -37,11 +37,11 @@ from ..build import Builder
 from ..combining import Values, apply_combine, assign, declare, put, store_group
 from .traversals import ACROSS_STEP
 
-#: The operations of a fold in two programs: rows that are leaves, each as a block of the first
-#: kernel of a fold; and the combination of leaves, as by the second kernel.
+#: The operation names of a fold that is split into two programs: its leaves, each like a block of
+#: the first kernel; and their combination, as by the second kernel.
 LEAVES, PARTIALS = "leaves", "combine leaves"
 
-#: Where a result is stored, from its coordinates.
+#: The position at which a result is stored, from its coordinates.
 Place = Callable[[Sequence[Expr]], Expr]
 
 
@@ -128,17 +128,17 @@ def _is_exact(combine: Combine) -> bool:
 
 @dataclass(frozen=True)
 class Kept:
-    """The arrays that a fold stores beside its results: `values` over the axes of its domain."""
+    """The arrays that a fold stores besides its results: `values` over the axes of its domain."""
 
     node: StoringFold
 
     @property
     def count(self) -> int:
-        """The number of values of an element that are folded, which come before those kept."""
+        """The number of folded values of an element, which precede the kept ones."""
         return len(self.node.elements)
 
     def elements(self) -> tuple[Expr, ...]:
-        """What is folded, then what is stored."""
+        """The values to fold, then the values to store."""
         values: dict[Expr, Expr] = dict(zip(self.node.names, self.node.kept, strict=False))
         return (*substitute(self.node.elements, values), *self.node.kept)
 
@@ -146,8 +146,8 @@ class Kept:
         return builder.outputs()[len(self.node.epilogue) :]
 
     def where(self, into: Linearizer, builder: Builder, position: Expr | None = None) -> Expr:
-        """Where the element at the indices of this scope is stored; with `position`, its number
-        along all folded axes stands for theirs."""
+        """The position at which the element at this scope's indices is stored; `position`, if
+        given, replaces the indices along all folded axes."""
         node = self.node
         if position is not None:
             outer = [into.value(Index(k)) for k in range(len(node.outer))]
@@ -158,24 +158,24 @@ class Kept:
 
     def store(self, into: Linearizer, builder: Builder, where: Expr, values: Sequence[Values]
               ) -> list[Values]:  # fmt: skip
-        """Store what is kept of neighbouring elements; returns what is folded."""
+        """Store the kept values of neighbouring elements; returns the values to fold."""
         store_group(into, self.buffers(builder), where, [v[self.count :] for v in values])
         return [v[: self.count] for v in values]
 
     @property
     def in_order(self) -> bool:
-        """Whether elements of a row are stored in their order."""
+        """Whether the elements of a row are stored in order."""
         return self.node.order == tuple(range(len(self.node.order)))
 
 
 class RowFold:
     """The base of all fold strategies: the outer coordinates and the end of a row."""
 
-    #: Where a result is stored, if the axes are not in the order of its own.
+    #: The position of a result, if the axes are not in the order of the result.
     place: Place | None = None
     #: The partial results of rows of several parts.
     scratch: tuple[Buffer, ...] = ()
-    #: Whether what is stored is used again.
+    #: Whether stored results are used again.
     named = False
 
     def __init__(self, builder: Builder, node: Fold | FoldSeg, outer: tuple[Expr, ...]) -> None:
@@ -187,8 +187,8 @@ class RowFold:
 
     def finish(self, into: Linearizer, coordinates: Sequence[Expr], total: Sequence[Expr],
                count: Expr) -> tuple[Expr, ...]:  # fmt: skip
-        """`init` on the left of a row's `total` over `count` elements; epilogue; store.  Returns
-        what is stored."""
+        """Combine `init` with a row's `total` over `count` elements, apply the epilogue and store.
+        Returns the stored values."""
         with into.when_always({Index(k): c for k, c in enumerate(coordinates)}):
             result = tuple(total)
             if self.node.init is not None:
@@ -213,7 +213,7 @@ class RowFold:
 
     def finish_or_keep(self, into: Linearizer, coordinates: Sequence[Expr], total: Sequence[Expr],
                        count: Expr, parts: Expr, where: Expr) -> None:  # fmt: skip
-        """Finish a row of one part; of several, keep the `total` of a part in `scratch`."""
+        """Finish a row of one part; otherwise store the part's `total` in `scratch`."""
         if not self.scratch:
             self.finish(into, coordinates, total, count)
             return

@@ -1,4 +1,5 @@
-"""FoldSeg: a fold of every segment; a task is a group of segments, or what a schedule says."""
+"""FoldSeg on a CPU: a fold of every segment; a task is a group of segments, or set by a
+schedule."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from ..visits import Visits
 
 #: Segments of a task.
 SEGMENTS = 64
-#: The elements of the segments of a task, all of them short, that are computed in vectors first.
+#: The most elements of a task's short segments that are first computed in vectors.
 HELD = SEGMENTS * SHORT_ROW
 
 
 def _fold_segment(into: Linearizer, combine: Combine, start: Expr, stop: Expr,
                   element: Elements) -> tuple[Var, ...]:  # fmt: skip
-    """Short segments one element after the other, long ones in interleaved partial results: the
-    partial results of a `Reduce` cost more to combine than a short segment has elements."""
+    """Fold short segments element by element, and long ones with interleaved partial results:
+    combining the partial results of a `Reduce` costs more than a short segment."""
     neutral = identities(combine)
     if neutral is None:
         return fold_range(into, combine, start, stop, element)

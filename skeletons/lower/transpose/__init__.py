@@ -1,1 +1,1 @@
-"""Reads along another axis than the last."""
+"""Reads along an axis other than the last."""

@@ -1,7 +1,7 @@
-"""Reads along another axis than the last go through tiles in a core's own caches, on a CPU.
+"""Transposing reads on a CPU: reads along an axis other than the last go through tiles in a core's
+caches.
 
     out[…, i, …, j] = f(a[…, j, …, i], …)          `across` is the axis of i
-
     task                      a tile of `width` × `length`: i along `across`, j along the last axis
       for j, for i (vector)   held[j, i] = a[…, j, …, i]        pieces of rows of a
       for i, for j (vector)   out[…, i, …, j] = f(held[j, i])   pieces of rows of out
@@ -10,9 +10,9 @@ The second loop computes some rows of i at a time: squares of the tile are trans
 Conditions on indices (joined arrays) split tiles into parts.  `a` may be a column-major argument
 that is read at the element's own index.
 
-Each cache line of either array is accessed once, completely, and need not stay in the cache, so
-row pitches near powers of two (rows that map to few cache sets) do no harm.  Axes that are too
-short are detected at run time; their reads stay direct.
+Each cache line of either array is accessed once, completely, and need not stay in the cache, so row
+pitches near powers of two (rows that map to few cache sets) do no harm.  Axes that are too short
+are detected at run time; their reads stay direct.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from ..tiling import block_range
 from ..transform import has_boundary, resolve
 from .gpu import staged_reads
 
-#: Elements of a side of a tile, and bytes of its rows, at most.
+#: The most elements of a side of a tile, and bytes of its rows.
 SIDE, ROW_BYTES = 128, 512
-#: Bytes of all tiles of a task, about; but no shorter ones.
+#: The approximate bytes of all tiles of a task, and the shortest side.
 TILES_BYTES, SHORTEST = 1 << 16, 16
 #: If either side has fewer elements, no tile is used: loads would immediately follow stores to the
 #: same vectors and stall on them.
 WORTH_HOLDING = 48
 #: Rows of results computed together: squares of as many elements are transposed in registers.
 TOGETHER = 16
-#: … unless elements cost more than this.
+#: The largest cost of elements for which rows are computed together.
 CHEAP = 32.0
-#: Elements that read more are not staged: so many tiles are too small to gain, and each read is a
-#: square transposed by code of its own.
+#: The most reads of elements that are staged: more tiles would be too small to gain, and the code
+#: for each read transposes a square.
 MOST_READS = 8
 
 Ranges = Mapping[int, tuple[Expr, Expr]]
@@ -53,7 +53,7 @@ Ranges = Mapping[int, tuple[Expr, Expr]]
 
 def in_tiles(builder: Builder, node: Generate, outs: Sequence[Buffer], task: Var,
                into: Linearizer) -> Expr | None:  # fmt: skip
-    """The number of tasks; None where no read can be made ahead, as under a condition on data."""
+    """The number of tasks; None if no read can be staged, for example under a condition on data."""
     last = len(node.shape) - 1
     for across in range(last - 1, -1, -1):
         tiles = _Tiles(builder, node, outs, across)
@@ -63,7 +63,7 @@ def in_tiles(builder: Builder, node: Generate, outs: Sequence[Buffer], task: Var
 
 
 class _Tiles:
-    """Tiles of the axes `across` and the last one, and what is held of them."""
+    """Tiles of the axes `across` and the last one, and the staged reads."""
 
     def __init__(self, builder: Builder, node: Generate, outs: Sequence[Buffer], across: int
                  ) -> None:  # fmt: skip
@@ -112,7 +112,7 @@ class _Tiles:
         return [e for e in staged[1] if rows(Leaf(e.node, e.component)) is not None]
 
     def emit(self, into: Linearizer, task: Var) -> Expr:
-        """The tiles; how many."""
+        """Emit the loops over the tiles; returns their number."""
         builder, extents, across, last = self.builder, self.extents, self.across, self.last
         counts = [extents[k] for k in self.others]
         tiled = ((across, self.width, "tiles_down"), (last, self.length, "tiles_across"))
@@ -195,15 +195,15 @@ class _Tiles:
                  tiles: Mapping[Read, Buffer]) -> None:  # fmt: skip
         slot = self._slot(here)
         memo: dict[Expr, Expr] = {e: Load(b, slot) for e, b in tiles.items()}
-        if has_boundary(roots):  # only of parts that hold nothing
+        if has_boundary(roots):  # only in parts without staged reads
             roots = resolve(roots, self.builder, self.node.shape)
         indices = [here[k] for k in range(self.last + 1)]
         compute(into, self.outs, indices, self.extents, rewrite(roots, lambda e: e, memo))
 
 
 def sides(sizes: Sequence[int]) -> tuple[int, int]:
-    """Elements of a tile across and along, for reads of so many bytes: both sides have rows of
-    some cache lines, and all tiles together stay in the second cache."""
+    """Elements of a tile across and along, for reads of these sizes in bytes: rows of both sides
+    span some cache lines, and all tiles together stay in the L2 cache."""
     width = max(min(SIDE, ROW_BYTES // max(sizes)), 1)
     length = SIDE
     while length > SHORTEST and width * length * sum(sizes) > TILES_BYTES:

@@ -1,14 +1,14 @@
-"""Reads along another axis than the last go through tiles of shared memory.
+"""Transposing reads on a GPU: reads along an axis other than the last go through tiles of shared
+memory.
 
     out[…, i, …, j] = f(a[…, j, …, i], …)          `across` is the axis of i
-
     block                     a square of T × T: i along `across`, j along the last axis
       load                    each thread some i at one j: whole cache lines of a
       barrier
       compute and store       each thread some j at one i: whole cache lines of out
 
-Row j of a tile holds its elements at  i xor (j / V · W mod T): both sides use all banks of the
-shared memory, with accesses of W elements in the first half and of one in the second, whose V
+Row j of a tile holds its elements at  i xor (j / V · W mod T): both phases use all banks of the
+shared memory, with accesses of W elements in the first phase and of one in the second, whose V
 neighbours along j are stored together.
 """
 
@@ -35,7 +35,7 @@ from ..tiling import host_ids, unit_origin
 
 #: Sides of a tile by the bytes of its smallest element: rows of 128 bytes and more.
 SIDES = {1: 128, 2: 128, 4: 64, 8: 32, 16: 32}
-#: … if elements are moved one by one.
+#: Sides of a tile if elements are moved one by one.
 SIDES_ONE_BY_ONE = {1: 64, 2: 64, 4: 64, 8: 32, 16: 32}
 #: Bytes of all tiles of a block: several blocks share a multiprocessor.
 TILES_BYTES = 1 << 15
@@ -48,10 +48,10 @@ LANES = 8
 
 
 def staged_reads(builder: Builder, node: Generate) -> tuple[int, dict[Read, int]] | None:
-    """The axis that most reads follow, and the reads to stage with the index that follows it.
+    """The axis that most reads follow, and the reads to stage, each with the index that follows it.
 
-    They are unconditional, contiguous along that axis of the domain (a read of run-time strides: if
-    its stride there is 1, where that is not known) and not along its last one.
+    They are unconditional, contiguous along that axis of the domain (with run-time strides: if its
+    stride there may be 1) and not along its last one.
     """
     rank = len(node.shape)
     if rank < 2 or builder.context.check or transform.has_boundary(node.elements):
@@ -70,8 +70,8 @@ def staged_reads(builder: Builder, node: Generate) -> tuple[int, dict[Read, int]
 
 
 def _across(e: Read, rank: int, rows: Sequence[int]) -> tuple[int, int] | None:
-    """The axis of the domain, not its last, that one index of a read follows; and which index, of
-    the axes that may be the array's rows."""
+    """The domain axis, other than the last, that an index of a read follows; and that index, among
+    the axes `rows` that may be the array's rows."""
     last = Index(rank - 1)
     follows_last = [contains(a, last) for a in e.args]
     if not any(follows_last):
