@@ -23,7 +23,7 @@ from ...ir.linearize import Linearizer
 from ..combining import Values, accumulate, assign, get, put
 from .common import WARP
 
-#: The distances of a tree over a warp.
+#: The distances in a reduction tree over a warp.
 STEPS = (1, 2, 4, 8, 16)
 #: Operators whose result does not depend on grouping, for any type.
 _EXACT = ("minimum", "maximum", "fmin", "fmax", "logical_and", "logical_or", "logical_xor",
@@ -125,8 +125,8 @@ def scan_warp(into: Linearizer, combine: Combine, several: Sequence[Sequence[Var
 
 @contextmanager
 def steps(into: Linearizer, count: Expr | int, kind: str = "rolled") -> Iterator[Expr]:
-    """The first `count` distances of a tree, one after the other, by the same code if `rolled`."""
-    known = at.minimum(at.maximum(count, 0), len(STEPS))  # for what is known of its range
+    """The first `count` distances of a tree, one after the other, sharing code if `rolled`."""
+    known = at.minimum(at.maximum(count, 0), len(STEPS))  # for range analysis
     with into.loop("e", 0, known, kind) as e:
         shifted = simplify.apply(primitive("left_shift"), (at.integer(1), e), int64)
         yield into.let(shifted, "step")

@@ -57,7 +57,7 @@ def resolved(schedule: Schedule | None, rank: int) -> Resolved | None:
 
 
 def requested_threads(builder: Builder) -> int:
-    """The threads per block that the schedule asks for where elements are visited."""
+    """The threads per block that the schedule requests for orders of elements."""
     schedule = schedule_of(builder)
     if schedule is None or schedule.block is None or len(builder.node.outputs[0].shape) == 0:
         return THREADS
@@ -96,7 +96,7 @@ def staged_kernel(builder: Builder, node: Generate, outs: Sequence[Buffer], plan
 
 def _by_threads(builder: Builder, node: Generate, elements: Elements, plan: Resolved, count: int,
                 fallback: Kernel | None) -> Kernel:  # fmt: skip
-    """An id is a thread."""
+    """The kernel in which an id is a thread."""
     grid = Threads.of(_whole_warps(builder, plan.threads or THREADS))
     into = elements.emitter()
     ids = host_ids(plan, node.shape)
@@ -113,7 +113,8 @@ def _by_threads(builder: Builder, node: Generate, elements: Elements, plan: Reso
 def by_blocks(builder: Builder, node: Generate, elements: Elements, plan: Resolved, count: int,
               fallback: Kernel | None, requires: Sequence[Expr] = (),
               staging: Staging | None = None) -> Kernel:  # fmt: skip
-    """An id is a block of elements; its threads are dealt out row by row, lanes along an axis."""
+    """The kernel in which an id is a block of elements; its threads are assigned row by row, lanes
+    along an axis."""
     per_axis = [n // own for n, own in zip(plan.unit, plan.per_thread, strict=True)]
     workers = math.prod(per_axis)
     threads = threads_for(workers)

@@ -41,7 +41,7 @@ class _Window:
     high: tuple[int, ...]
 
     def sides(self, block: Sequence[int]) -> tuple[int, ...]:
-        """The extents of what a block reads."""
+        """The extents of the data that a block reads."""
         return tuple(n + h - w for n, w, h in zip(block, self.low, self.high, strict=True))
 
 
@@ -65,11 +65,11 @@ class Staging:
             self.buffers.append(buffer)
 
     def _bytes(self, block: Sequence[int]) -> int:
-        """The shared memory of what a block of these extents reads."""
+        """The shared memory for the data that a block of these extents reads."""
         return sum(math.prod(w.sides(block)) * next(iter(w.reads)).type.bytes for w in self.windows)
 
     def _smaller(self, plan: Resolved) -> str:
-        """Which Block fits, if one does."""
+        """A hint with a Block that fits, if there is one."""
         block = list(plan.unit)
         while self._bytes(block) > MOST_BYTES and max(block[-2:]) > 1:
             longest = max(range(max(plan.ndim - 2, 0), plan.ndim), key=lambda k: block[k])
@@ -80,7 +80,8 @@ class Staging:
 
     def load(self, into: Linearizer, grid: Threads, corner: Sequence[Expr], elements: Elements
              ) -> Elements:  # fmt: skip
-        """Emits the loads of the block at `corner`; the elements as they read what was loaded."""
+        """Emit the loads of the block at `corner`; returns the elements, reading the loaded
+        data."""
         memo: dict[Expr, Expr] = {}
         for window, buffer in zip(self.windows, self.buffers, strict=True):
             sides = tuple(map(at.integer, window.sides(self.plan.unit)))
@@ -121,7 +122,7 @@ class Staging:
                 into.append(Store(buffer, t, into.value(value)))
 
     def named(self) -> str:
-        """For a comment: what is staged."""
+        """The staged arrays, for a comment."""
         names = [f"{b.name} ({' × '.join(map(str, w.sides(self.plan.unit)))})"
                  for w, b in zip(self.windows, self.buffers, strict=True)]  # fmt: skip
         return f"in shared memory: {', '.join(names)}"

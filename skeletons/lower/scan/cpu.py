@@ -1,15 +1,15 @@
 """Scan: prefixes along an axis, from either end.
 
-Everything is written in scan order: step p combines element k = p, or n − 1 − p from the right,
-and the operands keep the array's order.  Two shapes:
+Everything is written in scan order: step p combines element k = p, or n − 1 − p from the right, and
+the operands keep the array's order.  Two shapes:
 
     along     the axis is contiguous.  Few rows: three kernels over blocks of a fixed size,
                  sums     the combination of every block but the last
                  carries  their prefixes, `init` first
                  scan     every block again, from its carry
-              many rows: the third kernel alone, a row being one block.  Few threads and a
-              function without a neutral element, whose sums take as long as the scan: one kernel,
-              which combines the elements of a block a second time, by themselves, as it scans them
+              many rows: the third kernel alone, with one block per row.  Few threads and a
+              function without an identity, whose sums take as long as the scan: one kernel, which
+              while it scans a block also combines the block's elements separately
     across    the axis is not the last: a vector of columns, step by step
 
 Known primitive operators process GROUPED steps at a time: the prefix within the group is computed
@@ -39,7 +39,8 @@ from ..visits import WHOLE, Visits, strip_width
 
 #: Elements of a block; a multiple of STAGE.
 BLOCK = 16384
-#: The operation of a scan of some of many rows, each of which is one block, as in all of them.
+#: The operation name of a scan of some of many rows, which has one block per row, as the scan of
+#: all rows.
 ROWS = "scan of rows"
 #: Elements computed ahead of their scan.
 STAGE = 2048
@@ -49,7 +50,7 @@ GROUPED = 8
 FEW_THREADS = 2
 #: Minimum number of rows for which one task scans a row.
 MANY_ROWS = 16
-#: Columns of a task, and steps between two accesses to the accumulators, across.
+#: For `across`: columns of a task, and steps between two accesses to the accumulators.
 ACROSS_COLUMNS, ACROSS_STEP = 512, 8
 #: Elements that cost more are computed ahead.
 _CHEAP_ELEMENT = 6.0
@@ -91,14 +92,15 @@ class AxisScan:
         return self.n - 1 - p if self.node.reverse else p
 
     def target(self, p: Expr) -> Expr:
-        """Store the result of step `p`: for an exclusive scan the value before the step."""
+        """The position of the result of step `p`; for an exclusive scan, that of the value before
+        it."""
         if not self.node.reverse:
             return p
         last = self.n if self.node.form == "exclusive" else self.n - 1
         return last - p
 
     def element(self, into: Linearizer, others: Sequence[Expr], p: Expr) -> combining.Values:
-        """The components of the element of step `p`."""
+        """Compute the components of the element of step `p`."""
         k = self.source(p)
         self.builder.stays_below(k, self.node.shape[self.node.axis])
         coordinates = self.indices(others, k)
@@ -107,7 +109,7 @@ class AxisScan:
 
     def store(self, into: Linearizer, others: Sequence[Expr], p: Expr, values: Sequence[Expr]
               ) -> None:  # fmt: skip
-        """The result of step `p`, through the epilogue."""
+        """Store the result of step `p`, through the epilogue."""
         coordinates = self.indices(others, self.target(p))
         values = [into.let(v, "r") for v in values]
         with into.when_always({Index(a): i for a, i in enumerate(coordinates)}):
@@ -117,7 +119,7 @@ class AxisScan:
             combining.put(into, self.outs, where, stored)
 
     def end(self, into: Linearizer, others: Sequence[Expr], total: Sequence[Expr]) -> None:
-        """The value after the last step: the last result, or the total."""
+        """Store the value after the last step: the last result, or the total."""
         if self.node.form == "exclusive":
             self.store(into, others, self.n, total)
         elif self.node.form == "total":
@@ -135,7 +137,7 @@ class AxisScan:
 
     def join(self, into: Linearizer, total: Sequence[Var], value: Sequence[Expr], first: Expr
              ) -> None:  # fmt: skip
-        """`advance`, but to no total yet where `first` holds."""
+        """`advance`, or an assignment if there is no total yet (`first` holds)."""
         with into.when(first):
             combining.assign(into, total, value)
         with into.otherwise(first):
@@ -152,13 +154,13 @@ class AxisScan:
 
 
 def is_grouped(node: Scan) -> bool:
-    """Whether GROUPED steps along rows are made together."""
+    """Whether GROUPED steps along rows are processed together."""
     cost = sum(e.op.cost for e in walk(node.combine.results) if isinstance(e, Apply))
     return identities(node.combine) is not None and cost <= 4
 
 
 def _costly(roots: Sequence[Expr]) -> bool:
-    """Whether a vector loop computes these better than a serial one."""
+    """Whether a vector loop computes these faster than a serial one."""
     return element_cost(roots) > _CHEAP_ELEMENT or any(
         not isinstance(e, Apply | Read) and (bool(e.args) or bool(e.scoped)) for e in walk(roots)
     )
@@ -203,8 +205,8 @@ class _Along(AxisScan):
         return self.builder.lowered(sums, self._carries(), self._visited("scan", self.visits))
 
     def _visited(self, suffix: str, visits: Visits) -> Kernel:
-        """All blocks, in the order of the schedule: their sums (except the last of a row), or the
-        scan of each from its carry."""
+        """The kernel over all blocks in the order of the schedule: their sums (except the last of a
+        row), or the scan of each from its carry."""
         into, task = self.builder.emitter(), Var("task", int64)
         rows = at.maximum(BLOCK // at.maximum(self.host_n, 1), 1)
         tasks, per_task = visits.tasks(rows)
@@ -299,7 +301,7 @@ class _Along(AxisScan):
         return self.kernel("scan", groups * self.blocks, task, into, how)
 
     def _row(self, into: Linearizer, others: Sequence[Expr]) -> None:
-        """All blocks of a row, in order; each is also combined by itself, for the carry."""
+        """Scan all blocks of a row, in order; each is also combined separately, for the carry."""
         carried = combining.declare(into, combining.zeros(self.combine))
         own = combining.declare(into, combining.zeros(self.combine), "own")
         with into.loop("block", 0, self.blocks) as block:
@@ -330,7 +332,7 @@ class _Along(AxisScan):
 
     def _begin(self, into: Linearizer, others: Sequence[Expr], carried: Sequence[Expr],
                block: Expr, start: Expr, stop: Expr) -> tuple[tuple[Var, ...], Expr]:  # fmt: skip
-        """The accumulators before the first step, and that step."""
+        """The accumulators before the first step, and the number of that step."""
         if self.node.init is not None:
             total = combining.declare(into, self.init(into))
             with into.when(at.less(0, block)):

@@ -2,7 +2,7 @@
 
     rows       the last axis, rows that are short or many: threads of a warp scan a row, a chunk
                at a time
-    tiles      the last axis, few long rows: a block scans a tile and gets what comes before it
+    tiles      the last axis, few long rows: a block scans a tile and gets the preceding prefix
                from the blocks of earlier tiles (`gpu_tiles.py`)
     pipelined  the same for very long rows: a block iterates over tiles and pipelines several at
                once (`gpu_pipelined.py`)
@@ -50,8 +50,8 @@ def lower_scan(node: Scan, context: LoweringContext) -> Lowered:
 
 
 def groups(node: Scan, extents: Shape) -> tuple[Expr, ...]:
-    """The values that decide how a scan over `extents` groups the elements of a row: scans of rows
-    with equal elements and values have equal bits."""
+    """The values that determine how a scan over `extents` groups the elements of a row: scans of
+    rows with equal elements and equal values have equal bits."""
     length = extents[node.axis]
     others = (*extents[: node.axis], *extents[node.axis + 1 :])
     if node.axis != len(extents) - 1:

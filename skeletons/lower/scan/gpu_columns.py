@@ -1,10 +1,11 @@
-"""Scans along an axis that is not the last: a thread per column, adjacent threads on adjacent ones.
+"""Scans along an axis other than the last: a thread per column, adjacent threads on adjacent
+columns.
 
 If there are enough columns, one kernel scans every column step by step and prefetches some
 elements.  Otherwise columns are split into parts, and three kernels run:
 
     sums       the combination of every part but the last
-    carries    what comes before every part but the first: a block per column
+    carries    the prefix before every part but the first: a block per column
     columns    every part again, from its carry
 
 A schedule assigns the parts of columns to threads; consecutive numbers go to adjacent threads.
@@ -29,9 +30,9 @@ from ..gpu.common import WARP, Threads
 from ..gpu.orders import Visits, leaf
 from .cpu import AxisScan
 
-#: Threads of a block; columns, or parts of them, that keep memory busy; least steps of a part.
+#: Threads of a block; columns, or parts of them, that saturate memory; the fewest steps of a part.
 THREADS, ENOUGH, LEAST = 256, 131072, 64
-#: Parts of a column at most: a block combines them.
+#: The most parts of a column, since one block combines them.
 PARTS = 4096
 #: Elements that a thread prefetches; 4 if elements or combinations cost more than _EXPENSIVE.
 AHEAD = 16
@@ -61,7 +62,7 @@ class ColumnScan(AxisScan):
         parts, span = parts_of(n, at.product((*whole[: node.axis], *whole[node.axis + 1 :])))
         self.host_parts, self.host_columns = parts, columns
         self.span, self.parts = scalar(span, "span"), scalar(parts, "parts")
-        # Columns of a plane lie side by side; `width` of them before the next part begins.
+        # The columns of a plane are adjacent: `width` of them precede the next part.
         self.width = scalar(self.others[-1], "width")
         self.columns = scalar(columns, "columns")
         size = scalar(columns * parts, "partials")
@@ -79,15 +80,15 @@ class ColumnScan(AxisScan):
     @contextmanager
     def _part(self, into: Linearizer, unit: Expr, parts: Expr
               ) -> Iterator[tuple[tuple[Expr, ...], Expr, Expr]]:  # fmt: skip
-        """The coordinates of part `unit`, around what is done with it."""
+        """A scope for part `unit` of the columns, if it exists; yields its coordinates."""
         others, plane, part, exists = self._coordinates(into, unit, parts)
         with into.when(exists):
             yield others, plane, part
 
     def _coordinates(self, into: Linearizer, unit: Expr, parts: Expr
                      ) -> tuple[tuple[Expr, ...], Expr, Expr, Expr]:  # fmt: skip
-        """Of part `unit` of columns with `parts` each: the column's coordinates, its plane, the
-        number of the part, and whether there is such a part."""
+        """For part `unit` of columns with `parts` each: the column's coordinates, its plane, the
+        number of the part, and whether the part exists."""
         if self.visits is not None:
             exists, indices = leaf(self.visits, into, unit)
             part, axis = indices[self.node.axis], self.node.axis
@@ -110,7 +111,7 @@ class ColumnScan(AxisScan):
 
     def _several(self, into: Linearizer, others: Sequence[Expr], start: Expr, stop: Expr,
                  one: Callable[[Expr, Sequence[Expr]], None]) -> None:  # fmt: skip
-        """`one(p, element)` for steps start … stop − 1, with several elements on their way."""
+        """`one(p, element)` for steps start … stop − 1, with several loads in flight."""
         ahead = self.builder.local("ahead", self.types, self.ahead)
         count = at.maximum(stop - start, 0) // self.ahead
         rounds = into.let(count, "rounds")
@@ -196,7 +197,7 @@ class ColumnScan(AxisScan):
                            "what comes before each part", **grid.launch())  # fmt: skip
 
     def _initial(self, into: Linearizer, plane: Expr, column: Expr) -> tuple[tuple[Var, ...], Expr]:
-        """What comes before a column, and whether anything does."""
+        """The value before a column's first step, and whether there is one."""
         if self.node.init is None:
             return declare(into, zeros(self.combine), "state"), at.less(1, 0)
         return declare(into, self.init(into), "state"), TRUE

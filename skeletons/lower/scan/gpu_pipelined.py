@@ -37,19 +37,19 @@ from ..gpu.common import WARP, Threads
 from .gpu_rows import Prefix, Reach
 from .gpu_tiles import PartialPrefix, TileScan, by_reach
 
-#: Threads of a block that hold data, and bytes of a tile that one of them holds; blocks of a
-#: multiprocessor where nothing is asked for ahead (else one).
+#: Threads of a block that hold data, and the bytes of a tile that each holds; blocks of a
+#: multiprocessor if nothing is prefetched (otherwise one).
 THREADS, BYTES, RESIDENT = 384, 128, 3
-#: Tiles of a block that lie in shared memory.
+#: Tiles of a block in shared memory.
 STAGES = 3
-#: Registers of a thread for the elements that it asked for; beyond, they run out.
+#: The most registers of a thread for prefetched elements; beyond that, registers spill.
 PREFETCHED = 32
 
 
 def fits(node: Scan) -> bool:
-    """Whether the registers of a thread hold a tile on its way, what comes before the vectors of
-    three, and the totals of tiles on the left: values of one register each.  It depends on nothing
-    else, as the bits do."""
+    """Whether a thread's registers hold a tile in flight, the prefixes of the vectors of three
+    tiles, and the totals of tiles on the left: values of one register each.  It depends on nothing
+    else, as the bits depend on it."""
     types = [r.type for r in node.combine.results]
     return len(types) == 1 and types[0].bytes == 4
 
@@ -58,8 +58,8 @@ def fits(node: Scan) -> bool:
 class _Tile:
     """One of the tiles of a block, in the scope of an iteration.
 
-    `exists`: whether there is such a tile.  Else all numbers are those of one that does exist.
-    `first` is the first element of a thread, `whole` whether all of the tile is in its row.
+    `exists`: whether the tile exists; if not, all numbers are those of an existing tile.  `first`:
+    a thread's first element; `whole`: whether the row contains all of the tile.
     """
 
     exists: Expr
@@ -126,7 +126,7 @@ class PipelinedScan(TileScan):
         """The code between two barriers, and the second barrier."""
         into, side, stage = iteration.into, iteration.side, iteration.stage
         other = into.let(1 - side, "other")
-        self.filled, self.shown = stage, stage  # a tile lies there until it is stored
+        self.filled, self.shown = stage, stage  # a tile stays there until it is stored
         helps = into.let(at.equal(iteration.warp, self.warps), "helps")
         with into.when(helps):
             with into.when(iteration.taker):
@@ -149,7 +149,7 @@ class PipelinedScan(TileScan):
         assign(into, [stage], [(stage + 1) % STAGES])
 
     def _data_threads(self, iteration: _Iteration, numbers: Sequence[Var]) -> None:
-        """By the threads that hold data: results of one tile, prefixes of another."""
+        """The work of the data threads: results of one tile, prefixes of another."""
         into, lane, warp = iteration.into, iteration.lane, iteration.warp
         step = at.integer(WARP * self.vector)
         vectors = self.by_vectors(into)
@@ -184,7 +184,7 @@ class PipelinedScan(TileScan):
         return stage * self.warps + warp
 
     def _tile_at(self, iteration: _Iteration, number: Var) -> _Tile:
-        """Where the tile of a number is."""
+        """The tile with a given number."""
         into = iteration.into
         known = into.let(at.minimum(number, self.tickets - 1), "number")
         real, row, others, tile = self._find(into, known)
@@ -229,7 +229,7 @@ class PipelinedScan(TileScan):
 
     def _publish_total(self, iteration: _Iteration, tile: _Tile, newest: tuple[Var, ...],
                        other: Expr) -> None:  # fmt: skip
-        """By the last warp: prefixes over the totals of the warps; the tile's total, published and
+        """For the last warp: prefixes over the totals of the warps; the tile's total, published and
         kept in `newest`."""
         into, lane = iteration.into, iteration.lane
         index = at.minimum(lane, self.warps - 1)
@@ -248,8 +248,8 @@ class PipelinedScan(TileScan):
 
     def _find_base(self, iteration: _Iteration, tile: _Tile, totals: tuple[Var, ...], other: Expr
                    ) -> None:  # fmt: skip
-        """By the last warp: what comes before a tile, for the other warps; what comes before the
-        next group, published."""
+        """For the last warp: the prefix before a tile, for the other warps; and the prefix before
+        the next group, published."""
         into, lane = iteration.into, iteration.lane
         group = into.let(tile.tile // WARP, "group")
         index = into.let(tile.tile % WARP, "index")
@@ -278,8 +278,8 @@ class PipelinedScan(TileScan):
     def _add(self, iteration: _Iteration, tile: _Tile, group: Expr, index: Expr, away: Expr,
              head: Sequence[Expr], found: Sequence[Sequence[Expr]], totals: tuple[Var, ...]
              ) -> tuple[Var, ...]:  # fmt: skip
-        """Everything in front of a tile, combined in the one order there is, from the nearest start
-        of a group that is known."""
+        """The combination of everything before a tile, in the one fixed association, from the
+        nearest known start of a group."""
         into, order, lane = iteration.into, self.order, iteration.lane
         initial = self.nothing()
         if self.node.init is not None:
@@ -306,7 +306,7 @@ class PipelinedScan(TileScan):
         return state.values
 
     def _base(self, iteration: _Iteration, tile: _Tile) -> Prefix:
-        """What comes before the elements of a warp."""
+        """The prefix before the elements of a warp."""
         into = iteration.into
         known = self.neutral is not None or self.node.init is not None
         before = declare(into, get(into, self.bases, iteration.side), "base")
@@ -319,8 +319,8 @@ class PipelinedScan(TileScan):
 
 @dataclass(frozen=True)
 class _Iteration:
-    """The threads of an iteration; which half of double-buffered values (`side`) and which of the
-    `STAGES` stages (`stage`) it uses."""
+    """The threads of an iteration, the half of double-buffered values it uses (`side`), and the one
+    of the `STAGES` stages (`stage`)."""
 
     into: Linearizer
     thread: Expr

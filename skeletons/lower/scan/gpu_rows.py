@@ -1,11 +1,12 @@
-"""Rows scanned by the threads of a warp, a chunk at a time; and what all scans of rows share.
+"""Rows scanned by the threads of a warp, a chunk at a time; also the code that all scans of rows
+share.
 
-A chunk is `vectors` vectors of VECTOR consecutive elements for each of `width` threads, vector j of
-all threads before vector j + 1:
+A chunk is `vectors` vectors of VECTOR consecutive elements for each of `width` threads, with vector
+j of all threads before vector j + 1:
 
-    read      each thread its vectors, prefixes inside a vector
+    read      each thread reads its vectors, and computes prefixes inside each vector
     spread    prefixes over the threads, for all vectors side by side, and from vector to vector
-    write     what comes before a vector, combined with the prefixes inside it
+    write     the prefix before a vector, combined with the prefixes inside it
 
 Reads beyond the end of a row are clamped to the last element; their results are not stored.
 """
@@ -34,16 +35,16 @@ from .cpu import AxisScan
 
 #: Threads of a block, and vectors of a thread in a chunk.
 THREADS, VECTORS = 256, 4
-#: Threads of a row that are used before one takes more than a vector of it.
+#: The number of threads of a row from which on a thread takes more than one vector.
 FEW_LANES = 8
-#: Elements that a thread reads or writes together in a chunk that is not complete.
+#: Elements that a thread reads or writes together in an incomplete chunk.
 TOGETHER = 8
 #: Elements that cost more are read one vector after the other.
 _EXPENSIVE = 40.0
 
 
 class Reach(Enum):
-    """The extent of a chunk: all of it is in the row; no vector crosses the end of the row; or some
+    """How far a chunk extends: it is inside the row; no vector crosses the end of the row; or some
     may, and elements are read and written one by one."""
 
     WHOLE = 0
@@ -83,23 +84,23 @@ class Rows(AxisScan):
         self.stage = stage
         self.inside = (builder.local("inside", self.types, size) if stage == "local"
                        else builder.shared("inside", self.types, size * threads))  # fmt: skip
-        #: Which of the stages is written, and which is read.
+        #: The stage being written, and the stage being read.
         self.filled: Expr = at.integer(0)
         self.shown: Expr = at.integer(0)
-        #: What comes before each vector of the chunk that is read, and of the one that is written.
+        #: The prefix before each vector of the chunk being read, and of the chunk being written.
         self.before = builder.local("before", self.types, vectors)
         self.behind = self.before
         self.serial = element_cost(self.roots) > _EXPENSIVE
-        #: Whether chunks that are not complete are the exception, and of how many of their vectors
-        #: there are copies of the code.
+        #: Whether incomplete chunks are the exception, and for how many of their vectors the code
+        #: is copied.
         self.rolls = False
-        #: The kind of the loop over distances: a counter is a register more.
+        #: The kind of the loop over distances: a rolled one needs one more register, its counter.
         self.spreading = "rolled"
         self.together = most_divisor(vectors, max(TOGETHER // self.vector, 1))
         self._find_stores()
 
     def _find_stores(self) -> None:
-        """Whether results can be stored in wide accesses, and when it is right."""
+        """Determine whether results can be stored in wide accesses, and under which conditions."""
         node, v = self.node, self.vector
         n, length = node.shape[-1], node.outputs[0].shape[-1]
         requires: list[Expr] | None = [*self.group.requires, *self.after.requires]
@@ -126,7 +127,7 @@ class Rows(AxisScan):
         return {Index(k): c for k, c in enumerate(others)}
 
     def _slot(self, into: Linearizer, thread: Expr, j: Expr, stage: Expr) -> Expr:
-        """Where the prefixes inside vector `j` are kept."""
+        """The position of the prefixes inside vector `j`."""
         if self.stage == "shared":
             j = stage * self.vectors + j
             j = j * self.threads + thread
@@ -142,7 +143,7 @@ class Rows(AxisScan):
                 into.append(*(Store(buffer, slot + k, v) for k, v in enumerate(column)))
 
     def _kept(self, into: Linearizer, thread: Expr, j: Expr) -> list[Values]:
-        """The prefixes inside vector `j`."""
+        """Load the prefixes inside vector `j`."""
         slot = self._slot(into, thread, j, self.shown)
         if self.stage == "shared" and self.vector > 1:
             columns = [load_vector(into, b, slot, self.vector) for b in self.inside]
@@ -150,7 +151,8 @@ class Rows(AxisScan):
         return [get(into, self.inside, slot + k) for k in range(self.vector)]
 
     def read(self, into: Linearizer, thread: Expr, first: Expr, step: Expr, reach: Reach) -> None:
-        """Vectors at first, first + step, …, of the row in scope, and the prefixes inside them."""
+        """Read the vectors at first, first + step, … of the row in scope, and compute the prefixes
+        inside them."""
         with self._vectors(into, reach, reads=True) as (j, at_j):
             p = into.let(first + j * step, "p")
             prefixes: list[Values] = []
@@ -164,16 +166,16 @@ class Rows(AxisScan):
     def _vectors(
         self, into: Linearizer, reach: Reach, reads: bool = False
     ) -> AbstractContextManager[tuple[Expr, Expr]]:
-        """The vectors of a chunk, one after the other: the number of each, and its place in
-        `before` (in `behind` unless it `reads`)."""
+        """Loop over the vectors of a chunk: yields the number of each, and its position in `before`
+        (in `behind` unless it `reads`)."""
         few = self.together if reach is not Reach.WHOLE and self.rolls else self.vectors
         return self._by_turns(into, few, reads)
 
     @contextmanager
     def _by_turns(self, into: Linearizer, few: int, reads: bool) -> Iterator[tuple[Expr, Expr]]:
-        """Copies of the code for `few` vectors; where these are not all, the others take turns.
-
-        Indices of registers are constants, so their contents move on, and not the index."""
+        """Copies of the code for `few` vectors; if there are more, they rotate through these
+        copies.  Register indices must be constants, so the contents of registers move instead of
+        the index."""
         if few == self.vectors:
             kind = "serial" if reads and self.serial else "unrolled"
             with into.loop("j", 0, few, kind) as j:
@@ -210,7 +212,7 @@ class Rows(AxisScan):
         return found
 
     def loaded(self, into: Linearizer, j: Expr, p: Expr, reach: Reach) -> list[dict[Expr, Expr]]:
-        """What the reads of the elements of vector `j`, at `p`, are."""
+        """The values of the reads of vector `j`'s elements, which start at `p`."""
         return self.group.load(into, p)
 
     def by_vectors(self, into: Linearizer) -> Expr:
@@ -220,10 +222,11 @@ class Rows(AxisScan):
     # --- spread ---
 
     def spread(self, into: Linearizer, lane: Expr, count: Expr | int, end: Expr) -> tuple[Var, ...]:
-        """`before` becomes what comes before each vector in the chunk; the total of the chunk.
+        """Turn `before` into the prefixes before each vector in the chunk; returns the chunk's
+        total.
 
-        2 ** `count` threads take part; `end` is the number in the warp of the last of them.  Where
-        an operator has no neutral element, what comes before the first vector means nothing.
+        2 ** `count` threads take part; `end` is the lane of the last of them.  Without an identity,
+        the prefix before the first vector is undefined.
         """
         order = self.order
         into.note("before[j]: prefixes over the threads of the totals of their vectors j.")
@@ -258,10 +261,9 @@ class Rows(AxisScan):
     def write(self, into: Linearizer, thread: Expr, lane: Expr, others: Sequence[Expr], first: Expr,
               step: Expr, base: Prefix, reach: Reach, owner: Expr = TRUE
               ) -> None:  # fmt: skip
-        """Results of the vectors at first, first + step, …; `base` is what comes before the chunk.
-
-        Stores if `owner` holds; the thread that has the value after the last step stores that, too.
-        """
+        """Write the results of the vectors at first, first + step, …; `base` is the prefix before
+        the chunk.  Stores if `owner` holds; the thread with the value after the last step also
+        stores that."""
         order, inclusive = self.order, self.node.form == "inclusive"
         final = () if inclusive else declare(into, zeros(self.combine), "final")
         ends: Expr = FALSE
@@ -304,8 +306,8 @@ class Rows(AxisScan):
 
     def _start(self, into: Linearizer, base: Prefix, j: Expr, at_j: Expr, lane: Expr
                ) -> tuple[Values, Expr]:  # fmt: skip
-        """What comes before vector `j` of this thread (in `behind` at `at_j`), and whether anything
-        does."""
+        """The prefix before vector `j` of this thread (in `behind` at `at_j`), and whether there is
+        one."""
         here = get(into, self.behind, at_j)
         if self.neutral is not None:
             return apply_combine(into, self.order, base.values, here), TRUE
@@ -344,21 +346,21 @@ class Rows(AxisScan):
                             else Store(buffer, where + k, chunk[0]))  # fmt: skip
 
     def nothing(self) -> Prefix:
-        """Before the first step of a scan without an initial value."""
+        """The prefix before the first step of a scan without an initial value."""
         if self.neutral is not None:
             return Prefix(TRUE, self.neutral)
         return Prefix(FALSE, zeros(self.combine))
 
     def gpu(self, grid: Threads, wide: bool, fallback: Kernel | None, resident: int = 0
             ) -> dict[str, Any]:  # fmt: skip
-        """How the kernel is launched; the variant for well-placed data if `wide`."""
+        """The launch parameters of the kernel; of the variant for aligned data if `wide`."""
         if not wide:
             return grid.launch(resident=resident)
         return grid.launch(self.requires, self.aligned, fallback, resident)
 
 
 class RowScan(Rows):
-    """Several rows to a block: `width` threads, a power of two up to a warp, scan one."""
+    """Several rows per block: `width` threads, a power of two up to a warp, scan each."""
 
     def __init__(self, builder: Builder, node: Scan) -> None:
         super().__init__(builder, node, VECTORS, THREADS, "local")

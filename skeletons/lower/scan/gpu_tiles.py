@@ -39,15 +39,15 @@ from ..gpu.orders import Visits
 from ..tiling import schedule_of
 from .gpu_rows import Prefix, Reach, Rows
 
-#: Threads of a block, bytes that one of them holds, and blocks of a multiprocessor: what is on its
-#: way at once fills the shared memory.
+#: Threads of a block, bytes that each holds, and blocks of a multiprocessor: together, the data in
+#: flight fills the shared memory.
 THREADS, BYTES, RESIDENT = 512, 192, 2
-#: Groups that a block looks back, each by a warp of its own.
+#: Groups that a block looks back, each summed by its own warp.
 BACK = 8
 
 
 def by_reach(into: Linearizer, whole: Expr, vectors: Expr, do: Callable[[Reach], None]) -> None:
-    """Code for a tile that is whole, for one of whole vectors, and for any other."""
+    """Code for a tile inside the row, for a tile of whole vectors, and for any other."""
     with into.when(whole):
         do(Reach.WHOLE)
     with into.otherwise(whole):
@@ -58,12 +58,12 @@ def by_reach(into: Linearizer, whole: Expr, vectors: Expr, do: Callable[[Reach],
 
 
 class TileScan(Rows):
-    """A tile to a block."""
+    """Scans with one tile per block."""
 
     def __init__(self, builder: Builder, node: Scan, threads: int = 0, size: int = 0,
                  resident: int = 0) -> None:  # fmt: skip
         """`threads` of a block, each of which holds `size` bytes, and `resident` blocks of a
-        multiprocessor (0: as they are above)."""
+        multiprocessor (0: the defaults)."""
         threads, size, self.resident = threads or THREADS, size or BYTES, resident or RESIDENT
         types = [r.type for r in node.combine.results]
         together = sum(t.bytes for t in types) * vector_count(types)
@@ -103,8 +103,8 @@ class TileScan(Rows):
         return self._kernel(True, plain) if self.wide else plain
 
     def _visits(self, tiles: Expr) -> Visits | None:
-        """The numbers of the tiles under the schedule; None where it cannot order them: a tile
-        waits for those on its left, which must not come later."""
+        """The numbering of the tiles under the schedule; None if it cannot order them: a tile waits
+        for those on its left, which must not come later."""
         notes = self.builder.notes
         said = len(notes)
         visits = Visits.of(self.builder, (*self.others, tiles),
@@ -132,8 +132,8 @@ class TileScan(Rows):
                            **self.gpu(grid, wide, fallback, self.resident))  # fmt: skip
 
     def _find(self, into: Linearizer, number: Expr) -> tuple[Expr, Expr, list[Expr], Expr]:
-        """Whether there is a tile of this number; its row, as a number and in coordinates; its
-        position there."""
+        """Whether a tile has this number; its row, as a number and in coordinates; its position in
+        the row."""
         if self.visits is not None:
             exists, (*others, tile) = self.visits.at(into, number)
             row = into.let(at.linear(others, self.builder.shape(self.others)), "row")
@@ -155,7 +155,7 @@ class TileScan(Rows):
         step = at.integer(WARP * self.vector)
         whole = into.let(at.equal(stop - start, self.tile), "whole")
         vectors = self.by_vectors(into)
-        # Values of several words are shuffled word by word: much code for each distance.
+        # Values of several words are shuffled word by word: long code for each distance.
         several = sum(t.bytes for t in self.types) > 4
         self.rolls, self.spreading = wide, "rolled" if wide or several else "unrolled"
 
@@ -187,19 +187,19 @@ class TileScan(Rows):
             self.take(into, self.ticket, at.integer(0), "taken")
         into.append(ir.Barrier())
         (number,) = get(into, (self.ticket,), at.integer(0))
-        most = self.tickets - 1  # for what is known of its range
+        most = self.tickets - 1  # for range analysis
         number = at.minimum(at.maximum(cast(number, int64), 0), most)
         return into.let(number, "number")
 
     def take(self, into: Linearizer, tickets: ir.Buffer, index: Expr, name: str) -> None:
-        """By one thread: the number of a tile; blocks take tiles in the order of their requests."""
+        """For one thread: take the number of a tile; tiles are taken in the order of requests."""
         taken = Var(name, uint64)
         into.append(ir.FetchUpdate(taken, self.state, at.integer(0), Const(1, uint64)))
         put(into, (tickets,), index, (cast(taken, int32),))
 
     def combine_front(self, into: Linearizer, own: tuple[Var, ...], lane: Expr, count: Expr,
                       valid: Expr | None = None) -> None:  # fmt: skip
-        """The values of the first `count` lanes of a warp, combined in the first one."""
+        """Combine the values of the first `count` lanes of a warp into the first lane."""
         if self.neutral is not None:
             with into.when(at.less_equal(count, lane)):
                 assign(into, own, self.neutral)
@@ -210,7 +210,7 @@ class TileScan(Rows):
     # --- what comes before a tile ---
 
     def _publish(self, into: Linearizer, lane: Expr, row: Expr, tile: Expr) -> None:
-        """By the first warp: prefixes over the totals of the warps; the tile's total, published."""
+        """For the first warp: prefixes over the totals of the warps; publish the tile's total."""
         index = at.minimum(lane, self.warps - 1)
         totals = declare(into, get(into, self.totals_of_warps, index), "prefix")
         scan_warp(into, self.order, [totals], lane, self.warps)
@@ -223,8 +223,8 @@ class TileScan(Rows):
             self.tile_slots.publish(into, slot, totals)
 
     def _look_back(self, into: Linearizer, lane: Expr, warp: Expr, row: Expr, tile: Expr) -> None:
-        """The first warp waits for the tiles in front of its own in the group, and for the start of
-        a group that is near; then warp w adds up the tiles of group − w, if they are needed."""
+        """The first warp waits for the preceding tiles of its group, and for the start of a nearby
+        group; then warp w sums the tiles of group − w, if needed."""
         into.note(
             "Look back: the first warp publishes the total of the tile, waits for those in front\n"
             f"of it in its group of {WARP} and finds a group whose start is known; warp w adds up\n"
@@ -252,7 +252,7 @@ class TileScan(Rows):
         into.append(ir.Barrier())
 
     def _wait(self, into: Linearizer, words: Sequence[Var], reload: Callable[[], None]) -> None:
-        """Until all threads of the warp have theirs."""
+        """Loop until all threads of the warp have their values."""
         with into.body() as again:
             lacking = Var("lacking", uint32)
             missing = at.negate(self.tile_slots.here(words))
@@ -264,7 +264,7 @@ class TileScan(Rows):
 
     def _find_start(self, into: Linearizer, lane: Expr, row: Expr, group: Expr, tile_slot: Expr,
                     words: Sequence[Var]) -> None:  # fmt: skip
-        """By the first warp: what comes before the nearest group of which that is known."""
+        """For the first warp: find the prefix before the nearest group for which it is known."""
         near, slot, heads = self.ask(into, lane, row, group)
         away = into.declare(at.integer(0), "away")
         with into.body() as again:
@@ -279,8 +279,8 @@ class TileScan(Rows):
 
     def ask(self, into: Linearizer, lane: Expr, row: Expr, group: Expr
             ) -> tuple[Expr, Expr, list[Var]]:  # fmt: skip
-        """Thread i asks for what comes before group − i, unless that is far or nothing: whether it
-        is near, its slot, and its words."""
+        """Thread i requests the prefix before group − i, unless that is too far or the start of the
+        row: whether it is near, its slot, and its words."""
         mine = into.let(group - lane, "mine")
         near = into.let(at.less_equal(lane, self.back), "near")
         requested = into.let(at.both(near, at.less(0, mine)), "asked")
@@ -289,7 +289,7 @@ class TileScan(Rows):
 
     def lacks(self, into: Linearizer, near: Expr, heads: Sequence[Var], away: Var,
               lacking: Callable[[Expr], Expr]) -> Expr:  # fmt: skip
-        """How far `away` the nearest group is whose start is known; whether a thread still lacks
+        """The distance `away` to the nearest group with a known start; whether a thread still lacks
         something, given whether there is no such group."""
         starts, waiting = Var("starts", uint32), Var("lacking", uint32)
         ready = at.both(near, self.group_slots.here(heads))
@@ -301,7 +301,7 @@ class TileScan(Rows):
 
     def begin(self, into: Linearizer, away: Expr, group: Expr, initial: Prefix,
               head: Callable[[], Sequence[Expr]]) -> PartialPrefix:  # fmt: skip
-        """What comes before the nearest group whose start is known."""
+        """The prefix before the nearest group with a known start."""
         begun = into.let(at.less(away, group), "begun")
         before = declare(into, head(), "before")
         with into.when(at.negate(begun)):
@@ -310,7 +310,7 @@ class TileScan(Rows):
 
     def publish_start(self, into: Linearizer, row: Expr, group: Expr, state: PartialPrefix,
                       whole: Sequence[Var]) -> None:  # fmt: skip
-        """What comes before the group after this one, whose own total is `whole`."""
+        """Publish the prefix before the next group, given this group's total `whole`."""
         with into.when(state.known):
             assign(into, whole, apply_combine(into, self.order, state.values, whole))
         slot = row * self.groups + group + 1
@@ -318,8 +318,8 @@ class TileScan(Rows):
 
     def _add_up(self, into: Linearizer, lane: Expr, warp: Expr, index: Expr,
                 values: Sequence[Expr]) -> None:  # fmt: skip
-        """The sum over the group, or over the tiles in front of one's own; for the last tile of a
-        group the sum over all of it too."""
+        """The sum over a group, or over the preceding tiles of the own group; for the last tile of
+        a group, also the sum over the whole group."""
         order = self.order
         own = declare(into, values, "sum")
         count = at.select(at.equal(warp, 0), index, WARP)
@@ -336,8 +336,8 @@ class TileScan(Rows):
 
     def _before(self, into: Linearizer, thread: Expr, warp: Expr, row: Expr, tile: Expr,
                 initial: Prefix) -> Prefix:  # fmt: skip
-        """What comes before the elements of a warp: everything combined in the one order there
-        is, from the nearest start of a group that any warp knows."""
+        """The prefix before the elements of a warp: everything combined in the one fixed
+        association, from the nearest group start that any warp knows."""
         group = into.let(tile // WARP, "group")
         index = into.let(tile % WARP, "index")
         into.note("What comes before this warp, combined from left to right.")
@@ -364,7 +364,7 @@ class TileScan(Rows):
 
 
 class PartialPrefix:
-    """A value that may be missing, and what is appended to it."""
+    """A value that may be missing, and the values appended to it."""
 
     def __init__(self, into: Linearizer, order: Combine, values: tuple[Var, ...], known: Expr
                  ) -> None:  # fmt: skip

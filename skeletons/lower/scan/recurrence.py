@@ -1,11 +1,11 @@
-"""Recurrence: a state carried along an axis, a serial walk for each index of the other axes.
+"""Recurrence: a state carried along an axis, as a serial walk for each index of the other axes.
 
-    CPU    along the last axis, cheap steps: tasks are groups of walks.  A few walks make each step
-           together, their states in registers; they do not wait for each other
+    CPU    along the last axis, cheap steps: tasks are groups of walks.  A few walks are stepped
+           together, with their states in registers, so that they do not wait for each other
            otherwise: tasks are strips of adjacent walks.  Some steps of every walk of a strip,
            several walks in the lanes of a vector, then the next steps: the rows that they read
            stay in the caches
-    GPU    a thread is a walk, adjacent threads adjacent walks; the state stays in registers
+    GPU    a thread per walk, adjacent threads on adjacent walks; the state stays in registers
 
 An array of one axis has a single walk.
 """
@@ -26,12 +26,12 @@ from ..build import FUNCTION, Builder, LoweringContext, element_cost
 from ..combining import Values, assign, copied, declare, put
 from ..gpu.common import Threads
 
-#: Walks of a task of a CPU, and the steps that each makes before the next one's.
+#: Walks of a CPU task, and the steps that each makes before the next walk's.
 STRIP, STEPS = 64, 16
-#: Walks whose steps are made together along the last axis, and the steps of a task, at least.
+#: Walks stepped together along the last axis, and the fewest steps of a task.
 TOGETHER, TASK_STEPS = 4, 1 << 14
-#: The cost of a step in additions up to which vectors gain nothing along the last axis; steps with
-#: functions as costly as an exponential are made in vectors.
+#: The cost of a step, in additions, up to which vectors gain nothing along the last axis; steps
+#: with functions as costly as an exponential use vectors.
 CHEAP_STEP = 64.0
 #: Threads of a block of a GPU.
 THREADS = 64
@@ -102,7 +102,7 @@ class _Walks:
         )
 
     def _goes_along_rows(self) -> bool:
-        """Whether a walk goes along the rows of what it reads, and vectors make it no cheaper."""
+        """Whether a walk goes along the rows of its operands, and vectors make it no cheaper."""
         node, roots = self.node, (*self.steps, *self.values)
         last = len(node.shape) - 1
         if node.axis != last or element_cost(roots) > CHEAP_STEP:
@@ -118,7 +118,7 @@ class _Walks:
         return True
 
     def _in_rows(self) -> Lowered:
-        """Groups of walks along the last axis."""
+        """Kernels whose tasks are groups of walks along the last axis."""
         builder, others = self.builder, self.node.others
         into, task = builder.emitter(), Var("task", int64)
         total = at.product(others)
@@ -167,7 +167,7 @@ class _Walks:
         return builder.lowered(kernel)
 
     def _first(self, into: Linearizer, others: Sequence[Expr]) -> Values:
-        """The state before the first step of a walk."""
+        """The state of a walk before its first step."""
         with into.when_always({Index(a): i for a, i in enumerate(others)}):
             return into.emit(self.start, named=True)
 
@@ -197,7 +197,7 @@ class _Walks:
             assign(into, state, following)
 
     def _end(self, into: Linearizer, others: Sequence[Expr], state: Sequence[Expr]) -> None:
-        """Store the state after the last step, as far as it is read."""
+        """Store the parts of the final state that are read."""
         last = [state[k] for k in self.node.last]
         where = at.linear(others, self.others)
         put(into, self.last, where, last)

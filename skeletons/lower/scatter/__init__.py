@@ -1,1 +1,1 @@
-"""Permute: writes at computed positions, combined where they meet."""
+"""Permute: writes at computed positions, combined where they coincide."""

@@ -1,24 +1,23 @@
-"""Permute: scatter with combination, into buffers that hold the defaults already.
+"""Permute on a CPU: scatter with combination, into buffers that already hold the defaults.
 
     private     small targets, operators with an identity (histograms): each chunk of the source
                 accumulates into private copies; a second kernel adds the copies to the target.
-                Chunks depend only on the extents, so the result does too; where they cannot change
-                a bit, every thread has as many of them.  If every update adds the same constant,
-                the copies count in 32 bits, or in 8 bits for large targets, so that a copy stays
-                in the cache; overflows are added to the target
+                Chunks depend only on the extents, so the result does too; if chunks cannot change
+                a bit, every thread has the same number of them.  If every update adds the same
+                constant, the copies count in 32 bits, or in 8 bits for large targets, so that a
+                copy stays in the cache; overflows are added to the target
     ordered     any operator: one task, in the order of the visits.  Used if it is as fast as all
                 threads with the atomic updates below, and for deterministic=True
-    atomic      operators on components of up to eight bytes, each by itself: atomic updates
+    atomic      independent operators on components of up to eight bytes: atomic updates
     locked      tuples, complex128: complete elements under one of LOCKS spin locks
     stores      one-to-one maps (slices, transposes), where no two updates have the same index; and
                 overwrite of one component: the last store wins
-    compact     the sources that fit, one after the other (`lower_compact`)
+    compact     the selected sources, stored consecutively (`lower_compact`)
 
-Rows of `stores`, `atomic` and `locked` are split into parts where conditions on indices guard
-reads, as those of `elementwise/`.
-
-The extents select the strategy at run time; the kernels of the other strategies then have no tasks.
-`atomic` and `locked` updates run in any order: floats may differ in the last bits from run to run.
+As in `elementwise/`, rows of `stores`, `atomic` and `locked` are split into parts if conditions on
+indices guard reads.  The extents select the strategy at run time; the kernels of the other
+strategies then have no tasks.  `atomic` and `locked` updates run in any order: floats may differ in
+the last bits from run to run.
 
 A schedule determines the visiting order of the source elements and their assignment to tasks; a
 chunk is a number of consecutive tasks.  `deterministic=True` keeps the order of the source.
@@ -64,11 +63,11 @@ from ..visits import QUEUES, shown
 PRIVATE_TARGET = 1 << 21
 #: At most this many chunks, of at least so many source elements.
 CHUNKS, CHUNK_ELEMENTS = 64, 1 << 15
-#: Updates for each element of a copy, at least, where there are more chunks for threads to share.
+#: The fewest updates per element of a copy for which there are more chunks, for threads to share.
 SHARED_TARGET = 2
-#: Copies per chunk for small targets, used round-robin: consecutive updates of the same element
-#: then do not wait for each other.  The bytes of all: more displace each other, and what is read
-#: meanwhile, from a first-level cache of 32 KB.
+#: Copies per chunk for small targets, used round-robin, so that consecutive updates of the same
+#: element do not wait for each other; and the most bytes of all copies: more would evict each
+#: other, and the source, from an L1 cache of 32 KB.
 COPIES, COPIED_BYTES = 4, 1 << 13
 #: Source elements whose target indices a vector loop computes in advance.
 STAGE = 1024
@@ -77,21 +76,21 @@ GATHER = 1024
 #: Maximum number of elements to count: the count of a chunk must fit in 32 bits.
 COUNTED = 1 << 36
 LOCKS = 1024
-#: The cost of an update, in additions, that hides behind the loads and stores of others: an index
-#: from the end and the test of a range take 6.
+#: The cost of an update's index, in additions, that the loads and stores of others hide: an index
+#: from the end and a range test take 6.
 _CHEAP_TARGET = 8.0
 #: Target bytes up to which threads contend for its cache lines, so that more threads do not
-#: increase the rate of atomic updates; and from which on its elements come from memory.
+#: increase the rate of atomic updates; and from which its elements come from memory.
 FEW_BYTES, FAR_BYTES = 1 << 16, 12 << 20
 #: Nanoseconds of an update, for a target in the caches and one in memory: by one task in order;
-#: indivisible (from memory, comparing and swapping misses twice, fetching an integer to add to it
-#: once); under a lock.  Of an addition's worth of work beside it.  Measured on an EPYC.
+#: atomic (from memory, compare-and-swap misses twice, fetch-and-add of an integer once); under a
+#: lock.  And of one addition besides it.  Measured on an EPYC.
 ORDERED, ATOMIC, FETCH, LOCKED = (1.0, 5.5), (5.0, 12.0), (5.0, 9.0), (15.0, 19.0)
 WORK = 0.08
-#: Operators that the hardware has for integers, and those that keep every bit of floats.
+#: Operators with atomic hardware instructions for integers, and operators exact for floats.
 FETCHES = frozenset(("add", "bitwise_and", "bitwise_or", "bitwise_xor"))
 EXACT = frozenset(("minimum", "maximum", "fmin", "fmax"))
-#: Whose operands may be guarded.
+#: Operators whose operands may be guarded.
 DIVISIONS = frozenset(("floor_divide", "remainder", "quot", "rem"))
 #: `ordered` is used if its cost is at most this fraction of that of atomic updates.
 AS_FAST = 1.1
@@ -102,7 +101,7 @@ Action = Callable[[Linearizer, Expr, combining.Values], None]
 
 
 class _Update(NamedTuple):
-    """An update of a source: whether there is one, where, and by what."""
+    """An update of a source: whether it is valid, its target indices, and its values."""
 
     valid: Expr
     target: tuple[Expr, ...]
@@ -110,12 +109,12 @@ class _Update(NamedTuple):
 
 
 def _update_of(roots: Sequence[Expr], rank: int) -> _Update:
-    """An update of a target of so many axes: whether there is one, its indices, its values."""
+    """The update given by `roots`, for a target of `rank` axes."""
     return _Update(roots[0], tuple(roots[1 : rank + 1]), tuple(roots[rank + 1 :]))
 
 
 class _Stage(NamedTuple):
-    """Local memory for what a vector loop computes of an update ahead."""
+    """Local memory for parts of an update that a vector loop computes in advance."""
 
     update: _Update
     targets: Buffer
@@ -179,7 +178,7 @@ class _Permute:
                     builder.notes.append("columns and elements of the last axis as one row")
                 row = at.product(self.domain[first:])
                 roots, self.domain = self.collapsed, (*self.domain[:first], row)
-        #: A condition that is the same for the elements of a row: it is tested once for these.
+        #: A condition that is constant along a row, and therefore tested once per row.
         self.row: Expr = ex.TRUE
         if len(parts) == 1 and len(self.domain) > 1:
             last = ex.Index(len(self.domain) - 1) if self.collapsed is None else self.line
@@ -189,7 +188,7 @@ class _Permute:
         self.parts = [_update_of(roots[k : k + size], len(node.target))
                       for k in range(0, len(roots), size)]  # fmt: skip
         self.common = _common(self.parts)
-        #: The updates of all sources, where those of a source are of columns of a row.
+        #: The number of updates of all sources, if those of a source go to columns of a row.
         self.updates_host = self.count_host
         if stacked and _are_columns(self.parts):
             self.updates_host = self.count_host * len(self.parts)
@@ -210,7 +209,7 @@ class _Permute:
                 builder.notes.append(f"{schedule.lanes!r} has no effect: updates go row by row")
 
     def _by_graph(self, blocks: Tiling) -> Tiling:
-        """The same blocks in the order of the graph, which the host puts into a table."""
+        """The same blocks in the graph's order, from a table that the host fills."""
         (order,) = self.builder.scratch(QUEUES, [int32], at.maximum(blocks.tasks, 1))
 
         def emit(into: Linearizer, position: ex.Var, inner: Inner) -> None:
@@ -226,7 +225,7 @@ class _Permute:
 
     @contextmanager
     def in_row(self, into: Linearizer, tile: Tile, row: Expr) -> Iterator[None]:
-        """What a row of a tile computes, if any of its elements has a target."""
+        """The scope of a tile's row, entered if any of its elements has a target."""
         if self.row is ex.TRUE:
             yield
             return
@@ -239,7 +238,7 @@ class _Permute:
             yield
 
     def roots(self) -> tuple[Expr, ...]:
-        """What a source computes."""
+        """The expressions that a source computes."""
         return tuple(e for u in self.parts for e in (u.valid, *u.target, *u.values))
 
     def _bindings(self, tile: Tile, row: Expr, col: Expr) -> dict[Expr, Expr]:
@@ -265,7 +264,7 @@ class _Permute:
 
     def _direct(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, act: Action,
                 updates: Sequence[_Update] = ()) -> None:  # fmt: skip
-        """`updates`: those of the source, where its indices make them simpler."""
+        """`updates`: the updates of the source, if its indices simplify them."""
         with into.when_always(self._bindings(tile, row, col)):
             for e in self.common:
                 into.value(e, "common")
@@ -320,8 +319,8 @@ class _Permute:
         return builder.lowered(private, gather, *self._directly(chunks_host, in_order))
 
     def _for_all_threads(self, chunks: Expr) -> Expr:
-        """As many chunks for each thread, as far as the copies cost less than their updates; for
-        results that do not depend on the chunks."""
+        """An equal number of chunks per thread, as long as the copies cost less than their updates;
+        for results that do not depend on the chunks."""
         threads = max(self.builder.context.threads, 1)
         least = at.maximum(self.size_host * SHARED_TARGET, CHUNK_ELEMENTS)
         most = at.minimum(self.count_host // least, CHUNKS)
@@ -329,8 +328,8 @@ class _Permute:
         return at.minimum(even, at.maximum(chunks, most))
 
     def _directly(self, chunks_host: Expr, in_order: Expr) -> list[Kernel]:
-        """The strategies that update the target directly, if there are no chunks; `in_order`: the
-        condition that forces the ordered one, in addition to its speed."""
+        """The strategies that update the target directly, used if there are no chunks; `in_order`:
+        the condition that forces the ordered one, besides its speed."""
         way, limit = self._way(), self._order_limit()
         if limit is None:
             in_order = ex.TRUE
@@ -388,7 +387,8 @@ class _Permute:
         return "stores" if overwrites else "atomic"
 
     def _each(self, way: str, tasks: Expr) -> Kernel:
-        """All source elements in parallel, updating the target directly."""
+        """The kernel that processes all source elements in parallel, updating the target
+        directly."""
         into, task = self.builder.emitter(), ex.Var("task", int64)
         locks = None
         if way == "locked":
@@ -428,7 +428,8 @@ class _Permute:
         return self.kernel(way, tasks, task, into, *comments)
 
     def _ordered(self, tasks: Expr) -> Kernel:
-        """One task: the source elements in sequence, updating the target directly."""
+        """The kernel of one task that processes the source in sequence, updating the target
+        directly."""
         into, task = self.builder.emitter(), ex.Var("task", int64)
         body = _Staged(self, self.outs, [ex.constant(0)] * COPIES, counted=False)
         launched = into.value(self.launched)
@@ -438,7 +439,8 @@ class _Permute:
 
     def _private(self, copies: tuple[Buffer, ...], chunks: Expr, neutral: Sequence[ex.Const]
                  ) -> Kernel:  # fmt: skip
-        """A task: one chunk of the source into its own copies of the target."""
+        """The kernel whose tasks accumulate one chunk of the source into private copies of the
+        target."""
         into, task = self.builder.emitter(), ex.Var("task", int64)
         size = self.size
         base = into.let(at.product((task, self.sub, size)), "base")
@@ -454,7 +456,7 @@ class _Permute:
         return self.kernel("private", chunks, task, into, "a copy of the target for each chunk")
 
     def _gather(self, copies: tuple[Buffer, ...], chunks: Expr, chunks_host: Expr) -> Kernel:
-        """The copies, in order, and the defaults."""
+        """The kernel that combines the copies, in order, and the defaults."""
         assert self.combine is not None
         into, task = self.builder.emitter(), ex.Var("task", int64)
         start, stop = tiling.block_range(into, "target", task, GATHER, self.size)
@@ -511,8 +513,8 @@ def _sums(count: int) -> Combine:
 
 
 class _Staged:
-    """The loops of one task: positions ahead in vectors if they are costly, then updates, of the
-    copies round-robin; `counted`: these count."""
+    """The loops of one task: costly positions in advance by vectors, then updates, round-robin over
+    the copies; `counted`: the copies count."""
 
     def __init__(self, permute: _Permute, copies: tuple[Buffer, ...], bases: Sequence[Expr],
                  counted: bool) -> None:  # fmt: skip
@@ -525,7 +527,7 @@ class _Staged:
             self.stages = [self._stage(update) for update in permute.parts]
 
     def _stage(self, update: _Update) -> _Stage:
-        """Memory for the targets and the values; None for a value that does not vary."""
+        """Memory for the targets and the values; None for a value that is constant."""
         builder = self.permute.builder
         (targets,) = builder.local("target", [int64], self.stage)
         varying = [
@@ -593,7 +595,7 @@ class _Staged:
         )
 
     def _ahead(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, slot: Expr) -> None:
-        """The target indices (−1: none) and the values of one element."""
+        """Compute the target indices (−1: none) and the values of one element in advance."""
         slot = into.let(slot, "slot")
         with into.when_always(self.permute._bindings(tile, row, col)):
             for stage in self.stages:
@@ -625,7 +627,7 @@ class _Staged:
 
 
 def _alternatives(roots: tuple[Expr, ...], domain: Shape) -> list[tuple[Expr, ...]]:
-    """The roots for each index along the last axis, if this chooses between them (`fuse_updates`);
+    """The roots for each index along the last axis, if it selects between updates (`fuse_updates`);
     otherwise the roots."""
     last, n = ex.Index(len(domain) - 1), known(domain[-1])
     chooses = any(isinstance(e, ex.Cond) and last in e.args[0].args for e in ex.walk(roots))
@@ -636,21 +638,21 @@ def _alternatives(roots: tuple[Expr, ...], domain: Shape) -> list[tuple[Expr, ..
 
 
 def _are_columns(updates: Sequence[_Update]) -> bool:
-    """Whether the updates differ along one axis of the target, where they have constant indices."""
+    """Whether the updates differ along only one target axis, with constant indices there."""
     differ = [set(index) for index in zip(*(u.target for u in updates), strict=True)]
     apart = [found for found in differ if len(found) > 1]
     return len(apart) == 1 and all(isinstance(e, ex.Const) for e in apart[0])
 
 
 def _by_row(roots: tuple[Expr, ...], last: Expr) -> tuple[Expr, tuple[Expr, ...]]:
-    """What must hold for an update (the first of `roots`) and does not depend on the index `last`;
-    and the roots where this holds."""
+    """The conjuncts of an update's validity (the first of `roots`) that do not depend on the index
+    `last`; and the roots where these hold."""
     found: dict[Expr, Expr] = {}
     guarded = False
     for e in _required(roots[0]):
         parts = ex.walk((e,))
         if last in parts:
-            guarded = True  # what comes later may be valid only where this holds
+            guarded = True  # later conjuncts may be valid only where this holds
         elif not guarded or not any(map(_may_be_guarded, parts)):
             found[e] = ex.TRUE
     row: Expr = ex.TRUE
@@ -660,13 +662,13 @@ def _by_row(roots: tuple[Expr, ...], last: Expr) -> tuple[Expr, tuple[Expr, ...]
 
 
 def _may_be_guarded(e: Expr) -> bool:
-    """Whether an expression may be valid under a condition only."""
+    """Whether an expression may be valid only under a condition."""
     divides = isinstance(e, ex.Apply) and e.op.name in DIVISIONS
     return divides or isinstance(e, ex.Read | ex.Loop | ex.While | ex.Foreign)
 
 
 def _required(condition: Expr) -> Iterator[Expr]:
-    """Conditions without which another one does not hold, in the order of evaluation."""
+    """The conjuncts of a condition, in the order of evaluation."""
     if isinstance(condition, ex.Apply) and condition.op.name == "logical_and":
         for e in condition.args:
             yield from _required(e)
@@ -686,8 +688,8 @@ def _members(roots: tuple[Expr, ...], domain: Shape, builder: Builder) -> list[t
 
 
 def _common(parts: Sequence[_Update]) -> list[Expr]:
-    """What several updates compute, and is right whether there is an update or not: of reads only
-    those that decide whether there is one."""
+    """Expressions common to several updates that are valid whether or not there is an update; of
+    reads, only those that determine whether there is one."""
     if len(parts) == 1:
         return []
     known = set(ex.walk([u.valid for u in parts], lambda e: not e.scoped))
@@ -721,10 +723,10 @@ def _is_any(e: Expr, names: frozenset[str]) -> bool:
 
 
 def _is_costly(roots: Sequence[Expr], updates: int = 1) -> bool:
-    """Whether a vector loop that computes so many updates pays for the way through memory.
+    """Whether computing `updates` updates by a vector loop pays for storing them in between.
 
-    Not for the arithmetic of indices that are read from an array (x[i[k]], with i[k] < 0 from the
-    end): vectors gather no faster than one element after the other is loaded.
+    Not for the arithmetic of indices read from an array (x[i[k]], with i[k] < 0 from the end):
+    vector gathers are no faster than scalar loads.
     """
     nodes = list(ex.walk(roots))
     reading: set[Expr] = set()
@@ -745,15 +747,15 @@ TESTED = 64
 
 
 def lower_compact(node: Compact, context: LoweringContext) -> Lowered:
-    """The sources that fit, stored one after the other.
+    """The selected sources, stored consecutively.
 
         tasks                          blocks of `Compact.BLOCK` sources
-          for i (vector)               mark[i] = whether source i fits
+          for i (vector)               mark[i] = whether source i is selected
           for 64 marks, if any is set
             for i                      chosen[count] = i;  count += mark[i]
           for k < count (vector)       out[first + k] = the value of source chosen[k]
 
-    Only sources that fit compute a value, so a mask may guard what these read.
+    Only selected sources compute a value, so a mask may guard its reads.
     """
     builder = Builder(node, context)
     outs = builder.outputs("update")

@@ -46,7 +46,7 @@ from .cpu import RUN_TO_RUN, rounds, update
 from .gpu_bins import Accumulator, Bins, Counts, Filled, accumulators, component, words
 from .gpu_sources import Action, Sources
 
-#: Threads of a block, and blocks that a multiprocessor has at once (with bins, without).
+#: Threads of a block, and resident blocks of a multiprocessor (with bins, without).
 THREADS, RESIDENT, PLAIN_RESIDENT = 512, 3, 3
 #: Bytes of the private bins of a block: RESIDENT blocks share a multiprocessor, or one has it.
 SMALL_BINS, LARGE_BINS = 32 << 10, 192 << 10
@@ -55,8 +55,8 @@ LARGE_THREADS = 1024
 HOT_BINS = 32 << 10
 #: Copies of each bin, at most.
 COPIES = 32
-#: Most parts that the targets are divided into, and additions' worth of work of an element that is
-#: computed so many times.
+#: The most parts that the targets are divided into, and the largest cost, in additions, of an
+#: element that is recomputed for each part.
 RANGES, RANGE_COST = 8, 32.0
 #: A block with private bins takes at least this many elements, and this many for each of its bins.
 LEAST, LEAST_PER_BIN = 4096, 2
@@ -114,7 +114,8 @@ class _Permute:
                 filled = Filled(builder, combine, room // each)
                 kernel = self._bins(suffix, threads, resident, filled, False, kernel)
             return builder.lowered(kernel)
-        # Each falls back to the one before; only the first is worth a variant with wide accesses.
+        # Each kernel falls back to the previous one; only the first is worth a variant with wide
+        # accesses.
         kernel = self._hot(made, self._each(way, None))
         kernel = self._bins("large_bins", LARGE_THREADS, 1, Bins(
             builder, made, LARGE_BINS // words(made)), False, kernel)  # fmt: skip
@@ -124,14 +125,14 @@ class _Permute:
         return builder.lowered(kernel)
 
     def _way(self) -> str:
-        """The update of the target if an index may occur twice."""
+        """The strategy for updating the target if an index may occur twice."""
         if self.combine is None:
             return "overwrite"
         parts = is_commutative(self.combine) or len(self.outs) == 1
         return "atomic" if parts and all(b.type.bits <= 64 for b in self.outs) else "locked"
 
     def _by_graph(self) -> bool:
-        """Whether blocks of the source are queued by what they share: a task is one of them."""
+        """Whether blocks of the source are queued by shared lines; a task is one such block."""
         schedule = schedule_of(self.builder)
         asked = schedule is not None and isinstance(schedule.residency, LocalityGraph)
         whole = self.combine is None and (len(self.outs) > 1 or self.outs[0].type.bits > 64)
@@ -151,7 +152,7 @@ class _Permute:
         return is_commutative(self.combine) and not any(b.type.is_inexact for b in self.outs)
 
     def _blocks(self, resident: int, least: Expr | int) -> Expr:
-        """As many blocks as the GPU holds, or fewer that have `least` elements each."""
+        """The number of blocks that the GPU holds, or fewer with `least` elements each."""
         wanted = self.sources.count_host // at.maximum(least, 1)
         return at.minimum(at.maximum(wanted, 1), self.processors * resident)
 
@@ -204,7 +205,7 @@ class _Permute:
                             requires, fallback, resident)  # fmt: skip
 
     def _copies(self, capacity: int) -> Expr:
-        """A power of two: how often all bins fit."""
+        """The number of copies of all bins that fit, a power of two."""
         copies: Expr = constant(1)
         for count in (2, 4, 8, 16, 32):
             if count <= COPIES:
@@ -215,10 +216,10 @@ class _Permute:
     # --- direct updates, with bins for frequent indices ---
 
     def _hot(self, made: Sequence[Accumulator], fallback: ir.Kernel) -> ir.Kernel:
-        """Updates of the target, where positions that a first look finds have bins in the block.
+        """Direct updates, but frequent positions, found by sampling, have bins in the block.
 
-        A position may use one bin, its number modulo the number of bins.  In the first tile of a
-        block the last element that asks for a bin gets it: mostly one of the frequent ones.
+        Each position may use one bin, its number modulo the number of bins.  In a block's first
+        tile, the last element to claim a bin gets it: mostly one of the frequent ones.
         """
         builder, sources, combine = self.builder, self.sources, self.combine
         assert combine is not None
@@ -286,7 +287,7 @@ class _Permute:
                             fallback, PLAIN_RESIDENT)  # fmt: skip
 
     def _block_by_block(self, way: str) -> ir.Kernel:
-        """A task: the elements of one block of the schedule, against the target itself."""
+        """The kernel whose tasks apply one block of the schedule to the target itself."""
         visits = self.sources.visits
         assert visits is not None
         grid, into = common.Threads.of(common.threads_for(visits.unit)), self.builder.emitter()
@@ -298,7 +299,7 @@ class _Permute:
                             None, 0)  # fmt: skip
 
     def _action(self, way: str) -> Action:
-        """What is done with an element, one at a time."""
+        """The action on one element."""
         if way == "locked" and not self.locks:
             self.locks = self.builder.scratch("zero_locks", [int32], constant(LOCKS))
 
@@ -378,8 +379,8 @@ class _Permute:
 
     def _one_by_one(self, into: Linearizer, target: Var, kept: Sequence[Var], lane: Expr, bit: Expr,
                  owners: Expr) -> None:  # fmt: skip
-        """The elements of the lanes that have an index, lowest first.  One lane makes all updates
-        of an index, so it observes its earlier ones."""
+        """Process the elements of the lanes that have an index, lowest first.  One lane makes all
+        updates of an index, so it observes its earlier ones."""
         waiting, none = Var("waiting", uint32), Const(0, uint32)
         with into.body() as before:
             into.append(ir.Collective(waiting, "ballot", (at.less_equal(0, target),)))

@@ -59,7 +59,7 @@ class Plain:
         return self.neutral
 
     def finish(self, total: Expr) -> tuple[Expr | None, Expr]:
-        """Whether there is anything to be done (None: yes), and the value."""
+        """Whether there is anything to update (None: always), and the value."""
         value = simplify.cast(total, self.target)
         if self.neutral.type.is_inexact:
             return None, value
@@ -68,7 +68,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Counts:
-    """How often the constant `each` was added."""
+    """Counts how often the constant `each` was added."""
 
     each: Const
 
@@ -90,7 +90,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Halves:
-    """A sum modulo 2^64 as two words; shared memory has no 64-bit addition of its own."""
+    """A sum modulo 2^64 as two words; shared memory has no 64-bit atomic addition."""
 
     target: ScalarType
 
@@ -132,12 +132,12 @@ def _equal(a: Expr, b: Expr) -> Expr:
 
 
 def component(combine: Combine, k: int) -> Combine:
-    """Component `k` of a combination whose components have nothing to do with each other."""
+    """Component `k` of a combination with independent components."""
     return Combine((combine.left[k],), (combine.right[k],), (combine.results[k],))
 
 
 def accumulators(combine: Combine, values: Sequence[Expr]) -> tuple[Accumulator, ...] | None:
-    """How each component is accumulated; None where an identity is not known."""
+    """The accumulator of each component; None if an identity is unknown."""
     neutral = identities(combine)
     if neutral is None or any(n.type.is_complex for n in neutral):
         return None
@@ -214,7 +214,8 @@ _LOCKS = 1024
 
 
 class Filled:
-    """Private bins for any function: a bin's first value as it is, the others under a lock."""
+    """Private bins for any function: the first value of a bin is stored, the others are combined
+    under a lock."""
 
     def __init__(self, builder: Builder, combine: Combine, capacity: int) -> None:
         self.capacity = capacity
@@ -231,7 +232,7 @@ class Filled:
 
     @staticmethod
     def bytes(combine: Combine) -> int:
-        """Of shared memory for one bin."""
+        """Bytes of shared memory for one bin."""
         return 4 + sum(r.type.bytes for r in combine.results)
 
     def clear(self, into: Linearizer, first: Expr, stop: Expr, step: int) -> None:

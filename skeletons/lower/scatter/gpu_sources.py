@@ -6,9 +6,9 @@
       the action on them
     the remainder, element by element
 
-The domain counts as one row, by row-major position; arrays of its own extents are read at the
-position, other indices are computed from it.  Under a schedule what is dealt out are its visits,
-each the number of an element, which are read one by one.
+The domain is treated as one row of row-major positions; arrays with its extents are read at the
+position, and other indices are computed from it.  Under a schedule, the numbers of its visits are
+distributed instead, and elements are read one by one.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from ..gpu import common
 from ..gpu.orders import Visits, leaf
 from ..tiling import schedule_of
 
-#: Elements that a thread has in flight, where they are cheap.
+#: Elements that a thread has in flight, if they are cheap.
 IN_FLIGHT = 8
-#: Additions' worth of work of the elements in flight.
+#: The largest cost of the elements in flight, in additions.
 IN_FLIGHT_COST = 256.0
 
-#: Stands for whether a visit has an element.
+#: Stands for the condition that a visit has an element.
 _EXISTS = Var("exists", bool_)
 
 Action = Callable[[Linearizer, Expr, Expr, Values], None]
@@ -91,11 +91,11 @@ class Sources:
         self.group = common.Group(builder, roots, self.line, count)
 
     def _at_positions(self, roots: Sequence[Expr], rank: int) -> tuple[Expr, ...]:
-        """Reads at the very index of the domain become loads at the position."""
+        """Turn reads at the domain's own index into loads at the position."""
         builder, domain = self.builder, self.domain
         own_index = tuple(Index(k) for k in range(rank))
         memo: dict[Expr, Expr] = {}
-        if rank and not any(at.is_constant(n, 0) for n in domain):  # where i·0 + j would be j
+        if rank and not any(at.is_constant(n, 0) for n in domain):  # else i·0 + j would be j
             memo[linear(own_index, domain)] = self.line
         if rank == 1:
             memo[own_index[0]] = self.line
@@ -111,7 +111,7 @@ class Sources:
 
     @property
     def wide(self) -> bool:
-        """Whether some reads may be of several elements at once."""
+        """Whether some reads may load several elements at once."""
         return bool(self.group.streams)
 
     # --- one element ---
@@ -208,10 +208,10 @@ class Sources:
 
     def walk(self, into: Linearizer, grid: common.Threads, tasks: Expr, act: Action, wide: bool,
              task: Expr | None = None, all_act: Action | None = None) -> None:  # fmt: skip
-        """`act` on every element that has a target, by `tasks` blocks; this is number `task`
-        (`grid.task`).
+        """`act` on every element that has a target, in block number `task` (default `grid.task`) of
+        `tasks`.
 
-        `wide`: with accesses of several elements.  `all_act`, if given, is what whole tiles do
+        `wide`: with accesses of several elements.  `all_act`, if given, is applied to whole tiles
         instead: by all threads of a block at once, also for elements without a target (−1).
         """
         with into.when(into.value(self.launched)):

@@ -1,11 +1,11 @@
-"""Sequential: iterations that read what those before have written, in buffers that hold the
-defaults already.
+"""Sequential: iterations that read what earlier ones have written, in buffers that already hold the
+defaults.
 
 Tasks run in order, on one thread.  Arrays are written in place; a state of one element is a
-variable of the task.  Where an iteration reads what the one before it in the row has written, this
-stays in a register, too: a load would wait for the store.  What several parts of an iteration test
-is tested once, around all that nobody needs otherwise, and what such a test chooses from: a
-processor goes on while a test waits for its data, but not while a value does.
+variable of the task.  If an iteration reads what the previous one in the row has written, the value
+also stays in a register, since a load would wait for the store.  A test that several parts of an
+iteration share is made once, as a branch around them and around values that only they need or that
+the test selects: a processor speculates past a branch that waits for data, but not past a select.
 
 Loops within an iteration are loops of the kernel; their numbers are variables of it.
 """
@@ -41,12 +41,12 @@ def lower_sequential(node: Sequential, context: LoweringContext) -> Lowered:
     return _Sequential(Builder(node, context), node).lower()
 
 
-#: Iterations of at most so many expressions are computed so many at a time.
+#: Iterations of at most _SHORT expressions are computed _COPIES at a time.
 _SHORT, _COPIES = 24, 4
 
 
 class _Part(NamedTuple):
-    """A write of an iteration, the value of a name, or a loop, where the tests hold."""
+    """A write of an iteration, the value of a name, or a loop, guarded by tests."""
 
     tests: tuple[Expr, ...]
     used: tuple[Expr, ...] = ()
@@ -60,7 +60,7 @@ class _Part(NamedTuple):
 
 
 class _Loop(NamedTuple):
-    """What is repeated as long as `test` holds, which `before` computes."""
+    """A loop that repeats while `test` holds, which `before` computes."""
 
     before: list[_Part]
     test: Expr
@@ -148,7 +148,7 @@ class _Sequential:
     def _columns(self, into: Linearizer, row: Sequence[Expr], columns: tuple[Expr, Expr],
                  parts: Sequence[_Part], carried: Sequence[ex.Var | None], copies: int = 1
                  ) -> None:  # fmt: skip
-        """Some iterations of a row."""
+        """Emit some iterations of a row."""
         with into.loop("j", *columns, step=copies) as j:
             for counter, n in zip((*row, j), self.node.domain, strict=True):
                 self.builder.stays_below(counter, n)
@@ -163,10 +163,10 @@ class _Sequential:
                     self._parts(into, parts, carried, {})
 
     def _beyond_border(self, parts: Sequence[_Part]) -> tuple[int, list[_Part]] | None:
-        """From which column on tests of the column, `j - 7 >= 0`, hold, and the parts there, if an
-        iteration takes so little time that the loop around it is a part of it.
+        """The column from which tests of the column, such as `j - 7 >= 0`, hold, and the parts
+        there; only for iterations so short that their tests matter.
 
-        Not if it chooses something: LLVM may make branches of choices in longer loops.
+        Not if it contains a select: LLVM may turn selects in longer loops into branches.
         """
         column = ex.Index(len(self.node.domain) - 1)
         tests: dict[Expr, int] = {}
@@ -193,7 +193,7 @@ class _Sequential:
         return max((0, *tests.values())), self._arranged(beyond)
 
     def _in_order(self, steps: Iterator[int]) -> _Loop:
-        """The parts of an iteration, or of one of a loop within it, the next steps."""
+        """The parts of an iteration, or of a loop within it, from the next steps."""
         node, parts = self.node, list[_Part]()
         before = list[_Part]()
         test: Expr = ex.TRUE
@@ -216,8 +216,8 @@ class _Sequential:
         return self._together(_under_tests(self._in_branches(parts)))
 
     def _in_branches(self, parts: Sequence[_Part]) -> list[_Part]:
-        """The parts, those whose value a test of others chooses as one for each of its sides: what
-        comes after a branch does not wait for what it tests, but what comes after a choice does."""
+        """The parts, with a value that a shared test selects split into one part per side: code
+        after a branch does not wait for the test, but code after a select does."""
         tested = {_positive(test)[0] for part in parts for test in part.tests if _is_kept(test)}
 
         def sides(part: _Part) -> list[_Part]:
@@ -238,7 +238,7 @@ class _Sequential:
         return [made for part in parts for made in sides(part)]
 
     def _together(self, parts: Sequence[_Part]) -> list[_Part]:
-        """The parts in an order that has one after the other those with the same tests."""
+        """The parts reordered so that those with the same tests are adjacent."""
         component = {leaf: k for k, leaf in enumerate(self.node.defaults)}
         uses, makes = list[set[object]](), list[set[object]]()
         for part in parts:
@@ -265,19 +265,19 @@ class _Sequential:
         return [parts[k] for k in made]
 
     def _changed(self, write: int) -> object:
-        """The array that a write changes, by its number, or the variable."""
+        """The array (by its number) or variable that a write changes."""
         k = self.node.written[write] - len(self.node.defaults)
         return self.node.variables[k] if k >= 0 else self.node.written[write]
 
     def _own(self, write: int) -> Expr:
-        """What a number is before it is written."""
+        """The value of a number before it is written."""
         changed = self._changed(write)
         return changed if isinstance(changed, ex.Var) else self.node.defaults[
             self.node.written[write]].at()  # fmt: skip
 
     def _previous(self, write: int) -> ex.Read | None:
-        """The read by a write's value of what the iteration before in the row has written, if the
-        value always reads it and nothing else is written there."""
+        """The read, in a write's value, of the element that the previous iteration in the row
+        wrote, if the value always reads it and nothing else is written there."""
         component, valid = self.node.written[write], self.valid[write]
         if valid is not ex.TRUE or self.node.written.count(component) > 1 or not self.target[write]:
             return None
@@ -300,7 +300,7 @@ class _Sequential:
 
     def _first(self, into: Linearizer, read: ex.Read | None, first: Sequence[Expr], tile: Tile
                ) -> ex.Var | None:  # fmt: skip
-        """The variable of what `read` reads, with its value for the first iteration of a row."""
+        """A variable for the value of `read`, initialised for the first iteration of a row."""
         if read is None:
             return None
         held = into.declare(zero(read.type), "previous")
@@ -337,7 +337,7 @@ class _Sequential:
                 self._repeat(into, part.loop)
             return
         if part.name is None:
-            # What is read here is read again after the write.
+            # Elements read here are read again after the write.
             with into.when_always({}), into.when(into.value(valid)):
                 self._write(into, part, carried[part.write])
             return
@@ -380,7 +380,7 @@ class _Sequential:
 
 
 def _every(part: _Part) -> list[_Part]:
-    """A part, and those of which a loop consists."""
+    """A part, and the parts of its loop."""
     if part.loop is None:
         return [part]
     return [part, *(p for x in (*part.loop.before, *part.loop.inner) for p in _every(x))]
@@ -391,7 +391,7 @@ def _needed_by(part: _Part) -> tuple[Expr, ...]:
 
 
 def _tests(valid: Expr) -> tuple[Expr, ...]:
-    """The tests of which a condition consists."""
+    """The conjuncts of a condition."""
     if valid is ex.TRUE:
         return ()
     cond = valid.args[0] if isinstance(valid, ex.Proj) else None
@@ -410,19 +410,19 @@ def _conjuncts(e: Expr) -> list[Expr]:
 
 
 def _is_kept(test: Expr) -> bool:
-    """Whether a test is of a name, whose value stays."""
+    """Whether a test is of a named value, which does not change."""
     return isinstance(_positive(test)[0], ex.Var)
 
 
 def _positive(test: Expr) -> tuple[Expr, bool]:
-    """A test or its opposite, and whether it is the opposite."""
+    """A test without its negation, and whether it was negated."""
     if isinstance(test, ex.Apply) and test.op.name == "logical_not":
         return test.args[0], True
     return test, False
 
 
 def _choice(value: Expr) -> tuple[Expr, Expr, Expr] | None:
-    """The test of a value that is one of two, and these."""
+    """The test and the two values of a select."""
     if isinstance(value, ex.Apply) and value.op.name == "select":
         return value.args[0], value.args[1], value.args[2]
     if isinstance(value, ex.Proj) and isinstance(cond := value.args[0], ex.Cond):
@@ -431,7 +431,7 @@ def _choice(value: Expr) -> tuple[Expr, Expr, Expr] | None:
 
 
 def _shared(some: Sequence[Expr], others: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The first tests of both."""
+    """The common prefix of two lists of tests."""
     same = itertools.takewhile(lambda pair: pair[0] is pair[1], zip(some, others, strict=False))
     return tuple(test for test, _ in same)
 
@@ -468,8 +468,8 @@ def _found_by(part: _Part) -> object:
 
 
 def _under_tests(parts: Sequence[_Part]) -> list[_Part]:
-    """The parts, values also under the tests that are known before them and without which no later
-    part needs them."""
+    """The parts, with values also guarded by earlier tests without which no later part needs
+    them."""
     place: dict[Expr, int] = {p.name: k for k, p in enumerate(parts) if p.name is not None}
     needed: dict[Expr, tuple[Expr, ...]] = {}
     found = list[_Part]()
@@ -494,7 +494,7 @@ def _under_tests(parts: Sequence[_Part]) -> list[_Part]:
 
 
 def _kept(into: Linearizer, value: Expr, name: str) -> Expr:
-    """A value by a name of its own: variables of states are assigned to."""
+    """A copy of a value under its own name, since variables of states are reassigned."""
     if isinstance(value, ex.Const):
         return value
     made = ex.Var(name, value.type)

@@ -153,7 +153,7 @@ class _Segments(RowFold):
 
     def _side_by_side(self, into: Linearizer, grid: Threads, at_row: Sequence[Expr], first: Expr,
                       own: Expr, lanes: Expr, shift: Expr) -> None:  # fmt: skip
-        """Segments that are not long, several at once."""
+        """Fold segments that are not long, several at once."""
         into.note("Segments that are not long: `lanes` threads each, side by side.")
         lane = into.let(grid.thread % lanes, "lane")
         together = into.let(THREADS // lanes, "together")
@@ -181,7 +181,7 @@ class _Segments(RowFold):
         elements round-robin."""
         v, extent = self.vectors.count, self.segments.extent
         totals = [declare(into, neutral) for _ in range(v)]
-        # No index exceeds this; repeated here, as it proves that 32 bits suffice.
+        # No index exceeds this; stating it proves that 32 bits suffice.
         beyond = self.builder.scalar(at.ceil_div(extent, v) * v, "beyond")
         begin = start // v * v
         p = into.declare(at.minimum(begin + lane * v, beyond), "p")
@@ -204,7 +204,7 @@ class _Segments(RowFold):
 
     def _read(self, into: Linearizer, values: Sequence[tuple[Var, ...]], p: Expr, start: Expr,
               stop: Expr, loaded: Sequence[dict[Expr, Expr]]) -> None:  # fmt: skip
-        """The elements from `p` on that are of the segment, into `values`; all loads in front."""
+        """Read the segment's elements from `p` on into `values`; all loads come first."""
         for k, (variables, reads) in enumerate(zip(values, loaded, strict=True)):
             q = into.let(p + k, "q")
             own = at.both(at.less_equal(start, q), at.less(q, stop))
@@ -212,7 +212,7 @@ class _Segments(RowFold):
                 assign(into, variables, into.emit(self.vectors.roots))
 
     def _find_long(self, into: Linearizer, grid: Threads, own: Expr, lanes: Expr) -> None:
-        """Which segments are long: a bit of each, for few of them are."""
+        """Mark the long segments in a bit set, as there are few of them."""
         into.note("A bit for each segment that is long.")
         segment = into.let(at.minimum(grid.thread, own - 1), "segment")
         start, stop = self._ends(into, segment)
@@ -224,7 +224,7 @@ class _Segments(RowFold):
 
     def _one_by_one(self, into: Linearizer, grid: Threads, at_row: Sequence[Expr], first: Expr
                     ) -> None:  # fmt: skip
-        """Long segments, by all threads."""
+        """Fold long segments, each by all threads."""
         none, one = Const(0, uint32), Const(1, uint32)
         into.append(Barrier())
         into.note("Long segments, one after the other by the whole block.")
