@@ -220,10 +220,9 @@ SEEN = {
             "then 64 blocks of 1,024 threads; partial results from top to bottom",
             "a block folds 64 of 4,096 elements for each of 128 results: 64 parts of a result"],
             ["none given; as Row()",
-             "8 tasks of 2,097,152 elements; columns side by side, blocks of 1024 rows",
-             "then 2 tasks; partial results from top to bottom",
-             "a task folds 1,024 of 4,096 elements for each of 2,048 results: 4 parts of a "
-             "result"]),
+             "32 tasks of 524,288 elements; columns side by side, blocks of 1024 rows",
+             "then 8 tasks; partial results from top to bottom",
+             "a task folds 1,024 of 4,096 elements for each of 512 results: 4 parts of a result"]),
     "scan": (lambda a: td.cumsum(a, axis=1), ["none given; as Row()",
             "512 blocks of 256 threads, 128 elements each; several rows to a block"],
             ["none given; as Row()", "1,024 tasks of 16,384 elements; 8 steps together"]),
