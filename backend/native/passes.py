@@ -29,8 +29,9 @@ CACHE_SHARE = 0.5
 BLOCK_WORK = 500.0
 #: Nanoseconds for a byte that is copied.
 COPY = 0.1
-#: Iterations of a pass, at most: more hardly save anything.
-MOST_ITERATIONS = 32
+#: Iterations of a pass, at most: more hardly save anything; and the nanoseconds of work of each
+#: thread, as long as signals wait.
+MOST_ITERATIONS, MOST_WORK = 32, 2e9
 #: The fraction of a chunk's rows that its open ends may take in the last iteration of a pass.
 ENDS = 0.6
 #: If the arrays lie in the cores' caches, a pass saves barriers: it pays up to so many nanoseconds
@@ -80,7 +81,8 @@ def pass_of(rest: Sequence[Operation], states: Sequence[HostArray], made: Sequen
     arrays that are somewhere else in each iteration."""
     moving = {_memory(a) for a in (*states, *made)}
     operations = _by_rows(rest, moving, counter)
-    if not operations:
+    kernels = [op.operation.rows for op in operations if isinstance(op.operation, Launch)]
+    if not kernels:
         return None
     height = max(op.end for op in operations)
     wraps = any(op.wraps for op in operations)
@@ -88,10 +90,7 @@ def pass_of(rest: Sequence[Operation], states: Sequence[HostArray], made: Sequen
         return None
     longest = max(operations, key=lambda op: op.work * (op.end - op.first))
     work = longest.work * (longest.end - longest.first)
-    multiple = max(
-        op.operation.rows.multiple for op in operations
-        if isinstance(op.operation, Launch) and op.operation.rows
-    )  # fmt: skip
+    multiple = max(rows.multiple for rows in kernels if rows is not None)
     size = max(round(BLOCK_WORK / longest.work), 1)
     size = min(-(-size // multiple) * multiple, height)
     lags = _lags(operations, moving, size, wraps)
@@ -101,6 +100,8 @@ def pass_of(rest: Sequence[Operation], states: Sequence[HostArray], made: Sequen
               if a is not counter}  # fmt: skip
     cache, total = machine.own_cache() * CACHE_SHARE, sum(arrays.values())
     depth = _depth(lags, blocks, count, cache * height / max(total * size, 1))
+    depth = min(depth, int(MOST_WORK * count / sum(op.work * (op.end - op.first)
+                                                   for op in operations)))  # fmt: skip
     brief = count > 1 and depth >= WORTH and work <= BRIEF * count
     if depth < 2 or (total <= cache * count and not brief):
         return None

@@ -28,7 +28,7 @@ from treadle.dsl.passes.rows import LITTLE, LONGEST, NARROW, most_narrow, row_ax
 from treadle.dsl.types import bool_, int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Buffer, Comment, Kernel, Let, Lowered, Store
+from ...ir.kernel import Blocks, Buffer, Comment, Kernel, Let, Lowered, Store
 from ...ir.linearize import Linearizer
 from ...schedules import Block, Resolved, Schedule, Table
 from ...schedules.arithmetic import ceil_div
@@ -88,12 +88,12 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     if axes is not None:
         tiles = _narrow_rows(builder, node, outs, axes, task, into)
         return builder.lowered(_kernel(builder, node, tiles, task, into))
-    if rank > 1 and plan is None and not context.blocks:
+    if rank > 1 and plan is None:
         p = Var("p", int64)
         row = transform.collapse(roots, domain, builder, p)
         if row is not None:
-            tasks = _one_row(builder, node, outs, row, p, task, into)
-            return builder.lowered(_kernel(builder, node, tasks, task, into, collapsed=True))
+            tasks, blocks = _one_row(builder, node, outs, row, p, task, into)
+            return builder.lowered(_kernel(builder, node, tasks, task, into, blocks, True))
     narrow = _narrow_axes(builder, node) if plan is None else None
     if narrow is not None:
         tiles = _narrow_rows(builder, node, outs, narrow, task, into)
@@ -207,9 +207,9 @@ def _walks_columns(builder: Builder, roots: Sequence[Expr], rank: int) -> bool:
 
 
 def _kernel(builder: Builder, node: Generate, tasks: Expr | Tiling, task: Var, into: Linearizer,
-            collapsed: bool = False) -> Kernel:  # fmt: skip
-    blocks = tasks.blocks if isinstance(tasks, Tiling) else None
-    tasks = tasks.tasks if isinstance(tasks, Tiling) else tasks
+            blocks: Blocks | None = None, collapsed: bool = False) -> Kernel:  # fmt: skip
+    if isinstance(tasks, Tiling):
+        blocks, tasks = tasks.blocks, tasks.tasks
     rank = len(node.shape)
     outs = builder.outputs()
     comments = [f"schedule: {tiling.shown_schedule(builder)}"]
@@ -221,15 +221,19 @@ def _kernel(builder: Builder, node: Generate, tasks: Expr | Tiling, task: Var, i
 
 
 def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer], roots: Sequence[Expr],
-             p: Var, task: Var, into: Linearizer) -> Expr:  # fmt: skip
+             p: Var, task: Var, into: Linearizer) -> tuple[Expr, Blocks | None]:  # fmt: skip
     """A dense domain of any rank as one row; `roots` are expressions over the position `p`."""
-    size = at.product(node.shape)
+    size, blocks = at.product(node.shape), None
     total = builder.scalar(size, "size")
     elements = elements_per_task(builder, node.elements, outs)
-    start, stop = tiling.block_range(into, "at", task, elements, total)
+    length: Expr | int = elements
+    if builder.context.blocks:
+        length = builder.variable(constant(elements), "block_elements")
+        blocks = Blocks(length, size, at.product(node.shape[1:]))
+    start, stop = tiling.block_range(into, "at", task, length, total)
     with into.loop(p, start, stop, "vector"):
         compute(into, outs, (), (), roots, p)
-    return builder.scalar(at.ceil_div(size, elements), "blocks")
+    return builder.scalar(at.ceil_div(size, elements), "blocks"), blocks
 
 
 def _narrow_axes(builder: Builder, node: Generate) -> int | None:
@@ -469,7 +473,7 @@ class _Merged(_Rows):
         roots, rank = node.elements, len(node.shape)
         unroll = _unrolled_rows(builder, transform.inside(roots, node.shape), rank - 1)
         super().__init__(builder, node, outs, unroll, box)
-        self.channels = builder.extent(node.shape[-1])
+        self.short, self.channels = node.shape[-1], builder.extent(node.shape[-1])
         self.domain = (*node.shape[:-2], at.product(node.shape[-2:]))
         self.rank, self.extents = rank - 1, builder.shape(self.domain)
         low, high = ([*bounds[:-2], bounds[-2] * self.channels] for bounds in (box.low, box.high))
@@ -499,12 +503,14 @@ class _Merged(_Rows):
             return None
         return _Merged(builder, node, outs, box, inside, between, position)
 
-    def emit(self, task: Var, into: Linearizer) -> Expr | Tiling:
+    def emit(self, task: Var, into: Linearizer) -> Tiling:
         """Emit the tiles."""
         tiles = tiling.default_tiling(self.builder, self.domain, self.elements, self.unroll)
         tiles.emit(into, task, self.tile)
         self.builder.notes.append("columns and elements of the last axis as one row")
-        return tiles if self.rank > 1 else tiles.tasks
+        if self.rank == 1 and tiles.blocks is not None:
+            return replace(tiles, blocks=replace(tiles.blocks, unit=self.short))
+        return tiles
 
     def _in_parts(self, into: Linearizer, indices: Sequence[Expr], roots: Sequence[Expr],
                   cols: tuple[Expr, Expr], part: Part) -> None:  # fmt: skip

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 from treadle.dsl import expr as ex, simplify
@@ -151,15 +152,14 @@ class _Permute:
             self.count_host, rank = at.product(self.domain), rank - 1
         self.line = ex.Var("p", int64)
         self.collapsed = None
-        plan = None
+        plan, unit = None, None  # `unit`: the elements of a row, if rows are one line
         if node.label.deterministic and not self.one_to_one:
             if tiling.schedule_of(builder) is not None:
                 builder.notes.append("deterministic=True: the source is visited in its own order")
         else:
             plan = tiling.plan_of(builder, rank, outputs=True)
         if len(self.domain) > 1 and plan is None:
-            if not builder.context.blocks:
-                self.collapsed = transform.collapse(roots, self.domain, builder, self.line)
+            self.collapsed = transform.collapse(roots, self.domain, builder, self.line)
             short = self.collapsed is None and is_short(builder, self.domain[-1], NARROW)
             members: list[tuple[Expr, ...]] = []
             if short and len(parts) == 1 and not self.one_to_one:
@@ -170,13 +170,14 @@ class _Permute:
                 parts, roots, short, self.domain = members, every, False, self.domain[:-1]
                 self.count_host = at.product(self.domain)
             first = len(self.domain) - 2 if short else 0
-            if short and not (builder.context.blocks and first == 0):
+            if short:
                 self.collapsed = transform.collapse(roots, self.domain, builder, self.line, first,
                                                     divided=True)  # fmt: skip
             if self.collapsed is not None:
                 if short:
                     builder.notes.append("columns and elements of the last axis as one row")
                 row = at.product(self.domain[first:])
+                unit = at.product(self.domain[1:]) if first == 0 else None
                 roots, self.domain = self.collapsed, (*self.domain[:first], row)
         #: A condition that is constant along a row, and therefore tested once per row.
         self.row: Expr = ex.TRUE
@@ -199,6 +200,8 @@ class _Permute:
         self.elements = elements_per_task(builder, roots, self.outs)
         if plan is None:
             self.tiling = tiling.default_tiling(builder, self.domain, self.elements)
+            if self.tiling.blocks is not None and unit is not None:
+                self.tiling = replace(self.tiling, blocks=replace(self.tiling.blocks, unit=unit))
         else:
             self.tiling = tiling.ordered_tiling(plan, builder, self.domain, self.elements)
             schedule = tiling.schedule_of(builder) or Schedule()

@@ -56,7 +56,7 @@ BOUNDARIES = [td.clamp, td.mirror, td.symmetric, td.wrap, td.constant(3)]
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES, ids=lambda b: b.kind)
-@pytest.mark.parametrize("shape", [(301, 40), (120, 9, 11), (40_000,)], ids=str)
+@pytest.mark.parametrize("shape", [(301, 40), (4000, 5), (120, 9, 11), (40_000,)], ids=str)
 def test_stencils(shape: tuple[int, ...], boundary: Any, made: list[Pass]) -> None:
     def step(_: Any, state: Any) -> Any:
         (u,) = state
@@ -100,6 +100,17 @@ def test_a_number_of_the_iteration(made: list[Pass]) -> None:
         return (new + (k % 5).astype(u.dtype),)
 
     check(44, step, integers(300, 40), made=made)
+
+
+def test_rows_that_are_one_line(made: list[Pass]) -> None:
+    """Operations on whole short rows, beside one on neighbours in them."""
+
+    def step(_: Any, state: Any) -> Any:
+        a, b = state
+        b = b.at[1:-1].add(a[1:-1])
+        return td.stencil(lambda w: w[1, 0] - w[0, -1], a) + b, b - 3 * a
+
+    check(30, step, integers(3000, 7), integers(3000, 7, seed=1), made=made)
 
 
 def test_a_copy_of_rows(made: list[Pass]) -> None:
