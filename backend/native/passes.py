@@ -44,11 +44,10 @@ def loops_by_rows(program: TracedProgram) -> dict[ArrayLoop, frozenset[Node]]:
     found: dict[ArrayLoop, frozenset[Node]] = {}
     waiting = [] if program.settings.check else list(topological(program.roots))
     for node in waiting:
-        if isinstance(node, ArrayLoop):
+        if isinstance(node, ArrayLoop) and node not in found:
             waiting += topological(node.body)
-            if node not in found and (nodes := by_rows(node)):
-                found[node] = nodes
-    return found
+            found[node] = by_rows(node)
+    return {loop: nodes for loop, nodes in found.items() if nodes}
 
 
 class _Use(NamedTuple):
