@@ -63,7 +63,7 @@ __device__ __forceinline__ complex64 operator*(complex64 z, complex64 w) {
   return complex64(z.real * w.real - z.imag * w.imag, z.real * w.imag + z.imag * w.real);
 }
 
-// R. L. Smith's division, as NumPy does it.
+// Smith's division, as in NumPy.
 __device__ complex64 operator/(complex64 z, complex64 w) {
   const bool wide = fabsf(w.real) >= fabsf(w.imag);
   const float divisor = wide ? w.real : w.imag;
@@ -77,7 +77,8 @@ __device__ complex64 operator/(complex64 z, complex64 w) {
 
 #define NAN __int_as_float(0x7fc00000)
 
-// e^x (cos y + i sin y); beyond e^709 in two factors, since cos y may bring it back.
+// e^x (cos y + i sin y); e^x is applied in two factors where it overflows (x > 709), since cos y
+// may bring the product back into range.
 __device__ complex128 exp(complex128 z) {
   const bool large = z.real > 709.0;
   const double size = exp(large ? z.real - 709.0 : z.real);
@@ -119,7 +120,7 @@ __device__ complex128 log(complex128 z) {
   return complex128(log_size(z.real, z.imag), atan2(z.imag, z.real));
 }
 
-// exp(w log z); 0 to a power is 1, 0 or NaN.
+// exp(w log z); powers of 0 are 1, 0 or NaN.
 __device__ complex128 pow(complex128 z, complex128 w) {
   if (w.real == 0.0 && w.imag == 0.0) return complex128(1.0, 0.0);
   if (z.real == 0.0 && z.imag == 0.0) {
@@ -137,7 +138,7 @@ __device__ __forceinline__ float abs(complex64 z) {
   return hypotf(z.real, z.imag);
 }
 
-// z / |z|; 0 of 0; of one infinite part, its sign.
+// z / |z|; 0 for z = 0; if one part is infinite, the sign of that part.
 __device__ complex64 sign(complex64 z) {
   const float size = hypotf(z.real, z.imag);
   if (size != size) return complex64(size, size);
@@ -155,7 +156,7 @@ __device__ __forceinline__ bool operator!=(complex64 z, complex64 w) {
   return z.real != w.real || z.imag != w.imag;
 }
 
-// Of numbers near the ends of the range, by a scaled one.
+// Numbers near the ends of the exponent range are scaled first.
 __device__ complex128 sqrt(complex128 z) {
   if (isinf(z.imag)) return complex128(fabs(z.imag), z.imag);
   if (z.real == 0.0 && z.imag == 0.0) return complex128(0.0, z.imag);
@@ -193,7 +194,6 @@ __device__ complex128 cosh(complex128 z) {
       : cosh(z.real) * c, z.real == 0.0 || z.imag == 0.0 ? zero : sinh(z.real) * s);
 }
 
-// cosh(iz)
 __device__ complex128 cos(complex128 z) {
   return cosh(complex128(-z.imag, z.real));
 }
@@ -247,7 +247,7 @@ __device__ complex128 acos(complex128 z) {
       asinh(more.real * less.imag - more.imag * less.real));
 }
 
-// Close to ±1, where the square of the distance underflows, by log(2 / |y|) / 2.
+// Near ±1, where the square of the distance underflows, the real part is log(2 / |y|) / 2.
 __device__ complex128 atanh(complex128 z) {
   const double x = fabs(z.real);
   if ((x < fabs(z.imag) ? fabs(z.imag) : x) > 1e+150 || isinf(z.imag)) {

@@ -91,7 +91,7 @@ __device__ __forceinline__ float maximum(float a, float b) {
 #endif
 }
 
-// -1, 0 or 1; NaN of NaN.
+// −1, 0 or 1; NaN for NaN.
 __device__ __forceinline__ float sign(float x) {
   if (x != x) return x;
   if (x > 0.0f) return 1.0f;
@@ -105,7 +105,7 @@ __device__ __forceinline__ T from_bits(unsigned short bits) {
   return x;
 }
 
-// The neighbour of a towards b, by the bits.
+// The neighbour of a towards b, computed on the bit pattern.
 __device__ __forceinline__ float16 nextafter(float16 a, float16 b) {
   if (a != a || b != b) return float16(a + b);
   if (a == b) return b;

@@ -91,7 +91,7 @@ __device__ __forceinline__ float maximum(float a, float b) {
 #endif
 }
 
-// -1, 0 or 1; NaN of NaN.
+// −1, 0 or 1; NaN for NaN.
 __device__ __forceinline__ float sign(float x) {
   if (x != x) return x;
   if (x > 0.0f) return 1.0f;

@@ -79,7 +79,7 @@ __device__ __forceinline__ double maximum(double a, double b) {
   return a != a || b != b ? a + b : fmax(a, b);
 }
 
-// -1, 0 or 1; NaN of NaN.
+// −1, 0 or 1; NaN for NaN.
 __device__ __forceinline__ double sign(double x) {
   if (x != x) return x;
   if (x > 0.0) return 1.0;

@@ -73,7 +73,7 @@ __device__ __forceinline__ int quot(int a, int b) {
   return b == -1 ? (int)-(unsigned)a : a / b;
 }
 
-// What quot leaves; 0 for b = 0.
+// a − b · quot(a, b); 0 for b = 0.
 __device__ __forceinline__ int rem(int a, int b) {
   return b == 0 || b == -1 ? 0 : a % b;
 }
@@ -89,18 +89,17 @@ __device__ __forceinline__ T natural_power(T a, T b) {
   return T(result);
 }
 
-// a to the power b, wrapping; to a negative power only 1 and -1 are not 0.
+// a to the power b, wrapping; negative powers are 0 except for those of 1 and −1.
 __device__ __forceinline__ int power(int a, int b) {
   return b < 0 ? (a == 1 ? 1 : a == -1 ? ((b & 1) != 0 ? -1 : 1) : 0)
       : natural_power(a, max(b, 0));
 }
 
-// |a|; of the lowest number, itself.
+// |a|; the lowest number maps to itself.
 __device__ __forceinline__ int absolute(int a) {
   return a < 0 ? (int)-(unsigned)a : a;
 }
 
-// -1, 0 or 1.
 __device__ __forceinline__ int sign(int a) {
   return (a >> 31) | (int)(a != 0);
 }

@@ -73,7 +73,7 @@ __device__ __forceinline__ int64 quot(int64 a, int64 b) {
   return b == -1 ? (int64)-(uint64)a : a / b;
 }
 
-// What quot leaves; 0 for b = 0.
+// a − b · quot(a, b); 0 for b = 0.
 __device__ __forceinline__ int64 rem(int64 a, int64 b) {
   return b == 0 || b == -1 ? 0 : a % b;
 }
@@ -89,18 +89,17 @@ __device__ __forceinline__ T natural_power(T a, T b) {
   return T(result);
 }
 
-// a to the power b, wrapping; to a negative power only 1 and -1 are not 0.
+// a to the power b, wrapping; negative powers are 0 except for those of 1 and −1.
 __device__ __forceinline__ int64 power(int64 a, int64 b) {
   return b < 0 ? (a == 1 ? 1 : a == -1 ? ((b & 1) != 0 ? -1 : 1) : 0)
       : natural_power(a, max(b, 0ll));
 }
 
-// |a|; of the lowest number, itself.
+// |a|; the lowest number maps to itself.
 __device__ __forceinline__ int64 absolute(int64 a) {
   return a < 0 ? (int64)-(uint64)a : a;
 }
 
-// -1, 0 or 1.
 __device__ __forceinline__ int64 sign(int64 a) {
   return (a >> 63) | (int64)(a != 0);
 }

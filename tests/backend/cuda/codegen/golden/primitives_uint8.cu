@@ -66,7 +66,7 @@ __device__ __forceinline__ uint8 quot(uint8 a, uint8 b) {
   return b == 0 ? 0 : (uint8)(a / b);
 }
 
-// What quot leaves; 0 for b = 0.
+// a − b · quot(a, b); 0 for b = 0.
 __device__ __forceinline__ uint8 rem(uint8 a, uint8 b) {
   return b == 0 ? 0 : (uint8)(a % b);
 }
@@ -82,7 +82,7 @@ __device__ __forceinline__ T natural_power(T a, T b) {
   return T(result);
 }
 
-// a to the power b, wrapping; to a negative power only 1 and -1 are not 0.
+// a to the power b, wrapping; negative powers are 0 except for those of 1 and −1.
 __device__ __forceinline__ uint8 power(uint8 a, uint8 b) {
   return natural_power(a, b);
 }
