@@ -242,7 +242,7 @@ def _unit(op: _Rows, size: int, counter: HostArray | None, down: int, up: int) -
     if isinstance(made, Copy):
         return Unit(made, -1, first, -(-op.end // size), size, down, up)
     rows = made.rows
-    assert rows is not None and isinstance(made.tasks, int)
+    assert rows is not None and made.regular is not None and isinstance(made.tasks, int)
     blocks, each, scalars = 1, made.tasks, list(made.scalars)
     if rows.size >= 0:
         natural, entries = scalars[rows.size], size * rows.unit
@@ -250,7 +250,7 @@ def _unit(op: _Rows, size: int, counter: HostArray | None, down: int, up: int) -
         each = made.tasks // -(-rows.extent // natural)
         blocks = -(-rows.extent // entries)
         scalars[rows.size] = entries
-    launch = made._replace(compiled=rows.regular(), scalars=tuple(scalars), tasks=blocks * each)
+    launch = made._replace(compiled=made.regular(), scalars=tuple(scalars), tasks=blocks * each)
     where = [k for k, a in enumerate(made.arrays) if a is counter]
     assert len(where) <= 1
     return Unit(launch, where[0] if where else -1, first, blocks, each, down, up)

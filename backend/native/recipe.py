@@ -30,7 +30,7 @@ from ..runtime.disk_cache import DiskCache
 from ..runtime.host import HostFunction
 from ..runtime.steps import Filled, Fits, Sizes, sources_of
 from .runtime import machine, threads
-from .runtime.tape import Dependence, dependence, given
+from .runtime.tape import Dependence, Rows, dependence, given
 
 if TYPE_CHECKING:
     from treadle.skeletons.ir.kernel import Kernel
@@ -54,8 +54,7 @@ class LaunchRecipe(NamedTuple):
 
     `requires`: the conditions under which this kernel is correct; `light` and `in_order` are those
     of `Kernel`.  `integers` are the numbers of those that are arguments (`Differences`).
-    `rows`: for passes of a loop over blocks of rows, where the values of `Kernel.blocks` are, and
-    how the rows of each source are touched; or none.
+    `rows`: for passes of a loop, with the numbers of host values in place of these; or None.
     """
 
     digests: tuple[str, ...]
@@ -68,21 +67,7 @@ class LaunchRecipe(NamedTuple):
     light: bool = False
     in_order: bool = False
     integers: tuple[int, ...] = ()
-    rows: RowRecipe | None = None
-
-
-class RowRecipe(NamedTuple):
-    """The position of `Blocks.size` among the scalars of a kernel, −1 if all tasks make one row;
-    which host values are `extent`, `unit` and the first row; `multiple`; for each source the rows
-    touched as (low, high, whether they wrap, whether they are written), None: any of them, which
-    are not written."""
-
-    size: int
-    extent: int
-    unit: int
-    row: int
-    multiple: int
-    touched: tuple[tuple[int, int, bool, bool] | None, ...]
+    rows: Rows | None = None
 
 
 class Recipe(NamedTuple):
@@ -133,7 +118,7 @@ class Recipe(NamedTuple):
         reads, params = data["depends"]
         launches = tuple(
             tuple(LaunchRecipe(*(*_tuples(r[:6]), HostFunction.of(r[6]), *_tuples(r[7:10]),
-                                 None if r[10] is None else RowRecipe(*_tuples(r[10]))))
+                                 None if r[10] is None else Rows(*_tuples(r[10]))))
                   for r in choice)
             for choice in data["launches"]
         )  # fmt: skip
@@ -249,15 +234,15 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
 
 
 def _rows(kernel: Kernel, made: Kernel, access: Access, node: Node, value: int
-          ) -> tuple[RowRecipe | None, tuple[Expr, ...]]:  # fmt: skip
+          ) -> tuple[Rows | None, tuple[Expr, ...]]:  # fmt: skip
     """For passes, with its host values, the first of which is number `value`; `made` is `kernel` in
     32 bits."""
     blocks, size = kernel.blocks, -1
     if access.row is None:
         if blocks is None:
             return None, ()
-        size = next(k for k, v in enumerate(kernel.scalars) if v is blocks.size)
-        if made.scalar_values[size] is not kernel.scalar_values[size]:
+        size = next((k for k, v in enumerate(kernel.scalars) if v is blocks.size), -1)
+        if size < 0 or made.scalar_values[size] is not kernel.scalar_values[size]:
             return None, ()
     touched: list[tuple[int, int, bool, bool] | None] = []
     for b in made.buffers:
@@ -271,7 +256,7 @@ def _rows(kernel: Kernel, made: Kernel, access: Access, node: Node, value: int
     if blocks is not None and access.row is None:
         values = (blocks.extent, blocks.unit, constant(0))
     multiple = 1 if blocks is None or size < 0 else blocks.multiple
-    return RowRecipe(size, value, value + 1, value + 2, multiple, tuple(touched)), values
+    return Rows(size, value, value + 1, value + 2, multiple, tuple(touched)), values
 
 
 def place_of(node: Node) -> tuple[str, int]:

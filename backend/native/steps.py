@@ -34,15 +34,7 @@ from .running import HostRun
 from .runtime import code, threads
 from .runtime.late import Extent, Growing, Late
 from .runtime.structures import InstructionKind
-from .runtime.tape import (
-    Branch as tape_branch,
-    Copy,
-    Failure,
-    Fill,
-    Launch as tape_launch,
-    Rows,
-    Tape,
-)
+from .runtime.tape import Branch as tape_branch, Copy, Failure, Fill, Launch as tape_launch, Tape
 
 if TYPE_CHECKING:
     from treadle.skeletons.ir.kernel import Kernel
@@ -422,14 +414,13 @@ class KernelLaunch:
         large = self.is_large(_sizes(spaces[1]), _sizes(spaces[2]))
         compiled, work = self.compiled(fast_math, large), self.task_work
         report = np.zeros(errors, np.int64) if errors else None
-        rows = None
-        if (about := self.about.rows) is not None:
-            extent, unit, row = (int(values[k]) for k in (about.extent, about.unit, about.row))
-            rows = Rows(about.size, extent, unit, row, about.multiple, about.touched,
-                        functools.partial(self.compiled, fast_math))  # fmt: skip
-        launch = tape_launch(
-            compiled, arrays, scalars, tasks, work, self.given, report, self.in_order, rows
-        )
+        rows = self.about.rows
+        if rows is not None:
+            extent, unit, row = (int(values[k]) for k in (rows.extent, rows.unit, rows.row))
+            rows = rows._replace(extent=extent, unit=unit, row=row)
+        launch = tape_launch(compiled, arrays, scalars, tasks, work, self.given, report,
+                             self.in_order, rows, functools.partial(self.compiled, fast_math)
+                             )  # fmt: skip
         if report is None:
             tape.operations.append(launch)
         else:

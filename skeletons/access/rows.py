@@ -49,8 +49,11 @@ class Access(NamedTuple):
 
 
 def access_of(node: Node) -> Access | None:
-    """The rows that an operation touches; None if it is not made row by row."""
-    if isinstance(node, Generate) and node.shape and not node.label.ordered:
+    """The rows that an operation touches; None if it is not made row by row, or if a schedule says
+    in which order."""
+    if node.label.ordered:
+        return None
+    if isinstance(node, Generate) and node.shape:
         reads = _reads(node.elements, node.shape, None)
         return Access(reads, dict.fromkeys(node.leaves, Rows(0, 0)))
     if isinstance(node, Permute) and node.target and is_one_to_one(node):

@@ -42,8 +42,13 @@ class TooLarge(Unrecordable):
 
 
 class Rows(NamedTuple):
-    """The tasks of a launch as blocks of rows: what `RowRecipe` says, with the values that it has
-    numbers of; `regular()`: the kernel without streaming stores."""
+    """The tasks of a kernel as blocks of rows (`Kernel.blocks`).
+
+    `size` is the position of the size of a block among the scalars, −1 if all tasks make one row.
+    `extent` and `unit` are those of `Blocks`, and `row` is the first row.  `touched`: for each
+    array the rows touched as (low, high, whether they wrap, whether they are written), None: any
+    of them, which are not written.
+    """
 
     size: int
     extent: int
@@ -51,12 +56,13 @@ class Rows(NamedTuple):
     row: int
     multiple: int
     touched: tuple[tuple[int, int, bool, bool] | None, ...]
-    regular: Callable[[], CompiledKernel]
 
 
 class Launch(NamedTuple):
     """A kernel's arguments and tasks.  `given` says which scalars are a parameter of the program:
-    (position, its number); `errors`: an array for what fails; `in_order`: as `Kernel.in_order`."""
+    (position, its number); `errors`: an array for what fails; `in_order`: as `Kernel.in_order`.
+    With `rows`, passes of a loop can run blocks of them, by `regular()`: the kernel without
+    streaming stores."""
 
     compiled: CompiledKernel
     arrays: tuple[HostArray, ...]
@@ -67,6 +73,7 @@ class Launch(NamedTuple):
     errors: HostArray | None = None
     in_order: bool = False
     rows: Rows | None = None
+    regular: Callable[[], CompiledKernel] | None = None
 
     def threads(self, repeated: bool) -> int:
         """How many share the tasks, if their number is known; `repeated`: by a loop.  Negative for

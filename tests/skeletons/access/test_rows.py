@@ -61,6 +61,7 @@ def test_a_row_at_a_border() -> None:
     lambda x: x[::-1] + 1,  # from the other end
     lambda x: td.scan(lambda a, b: (a + b, a + b), x[0], x)[1],
     lambda x: td.stencil(shifted(-1), x, boundary=td.function(lambda i, j: 1.0)),
+    lambda x: td.stencil(shifted(-1), x).scheduled(td.schedule.Morton()),
 ])  # fmt: skip
 def test_what_is_not_made_row_by_row(step: Callable[[Any], Any]) -> None:
     assert not by_rows(body(step))
