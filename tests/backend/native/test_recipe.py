@@ -36,6 +36,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     code.forget()
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the kernels that are compiled."""
+    held: Any = emitted
+    names: list[str] = []
+
+    def compiled(kernel: Any, **named: Any) -> Any:
+        names.append(kernel.name.split("_line")[0])
+        return held(kernel, **named)
+
+    monkeypatch.setattr("treadle.backend.native.codegen.compile.emitted", compiled)
+    return names
+
+
 def refused(*_: Any) -> Any:
     raise AssertionError("lowered again")
 
@@ -185,18 +199,8 @@ def test_kernels_for_short_extents_are_compiled_before_the_first_call(
     assert set(asked[first:]) == {"launch"}
 
 
-def test_the_largest_kernels_are_compiled_first(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_largest_kernels_are_compiled_first(folder: Path, asked: list[str]) -> None:
     """Those that follow are lowered meanwhile."""
-    held: Any = emitted
-    asked: list[str] = []
-
-    def compiled(kernel: Any, **named: Any) -> Any:
-        asked.append(kernel.name.split("_line")[0])
-        return held(kernel, **named)
-
-    monkeypatch.setattr("treadle.backend.native.codegen.compile.emitted", compiled)
 
     def program(a: Any) -> Any:
         total = td.cumsum(a)[::-1]
@@ -209,18 +213,10 @@ def test_the_largest_kernels_are_compiled_first(
 
 
 def test_kernels_that_differ_in_offsets_are_compiled_together(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, asked: list[str]
 ) -> None:
     """The second kernel, and those after it, have the differing integers as arguments; so has what
     is lowered again, where machine code is missing."""
-    compiled: list[str] = []
-
-    def counted(kernel: Any, **named: Any) -> Any:
-        compiled.append(kernel.name)
-        return held(kernel, **named)
-
-    held: Any = emitted
-    monkeypatch.setattr("treadle.backend.native.codegen.compile.emitted", counted)
 
     def sums(a: Any) -> Any:
         p = td.pad(a, 6, mode="reflect")
@@ -231,28 +227,18 @@ def test_kernels_that_differ_in_offsets_are_compiled_together(
     wanted = sum(np.cumsum(np.abs(p[k : k + 100] - a)) for k in range(1, 6))
     found = td.jit(sums, backend="native")(a)
     assert np.allclose(found, wanted, rtol=1e-14)
-    names = [name for name in compiled if name.startswith("cumsum")]
+    names = [name for name in asked if name.startswith("cumsum")]
     assert len(names) == 3, names  # the last one also adds the others
     code.forget()
     for stored in (folder / "native").rglob("*.o"):
         stored.unlink()
     again = td.jit(lambda a: sums(a), backend="native")(a)
     assert np.array_equal(again, found)
-    assert compiled[len(names) + 1 :]
+    assert asked[len(names) + 1 :]
 
 
-def test_ways_to_scatter_are_compiled_once_the_data_decides(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ways_to_scatter_are_compiled_once_the_data_decides(folder: Path, asked: list[str]) -> None:
     """The number of bins is known when another kernel has run: not all five ways are compiled."""
-    held: Any = emitted
-    asked: list[str] = []
-
-    def compiled(kernel: Any, **named: Any) -> Any:
-        asked.append(kernel.name.split("_line")[0])
-        return held(kernel, **named)
-
-    monkeypatch.setattr("treadle.backend.native.codegen.compile.emitted", compiled)
     x = np.arange(10_000) % 100
     counts = td.jit(lambda x: td.bincount(x, minlength=16), backend="native")
     assert np.array_equal(counts(x), np.bincount(x, minlength=16))
