@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Pass]]:
         found.extend([] if one is None else [one])
         return one
 
-    monkeypatch.setattr(passes.threads, "thread_count", lambda: 3)
-    monkeypatch.setattr(passes.threads, "BRIEF_WORK", 0.0)
+    three = SimpleNamespace(thread_count=lambda: 3, BRIEF_WORK=0.0)
+    monkeypatch.setattr(passes, "threads", three)  # there alone: others import these by name
     monkeypatch.setattr(passes, "BRIEF", np.inf)
     monkeypatch.setattr(passes, "WORTH", 2)
     monkeypatch.setattr(passes, "BLOCK_WORK", 50.0)
