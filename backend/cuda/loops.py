@@ -27,8 +27,8 @@ from treadle.skeletons.ir.counted import Loops, loops_in
 from treadle.skeletons.ir.kernel import Buffer, If, Kernel, Load, Store
 from treadle.skeletons.linalg.small import has_kernel
 from treadle.skeletons.lower.build import LoweringContext
-from treadle.skeletons.lower.stencil.gpu_temporal import COUNT, temporal
-from treadle.skeletons.lower.stencil.iterations import changed
+from treadle.skeletons.lower.stencil.gpu_temporal import COUNT, Temporal, temporal
+from treadle.skeletons.lower.stencil.iterations import changed, records_of
 
 from ..runtime import loops
 from ..runtime.host import Cell, is_host_work
@@ -223,12 +223,13 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         for op in _hoisted(even, odd, [*front, *back]):
             queue.put(op)
         done = 0
-        in_place = [k for k in changed(self.node) if front[k] is back[k]]
+        planes = records_of(self.node)
+        in_place = [k for k in changed(self.node) if front[k] is back[k] and k not in planes]
         for blocking in () if iterations is None else self.temporal:
             assert iterations is not None
             if blocking.made is None:
                 continue
-            counts, _ = blocking.made
+            counts = blocking.made[0].steps
             if done or iterations < counts[-1]:
                 break
             for steps in counts:
@@ -593,40 +594,41 @@ class TemporalBlocking:
         return [cls(owner, loop, whole) for whole in (True, False)]
 
     @cached
-    def made(self) -> tuple[tuple[int, ...], KernelLaunch] | None:
-        """The numbers of iterations that the kernel can compute, and the kernel; None if temporal
-        blocking is not faster or not possible."""
+    def made(self) -> tuple[Temporal, KernelLaunch] | None:
+        """The kernel; None if temporal blocking is not faster or not possible."""
         context = LoweringContext(target=CUDA, threads=self.owner.device.multiprocessors)
         found = temporal(self.loop, context, self.whole)
         if found is None:
             return None
         (kernel,) = found.lowered.kernels
-        return found.steps, KernelLaunch(self.owner, found.node, kernel, ())
+        return found, KernelLaunch(self.owner, found.node, kernel, ())
 
     def passes(self, run: DeviceRun, loop: LoopStep, front: list[Block], back: list[Block],
                steps: int) -> Passes | None:  # fmt: skip
         """Passes of `steps` iterations; None if the kernel does not apply."""
         assert self.made is not None
-        variant = self.made[1]
+        found, variant = self.made
+        if any(front[k] is not back[k] for k in found.records):
+            return None
         read = {slot for space, slot in variant.sources if space == SLOT}
         counters = [run.queue.block((), _int64) for _ in range(2)] if loop.index in read else []
         for slot in read - {loop.index, *loop.state}:
             if run.slots[slot].shape:
                 run.dense(slot)
-        found: list[list[Operation]] = []
+        made: list[list[Operation]] = []
         for k, (source, target) in enumerate(((front, back), (back, front))):
             inner = DeviceRun(Recorder(self.owner.device), list(run.slots), run.params)
             for slot, block in zip(loop.state, source, strict=True):
                 inner.slots[slot] = block
             if counters and loop.index is not None:
                 inner.slots[loop.index] = counters[k]
-            launch = variant.launch(inner, [target[k] for k in changed(loop.node)], [])
+            launch = variant.launch(inner, [target[k] for k in found.states], [])
             if launch is None or launch.tasks <= 0:
                 return None
             run.pinned |= inner.pinned
-            found.append([self._counting(launch, steps)])
-            found[-1] += [Launch(loop.advance, (c,), (2 * steps,), 1) for c in counters[k : k + 1]]
-        return Passes(found, counters)
+            made.append([self._counting(launch, steps)])
+            made[-1] += [Launch(loop.advance, (c,), (2 * steps,), 1) for c in counters[k : k + 1]]
+        return Passes(made, counters)
 
     @staticmethod
     def _counting(launch: Launch, steps: int) -> Launch:

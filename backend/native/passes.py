@@ -10,6 +10,7 @@ disturb each other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -95,7 +96,7 @@ def pass_of(rest: Sequence[Operation], states: Sequence[HostArray], made: Sequen
     lags = _lags(operations, moving, size, wraps)
     blocks = -(-height // size)
     count = threads.thread_count() if work >= threads.BRIEF_WORK else 1
-    arrays = {_memory(a): a.nbytes for op in operations for a in _arrays(op.operation)
+    arrays = {_memory(a): size for op in operations for a, size in _sizes(op.operation)
               if a is not counter}  # fmt: skip
     cache, total = machine.own_cache() * CACHE_SHARE, sum(arrays.values())
     depth = _depth(lags, blocks, count, cache * height / max(total * size, 1))
@@ -118,14 +119,19 @@ def _by_rows(rest: Sequence[Operation], moving: Collection[int], counter: HostAr
     for op in rest:
         if isinstance(op, Launch) and op.rows is not None:
             found = zip(op.arrays, op.rows.touched, strict=True)
-            written |= {_memory(a) for a, rows in found if rows is not None and rows[3]}
+            written |= {_memory(a) for a, rows in found if rows is not None and rows[4]}
         elif isinstance(op, Copy):
             written.add(_memory(op.target))
     made: list[_Rows] = []
+    axes: dict[object, int] = {}  # of arrays; of moving ones by shape: they change places
     for op in rest:
         if isinstance(op, Copy):
             if isinstance(op.target, Growing) or not op.target.ndim:
                 return []
+            for array in (op.target, op.source):
+                key = _memory(array)
+                if axes.setdefault(array.shape if key in moving else key, 0) != 0:
+                    return []
             work = COPY * op.target.nbytes / max(op.target.shape[0], 1)
             uses = [_Use(_memory(op.target), 0, 0, True), _Use(_memory(op.source), 0, 0, False)]
             made.append(_Rows(op, 0, op.target.shape[0], work, uses, False))
@@ -140,7 +146,10 @@ def _by_rows(rest: Sequence[Operation], moving: Collection[int], counter: HostAr
                 continue
             if rows is None:
                 return []
-            low, high, around, is_written = rows
+            low, high, around, axis, is_written = rows
+            same = array.shape if key in moving else key
+            if axes.setdefault(same, axis) != axis:
+                return []
             uses.append(_Use(key, low, high, is_written))
             wraps |= around
         count = op.rows.extent // op.rows.unit
@@ -155,8 +164,14 @@ def _is_part(op: _Rows, height: int) -> bool:
     return not one and (op.first, op.end) != (0, height)
 
 
-def _arrays(op: Launch | Copy) -> Sequence[HostArray]:
-    return op.arrays if isinstance(op, Launch) else (op.target, op.source)
+def _sizes(op: Launch | Copy) -> list[tuple[HostArray, int]]:
+    """The arrays of an operation, with the bytes of which an iteration touches some."""
+    if isinstance(op, Copy):
+        return [(op.target, op.target.nbytes), (op.source, op.source.nbytes)]
+    assert op.rows is not None
+    axes = (0 if rows is None else rows[3] for rows in op.rows.touched)
+    return [(a, a.nbytes // max(math.prod(a.shape[:axis]), 1))
+            for a, axis in zip(op.arrays, axes, strict=True)]  # fmt: skip
 
 
 def _memory(array: HostArray) -> int:

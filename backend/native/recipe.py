@@ -244,7 +244,7 @@ def _rows(kernel: Kernel, made: Kernel, access: Access, node: Node, value: int
         size = next((k for k, v in enumerate(kernel.scalars) if v is blocks.size), -1)
         if size < 0 or made.scalar_values[size] is not kernel.scalar_values[size]:
             return None, ()
-    touched: list[tuple[int, int, bool, bool] | None] = []
+    touched: list[tuple[int, int, bool, int, bool] | None] = []
     for b in made.buffers:
         if b.role == "scratch":
             return None, ()

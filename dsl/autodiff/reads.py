@@ -471,11 +471,16 @@ class Scatterer:
             ways = [(TRUE if own else in_range(here, self.domain[k]), here)]
             last, around = minus(n, constant(1)), self._outside(k, o, n)
             assert around is not None
-            before = [constant(-t) for t in range(1, around[0] + 1)]
-            behind = [apply_primitive("add", [last, constant(t + 1)]) for t in range(around[1])]
-            for outside in (*before, *behind):
-                image = minus(outside, constant(o))
-                mapped = resolve_index(str(read.boundary), outside, n)
+            first = constant(0)
+            beyond = [(first, -t) for t in range(1, around[0] + 1)]
+            beyond += [(last, t + 1) for t in range(around[1])]
+            for edge, distance in beyond:
+                if read.boundary == "clamp":  # the edge, whatever the extent
+                    mapped, image = edge, _moved(Index(k), distance - o)
+                else:
+                    outside = _moved(edge, distance)
+                    mapped = resolve_index(str(read.boundary), outside, n)
+                    image = minus(outside, constant(o))
                 holds = apply_primitive("equal", [Index(k), mapped])
                 ways.append((both(holds, in_range(image, self.domain[k])), image))
             choices.append(ways)
@@ -510,6 +515,10 @@ class Scatterer:
                 return None
             return simplify.apply(TABLE[g.op.name], (inner, b), g.type)
         return None
+
+
+def _moved(index: Expr, distance: int) -> Expr:
+    return apply_primitive("add", [index, constant(distance)])
 
 
 def _all(conditions: Sequence[Expr]) -> Expr:

@@ -1,8 +1,9 @@
 """Which rows of its arrays an operation touches for a row of its domain; rows are the indices of a
-first axis.
+first axis, or of the first one after those whose index all elements share.
 
     out[i, j] = a[i − 1, j] + a[i + 1, j] + b[i, j]     a: −1 … 1,  b: 0,  out: 0
     a[i + 1, j] = c[i, j]                               c: 0,  a: 1
+    s[k + 1, i, j] = s[k, i − 1, j]                     s: −1 … 0 of its axis 1 (k: a counter)
 
 Blocks of rows of such operations can run in another order than operation after operation
 (`backend/native/passes.py`).
@@ -10,29 +11,35 @@ Blocks of rows of such operations can run in another order than operation after 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from treadle.dsl.analysis.polynomial import polynomial
 from treadle.dsl.analysis.updates import is_one_to_one
-from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Read, constant, split_constant, walk
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Param, Read, constant, split_constant, walk
 from treadle.dsl.graph import ArrayLoop, Generate, Leaf, Node, Permute, Shape, topological
 
 
 class Rows(NamedTuple):
     """Rows x + `low` … x + `high` of an array for row x of the domain.  `wraps`: modulo the extent,
-    which is that of the domain; otherwise rows that do not exist are not touched."""
+    which is that of the domain; otherwise rows that do not exist are not touched.
+
+    Rows are along `axis`; along the axes before it, any index may be touched."""
 
     low: int
     high: int
     wraps: bool = False
+    axis: int = 0
 
     def with_(self, other: Rows) -> Rows:
+        """Both; `other` has the same axis."""
         return Rows(min(self.low, other.low), max(self.high, other.high),
-                    self.wraps or other.wraps)  # fmt: skip
+                    self.wraps or other.wraps, self.axis)  # fmt: skip
 
 
 ZERO = constant(0)
+#: Expressions that depend on no element, besides reads of numbers.
+SHARED = Const, Extent, Param, Apply
 
 #: The rows touched of each array; None: any of them.
 Touched = Mapping[Leaf, Rows | None]
@@ -58,13 +65,15 @@ def access_of(node: Node) -> Access | None:
         return Access(reads, dict.fromkeys(node.leaves, Rows(0, 0)))
     if isinstance(node, Permute) and node.target and is_one_to_one(node):
         roots = node.valid, *node.target, *node.values
-        written = _distance(node.target[0], ZERO) if node.domain else None
+        axis = _axis_of_rows(node.target)
+        written = _distance(node.target[axis], ZERO) if node.domain else None
         if written is not None:
+            written = written._replace(axis=axis)
             return Access(_reads(roots, node.domain, None), dict.fromkeys(node.leaves, written))
-        if all(isinstance(e, Const | Extent | Apply) for e in walk(node.target[:1])):
-            row = node.target[0]
+        row = node.target[axis]
+        if all(isinstance(e, Const | Extent | Apply) for e in walk((row,))):
             reads = _reads(roots, node.domain, row)
-            return Access(reads, dict.fromkeys(node.leaves, Rows(0, 0)), row)
+            return Access(reads, dict.fromkeys(node.leaves, Rows(0, 0, axis=axis)), row)
     return None
 
 
@@ -76,25 +85,42 @@ def _reads(roots: tuple[Expr, ...], domain: Shape, row: Expr | None) -> Touched:
         leaf = Leaf(e.node, e.component)
         own = _read(e, leaf, domain) if row is None else _near(e, row)
         before = found.get(leaf, own)
-        found[leaf] = None if own is None or before is None else own.with_(before)
+        apart = own is None or before is None or own.axis != before.axis
+        found[leaf] = None if apart else own.with_(before)  # type: ignore[union-attr, arg-type]
     return found
+
+
+def _axis_of_rows(index: Sequence[Expr]) -> int:
+    """The first axis whose index is not that of all elements: computed from the counters of loops
+    and other numbers alone."""
+    planes = 0
+    for e in index[:-1]:
+        found = list(walk((e,)))
+        numbers = [x for x in found if isinstance(x, Read) and not x.args]
+        if not numbers or not all(x in numbers or isinstance(x, SHARED) for x in found):
+            break
+        planes += 1
+    return planes
 
 
 def _near(e: Read, row: Expr) -> Rows | None:
     """The row that is read, as a distance from `row`."""
-    there, here = (polynomial(x) for x in (e.args[0], row))
+    axis = _axis_of_rows(e.args)
+    there, here = (polynomial(x) for x in (e.args[axis], row))
     if e.boundary is not None or there is None or here is None:
         return None
     distance = (there - here).value
-    return None if distance is None else Rows(distance, distance)
+    return None if distance is None else Rows(distance, distance, axis=axis)
 
 
 def _read(e: Read, leaf: Leaf, domain: Shape) -> Rows | None:
-    own = _distance(e.args[0], domain[0]) if domain else None
+    axis = _axis_of_rows(e.args)
+    own = _distance(e.args[axis], domain[0]) if domain else None
     if own is None or e.boundary == "function":
         return None
+    own = own._replace(axis=axis)
     if e.boundary == "wrap":
-        return own._replace(wraps=True) if leaf.shape[0] == domain[0] else None
+        return own._replace(wraps=True) if leaf.shape[axis] == domain[0] else None
     if e.boundary == "clamp":
         return own.with_(Rows(0, 0))
     if e.boundary in ("mirror", "symmetric"):

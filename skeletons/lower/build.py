@@ -232,6 +232,12 @@ class Builder:
             found = self.buffers[leaf] = made
         return found
 
+    def updated(self, leaf: Leaf) -> ir.Buffer:
+        """The buffer of an array of which the kernel reads and writes parts."""
+        if leaf not in self.buffers:
+            self.buffers[leaf] = replace(self.input(leaf), role="update")
+        return self.buffers[leaf]
+
     def outputs(self, role: str = "output") -> tuple[ir.Buffer, ...]:
         """The buffers of the node's own components."""
         made = []

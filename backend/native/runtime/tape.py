@@ -46,8 +46,8 @@ class Rows(NamedTuple):
 
     `size` is the position of the size of a block among the scalars, −1 if all tasks make one row.
     `extent` and `unit` are those of `Blocks`, and `row` is the first row.  `touched`: for each
-    array the rows touched as (low, high, whether they wrap, whether they are written), None: any
-    of them, which are not written.
+    array the rows touched as (low, high, whether they wrap, their axis, whether they are written),
+    None: any of them, which are not written.
     """
 
     size: int
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
     unit: int
     row: int
     multiple: int
-    touched: tuple[tuple[int, int, bool, bool] | None, ...]
+    touched: tuple[tuple[int, int, bool, int, bool] | None, ...]
 
 
 class Launch(NamedTuple):

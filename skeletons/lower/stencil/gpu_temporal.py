@@ -13,7 +13,8 @@ more columns than others (`a[:, -1] = a[:, -2]`).  The last warp of a row ends a
 stores all such elements, so the halo is that of inner elements.
 
 Arrays that the loop only reads are loaded in the step that needs them; an iteration may read a
-plane of its own.  Every value is computed by the expression as written, with boundaries resolved in
+plane of its own, and the rows of a window of it are loaded once, a step before.  An iteration may
+store its results as a plane of its own, too.  Every value is computed by the expression as written, with boundaries resolved in
 every iteration, so results equal those of single iterations bit for bit.
 """
 
@@ -30,13 +31,26 @@ from treadle.dsl.process.locks import cached
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Assign, Collective, If, Kernel, Lowered, StoreVector
+from ...ir.kernel import Assign, Buffer, Collective, If, Kernel, Lowered, StoreVector
 from ...ir.linearize import Linearizer, zero
 from ..build import Builder, LoweringContext
 from ..elementwise.gpu_elements import make_kernel
 from ..gpu.common import WARP, Threads, in_scalars, load_vector, multiples, vector_count
 from .gpu_loads import folded
-from .iterations import Body, Pipeline, Source, Stage, Tap, Value, body_of, rows_inside, stages
+from .iterations import (
+    Body,
+    Pipeline,
+    Record,
+    Source,
+    Stage,
+    Tap,
+    Value,
+    body_of,
+    changed,
+    records_of,
+    rows_inside,
+    stages,
+)
 
 #: Threads of a block.
 THREADS = 128
@@ -74,11 +88,14 @@ class Temporal:
     first, which the launch passes as the scalar `COUNT`.
 
     `lowered` reads the leaves of the loop's state (and the counter, if the body does) and writes
-    the leaves of `node`, the states that change.  It has no fallback: the caller runs single
+    the leaves of `node`, the states number `states`, those that change.  States of which iterations
+    write planes (`records`) it updates in place.  It has no fallback: the caller runs single
     iterations if the kernel's `requires` or `aligned` do not hold, and for those left over.
     """
 
     node: Generate
+    states: tuple[int, ...]
+    records: tuple[int, ...]
     lowered: Lowered
     steps: tuple[int, ...]
 
@@ -93,8 +110,10 @@ def temporal(loop: ArrayLoop, context: LoweringContext, whole: bool = True) -> T
     if body is None or not body.written:
         return None
     *others, last = body.nodes
+    records = tuple(records_of(loop))
     node = Generate(
-        body.shape, tuple(s.at(*indices(len(body.shape))) for s in body.states),
+        body.shape,
+        tuple(s.at(*indices(len(body.shape))) for s in body.states if s not in body.records),
         label=last.label, where=last.where, checks=body.checks,
         fused=(*last.fused, *(f for n in others for f in ((n.label, n.where), *n.fused))),
     )  # fmt: skip
@@ -111,7 +130,8 @@ def temporal(loop: ArrayLoop, context: LoweringContext, whole: bool = True) -> T
             return None
         made = _Pass(builder, node, shape, requires, steps)
         if made.resident and made.enough:
-            return Temporal(node, builder.lowered(made.kernel()), made.counts)
+            own = tuple(k for k in changed(loop) if k not in records)
+            return Temporal(node, own, records, builder.lowered(made.kernel()), made.counts)
     return None
 
 
@@ -120,13 +140,15 @@ class _Shape:
     """How warps compute a body: `columns` per thread.
 
     `stages`: its operations, for elements near the edges (False) and inside (True).  `sources`: the
-    arrays that it only reads.  `equal`: pairs of extents that must be equal at run time.
+    arrays that it only reads; `windows`: those that are new to each iteration and read at several
+    offsets.  `equal`: pairs of extents that must be equal at run time.
     """
 
     body: Body
     stages: dict[bool, tuple[Stage, ...]]
     columns: int
     sources: tuple[Source, ...]
+    windows: tuple[Source, ...]
     equal: dict[Expr, Expr]
 
     @cached
@@ -136,7 +158,7 @@ class _Shape:
         return {Leaf(e.node, e.component) for e in taps if e.boundary == "wrap"}
 
     def pipeline(self, inside: bool, counts: Sequence[int]) -> Pipeline:
-        return Pipeline(self.body, self.stages[inside], counts)
+        return Pipeline(self.body, self.stages[inside], counts, self.windows)
 
     @cached
     def apart(self) -> bool:
@@ -181,13 +203,19 @@ def _shape_of(body: Body, builder: Builder, whole: bool) -> _Shape | None:
         )
         if any(e.boundary is not None or Leaf(e.node, e.component) in own for e in numbers):
             return None
-    if any(len(s.at) > 2 and s.shared and len(taps) > 1 for s, taps in sources.items()):
-        return None  # a window of what is new to each iteration: what it waits for is as long
+    windows = [s for s, taps in sources.items()
+               if {*here} <= {*s.at} and s.shared and len(taps) > 1]  # fmt: skip
     if "wrap" in kinds and kinds - {"wrap", None}:
         return None  # what is computed beyond the edges would not be what it stands for
     if height == radius == 0:
         return None
-    return _Shape(body, {False: found[0], True: found[1]}, columns, tuple(sources), equal)
+    for record in body.records.values():
+        pairs = zip(record.state.shape[1:], body.shape, strict=True)
+        equal |= {a: b for a, b in pairs if not builder.same(equal.get(a, a), b)}
+    if any(not isinstance(a, ex.Extent) for a in equal):
+        return None
+    return _Shape(body, {False: found[0], True: found[1]}, columns, tuple(sources), tuple(windows),
+                  equal)  # fmt: skip
 
 
 def _requires(shape: _Shape, builder: Builder) -> list[Expr] | None:
@@ -204,10 +232,29 @@ def _requires(shape: _Shape, builder: Builder) -> list[Expr] | None:
           if not isinstance(axis, ex.Index)),
         *(at.equal(in_scalars(builder, a), in_scalars(builder, b))
           for a, b in shape.equal.items()),
+        *(e for r in shape.body.records.values() for e in _planes(r, shape.body, builder)),
     ]  # fmt: skip
     if whole is None or any(e is ex.FALSE for e in fits):
         return None
     return [*whole, *fits]
+
+
+def _planes(record: Record, body: Body, builder: Builder) -> list[Expr]:
+    """That the state has the planes that iterations write, and that the first one reads."""
+    loop = body.loop
+    assert loop.index is not None and loop.count is not None
+    counter, n = loop.index.leaf().at(), record.state.shape[0]
+    is_read = any(isinstance(e, ex.Read) and Leaf(e.node, e.component) == record.last
+                  for e in ex.walk(body.elements))  # fmt: skip
+    ends = [ex.constant(0), simplify.subtract(loop.count, ex.constant(1))]
+    found = [ex.substitute((record.plane,), {counter: e})[0] for e in ends]
+    found += ex.substitute((record.before,), {counter: ends[0]}) if is_read else ()
+    valid = [ex.substitute((record.valid,), {counter: e})[0] for e in ends]
+    return [
+        *(in_scalars(builder, e) for e in valid),
+        *(e for x in found for e in (at.less_equal(0, in_scalars(builder, x)),
+                                     at.less(in_scalars(builder, x), in_scalars(builder, n)))),
+    ]  # fmt: skip
 
 
 def _iterations(body: Body, shape: _Shape) -> int:
@@ -265,7 +312,7 @@ class _Rows:
 
     def _add(self, unit: tuple[int, int]) -> None:
         places = self.places.setdefault(unit, {})
-        if unit[0] < 0:
+        if min(unit) < 0:
             return
         for point, (_, taps) in enumerate(self.points[unit[1]]):
             for read, tap in taps.values():
@@ -287,9 +334,9 @@ class _Rows:
         row, column = row - (self.rows - 1 - r), tap.column + k
         plain = self.inside or 0 <= column < self.columns or read.boundary in (None, "wrap")
         border = None if plain else (str(read.boundary), read.scoped)
-        if not self.pipeline.is_computed(tap.source):
+        value = self.pipeline.of(unit[0], tap.source)
+        if value is None:
             return self.sources[tap.source], row, column, border
-        value = self.pipeline.value(unit[0], tap.source.leaf)
         lag = self.pipeline.lag
         return value, row + lag[value.unit] - lag[unit], column, border
 
@@ -302,12 +349,23 @@ class _Pass:
                  iterations: int) -> None:  # fmt: skip
         self.builder, self.node, self.shape, self.requires = builder, node, shape, requires
         self.iterations, self.states = iterations, shape.body.states
+        self.records = shape.body.records
+        for record in self.records.values():
+            builder.updated(record.state)
         half = iterations // 2
         self.counts = (iterations, half) if half > 1 else (iterations,)
         self.count: Expr = ex.constant(iterations)
         loop, elements = shape.body.loop, shape.body.elements
         reads = (e for e in ex.walk(elements) if isinstance(e, ex.Read))
         self.counter = next((e for e in reads if e.node is loop.index), None)
+        if self.records and loop.index is not None:
+            self.counter = loop.index.leaf().at()
+        #: The operations whose results are stored as planes: (number, component).
+        self.recorded = {
+            (shape.body.nodes.index(result.node), result.component): self.records[state]
+            for state, result in zip(self.states, shape.body.results, strict=True)
+            if state in self.records
+        }  # fmt: skip
         self.extents = builder.shape(node.shape)
         self.walks = {inside: _Rows(shape, self.counts, inside) for inside in (True, False)}
         self.halo = -(-self.walks[shape.apart].pipeline.beside // shape.columns)
@@ -341,6 +399,8 @@ class _Pass:
         given = [u for u in walk.pipeline.units if u[0] < 0]
         words = sum(self._words(key[0].unit, key[0].component) for key in walk.carried)
         words += 2 * walk.rows * columns * sum(self._words(u) for u in given)
+        loads = [u for u in walk.pipeline.units if u[1] < 0]
+        words += walk.rows * columns * sum(self._words(u) for u in loads)
         rows = max(len({place[:2] for place in places}) for places in walk.places.values())
         address = 2
         return words + rows * (columns + address)
@@ -405,7 +465,8 @@ class _Pass:
                 _Walk(self, into, True, j, first, last, stores).emit()
             with into.otherwise(inside):
                 _Walk(self, into, False, j, first, last, stores).emit()
-        read = [*self.states, *(s.leaf for s in self.shape.sources)]
+        own = [self.records[s].state if s in self.records else s for s in self.states]
+        read = [*own, *(s.leaf for s in self.shape.sources)]
         buffers = [*map(builder.input, read), *builder.outputs()]
         counts = " or ".join(map(str, self.counts))
         comment = f"{counts} iterations in a pass, {self.carried} values carried"
@@ -465,12 +526,14 @@ class _Walk:
         begin = into.let(self.first + self._by_count([*map(pipeline.begin, made.counts)]), "begin")
         stop = self.last + self._by_count([*map(pipeline.stop, made.counts)])
         given = [Value(*unit, 0) for unit in pipeline.units if unit[0] < 0]
-        loaded = [
-            into.declare(e, "x") for v in given for e in self._load(v, begin - (self.rows - 1))
-        ]
+        with into.when_always(self._counter(0)):
+            loaded = [
+                into.declare(e, "x") for v in given for e in self._load(v, begin - (self.rows - 1))
+            ]
         size = self.rows * made.shape.columns
         with into.loop("y", begin, stop, step=self.rows) as y:
-            ahead = [e for v in given for e in self._load(v, y + 1)]
+            with into.when_always(self._counter(0)):
+                ahead = [e for v in given for e in self._load(v, y + 1)]
             self.fresh = {v: list(loaded[k * size : (k + 1) * size]) for k, v in enumerate(given)}
             self.found = {}
             self._iterations(y, 0)
@@ -503,8 +566,15 @@ class _Walk:
         self.into.append(*(Assign(self.state[k], e) for k, e in zip(kept, values, strict=True)))
 
     def _load(self, value: Value, row: Expr) -> list[Expr]:
-        """Load the next rows of a state; element (r, k) is at r·columns + k."""
-        source = Source(self.made.states[value.node], indices(2))
+        """Load the next rows of a state or window; element (r, k) is at r·columns + k."""
+        state = self.made.states[value.node] if value.iteration < 0 else None
+        record = self.made.records.get(state) if state is not None else None
+        if record is not None:
+            source = Source(record.state, (record.before, *indices(2)))
+        elif state is not None:
+            source = Source(state, indices(2))
+        else:
+            source = self.pipeline.windows[~value.node]
         row = row - self.pipeline.lag[value.unit]
         return [e for r in range(self.rows) for e in self._load_row(source, row + r)]
 
@@ -549,11 +619,15 @@ class _Walk:
     def _operation(self, unit: tuple[int, int], y: Expr) -> None:
         """Compute the newest rows of an operation."""
         made, into, plan = self.made, self.into, self.plan
+        now = self._counter(unit[0])
+        if unit[1] < 0:
+            with into.when_always(now):
+                loads = Value(*unit, 0)
+                self.fresh[loads] = self._load(loads, y - (self.rows - 1))
+            return
         newest = y - self.pipeline.lag[unit]
         newest = newest if self.inside else into.let(newest, "newest")
-        known = self._indices(newest)
-        if made.counter is not None:
-            known[made.counter] = into.let(made.begun + unit[0], "counter")
+        known = self._indices(newest) | now
         node = made.shape.body.nodes[unit[1]]
         results: list[list[Expr]] = [[] for _ in node.outputs]
         with into.when_always(known):
@@ -568,8 +642,19 @@ class _Walk:
                 with into.when_always(values):
                     for found, e in zip(results, into.emit(elements, named=True), strict=True):
                         found.append(e)
-        for c, found in enumerate(results):
-            self.fresh[Value(*unit, c)] = found
+            for c, found in enumerate(results):
+                self.fresh[value := Value(*unit, c)] = found
+                if (record := made.recorded.get((unit[1], c))) is not None:
+                    (plane,) = into.emit((record.plane,))
+                    own = made.builder.shape(record.state.shape)
+                    self._store_rows(made.builder.updated(record.state), own, (plane,), value, y)
+
+    def _counter(self, iteration: int) -> dict[Expr, Expr]:
+        """The loop's counter in an iteration of the pass."""
+        made = self.made
+        if made.counter is None:
+            return {}
+        return {made.counter: self.into.let(made.begun + iteration, "counter")}
 
     def _indices(self, newest: Expr) -> dict[Expr, Expr]:
         """The indices of the elements of an operation, modulo the extents if an array is
@@ -640,17 +725,24 @@ class _Walk:
 
     def _store(self, y: Expr, count: int) -> None:
         """Store the newest row of each state after `count` iterations."""
-        made, into, columns = self.made, self.into, self.made.shape.columns
-        for out, value in zip(made.builder.outputs(), self.pipeline.finals[count], strict=True):
-            wide = max(16 // out.type.bytes, 1)
-            newest = y - self.pipeline.lag[value.unit]
-            for r in range(self.rows):
-                row = newest - (self.rows - 1 - r)
-                position = at.linear((row, self.j), made.extents)
-                fresh = self.fresh[value][r * columns : (r + 1) * columns]
-                stores = tuple(
-                    StoreVector(out, position + k, tuple(fresh[k : k + wide]))
-                    for k in range(0, columns, wide)
-                )
-                ok = at.both(self.stores, at.less_equal(self.first, row), at.less(row, self.last))
-                into.append(If(ok, stores))
+        made = self.made
+        finals = zip(self.pipeline.finals[count], made.states, strict=True)
+        values = (value for value, state in finals if state not in made.records)
+        for out, value in zip(made.builder.outputs(), values, strict=True):
+            self._store_rows(out, made.extents, (), value, y)
+
+    def _store_rows(self, out: Buffer, extents: tuple[Expr, ...], plane: tuple[Expr, ...],
+                    value: Value, y: Expr) -> None:  # fmt: skip
+        """Store the newest rows of a value, in a plane of an array if one is given."""
+        columns, wide = self.made.shape.columns, max(16 // out.type.bytes, 1)
+        newest = y - self.pipeline.lag[value.unit]
+        for r in range(self.rows):
+            row = newest - (self.rows - 1 - r)
+            position = at.linear((*plane, row, self.j), extents)
+            fresh = self.fresh[value][r * columns : (r + 1) * columns]
+            stores = tuple(
+                StoreVector(out, position + k, tuple(fresh[k : k + wide]))
+                for k in range(0, columns, wide)
+            )
+            ok = at.both(self.stores, at.less_equal(self.first, row), at.less(row, self.last))
+            self.into.append(If(ok, stores))

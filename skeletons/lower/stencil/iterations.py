@@ -7,8 +7,9 @@
         computes  row Y − 1  of x₁           f reads the row below
         computes  row Y − 2  of y₁           … and so on, for all iterations (`Pipeline`)
 
-An update of part of an array counts as an operation on the whole array that copies the rest.
-`gpu_temporal.py` turns a pipeline into a kernel.
+An update of part of an array counts as an operation on the whole array that copies the rest.  So
+does one that stores its results as a plane of an array, a new one in each iteration (`Record`):
+states that are kept, as for a gradient.  `gpu_temporal.py` turns a pipeline into a kernel.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from treadle.dsl.graph import (
     ArrayLoop,
     Check,
     Generate,
+    Input,
     Leaf,
     Node,
     Permute,
@@ -35,7 +37,8 @@ from treadle.dsl.graph import (
 )
 from treadle.dsl.passes.dense import as_elements
 from treadle.dsl.passes.neighbours import neighbour
-from treadle.dsl.types import ScalarType
+from treadle.dsl.scalar import apply_primitive
+from treadle.dsl.types import ScalarType, int64
 
 from .gpu_loads import folded
 from .gpu_stream import NotAStream, moves, row_of
@@ -85,13 +88,28 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Record:
+    """A state of which every iteration writes a plane of its own, at `plane` of the first axis.
+
+    `valid`: a condition that holds in all iterations if it does in the first and last.  `last`
+    stands for the plane at `before` in the body: what the iteration before has written."""
+
+    state: Leaf
+    plane: Expr
+    valid: Expr
+    before: Expr
+    last: Leaf
+
+
+@dataclass(frozen=True)
 class Body:
     """One iteration: stencil operations on arrays of a single shape.
 
-    `states` are the loop states that change, and `results` their next values.  `written` is the
-    number of arrays (or fractions of arrays) that an iteration writes.  The states must have one
-    shape, which the program may not guarantee: `equal` maps extents to the ones that replace them
-    in the expressions, and has to be tested at run time.
+    `states` are the loop states that change, and `results` their next values.  `records`: for those
+    that stand for the last plane of a state, what that is.  `written` is the number of arrays (or
+    fractions of arrays) that an iteration writes.  The states must have one shape, which the
+    program may not guarantee: `equal` maps extents to the ones that replace them in the
+    expressions, and has to be tested at run time.
     """
 
     loop: ArrayLoop
@@ -99,6 +117,7 @@ class Body:
     nodes: tuple[Generate, ...]
     states: tuple[Leaf, ...]
     results: tuple[Leaf, ...]
+    records: Mapping[Leaf, Record]
     written: float
     equal: dict[Expr, Expr]
 
@@ -116,13 +135,67 @@ def changed(loop: ArrayLoop) -> list[int]:
     return [k for k, s in enumerate(loop.state) if loop.body[k] != s.leaf()]
 
 
+def records_of(loop: ArrayLoop) -> dict[int, Record]:
+    """The states, by their numbers, of which every iteration writes a plane of its own."""
+    found: dict[int, Record] = {}
+    for k, (state, result) in enumerate(zip(loop.state, loop.body, strict=True)):
+        put = result.node
+        if loop.index is None or not isinstance(put, Permute) or put.defaults != (state.leaf(),):
+            continue
+        rank, plane = len(put.domain), put.target[0]
+        if put.combine is not None or put.target[1:] != indices(rank) or put.label.ordered:
+            continue
+        step = _steps(plane, loop.index.leaf().at())
+        if step not in (1, -1) or not _is_range(put.valid, loop.index.leaf().at()):
+            continue
+        before = apply_primitive("add", [plane, ex.constant(-step)])
+        last = Input(state.name, state.type, (False,) * rank, kind="state", where=state.where)
+        found[k] = Record(state.leaf(), plane, put.valid, before, last.of_shape(put.domain).leaf())
+    return found
+
+
+#: The counter of a loop in polynomials.
+_COUNTER = ex.Var("counter", int64)
+
+
+def _in_counter(e: Expr, counter: Expr) -> Polynomial[Expr] | None:
+    """An integer that all elements share, as a polynomial; None if it may depend on data."""
+    (e,) = ex.substitute((e,), {counter: _COUNTER})
+    return None if any(isinstance(x, ex.Index | ex.Read) for x in ex.walk((e,))) else polynomial(e)
+
+
+def _steps(e: Expr, counter: Expr) -> int | None:
+    """By how much an integer grows in each iteration, the same for all elements; None if
+    unknown."""
+    found = _in_counter(e, counter)
+    if found is None:
+        return None
+    step = found.coefficient(_COUNTER)
+    rest = found - Polynomial.atom(_COUNTER) * step
+    return None if any(_COUNTER in ex.walk((atom,)) for atom in rest.atoms()) else step
+
+
+def _is_range(condition: Expr, counter: Expr) -> bool:
+    """Whether a condition holds for a range of a loop's counter, and for all elements or none."""
+    if condition is ex.TRUE:
+        return True
+    if not isinstance(condition, ex.Apply):
+        return False
+    if condition.op.name == "logical_and":
+        return all(_is_range(e, counter) for e in condition.args)
+    sides = [_steps(e, counter) for e in condition.args]
+    return condition.op.name in _COMPARISONS and None not in sides
+
+
 def body_of(loop: ArrayLoop) -> Body | None:
     """The body of a counted loop, or None if it has other operations.  A state may take the
     previous value of another one, as in a wave equation."""
     if loop.count is None or loop.predicate is not None:
         return None
-    changing = changed(loop)
-    states = tuple(loop.state[k].leaf() for k in changing)
+    changing, records = changed(loop), records_of(loop)
+    states = tuple(records[k].last if k in records else loop.state[k].leaf() for k in changing)
+    kept = {r.state: r for r in records.values()}
+    counter = ex.TRUE if loop.index is None else loop.index.leaf().at()
     equal = _equal([s.shape for s in states])
     if equal is None:
         return None
@@ -137,7 +210,7 @@ def body_of(loop: ArrayLoop) -> Body | None:
     for node in order:
         if node not in inside or node in known or (type(node) is Generate and not node.shape):
             continue
-        made = _as_operation(node, inside, now, shape, equal)
+        made = _as_operation(node, inside, kept, counter, now, shape, equal)
         if made is None:
             return None
         operation, part = made
@@ -158,7 +231,8 @@ def body_of(loop: ArrayLoop) -> Body | None:
             nodes.append(Generate(shape, (element,), label=result.node.label))
             result = nodes[-1].leaf()
         results.append(result)
-    return Body(loop, shape, tuple(nodes), states, tuple(results), float(written), equal)
+    ends = {r.last: r for r in records.values()}
+    return Body(loop, shape, tuple(nodes), states, tuple(results), ends, float(written), equal)
 
 
 def _equal(shapes: Sequence[Shape]) -> dict[Expr, Expr] | None:
@@ -176,12 +250,16 @@ def _equal(shapes: Sequence[Shape]) -> dict[Expr, Expr] | None:
     return equal
 
 
-def _as_operation(node: Node, inside: Container[Node], now: Mapping[Leaf, Leaf], shape: Shape,
-                  equal: dict[Expr, Expr]) -> tuple[Generate, Fraction] | None:  # fmt: skip
+def _as_operation(node: Node, inside: Container[Node], kept: Mapping[Leaf, Record],
+                  counter: Expr, now: Mapping[Leaf, Leaf], shape: Shape, equal: dict[Expr, Expr]
+                  ) -> tuple[Generate, Fraction] | None:  # fmt: skip
     """A node of the body as an operation on whole arrays that reads the operations before it, and
     the fraction of the array that it writes.  None if it is not element-wise."""
     if node.label.schedule is not None:
         return None
+    if isinstance(node, Permute) and kept.keys() & {*node.defaults}:
+        node = Generate(node.domain, node.values, label=node.label, where=node.where,
+                        checks=node.checks, fused=node.fused)  # fmt: skip
     if type(node) is Generate and ex.substitute(node.shape, equal) == shape:
         made, part = node, Fraction(1)
     elif isinstance(node, Permute) and ex.substitute(node.defaults[0].shape, equal) == shape:
@@ -198,6 +276,11 @@ def _as_operation(node: Node, inside: Container[Node], now: Mapping[Leaf, Leaf],
     elements: Sequence[Expr] = made.elements
     while numbers := _numbers(elements, inside):
         elements = ex.rewrite(elements, partial(_known, numbers))
+    if kept:
+        elements = ex.rewrite(elements, partial(_last, kept, counter))
+        stay = (Leaf(e.node, e.component) for e in ex.walk(elements) if isinstance(e, ex.Read))
+        if any(leaf in kept or not kept.keys().isdisjoint(_defaults(leaf)) for leaf in stay):
+            return None  # of other planes
     elements = ex.rewrite(ex.substitute(elements, equal), partial(_renamed, now))
     near: dict[Expr, Expr] = {
         e: neighbour(e, shape, ex.substitute(e.node.outputs[e.component].shape, equal))
@@ -218,6 +301,22 @@ def _numbers(elements: Sequence[Expr], inside: Container[Node]) -> dict[Expr, Ex
 
 def _known(values: Mapping[Expr, Expr], e: Expr) -> Expr:
     return values.get(e, e)
+
+
+def _last(kept: Mapping[Leaf, Record], counter: Expr, e: Expr) -> Expr:
+    """A read of the plane that the iteration before has written as one of its stand-in."""
+    record = kept.get(Leaf(e.node, e.component)) if isinstance(e, ex.Read) else None
+    if record is None:
+        return e
+    assert isinstance(e, ex.Read)
+    there, before = (_in_counter(x, counter) for x in (e.args[0], record.before))
+    if there is None or there != before:
+        return e
+    return ex.Read(record.last.node, 0, e.args[1:], e.boundary, e.scoped, e.vars)
+
+
+def _defaults(leaf: Leaf) -> tuple[Leaf, ...]:
+    return leaf.node.defaults if isinstance(leaf.node, Permute) else ()
 
 
 def _renamed(now: Mapping[Leaf, Leaf], e: Expr) -> Expr:
@@ -346,7 +445,8 @@ def _least(p: Polynomial[Expr], shape: Shape, inside: tuple[int, int]) -> int | 
 
 class Value(NamedTuple):
     """An array in the pipeline: a result `component` of operation `node` in an iteration.  In
-    iteration −1, `node` is the number of a state before the pass."""
+    iteration −1, `node` is the number of a state before the pass.  Negative nodes −1, −2, … are the
+    `windows` of the pipeline: planes that an iteration reads, of arrays that it does not change."""
 
     iteration: int
     node: int
@@ -371,11 +471,13 @@ class Pipeline:
     """The iterations of a pass.  `lag`: how many rows each operation is behind the row that is
     loaded.
 
-    `counts`: the numbers of iterations that one kernel can make, the largest first.
+    `counts`: the numbers of iterations that one kernel can make, the largest first.  `windows`: the
+    planes of which rows are kept, loaded a step before they are used.
     """
 
-    def __init__(self, body: Body, operations: Sequence[Stage], counts: Sequence[int]) -> None:
-        self.body, self.stages, self.counts = body, operations, counts
+    def __init__(self, body: Body, operations: Sequence[Stage], counts: Sequence[int],
+                 windows: Sequence[Source] = ()) -> None:  # fmt: skip
+        self.body, self.stages, self.counts, self.windows = body, operations, counts, windows
         self._nodes: dict[Node, int] = {node: k for k, node in enumerate(body.nodes)}
         self.finals = {n: [self.value(n, s) for s in body.states] for n in counts}
         self.reads: dict[tuple[int, int], list[tuple[Value, Tap]]] = {}
@@ -399,23 +501,24 @@ class Pipeline:
             iteration, leaf = iteration - 1, self.body.results[state]
         return Value(iteration, self._nodes[leaf.node], leaf.component)
 
+    def of(self, iteration: int, source: Source) -> Value | None:
+        """The array that a source stands for; None if it is loaded where it is read."""
+        if source in self.windows:
+            return Value(iteration, ~self.windows.index(source), 0)
+        if source.leaf in self.body.states or source.leaf.node in self._nodes:
+            return self.value(iteration, source.leaf)
+        return None
+
     def type_of(self, value: Value) -> ScalarType:
         if value.iteration < 0:
             return self.body.states[value.node].type
+        if value.node < 0:
+            return self.windows[~value.node].leaf.type
         return self.body.nodes[value.node].outputs[value.component].type
 
-    def is_computed(self, source: Source) -> bool:
-        """Whether a source is a state or the result of an operation, of which a pass keeps rows."""
-        return source.leaf in self.body.states or source.leaf.node in self._nodes
-
     def _reads(self, unit: tuple[int, int]) -> list[tuple[Value, Tap]]:
-        iteration, node = unit
-        if iteration < 0:
-            return []
-        taps = self.stages[node].taps.values()
-        return [
-            (self.value(iteration, t.source.leaf), t) for t in taps if self.is_computed(t.source)
-        ]
+        found = ((self.of(unit[0], t.source), t) for t in self._taps(unit))
+        return [(v, t) for v, t in found if v is not None]
 
     def _lags(self) -> dict[tuple[int, int], int]:
         """The lag of each operation, in rows behind the newest one.
@@ -428,7 +531,7 @@ class Pipeline:
             lag[unit] = max(behind, default=0)
         latest: dict[tuple[int, int], int] = {}
         for unit in reversed(self.units):
-            lag[unit] = latest.get(unit, lag[unit])
+            lag[unit] = latest.get(unit, lag[unit]) - (self.rows if unit[1] < 0 else 0)
             for v, t in self.reads[unit]:
                 most = lag[unit] - max(t.rows)
                 latest[v.unit] = min(latest.get(v.unit, most), most)
@@ -456,7 +559,7 @@ class Pipeline:
         )
 
     def _taps(self, unit: tuple[int, int]) -> list[Tap]:
-        return [] if unit[0] < 0 else list(self.stages[unit[1]].taps.values())
+        return [] if min(unit) < 0 else list(self.stages[unit[1]].taps.values())
 
     def begin(self, count: int) -> int:
         """The newest row in the first step, relative to the first row of the results."""
