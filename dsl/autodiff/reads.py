@@ -471,7 +471,7 @@ class Scatterer:
             ways = [(TRUE if own else in_range(here, self.domain[k]), here)]
             last, around = minus(n, constant(1)), self._outside(k, o, n)
             assert around is not None
-            first = constant(0)
+            first: Expr = constant(0)
             beyond = [(first, -t) for t in range(1, around[0] + 1)]
             beyond += [(last, t + 1) for t in range(around[1])]
             for edge, distance in beyond:

@@ -16,7 +16,18 @@ from typing import NamedTuple
 
 from treadle.dsl.analysis.polynomial import polynomial
 from treadle.dsl.analysis.updates import is_one_to_one
-from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Param, Read, constant, split_constant, walk
+from treadle.dsl.expr import (
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Param,
+    Read,
+    constant,
+    split_constant,
+    walk,
+)
 from treadle.dsl.graph import ArrayLoop, Generate, Leaf, Node, Permute, Shape, topological
 
 

@@ -206,6 +206,7 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "loop", lambda: td.iterate(20, lambda a: td.stencil(lambda w: w[-1] + w[1], a), ints)
     for boundary in (td.clamp, td.mirror, td.wrap, td.constant(0)):
         yield f"stencils in passes, {boundary}", lambda b=boundary: _diffused(image[:, :132], b)
+        yield f"gradient in passes, {boundary}", lambda b=boundary: _gradient(image[:, :132], b)
     planes = rng.random((16, 70, 132)).astype("f4")
     yield "waves in passes", lambda: _waves(image[:, :132], planes)
     for size in (13, 700):
@@ -217,8 +218,19 @@ def _diffused(x: Any, boundary: Any) -> Any:
     import treadle as td
 
     return td.iterate(21, lambda u: td.stencil(
-        lambda w: 0.2 * (w[-1, 0] + w[1, 0] + w[0, -1] + w[0, 1] + w[0, 0]), u, boundary=boundary
+        lambda w: 0.2 * (w[-1, 0] + w[1, 0] + w[0, -1] + w[0, 1] + w[0, 0]) * w[0, 0], u,
+        boundary=boundary,
     ) + 0.01 * td.use(x), x)  # fmt: skip
+
+
+def _gradient(x: Any, boundary: Any) -> Any:
+    """A loop that stores its states, and the reversed one, which reads windows of them."""
+    import treadle as td
+
+    def f(u: Any) -> Any:
+        return td.sum(_diffused(u, boundary) ** 2)
+
+    return td.value_and_grad(f)(td.use(x))[1]
 
 
 def _waves(x: Any, planes: Any) -> Any:

@@ -181,3 +181,19 @@ def test_a_lost_gpu():
     assert "is lost for this process" in done.stdout
     assert 'backend="native"' in done.stdout
     assert done.stdout.splitlines()[-1] == str(np.arange(1, 1001).sum())
+
+
+@pytest.mark.parametrize("boundary", [td.clamp, td.wrap, td.constant(1)], ids=lambda b: b.kind)
+@pytest.mark.parametrize("count", [1, 2, 15, 40])
+def test_passes_that_store_planes_and_read_them(count, boundary):
+    """The gradient of a loop over a stencil: the states it stores, and the reversed loop."""
+
+    def near(u):
+        return td.stencil(lambda w: w[-1, 0] + w[1, 0] - w[0, 1] * w[0, 0], u, boundary=boundary)
+
+    def f(u, k):
+        return td.sum(td.iterate(count, lambda u: u + k * near(u), u))
+
+    for columns in (132, 77):
+        same(td.value_and_grad(f, argnums=(0, 1)), A[:900].reshape(9, 100)[:, :77].repeat(9, 0)
+             if columns == 77 else np.resize(A, (70, columns)), 0.01, calls=3)  # fmt: skip

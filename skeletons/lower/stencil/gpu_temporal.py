@@ -12,10 +12,10 @@ computed twice, and the outermost lanes of a warp store nothing.  Elements at an
 more columns than others (`a[:, -1] = a[:, -2]`).  The last warp of a row ends at the edge, and
 stores all such elements, so the halo is that of inner elements.
 
-Arrays that the loop only reads are loaded in the step that needs them; an iteration may read a
-plane of its own, and the rows of a window of it are loaded once, a step before.  An iteration may
-store its results as a plane of its own, too.  Every value is computed by the expression as written, with boundaries resolved in
-every iteration, so results equal those of single iterations bit for bit.
+Arrays that the loop only reads are loaded in the step that needs them.  An iteration may read a
+plane of its own; the rows of a window of it are loaded once, a step before they are needed.  It may
+also store its results as a plane.  Every value is computed by the expression as written, with
+boundaries resolved in every iteration, so results equal those of single iterations bit for bit.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def records_of(loop: ArrayLoop) -> dict[int, Record]:
 
 
 #: The counter of a loop in polynomials.
-_COUNTER = ex.Var("counter", int64)
+_COUNTER: Expr = ex.Var("counter", int64)
 
 
 def _in_counter(e: Expr, counter: Expr) -> Polynomial[Expr] | None:

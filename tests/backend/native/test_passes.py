@@ -122,6 +122,62 @@ def test_a_copy_of_rows(made: list[Pass]) -> None:
     check(30, step, integers(300, 40), integers(300, 40, seed=1), made=made)
 
 
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_planes_that_iterations_write(ahead: int, made: list[Pass]) -> None:
+    """What a loop records, as rows of the axis after the counter's; the next iteration reads it."""
+
+    def step(k: Any, state: Any) -> Any:
+        u, kept = state
+        kept = kept.at[k + ahead].set(u + 1)
+        return td.stencil(lambda w: w[-1, 0] + w[1, 0] - w[0, 1], kept[k + ahead]), kept
+
+    check(35, step, integers(300, 40), integers(36, 300, 40, seed=1), made=made)
+
+
+def test_a_row_of_a_plane(made: list[Pass]) -> None:
+    def step(k: Any, state: Any) -> Any:
+        u, kept = state
+        kept = kept.at[k].set(u).at[k, 0].set(u[1] * 2)
+        return td.stencil(lambda w: w[-1, 0] + w[1, 0] - w[0, 1], u), kept
+
+    check(35, step, integers(300, 40), integers(35, 300, 40, seed=1), made=made)
+
+
+def test_axes_that_differ_take_single_iterations(made: list[Pass]) -> None:
+    """Rows of the same array along two axes are in no order that a pass could keep."""
+
+    def step(k: Any, state: Any) -> Any:
+        u, kept = state
+        kept = kept.at[k].set(u)
+        return kept[:, 3, :] + u, kept
+
+    program = td.jit(lambda *s: td.loop(30, step, s), backend="native")
+    start = integers(30, 40), integers(30, 30, 40, seed=1)
+    wanted = td.jit(lambda *s: td.loop(30, step, s), backend="reference")(*start)
+    for _ in range(3):
+        for got, want in zip(program(*start), wanted, strict=True):
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+    assert not made
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES, ids=lambda b: b.kind)
+def test_gradients(boundary: Any, made: list[Pass]) -> None:
+    """A loop that stores its states, and the reversed one."""
+
+    def near(u: Any) -> Any:
+        return td.stencil(lambda w: w[-1, 0] + w[1, 0] - w[0, 1] * w[0, 0], u, boundary=boundary)
+
+    def f(u: Any, k: Any) -> Any:
+        return td.sum(td.iterate(20, lambda u: u + k * near(u), u))
+
+    u = np.random.default_rng(0).random((300, 40))
+    results = [td.jit(td.grad(f, argnums=(0, 1)), backend=b) for b in ("native", "reference")]
+    for _ in range(3):
+        for got, want in zip(*(g(u, 0.01) for g in results), strict=True):
+            np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-9)
+    assert len(made) > 1
+
+
 def random_step(seed: int, boundary: Any) -> Step:
     """Up to five operations of several kinds on two arrays."""
 
