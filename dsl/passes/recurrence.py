@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from .. import expr as ex, graph
 from ..analysis.polynomial import Polynomial, polynomial
 from ..expr import Expr
 from ..graphs.rebuild import rewrite_graph
-from ..simplify import apply
+from ..operations.indexing.row_major import minus
+from ..scalar import apply_primitive
 from .base import Context
 from .tested import may_be_outside
 from .vertical import LARGEST, Inliner, checked_by_data
@@ -47,6 +49,16 @@ def recognise_recurrence(roots: Sequence[graph.Leaf], context: Context) -> list[
 
 class _Unfit(Exception):
     """The loop is not a recurrence."""
+
+
+class _Place(NamedTuple):
+    """The index `at` = `sign` · k + `start` at which step k stores a result; `full`: of an array
+    with an element for each step, in their order or in the opposite one."""
+
+    at: Expr
+    sign: int
+    start: Expr
+    full: bool
 
 
 def _recurrence(loop: graph.ArrayLoop, context: Context) -> list[graph.Leaf] | None:
@@ -86,7 +98,7 @@ class _Walk:
         for node in self.nodes:
             if node in inlined:
                 self._inline(node)
-        self.axis, self.at = self._collection_index()
+        self.axis, self.places = self._placed()
 
     def _fits(self, shape: graph.Shape) -> bool:
         """Whether a shape is that of the state, identically or by the checks made."""
@@ -146,41 +158,61 @@ class _Walk:
             raise _Unfit
         return found
 
-    def _collection_index(self) -> tuple[int, Expr | None]:
-        """The axis along which results are collected, and their index there."""
-        found: set[tuple[int, Expr]] = set()
-        rank = len(self.shape)
-        for node in self.collected.values():
-            axes = [
-                a for a in range(len(node.target)) if _drop(node.target, a) == graph.indices(rank)
-            ]
-            if not axes:
+    def _placed(self) -> tuple[int, dict[int, _Place]]:
+        """The axis along which results are collected, and where each is in step k."""
+        found: dict[int, _Place] = {}
+        axes: set[int] = set()
+        index = graph.indices(len(self.shape))
+        for k, node in self.collected.items():
+            fitting = [a for a in range(len(node.target)) if _drop(node.target, a) == index]
+            if not fitting:
                 raise _Unfit
-            found.add((axes[-1], node.target[axes[-1]]))
-        if not found:
-            return 0, None
-        if len(found) > 1:
+            axes.add(fitting[-1])
+            found[k] = self._place(node.target[fitting[-1]], self.loop.init[k].shape[fitting[-1]])
+        if len(axes) > 1:
             raise _Unfit
-        ((axis, at),) = found
-        return axis, at
+        return (axes.pop() if axes else 0), found
+
+    def _place(self, at: Expr, extent: Expr) -> _Place:
+        """Where a result is in step k: at ±k + start, in an array of at least as many elements as
+        there are steps, by a constant number."""
+        loop = self.loop
+        assert loop.index is not None and loop.count is not None
+        counter: Expr = loop.index.leaf().at()
+        not_negative = apply_primitive("maximum", [loop.count, ex.constant(0)])
+        if extent is not_negative or self._same(extent, loop.count):
+            extent = loop.count
+        if at is counter and extent is loop.count:
+            return _Place(at, 1, ex.constant(0), True)
+        k: Expr = ex.Var("k", counter.type)
+        form = polynomial(ex.substitute((at,), {counter: k})[0])
+        size, count = polynomial(extent), polynomial(loop.count)
+        if form is None or size is None or count is None or form.coefficient(k) not in (1, -1):
+            raise _Unfit
+        sign, left_over = form.coefficient(k), (size - count).value
+        start = form - Polynomial.atom(k) * sign
+        if left_over is None or left_over < 0 or any(k in ex.walk((e,)) for e in start.atoms()):
+            raise _Unfit
+        full = not left_over and (start - (count - 1 if sign < 0 else 0)).value == 0
+        return _Place(at, sign, ex.substitute((at,), {counter: ex.constant(0)})[0], full)
 
     def made(self, context: Context) -> list[graph.Leaf]:
         loop, rank = self.loop, len(self.shape)
         assert loop.count is not None and loop.index is not None
         counter: Expr = loop.index.leaf().at()
+        full = [p for p in self.places.values() if p.full]
+        reverse = bool(full) and full[0].sign < 0
         count = loop.count
-        last = apply(ex.primitive("subtract"), (count, ex.constant(1)), count.type)
-        reverse = self.at not in (None, counter)
-        if reverse and not self._is_backward(counter, count):
-            raise _Unfit
+        if len(full) < len(self.places):  # of a longer array, whose extent is not negative
+            count = apply_primitive("maximum", [count, ex.constant(0)])
+        last = minus(count, ex.constant(1))
         state = {loop.state[k].leaf(): ex.Var(f"state{n}", loop.state[k].type)
                  for n, k in enumerate(self.carried)}  # fmt: skip
         here = ex.Index(self.axis)
         moved: dict[Expr, Expr] = {ex.Index(a): ex.Index(a + (a >= self.axis)) for a in range(rank)}
-        step: Expr = apply(ex.primitive("subtract"), (last, here), count.type) if reverse else here
+        step = minus(last, here) if reverse else here
         memo: dict[Expr, Expr] = {**moved, counter: step}
-        if self.at is not None:
-            memo[self.at] = here
+        memo.update((p.at, here) for p in full if p.sign == (-1 if reverse else 1))
         for leaf, variable in state.items():
             memo[leaf.at(*graph.indices(rank))] = variable
 
@@ -220,14 +252,26 @@ class _Walk:
             with contextlib.suppress(_Unfit):  # it reads a state that is not in the walk
                 parts.update(dict.fromkeys(over(self.inliner.bodies[inner]),
                                            ((inner.label, inner.where),)))  # fmt: skip
-        return [node.leaf(components[k]) for k in range(len(loop.state))]
+        return [self._result(k, node.leaf(components[k]), reverse) for k in range(len(loop.state))]
 
-    def _is_backward(self, counter: Expr, count: Expr) -> bool:
-        """Whether the results of step k are collected at count − 1 − k."""
-        assert self.at is not None
-        k = ex.Var("k", counter.type)
-        at, n = polynomial(ex.substitute((self.at,), {counter: k})[0]), polynomial(count)
-        return at is not None and n is not None and at == n - Polynomial.atom(k) - 1
+    def _result(self, k: int, made: graph.Leaf, reverse: bool) -> graph.Leaf:
+        """State number `k` after the loop: the final state, or the results of the walk `made`,
+        which are elsewhere in an array of which they may be a part."""
+        place, init, axis = self.places.get(k), self.loop.init[k], self.axis
+        if place is None or (place.full and reverse == (place.sign < 0)):
+            return made
+        steps, here = made.shape[axis], ex.Index(axis)
+        step = minus(here, place.start) if place.sign > 0 else minus(place.start, here)
+        at = minus(minus(steps, ex.constant(1)), step) if reverse else step
+        index = graph.indices(len(init.shape))
+        element: Expr = made.at(*index[:axis], at, *index[axis + 1 :])
+        if not place.full:
+            tests = [apply_primitive("greater_equal", [step, ex.constant(0)]),
+                     apply_primitive("less", [step, steps])]  # fmt: skip
+            inside = apply_primitive("logical_and", tests)
+            element = ex.Proj(ex.Cond(inside, (element,), (init.at(*index),)), 0)
+        return graph.Generate(init.shape, (element,), label=self.loop.label,
+                              where=self.loop.where).leaf()  # fmt: skip
 
     def _next(self, leaf: graph.Leaf) -> Expr:
         read = leaf.at(*graph.indices(len(self.shape)))

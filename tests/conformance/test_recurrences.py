@@ -635,3 +635,44 @@ def test_sides_of_a_cond_are_collected(backend):
     np.testing.assert_array_equal(f(np.zeros(3), x), x[[0, 1, 1, 2]])
     with pytest.raises(td.ShapeError, match="from 2 to 3"):
         f(np.zeros(2), x)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 6])
+def test_results_in_parts_of_arrays(check, n):
+    """Steps that store at a distance, or in arrays with more elements than steps."""
+    x = small("float64", (n, 3))
+
+    def path(s, x, at):
+        """All states, of which the first is given."""
+        many = max(n - 1, 0)
+        state, found = np.ones(3), s.copy()
+        for k in range(many):
+            found[at(k)] = state
+            state = state / 2 + x[k]
+        return state, found
+
+    def stored(at):
+        return lambda: td.loop(td.use(x).shape[0] - 1, lambda k, s: (
+            s[0] / 2 + td.use(x)[k], s[1].at[at(k)].set(s[0])), (td.ones(3), x))  # fmt: skip
+
+    few = np.zeros((7, 3))
+    few[:2] = [[1.0] * 3, [2.0] * 3]
+    check({
+        "after the first": (stored(lambda k: k + 1), path(x, x, lambda k: k + 1)),
+        "before the last": (stored(lambda k: k), path(x, x, lambda k: k)),
+        "in more elements": (
+            lambda: td.loop(2, lambda k, s: (2 * s[0], s[1].at[k].set(s[0])),
+                            (td.ones(3), td.zeros((7, 3)))),
+            (np.full(3, 4.0), few),
+        ),
+    })  # fmt: skip
+
+
+def test_states_in_both_directions():
+    """A scan from the end, and its states stored from the start, are one kernel."""
+    x = small("float64", (50, 7)) / 4
+    pair = td.value_and_grad(lambda x: td.sum(td.scan(
+        lambda s, v: (s * v + 1.0, s * s), td.zeros(7), x, reverse=True)[1]))  # fmt: skip
+    walks = [n for n in lowered(pair, x) if isinstance(n, Recurrence)]
+    assert len(walks[0].collected) == 2 and walks[0].reverse
+    td.check_grad(lambda x: pair(x)[0], x)
