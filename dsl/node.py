@@ -57,6 +57,12 @@ class Leaf(NamedTuple):
         return Read(self.node, self.component, tuple(indices))
 
 
+#: The operations of parts of a fold or a scan, whose kernels group elements as those of the whole:
+#: the leaves of a fold, each like a block of its first kernel; their combination, as by its second
+#: kernel; a scan of some of many rows, which has one block per row.
+LEAVES, PARTIALS, ROWS = "leaves", "combine leaves", "scan of rows"
+
+
 @dataclass(frozen=True)
 class Label:
     """What the user specified: operation, name, schedule and determinism.
@@ -80,6 +86,11 @@ class Label:
     def called(self) -> str:
         """The user's name, or else that of the operation."""
         return self.name or self.operation
+
+    @property
+    def part(self) -> str | None:
+        """The operation, if it decides how kernels group elements."""
+        return self.operation if self.operation in (LEAVES, PARTIALS, ROWS) else None
 
     def grouping(self, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The extents that determine how elements of a fold or scan over `extents` are grouped."""

@@ -10,6 +10,7 @@ from math import isqrt, prod
 
 from treadle.dsl.analysis.combines import is_commutative
 from treadle.dsl.graph import Fold, Label, Scan
+from treadle.dsl.node import ROWS
 from treadle.dsl.process.configuration import Settings
 from treadle.skeletons.lower.fold.cpu import LANE_BLOCK, leaves_of
 from treadle.skeletons.lower.fold.rows import is_pinned, runs_across
@@ -123,7 +124,7 @@ class Engine:
 
     def regrouped(self, label: Label, extents: Sequence[int]) -> Label:
         """The label of a block whose rows must be grouped as in an array of these extents."""
-        return replace(label, operation=scans.ROWS)
+        return replace(label, operation=ROWS)
 
 
 def default_chunks(extents: Sequence[int], itemsize: int, size: int = BLOCK) -> Chunks:

@@ -14,12 +14,12 @@ import numpy as np
 from treadle.dsl.analysis.combines import identities, is_commutative, simple_combine
 from treadle.dsl.expr import Expr, Extent, Index, constant, substitute
 from treadle.dsl.graph import Combine, Fold, FoldSeg, Generate, Label, Leaf, Matmul, Shape, indices
-from treadle.dsl.node import result_variables
+from treadle.dsl.node import LEAVES, PARTIALS, result_variables
 from treadle.dsl.operations.indexing.row_major import delinear
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
-from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS, goes_across, runs_across
+from treadle.skeletons.lower.fold.rows import goes_across, runs_across
 
 from .domain import Axis, Known, edges, even, halves, reads_of, whole_parts
 from .engine import BLOCK, Engine

@@ -16,9 +16,9 @@ import numpy as np
 
 from treadle.dsl.expr import Const, Expr, Extent, Foreign, Index, Param, Read, walk
 from treadle.dsl.graph import Fold, Input, Label, Leaf, is_identity_read
+from treadle.dsl.node import LEAVES, PARTIALS
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
-from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS
 
 from .domain import Axis, Chunks, Known, Numbers, edges
 from .engine import Engine

@@ -11,12 +11,12 @@ import numpy as np
 from treadle.dsl.analysis.combines import identities, is_commutative
 from treadle.dsl.expr import TRUE, Expr, Extent, Index, Param, Read, Var, constant, substitute
 from treadle.dsl.graph import Combine, Fold, Generate, Label, Leaf, Node, Recurrence, Scan, indices
-from treadle.dsl.node import result_variables
+from treadle.dsl.node import PARTIALS, result_variables
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.types import bool_, int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.ir.linearize import zero
-from treadle.skeletons.lower.fold.rows import PARTIALS, is_exact
+from treadle.skeletons.lower.fold.rows import is_exact
 from treadle.skeletons.lower.scan.cpu import BLOCK, GROUPED, MANY_ROWS, is_grouped
 
 from .domain import edges, whole_parts

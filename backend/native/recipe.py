@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Read, constant, substitute, walk
-from treadle.dsl.graph import Input, Leaf, Node, topological
+from treadle.dsl.graph import Input, Label, Leaf, Node, topological
 from treadle.dsl.graphs.encoding import Encoder
 from treadle.dsl.process.recent import Recent
 from treadle.dsl.schedule import Schedule, as_schedule
@@ -350,12 +350,16 @@ class _Unplaced(Exception):
 
 class _NodeEncoder(Encoder):
     """One node as plain data.  Its inputs are represented by types, shapes and slots, which are
-    `numbered` in order of first use."""
+    `numbered` in order of first use.  What the user calls the node is only in texts."""
 
     def __init__(self, owner: NativeExecutor) -> None:
         super().__init__(owner.program.params, full=False)
         self._slots: Mapping[Leaf, int] = owner.planner.slots
         self.numbered: dict[int, int] = {}
+
+    def _label(self, label: Label) -> list[Any]:
+        schedule = None if label.schedule is None else label.schedule.to_dict()
+        return [label.part, schedule, label.deterministic]
 
     def slot(self, leaf: Leaf) -> int:
         found = self._number(leaf)

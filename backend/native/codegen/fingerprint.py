@@ -138,16 +138,16 @@ def _written(kernel: Kernel, hidden: Collection[Const] = ()) -> _Writer:
 
 def without(kernel: Kernel, hidden: Collection[Const]) -> str:
     """The text of a kernel, without the values of some literals."""
-    return "\n".join([kernel.name, *_written(kernel, frozenset(hidden)).out])
+    return "\n".join(_written(kernel, frozenset(hidden)).out)
 
 
 def fingerprints(kernel: Kernel, targets: Sequence[Target], fast_math: bool
                  ) -> tuple[list[str], list[CompiledScalarFunction]]:  # fmt: skip
     """Hashes of all that decides the machine code for each target, and the foreign functions that
-    the kernel calls."""
+    the kernel calls.  Its name is only in texts."""
     w = _written(kernel)
     text = "\n".join(w.out)
-    about = f"{sources()}|{machine.llvm()}|{fast_math}|{kernel.name}"
+    about = f"{sources()}|{machine.llvm()}|{fast_math}"
     texts = (f"{about}|{target}\n{text}" for target in targets)
     return [hashlib.sha256(x.encode()).hexdigest() for x in texts], w.functions
 

@@ -18,6 +18,7 @@ from treadle.dsl.analysis.combines import (
 from treadle.dsl.analysis.polynomial import affine_forms
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Combine, Fold, Leaf, StoringFold
+from treadle.dsl.node import LEAVES, PARTIALS
 from treadle.dsl.operations.indexing.row_major import delinear
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.simplify import select
@@ -43,7 +44,7 @@ from ..combining import (
 )
 from ..visits import Visits, strip_width
 from .memory_order import visited
-from .rows import LEAVES, PARTIALS, Kept, RowFold, goes_across, is_exact, is_pinned
+from .rows import Kept, RowFold, goes_across, is_exact, is_pinned
 from .traversals import ACROSS_COLUMNS, ACROSS_ROWS, ACROSS_STEP, BLOCK
 
 Pick = Callable[[Linearizer, tuple[Expr, ...]], tuple[Expr, ...]]
@@ -97,10 +98,10 @@ class Along(RowFold):
                 self.linear = self._in_row_major_order()
         #: Whether the elements are partial results of another fold, combined as by its second
         #: kernel.
-        self.of_leaves = node.label.operation == PARTIALS and not node.outer
+        self.of_leaves = node.label.part == PARTIALS and not node.outer
         self.lanes = self.in_order() and not self.of_leaves
         block = LANE_BLOCK if self.lanes else BLOCK
-        self._measure(_EVERYTHING if node.label.operation == PARTIALS else block)
+        self._measure(_EVERYTHING if node.label.part == PARTIALS else block)
 
     def _in_row_major_order(self) -> tuple[Expr, ...]:
         """The elements by position along all inner axes, which requires divisions."""
@@ -425,7 +426,7 @@ class Across(RowFold):
         count = at.product(node.inner)
         columns = node.outer[-1]
         self.block_rows = LANE_BLOCK if is_pinned(node) else ACROSS_ROWS
-        if node.label.operation == PARTIALS:
+        if node.label.part == PARTIALS:
             self.block_rows = 1
         blocks = at.maximum(at.ceil_div(count, self.block_rows), 1)
         self.host_planes = at.product(node.outer[:-1])
@@ -576,7 +577,7 @@ class Across(RowFold):
         the result, and there are few elements or grouping by index is required."""
         if is_pinned(self.node):
             return ex.TRUE
-        if is_exact(self.node.combine) or self.node.label.operation == LEAVES:
+        if is_exact(self.node.combine) or self.node.label.part == LEAVES:
             return ex.FALSE
         return into.let(at.less(self.size.count, SHORT_ROW), "sequential")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from treadle.dsl.analysis.combines import argument_ahead
 from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant
 from treadle.dsl.graph import Combine, Fold, Shape
+from treadle.dsl.node import LEAVES, PARTIALS
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
@@ -28,7 +29,7 @@ from ..gpu.orders import BlockVisits, Visits
 from .gpu_row_folder import UNROLL, unrolling, vector_of
 from .gpu_rows import how
 from .gpu_short import sequential
-from .rows import LEAVES, PARTIALS, Kept, RowFold
+from .rows import Kept, RowFold
 
 #: Threads of a block; of one that combines partial results.
 THREADS, COMBINE_THREADS = 256, 1024
@@ -122,7 +123,7 @@ class ColumnFold(RowFold):
         self.neutral, self.short = neutral_of(node.combine), sequential(node)
         self.types = [r.type for r in node.combine.results]
         count = at.product(self.inner)
-        self.of_leaves = node.label.operation == LEAVES
+        self.of_leaves = node.label.part == LEAVES
         if self.of_leaves:
             self.short = FALSE
         whole = node.label.grouping((*self.outer, *self.inner))[: len(self.outer)]
@@ -140,7 +141,7 @@ class ColumnFold(RowFold):
 
     def lower(self) -> Lowered:
         builder, sides = self.builder, self.sides
-        if self.node.label.operation == PARTIALS:
+        if self.node.label.part == PARTIALS:
             alone = Group(builder, self.roots, self.column, 1)
             return builder.lowered(self._combine(at.product(self.inner), alone, self._inner))
         if not self.of_leaves:

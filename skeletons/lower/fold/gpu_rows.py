@@ -14,6 +14,7 @@ from functools import partial
 from treadle.dsl.analysis.combines import SHORT_ROW
 from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant
 from treadle.dsl.graph import Combine, Fold, Shape
+from treadle.dsl.node import LEAVES, PARTIALS
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
@@ -28,7 +29,7 @@ from ..gpu.orders import BlockVisits, Visits, leaf
 from .gpu_jam import JammedFold
 from .gpu_row_folder import RowElements, RowFolder, vector_of
 from .gpu_short import FEW_LANES, ShortRows, sequential
-from .rows import LEAVES, PARTIALS, Kept, RowFold
+from .rows import Kept, RowFold
 
 #: Threads of a block; of one that combines partial results, and the vectors it loads at once.
 THREADS, COMBINE_THREADS, COMBINE_UNROLL = 256, 512, 8
@@ -114,7 +115,7 @@ class RowsFold(RowFold):
         elements = node.elements if kept is None else kept.elements()
         roots = transform.resolve(elements, builder, (*node.outer, *node.inner))
         rank, inner = len(node.outer), node.inner
-        vector = 1 if node.label.operation == PARTIALS else vector_of(node)
+        vector = 1 if node.label.part == PARTIALS else vector_of(node)
         self.rows, self.count = at.product(node.outer), at.product(inner)
         position = Var("p", int64)
         linear = None
@@ -163,9 +164,9 @@ class RowsFold(RowFold):
         return at.ceil_div(self.rows * self.split.host_parts, per_block)
 
     def lower(self) -> Lowered:
-        if self.node.label.operation == LEAVES:
+        if self.node.label.part == LEAVES:
             return self._leaves()
-        if self.node.label.operation == PARTIALS:
+        if self.node.label.part == PARTIALS:
             return self.builder.lowered(self._combine(None, self.count, self.elements))
         builder, split, jammed, few, each = (
             self.builder, self.split, self.jammed, self.few, self.each)  # fmt: skip

@@ -37,10 +37,6 @@ from ..build import Builder
 from ..combining import Values, apply_combine, assign, declare, put, store_group
 from .traversals import ACROSS_STEP
 
-#: The operation names of a fold that is split into two programs: its leaves, each like a block of
-#: the first kernel; and their combination, as by the second kernel.
-LEAVES, PARTIALS = "leaves", "combine leaves"
-
 #: The position at which a result is stored, from its coordinates.
 Place = Callable[[Sequence[Expr]], Expr]
 

@@ -28,6 +28,7 @@ from typing import Any
 from treadle.dsl.analysis.combines import identities
 from treadle.dsl.expr import TRUE, Apply, Expr, Index, Read, Var, constant, walk
 from treadle.dsl.graph import Scan
+from treadle.dsl.node import ROWS
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
@@ -39,9 +40,6 @@ from ..visits import WHOLE, Visits, strip_width
 
 #: Elements of a block; a multiple of STAGE.
 BLOCK = 16384
-#: The operation name of a scan of some of many rows, which has one block per row, as the scan of
-#: all rows.
-ROWS = "scan of rows"
 #: Elements computed ahead of their scan.
 STAGE = 2048
 #: Steps taken together; divides STAGE.
@@ -174,7 +172,7 @@ class _Along(AxisScan):
         scalar = builder.scalar
         n, rows = node.shape[-1], at.product(self.others)
         blocks = at.maximum(at.ceil_div(n, BLOCK), 1)
-        many = TRUE if node.label.operation == ROWS else at.less_equal(MANY_ROWS, rows)
+        many = TRUE if node.label.part == ROWS else at.less_equal(MANY_ROWS, rows)
         self.host_blocks = at.select(many, 1, blocks)
         self.host_rows, self.host_n = rows, n
         self.blocks = scalar(self.host_blocks, "blocks")

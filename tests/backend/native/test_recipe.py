@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -210,6 +211,27 @@ def test_the_largest_kernels_are_compiled_first(folder: Path, asked: list[str]) 
 
     assert td.jit(program, backend="native")(np.arange(9.0) / 99).shape == (9,)
     assert [name.split("_")[0] for name in asked] == ["sin", "cumsum"]
+
+
+def test_kernels_that_differ_in_their_names_are_compiled_once(
+    folder: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are lowered once, too.  The texts of a program have their own names."""
+    lower: Any = importlib.import_module("treadle.skeletons.lower.lower").lower
+    lowered: list[str] = []
+    monkeypatch.setattr("treadle.skeletons.lower.lower.lower",
+                        lambda node, *given: lowered.append(str(node.label)) or lower(node, *given)
+                        )  # fmt: skip
+
+    def sums(a: Any, b: Any) -> Any:
+        return td.sum(a, name="first"), td.sum(b, name="second")
+
+    program = td.jit(sums, backend="native")
+    a, b = np.arange(100.0), np.arange(50.0)
+    assert same(program(a, b), (a.sum(), b.sum()))
+    assert (asked, lowered) == (["first_blocks"], ["sum 'first'"])
+    text = program.lower(a, b).source()
+    assert "@first_blocks" in text and "@second_blocks" in text
 
 
 def test_kernels_that_differ_in_offsets_are_compiled_together(
