@@ -63,7 +63,7 @@ def put(name: str, value: Any, folder: str = TUNING) -> None:
     """Stores a JSON value, if possible."""
     document = {"format": FORMAT, "version": VERSION, "key": name, "value": value,
                 "sha256": hashlib.sha256(_text(value).encode()).hexdigest()}  # fmt: skip
-    keep(lambda: directory(folder) / f"{name}.json", _text(document).encode())
+    keep(lambda: str(directory(folder) / f"{name}.json"), _text(document).encode())
 
 
 def drop(name: str, folder: str = TUNING) -> None:

@@ -266,4 +266,4 @@ def write(path: Path | None, machine: str, types: Mapping[str, Measured]) -> Non
                          "load": m.load, "product": m.rates.product, "sums": m.rates.sums}
                   for name, m in sorted(types.items()) if m.rates is not None},
     }  # fmt: skip
-    keep(lambda: path or _path(), json.dumps(whole, indent=1).encode())
+    keep(lambda: str(path or _path()), json.dumps(whole, indent=1).encode())

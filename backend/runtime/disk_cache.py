@@ -50,7 +50,11 @@ class DiskCache:
         return (self._directory or cache_directory()) / self.folder
 
     def path(self, key: str) -> Path:
-        return self.directory / key[:2] / f"{key}.o"
+        return Path(self._file(key))
+
+    def _file(self, key: str) -> str:
+        folder = self._directory or cache_directory()
+        return f"{folder}{os.sep}{self.folder}{os.sep}{key[:1]}{os.sep}{key}.o"
 
     def _name(self, key: str) -> bytes:
         return f"{self.folder}/{key}\n".encode()
@@ -58,10 +62,11 @@ class DiskCache:
     def get(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
         """The code and what it needs, or None.  Deletes a corrupt file."""
         try:
-            path = self.path(key)
-            if not path.is_file():  # e.g. a link to a device that never ends
+            path = self._file(key)
+            if not os.path.isfile(path):  # e.g. a link to a device that never ends
                 return None
-            data = path.read_bytes()
+            with open(path, "rb") as file:
+                data = file.read()
         except OSError:
             return None
         found = _decode(data, self._name(key))
@@ -76,7 +81,7 @@ class DiskCache:
         if not self._usable:
             return
         data = _encode(image, about, self._name(key))
-        self._usable = keep(lambda: self.path(key), data)
+        self._usable = keep(lambda: self._file(key), data)
         if not self._usable:
             return
         first = self._written == 0
@@ -94,7 +99,7 @@ class DiskCache:
 
     def drop(self, key: str) -> None:
         with contextlib.suppress(OSError):
-            os.unlink(self.path(key))
+            os.unlink(self._file(key))
 
     def trim(self) -> None:
         """If there are too many entries or bytes, delete the least recently used entries, down to
@@ -121,7 +126,7 @@ class DiskCache:
 
 
 def _encode(image: bytes, about: Mapping[str, Any], name: bytes) -> bytes:
-    text = json.dumps(dict(about), sort_keys=True).encode()
+    text = json.dumps(dict(about)).encode()
     digest = hashlib.sha256(name + text + image).digest()
     return _MAGIC + _HEADER.pack(len(text), len(image), digest) + text + image
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -112,12 +111,18 @@ def _home() -> Path:
         raise FileNotFoundError(str(error)) from None
 
 
-def write_atomically(path: Path, data: bytes, durable: bool = False) -> None:
+#: How a file that did not exist is opened.
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
+def write_atomically(path: str | Path, data: bytes, durable: bool = False) -> None:
     """Create or replace a file atomically: readers see the old or the new content.
 
     `OSError` on failure, which leaves no temporary file.  durable: also flush it to the disk.
     """
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".treadle-", suffix=".tmp")
+    # (`tempfile` and `pathlib` take as long as the system does to write the file.)
+    aside = os.path.join(os.path.dirname(path), f".treadle-{os.urandom(8).hex()}.tmp")
+    handle = os.open(aside, _NEW, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -131,15 +136,18 @@ def write_atomically(path: Path, data: bytes, durable: bool = False) -> None:
         raise
 
 
-def keep(path: Callable[[], Path], data: bytes) -> bool:
+def keep(path: Callable[[], str], data: bytes) -> bool:
     """Write a cache file and return whether that succeeded; `path` may raise `OSError`.
 
     A cache that cannot be written is disabled; a warning follows if the user chose the directory.
     """
     try:
         file_path = path()
-        file_path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file_path, data)
+        try:
+            write_atomically(file_path, data)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(file_path), exist_ok=True)
+            write_atomically(file_path, data)
     except OSError as error:
         asked = variable("TREADLE_CACHE_DIR")
         if asked is not None:
