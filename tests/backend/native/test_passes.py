@@ -175,7 +175,8 @@ def test_gradients(boundary: Any, made: list[Pass]) -> None:
     for _ in range(3):
         for got, want in zip(*(g(u, 0.01) for g in results), strict=True):
             np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-9)
-    assert len(made) > 1
+    folds = boundary.kind in ("mirror", "symmetric")  # whose adjoint depends on the extents
+    assert len(made) > 1 or folds
 
 
 def random_step(seed: int, boundary: Any) -> Step:

@@ -102,5 +102,5 @@ def test_gradients_of_loops(name: str) -> None:
     g = td.value_and_grad(f, argnums=(0, 1))
     storing, back = loops(g, *np.ones((2, 40, 72), "f4"))
     assert records_of(storing) and not records_of(back)
-    assert same_as_single(storing) > 2 and same_as_single(storing, 3) > 2
+    assert same_as_single(storing, 3) > 2
     assert same_as_single(back, 2) > 1 or name == "mirror"  # whose adjoint depends on the extents
