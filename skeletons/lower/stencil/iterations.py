@@ -89,7 +89,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Record:
-    """A state of which every iteration writes a plane of its own, at `plane` of the first axis.
+    """A state of which every iteration writes a plane of its own, at `plane` of the first axis,
+    which is counted from the front if it is not negative.
 
     `valid`: a condition that holds in all iterations if it does in the first and last.  `last`
     stands for the plane at `before` in the body: what the iteration before has written."""
@@ -142,15 +143,16 @@ def records_of(loop: ArrayLoop) -> dict[int, Record]:
         put = result.node
         if loop.index is None or not isinstance(put, Permute) or put.defaults != (state.leaf(),):
             continue
-        rank, plane = len(put.domain), put.target[0]
+        rank = len(put.domain)
+        plane, valid = ex.rewrite((put.target[0], put.valid), _from_front)
         if put.combine is not None or put.target[1:] != indices(rank) or put.label.ordered:
             continue
         step = _steps(plane, loop.index.leaf().at())
-        if step not in (1, -1) or not _is_range(put.valid, loop.index.leaf().at()):
+        if step not in (1, -1) or not _is_range(valid, loop.index.leaf().at()):
             continue
         before = apply_primitive("add", [plane, ex.constant(-step)])
         last = Input(state.name, state.type, (False,) * rank, kind="state", where=state.where)
-        found[k] = Record(state.leaf(), plane, put.valid, before, last.of_shape(put.domain).leaf())
+        found[k] = Record(state.leaf(), plane, valid, before, last.of_shape(put.domain).leaf())
     return found
 
 
@@ -173,6 +175,19 @@ def _steps(e: Expr, counter: Expr) -> int | None:
     step = found.coefficient(_COUNTER)
     rest = found - Polynomial.atom(_COUNTER) * step
     return None if any(_COUNTER in ex.walk((atom,)) for atom in rest.atoms()) else step
+
+
+def _from_front(e: Expr) -> Expr:
+    """For `rewrite`: an index x + n if x < 0, as x, which then must not be negative."""
+    if isinstance(e, ex.Apply) and e.op.name == "select":
+        test, _, index = e.args
+        if (
+            isinstance(test, ex.Apply)
+            and test.op.name == "less"
+            and (test.args == (index, ex.constant(0)))
+        ):
+            return index
+    return e
 
 
 def _is_range(condition: Expr, counter: Expr) -> bool:
@@ -309,7 +324,8 @@ def _last(kept: Mapping[Leaf, Record], counter: Expr, e: Expr) -> Expr:
     if record is None:
         return e
     assert isinstance(e, ex.Read)
-    there, before = (_in_counter(x, counter) for x in (e.args[0], record.before))
+    places = ex.rewrite((e.args[0], record.before), _from_front)
+    there, before = (_in_counter(x, counter) for x in places)
     if there is None or there != before:
         return e
     return ex.Read(record.last.node, 0, e.args[1:], e.boundary, e.scoped, e.vars)
@@ -480,8 +496,13 @@ class Pipeline:
         self.body, self.stages, self.counts, self.windows = body, operations, counts, windows
         self._nodes: dict[Node, int] = {node: k for k, node in enumerate(body.nodes)}
         self.finals = {n: [self.value(n, s) for s in body.states] for n in counts}
+        #: What a pass stores: the final states, and every plane.
+        self.stored = {
+            n: [*finals, *(self.value(k, s) for k in range(1, n) for s in body.records)]
+            for n, finals in self.finals.items()
+        }  # fmt: skip
         self.reads: dict[tuple[int, int], list[tuple[Value, Tap]]] = {}
-        waiting = [v.unit for finals in self.finals.values() for v in finals]
+        waiting = [v.unit for stored in self.stored.values() for v in stored]
         while waiting:
             unit = waiting.pop()
             if unit not in self.reads:
@@ -539,7 +560,7 @@ class Pipeline:
         return {unit: n - first for unit, n in lag.items()}
 
     def _needs(self, count: int) -> dict[tuple[int, int], Needs]:
-        found = {v.unit: Needs(0, 0, 0) for v in self.finals[count]}
+        found = {v.unit: Needs(0, 0, 0) for v in self.stored[count]}
         for unit in reversed(self.units):
             if unit not in found:
                 continue
@@ -567,7 +588,7 @@ class Pipeline:
 
     def stop(self, count: int) -> int:
         """The end of the newest rows, relative to the end of the rows of the results."""
-        return max(self.lag[v.unit] for v in self.finals[count]) + self.rows - 1
+        return max(self.lag[v.unit] for v in self.stored[count]) + self.rows - 1
 
     def touched(self) -> tuple[int, int]:
         """The first row that is loaded, relative to the first row of the results, and the last one,

@@ -104,3 +104,39 @@ def test_gradients_of_loops(name: str) -> None:
     assert records_of(storing) and not records_of(back)
     assert same_as_single(storing, 3) > 2
     assert same_as_single(back, 2) > 1 or name == "mirror"  # whose adjoint depends on the extents
+
+
+@pytest.mark.parametrize("name", ["roll", "constant"])
+def test_planes_that_nothing_reads(name: str) -> None:
+    """Every iteration of a pass stores its own."""
+    near = NEIGHBOURS[name]
+
+    def step(k: Any, state: Any) -> Any:
+        u, before, kept = state
+        return near(u) - before, u, kept.at[COUNT - k].set(u * 2 + before)
+
+    def f(u: Any, v: Any, kept: Any) -> Any:
+        return td.loop(COUNT, step, (u, v, kept))
+
+    (loop,) = loops(f, *np.zeros((2, 40, 72), "i4"), np.zeros((COUNT + 1, 40, 72), "i4"))
+    assert [*records_of(loop)] == [2]
+    assert same_as_single(loop, 1) > 2
+
+
+def test_planes_that_may_not_be_there() -> None:
+    """A loop that reads another plane than the last, or writes some planes twice."""
+
+    def steps(place: Callable[[Any], Any], seen: Callable[[Any], Any]) -> ArrayLoop:
+        def step(k: Any, state: Any) -> Any:
+            u, kept = state
+            return rolled(u) + kept[seen(k)], kept.at[place(k)].set(u)
+
+        start = np.zeros((40, 72), "i4"), np.zeros((COUNT + 1, 40, 72), "i4")
+        (found,) = loops(lambda *s: td.loop(COUNT, step, s), *start)
+        return found
+
+    assert same_as_single(steps(lambda k: k + 1, lambda k: k), 1) > 2
+    for other in (steps(lambda k: k + 2, lambda k: k), steps(lambda k: k, lambda k: k + 1),
+                  steps(lambda k: k // 2, lambda k: k // 2), steps(lambda k: k * 2, lambda k: k),
+                  steps(lambda k: 3, lambda k: 3)):  # fmt: skip
+        assert all(temporal.temporal(other, CONTEXT, whole) is None for whole in (True, False))
