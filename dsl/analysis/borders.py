@@ -12,9 +12,26 @@ expressions themselves, so that splitting border from interior needs no informat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ..expr import Apply, Cond, Const, Expr, Proj, Read, conjuncts, rewrite, split_constant, walk
+from ..expr import (
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Param,
+    Proj,
+    Read,
+    Var,
+    conjuncts,
+    rewrite,
+    split_constant,
+    substitute,
+    walk,
+)
+from ..node import Shape
 from ..operations.stencils import resolve_index, resolved_index
 from ..scalar import apply_primitive
 
@@ -104,3 +121,66 @@ def _not_negative(e: Expr) -> Expr | None:
         return None
     x, limit = e.args
     return x if isinstance(limit, Const) and limit.value == 0 else None
+
+
+#: Expressions whose computation ends for any data.
+_ANYWHERE = Apply | Cond | Const | Extent | Index | Param | Proj | Read | Var
+
+
+def _may_divide(e: Expr) -> bool:
+    """Whether integers are divided by a number that may be 0."""
+    divides = isinstance(e, Apply) and e.type.is_integer and e.op.name in _DIVISIONS
+    return divides and not isinstance(e.args[1], Const)
+
+
+_DIVISIONS = ("floor_divide", "remainder", "quot", "rem")
+
+
+def zero_beyond(
+    e: Expr, domain: Shape, wanted: Iterable[int], places: Sequence[Expr], shape: Shape = (),
+    unified: Callable[[Shape], Shape] = lambda shape: shape, signed: bool = False,
+) -> tuple[Expr, set[int]]:  # fmt: skip
+    """An element of `domain` that is 0 beyond it along some of the `wanted` axes, since the arrays
+    that it reads have a border of zeros, and these axes.
+
+        out[p] = in range(p − 1, n) ? 2 · a[p − 1] : 0   →   2 · a[p − 1], a with a border
+
+    Along these axes, the element may be computed at any index, such as those of `places`: other
+    arrays are read there at an index of `shape`, the domain of the reader.  `signed`: -0 is not 0.
+    """
+    if any(not isinstance(x, _ANYWHERE) or _may_divide(x) for x in walk((e,))):
+        return e, set()
+    axes: dict[Expr, int] = {Index(k): k for k in range(len(domain))}
+    bordered: dict[Expr, tuple[Read, set[Expr]]] = {}
+    for x in walk((e,)):
+        along = {i for i in walk(x.args) if i in axes} if isinstance(x, Read) else None
+        if not along:
+            continue
+        assert isinstance(x, Read)
+        extents = unified(x.node.outputs[x.component].shape)
+        own = {i for i, n in zip(x.args, extents, strict=True)
+               if i in axes and domain[axes[i]] is n}  # fmt: skip
+        if x.boundary is None or (x.boundary == "constant" and is_zero(x.scoped[0])):
+            if own >= along:
+                border = (Const(0, x.type),)
+                bordered[x] = Read(x.node, x.component, x.args, "constant", border), along
+                continue
+            images = {Index(k): place for k, place in enumerate(places)}
+            at = substitute(x.args, images)
+            if all(isinstance(i, Index) and i.axis < len(shape) and shape[i.axis] is n
+                   for i, n in zip(at, extents, strict=True)):  # fmt: skip
+                continue
+        for i in along:
+            del axes[i]
+    found = set()
+    for i, k in ((Index(k), k) for k in wanted if Index(k) in axes):
+        beyond = {x: Const(0, x.type) for x, (_, along) in bordered.items() if i in along}
+        if is_zero(substitute((e,), beyond)[0], signed):
+            found.add(k)
+    used = {x: r for x, (r, along) in bordered.items() if any(axes.get(i) in found for i in along)}
+    return substitute((e,), used)[0], found
+
+
+def is_zero(e: Expr, signed: bool = False) -> bool:
+    """Whether an expression is the constant 0; `signed`: not -0."""
+    return isinstance(e, Const) and not e.value and not (signed and "-" in str(e.value))

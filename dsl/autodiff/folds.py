@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from .. import graph, simplify
@@ -19,6 +20,7 @@ from ..operations.indexing.row_major import linear
 from ..operations.reducing.recurrences import scan
 from ..operations.reducing.segments import segment_of_position
 from ..scalar import Scalar, apply_primitive
+from ..types import int8
 from .expressions import Condition, add, both, guarded, index_map, negated, optional, shifted, zero
 from .forward import Forward, forward_rule
 from .reads import summed
@@ -135,10 +137,14 @@ class _Folded:
         combine = argument_combine(e.type, better)
         init = None if self.init is None else (self.init[0], constant(-1))
         found = self.fold((e, here), combine, init)
+        if _few(inner):  # as `here` is not an index of elements, 8 bits suffice
+            value, index = found.results
+            found = found.with_(epilogue=(value, simplify.cast(index, int8)))
+            here = simplify.cast(here, int8)
         position = own(found.leaf(1), self.rank)
         seeds.append((e, simplify.select(_apply("equal", here, position), g, zero(g.type))))
         if self.init is not None and self.init[0].reads:
-            first = _apply("equal", position, constant(-1))
+            first = _apply("equal", position, Const(-1, position.type))
             starts.append((self.init[0], self._of_init(simplify.select(first, g, zero(g.type)))))
 
     def argument(self, results: Sequence[Leaf], seeds: Seeds) -> None:
@@ -185,6 +191,12 @@ class _Folded:
         is_last = _apply("equal", _apply("add", here, constant(1)), n)
         seeds += _between(self.combine, self.elements, self.init, self.bars, before, after,
                           is_first, is_last, captured)  # fmt: skip
+
+
+def _few(inner: graph.Shape) -> bool:
+    """Whether positions along axes fit into 8 bits."""
+    counts = [int(n.value) for n in inner if isinstance(n, Const)]
+    return len(counts) == len(inner) and math.prod(counts) <= int8.highest
 
 
 def _between(

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from .. import simplify
+from ..analysis.borders import zero_beyond
 from ..analysis.combines import simple_combine
 from ..analysis.polynomial import affine, polynomial, variables
 from ..errors import Location
@@ -36,8 +36,8 @@ from ..graph import Fold, Generate, Label, Leaf, Permute, Shape, indices, is_ide
 from ..operations.indexing.index_space import reshaped_index
 from ..operations.indexing.row_major import delinear, linear, minus, plus, product, times
 from ..operations.stencils import in_range, resolve_index
-from ..primitives import TABLE
 from ..scalar import apply_primitive
+from ..simplify import chosen
 from ..types import int64
 from .expressions import Cotangent, _under, add, both, guarded, index_map, settled, shifted, zero
 from .residues import by_class
@@ -367,33 +367,33 @@ class Scatterer:
 
     def _gathered(self, found: Inverse, shape: Shape, cotangent: Cotangent) -> Expr:
         rank = len(shape)
-        g = settled(cotangent)
-        condition = _all(found.conditions)
-        if not found.lost:
-            images = [e for e in found.images if e is not None]
-            mapping = index_map(images)
-            zeros = None if condition is TRUE else self._with_zero_border(g)
-            inside = [in_range(e, n) for e, n in zip(images, self.domain, strict=True)]
-            if zeros is not None and all(c in inside or c is TRUE for c in found.conditions):
-                return shifted(zeros, mapping)
-            return guarded(condition, shifted(g, mapping), zero(g.type))
+        g = self._repeated(settled(cotangent))
+        places = [
+            e if e is not None else Index(rank + found.lost.index(a))
+            for a, e in enumerate(found.images)
+        ]
+        ranges = [in_range(e, n) for e, n in zip(places, self.domain, strict=True)]
         inner = tuple(self.domain[a] for a in found.lost)
         kept = [a for a in range(len(self.domain)) if a not in found.lost]
-        if found.separate:
+        if found.lost and found.separate:
             order: list[Expr] = [constant(0)] * len(self.domain)
             for position, a in enumerate([*kept, *found.lost]):
                 order[a] = Index(position)
             outer = tuple(self.domain[a] for a in kept)
             total = summed(outer, inner, shifted(g, index_map(order)), self.label, self.where)
-            at = [e for e in found.images if e is not None]
-            return guarded(condition, total.at(*at), zero(g.type))
-        read_at = [
-            e if e is not None else Index(rank + found.lost.index(a))
-            for a, e in enumerate(found.images)
-        ]
-        terms = by_class(read_at, found.conditions, shape, inner)
-        moved = shifted(g, index_map(terms.images))
-        element = guarded(_all(terms.conditions), moved, zero(g.type))
+            read = total.at(*(places[a] for a in kept))
+            if found.conditions and {*found.conditions} <= {*ranges}:
+                return Read(read.node, read.component, read.args, "constant", (zero(g.type),))
+            return guarded(_all(found.conditions), read, zero(g.type))
+        wanted = [a for a, c in enumerate(ranges) if c in found.conditions]
+        bordered, axes = zero_beyond(g, self.domain, wanted, places, shape, self.unified)
+        conditions = {*found.conditions}.difference(ranges[a] for a in axes)
+        left = [c for c in found.conditions if c in conditions]
+        if not found.lost:
+            g, left = (g, [*found.conditions]) if left else (bordered, left)
+            return guarded(_all(left), _at(g, places), zero(g.type))
+        terms = by_class(places, left, shape, inner)
+        element = guarded(_all(terms.conditions), _at(bordered, terms.images), zero(g.type))
         if not terms.inner:
             return element
         return summed(terms.outer, terms.inner, element, self.label, self.where).at(*terms.at)
@@ -493,28 +493,26 @@ class Scatterer:
             total = add(total, guarded(condition, part, zero(g.type)))
         return total
 
-    def _with_zero_border(self, g: Expr) -> Expr | None:
-        """A product of constants and a cotangent, read at the element's own index, that is 0 where
-        the cotangent is not stored: the gather is then a stencil with a border of zeros."""
-        if isinstance(g, Read):
-            shape = self.unified(g.node.outputs[g.component].shape)
-            if shape != self.domain or not is_identity_read(g, len(self.domain)):
-                return None
-            return Read(g.node, g.component, g.args, "constant", (zero(g.type),))
-        if isinstance(g, Apply) and g.op.name == "negative":
-            inner = self._with_zero_border(g.args[0])
-            return None if inner is None else simplify.apply(g.op, (inner,), g.type)
-        if isinstance(g, Apply) and g.op.name in ("multiply", "true_divide"):
-            a, b = g.args
-            if g.op.name == "multiply" and isinstance(a, Const):
-                a, b = b, a
-            if not isinstance(b, Const) or not _finite(b):
-                return None
-            inner = self._with_zero_border(a)
-            if inner is None:
-                return None
-            return simplify.apply(TABLE[g.op.name], (inner, b), g.type)
-        return None
+    def _repeated(self, g: Expr) -> Expr:
+        """A cotangent stored by a cheap operation on smaller arrays, such as that of windows of
+        which each receives one number, as this operation: each element is read once."""
+        while is_identity_read(g, len(self.domain)):
+            assert isinstance(g, Read)
+            node = g.node
+            if type(node) is not Generate or len(node.elements) != 1 or node.checks:
+                break
+            (e,) = node.elements
+            reads = [x for x in walk((e,)) if isinstance(x, Read)]
+            smaller = all(len(x.args) < len(self.domain) for x in reads)
+            if self.unified(node.shape) != self.domain or not smaller or cost(e) > CHEAP:
+                break
+            g = e
+        return g
+
+
+def _at(e: Expr, places: Sequence[Expr]) -> Expr:
+    """An element at other indices, which may decide its conditions."""
+    return rewrite((e,), chosen, dict(index_map(places)))[0]
 
 
 def _moved(index: Expr, distance: int) -> Expr:

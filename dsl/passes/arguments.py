@@ -116,7 +116,7 @@ def _reads_at_the_end(node: Fold, other: Node) -> bool:
 
 def _extreme(node: Fold, better: str | None) -> object:
     """A key of a fold that stores its first component's extreme; equal keys match."""
-    if better is None or node.epilogue != node.results:
+    if better is None or node.epilogue[0] is not node.results[0]:
         return node
     init = None if node.init is None else node.init[0]
     return node.outer, node.inner, node.elements[0], better, init

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from .. import expr as ex, graph
+from ..analysis.borders import is_zero, zero_beyond
 from ..analysis.bounds import is_counter
 from ..analysis.regions import changes_with, nested, regions
 from ..expr import Expr, reads
@@ -423,11 +424,18 @@ class Inliner:
         return ex.rewrite(es, change, into=reads)
 
     def _with_boundary(self, e: ex.Read) -> Expr | None:
-        """A boundary commutes with an element-wise producer whose inputs have its shape."""
-        if e.boundary in ("constant", "function"):
-            return None
+        """A boundary commutes with an element-wise producer whose inputs have its shape; zeros
+        beyond an array, if they make its elements 0."""
         body = self.bodies[e.node][e.component]
         shape = e.node.outputs[e.component].shape
+        if e.boundary == "constant" and is_zero(e.scoped[0]):
+            inside, axes = zero_beyond(body, shape, range(len(shape)), e.args, signed=True)
+            if len(axes) < len(shape):
+                return None
+            mapping: dict[Expr, Expr] = dict(zip(graph.indices(len(shape)), e.args, strict=True))
+            return ex.substitute(_apart((inside,), e.args), mapping)[0]
+        if e.boundary in ("constant", "function"):
+            return None
         rank = len(shape)
         for x in ex.walk((body,)):
             if isinstance(x, ex.Read):

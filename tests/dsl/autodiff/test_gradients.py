@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.expr import Apply, Const, Extent, walk
+from treadle.dsl.expr import Apply, Cond, Const, Extent, Read, walk
 from treadle.dsl.graph import Fold, topological
 from treadle.dsl.graphs.printer import show_graph
 
@@ -1121,3 +1121,38 @@ def test_windows_of_arguments_at_a_distance():
     assert [e.value for e in adjoint.outer[:2]] == [2, 3]
     assert all(e.node.name == "w" for n in adjoint.inner for e in walk((n,))
                if isinstance(e, Extent))  # fmt: skip
+
+
+def largest(extents, step=1, fold=td.max):
+    """Squares of the extremes of windows."""
+
+    def loss(x):
+        windows = td.sliding_window_view(x, extents)
+        windows = windows[tuple(slice(None, None, step) for _ in extents)]
+        axes = tuple(range(x.ndim, 2 * x.ndim))
+        return td.sum(fold(windows, axis=axes) ** 2)
+
+    return loss
+
+
+@pytest.mark.parametrize("fold", [td.max, td.min])
+@pytest.mark.parametrize("of", [((3, 3),), ((2, 4),), ((3, 2), 2), ((2, 2), 2), ((5,), 3)], ids=str)
+def test_extremes_of_windows(of, fold):
+    """Positions take a byte each, and elements are gathered as by a stencil with a border of
+    zeros, without conditions."""
+    loss, x = largest(*of, fold=fold), rng.permuted(np.arange(99.0)).reshape(9, 11)
+    x = x if len(of[0]) == 2 else x.ravel()
+    assert_gradient(loss, x)
+    kernels = td.jit(td.grad(loss)).lower(x).kernels
+    assert "int8" in {o.type.name for n in kernels for o in n.outputs}
+    if len(of) == 1:
+        found = [walk(n.bodies()) for n in kernels]
+        (adjoint,) = [es for es in found if any(isinstance(e, Read) and e.boundary for e in es)]
+        assert not any(isinstance(e, Cond) for e in adjoint)
+
+
+def test_many_positions_are_integers():
+    """Of more than 127 elements."""
+    x = rng.permuted(np.arange(400.0)).reshape(20, 20)
+    assert_gradient(largest((12, 12)), x)
+    assert_gradient(largest((16, 8)), x)
