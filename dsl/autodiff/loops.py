@@ -43,6 +43,7 @@ from ..shapes import on_host
 from ..simplify import cast, select
 from ..types import ScalarType, int64
 from .arguments import Substitution, constant_leaf
+from .collected import adds_to_zeros, collected, slices
 from .contractions import contracted
 from .expressions import add, guarded, sum_type, zero
 from .forward import Forward, forward_rule, tangent_of
@@ -185,7 +186,7 @@ def _increased(total: Leaf, parts: Sequence[Expr], label: Label, where: Location
     scattered: list[Permute] = []
     for e in parts:
         by = e.node if isinstance(e, Read) and is_identity_read(e, rank) else None
-        if isinstance(by, Permute) and by.combine is not None and _adds_to_zeros(by):
+        if isinstance(by, Permute) and by.combine is not None and adds_to_zeros(by):
             scattered.append(by)
         else:
             dense = add(dense, cast(e, total.type))
@@ -197,18 +198,6 @@ def _increased(total: Leaf, parts: Sequence[Expr], label: Label, where: Location
     return total
 
 
-def _adds_to_zeros(node: Permute) -> bool:
-    start = node.defaults[0].node
-    return (
-        len(node.defaults) == 1
-        and node.combine is not None
-        and ways(node.combine) == ["add"]
-        and isinstance(start, Generate)
-        and isinstance(start.elements[0], Const)
-        and not start.elements[0].value
-    )
-
-
 class _LateSum(NamedTuple):
     """A contribution to the cotangent of `leaf`, over its indices, where `condition` holds: the sum
     of `elements` over all iterations and all indices of state number `like`."""
@@ -218,10 +207,6 @@ class _LateSum(NamedTuple):
     like: int
     type: ScalarType
     elements: tuple[Expr, ...]
-
-    def start(self, loop: ArrayLoop, label: Label) -> Leaf:
-        shape = loop.init[self.like].shape
-        return Generate(shape, (zero(self.type),), label=label, where=loop.where).leaf()
 
     def of(self, array: Leaf, label: Label, where: Location | None) -> Expr:
         """The contribution, from the array of sums over all iterations."""
@@ -276,16 +261,22 @@ def _is_costly(node: Node) -> bool:
 class _Adjoint:
     """The adjoint of a loop's body: `new` are the next values of `states`.  In order: the changing
     extents of cotangents (`extents`, numbers of states); `incoming`, the cotangents of the active
-    states; `sums`, those of loop-invariant arrays; and arrays whose sums are such cotangents
-    (`late`)."""
+    states, without those that iterations only write (`collected`); `sums`, those of loop-invariant
+    arrays; arrays whose sums are such cotangents (`late`); and what iterations send to indices of
+    their own (`slices`)."""
 
     def __init__(self, r: Reverse, node: ArrayLoop, loop: ArrayLoop, bars: Bars) -> None:
         where, label = node.where, adjoint(node)
         self.fixed = [leaf for leaf in invariants(node) if leaf in r.moving]
         wanted = needed_states(loop, [k for k, bar in enumerate(bars) if bar is not None])
-        self.active = active_states(r.moving, node, self.fixed, wanted)
+        active = active_states(r.moving, node, self.fixed, wanted)
+        written = collected(loop, list(topological(loop.inner_roots())))
+        self.collected = [(c, bar) for k, c in written.items()
+                          if k in active and (bar := bars[k]) is not None]  # fmt: skip
+        self.active = [k for k in active if k not in written]
         states = [loop.state[k].leaf() for k in self.active]
-        inner = Reverse([loop.body[k] for k in self.active], [*states, *self.fixed], r.memory)
+        roots = [*(loop.body[k] for k in self.active), *(c.value for c, _ in self.collected)]
+        inner = Reverse(roots, [*states, *self.fixed], r.memory)
         inner.results = {n for n in inner.nodes if _is_costly(n)}
         # A cotangent has the extents of the next state.
         scalars = {s.leaf().at(): j for j, s in enumerate(loop.state) if not s.shape}
@@ -298,7 +289,13 @@ class _Adjoint:
         self.incoming = moved[many:]
         for k, g in zip(self.active, self.incoming, strict=True):
             inner.give(loop.body[k], own(g.leaf(), len(g.shape)))
+        #: Stand-ins, in the body, for arrays computed before this loop.
+        self.given = [(state_like(bar, "cotangent", where).leaf(), bar)
+                      for _, bar in self.collected]  # fmt: skip
+        for (c, _), (bar, _) in zip(self.collected, self.given, strict=True):
+            inner.give(c.value, c.given(bar))
         inner.run()
+        self.slices = slices(inner, loop, self.fixed)
         self.late = self._late(inner, loop)
         self.fixed = [leaf for leaf in self.fixed if inner.parts.get(leaf)]
         self.sums = [state_like(leaf, "sum", where, sum_type(leaf.type)) for leaf in self.fixed]
@@ -307,7 +304,14 @@ class _Adjoint:
                   where=where).of_shape(loop.state[s.like].shape)
             for s in self.late
         ]  # fmt: skip
-        self.states = [*moved, *self.sums, *added]
+        assert loop.index is not None and loop.count is not None
+        steps, counter = _extent(node, loop.count), loop.index.leaf().at()
+        into = [
+            Input("slices", sum_type(s.leaf.type), (False,) * (len(s.domain) + 1), kind="state",
+                  where=where).of_shape(s.shape(steps))
+            for s in self.slices
+        ]  # fmt: skip
+        self.states = [*moved, *self.sums, *added, *into]
         self.new = [loop.state[j].leaf() for j in self.extents]
         self.new += [inner.bar(s) or constant_leaf(0, s, label.operation) for s in states]
         self.new += [
@@ -319,6 +323,10 @@ class _Adjoint:
             for element in s.elements:
                 e = add(e, element)
             self.new.append(Generate(total.shape, (e,), label=label, where=where).leaf())
+        self.new += [s.put(state.leaf(), counter, label, loop)
+                     for s, state in zip(self.slices, into, strict=True)]  # fmt: skip
+        #: The initial values of the states, but for those of the active ones.
+        self.starts = [constant_leaf(0, t.leaf(), str(label)) for t in (*self.sums, *added, *into)]
         self.replaced = inner.replaced
         self.new = contracted(self.new, inner.replaced.values(), inner.nodes)
         dear = self._dear(inner, loop) if r.memory is None else []
@@ -392,9 +400,9 @@ class _Adjoint:
             inner.parts[leaf].remove(part)
         return [_LateSum(*key, tuple(elements)) for key, elements in found.items()]
 
-    def at(self, swap: dict[Leaf, Leaf]) -> list[Leaf]:
+    def at(self, swap: dict[Leaf, Leaf], index: dict[Expr, Expr]) -> list[Leaf]:
         """The new values with states and the counter replaced."""
-        put = Substitution((), [*self.replaced.items(), *swap.items()])
+        put = Substitution((), [*self.replaced.items(), *swap.items(), *self.given], index)
         put.renew([*self.new, *self.replaced.values()])
         return put.leaves(self.new)
 
@@ -444,8 +452,7 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
         loop, n = counted(node)
         back = _Adjoint(r, node, loop, bars)
     starts = [bars[k] or constant_leaf(0, node.leaf(k), str(adjoint(node))) for k in back.active]
-    starts += [constant_leaf(0, total.leaf(), str(adjoint(node))) for total in back.sums]
-    starts += [late.start(loop, adjoint(node)) for late in back.late]
+    starts += back.starts
     if r.memory is not None and back.kept and not back.extents:
         storing, reversed_ = _checkpointed(r.memory, node, loop, n, back, starts)
     else:
@@ -455,8 +462,14 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     targets = [*(loop.init[k] for k in back.active), *back.fixed]
     for leaf, g in zip(targets, reversed_, strict=False):
         r.pass_on(leaf, cast(own(g, len(leaf.shape)), leaf.type))
-    for late, g in zip(back.late, reversed_[len(targets) :], strict=True):
+    after = reversed_[len(targets) :]
+    for late, g in zip(back.late, after, strict=False):
         r.pass_on(late.leaf, late.of(g, adjoint(node), node.where))
+    for s, g in zip(back.slices, after[len(back.late) :], strict=True):
+        r.pass_on(s.leaf, cast(s.contribution(g, loop, r), s.leaf.type))
+    for c, bar in back.collected:
+        if loop.init[c.state] in r.moving:
+            r.pass_on(loop.init[c.state], c.of_initial(bar, n))
 
 
 #: The name of the operation whose results are the stored states of a loop.
@@ -503,7 +516,7 @@ def _storing(
     iteration, or values computed in it."""
     where = node.where
     assert loop.index is not None
-    empty = _checkpoint_storage(_not_negative(n), loop, kept)
+    empty = _checkpoint_storage(_extent(node, n), loop, kept)
     stores = [state_like(e, "stored", where) for e in empty]
     position = loop.index.leaf().at()
     puts = (_put(s.leaf(), position, leaf, TRUE, node)
@@ -525,11 +538,12 @@ def _reversed(
     row = minus(minus(n, constant(1)), step.leaf().at())
     here = apply_primitive("add", [begin, row])
     swap = {loop.index.leaf(): Generate((), (here,), label=label, where=where).leaf()}
+    index: dict[Expr, Expr] = {loop.index.leaf().at(): here}
     for (_, known), store in zip(back.stored, stored, strict=True):
         swap[known] = _taken(store, row, label, where)
     states = states_like(back.states, "cotangent", where)
     swap.update((b.leaf(), s.leaf()) for b, s in zip(back.states, states, strict=True))
-    made = ArrayLoop(tuple(states), tuple(starts), tuple(back.at(swap)), None, n, step,
+    made = ArrayLoop(tuple(states), tuple(starts), tuple(back.at(swap, index)), None, n, step,
                      label=label, where=where)  # fmt: skip
     return closed_loop(made).leaves
 
@@ -542,6 +556,12 @@ def _stored(
     starts = (*(results[j] for j in back.extents), *starts)
     found = _reversed(node, loop, n, constant(0), back, starts, stored)
     return results, found[len(back.extents) :]
+
+
+def _extent(node: ArrayLoop, n: Expr) -> Expr:
+    """The number of iterations, or 0, as the extent of an array."""
+    lengths = {e for leaf in (*invariants(node), *node.init) for e in leaf.shape}
+    return n if n in lengths else _not_negative(n)
 
 
 def _not_negative(n: Expr) -> Expr:

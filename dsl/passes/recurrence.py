@@ -13,13 +13,14 @@ iteration.  This runs after products and additions are fused (form_fma), whose b
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from .. import expr as ex, graph
 from ..analysis.polynomial import Polynomial, polynomial
+from ..analysis.steps import moving_with, written_alone
 from ..expr import Expr
-from ..graphs.rebuild import rewrite_graph
+from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..operations.indexing.row_major import minus
 from ..scalar import apply_primitive
 from .base import Context
@@ -37,14 +38,38 @@ def recognise_recurrence(roots: Sequence[graph.Leaf], context: Context) -> list[
     if context.settings.check or not any(isinstance(n, graph.ArrayLoop) for n in order):
         return list(roots)
 
-    def change(node: graph.Node) -> graph.Node | Sequence[graph.Leaf]:
-        found = _recurrence(node, context) if isinstance(node, graph.ArrayLoop) else None
+    builder = Rebuilder()
+
+    def change(old: graph.Node, node: graph.Node) -> graph.Node | Sequence[graph.Leaf]:
+        if not isinstance(node, graph.ArrayLoop):
+            return node
+        found = _recurrence(node, context, lambda: {
+            builder.leaf(leaf).node for n in _computed_with(old, roots, order) for leaf in n.leaves
+        })  # fmt: skip
         if found is None:
             return node
         context.notes.append(f"{node.label}: one kernel walks along the axis")
         return found
 
-    return rewrite_graph(roots, change)
+    return replace_nodes(roots, change, builder=builder)
+
+
+def _computed_with(loop: graph.Node, roots: Sequence[graph.Leaf], order: Sequence[graph.Node]
+                   ) -> set[graph.Node]:  # fmt: skip
+    """The nodes that are computed wherever a loop is, whether or not it has iterations."""
+    levels: list[tuple[graph.Node | None, Sequence[graph.Leaf]]] = [(None, roots)]
+    for node in order:
+        if isinstance(node, graph.Branch):
+            levels += [(node, node.then), (node, node.other)]
+        elif isinstance(node, graph.ArrayLoop):
+            levels.append((node, node.inner_roots()))
+    inside = [(owner, set(graph.topological(level, inside=False))) for owner, level in levels]
+
+    def of(node: graph.Node) -> set[graph.Node]:
+        return set.intersection(*(found if owner is None else found | of(owner)
+                                  for owner, found in inside if node in found))  # fmt: skip
+
+    return of(loop)
 
 
 class _Unfit(Exception):
@@ -61,12 +86,17 @@ class _Place(NamedTuple):
     full: bool
 
 
-def _recurrence(loop: graph.ArrayLoop, context: Context) -> list[graph.Leaf] | None:
-    """The results of a loop, computed by a recurrence."""
+def _recurrence(
+    loop: graph.ArrayLoop, context: Context, others: Callable[[], set[graph.Node]]
+) -> list[graph.Leaf] | None:
+    """The results of a loop, computed by a recurrence; `others` are computed in any case."""
     if loop.count is None or loop.index is None or loop.changing():
         return None
     try:
-        return _Walk(loop).made(context)
+        walk = _Walk(loop, others)
+        if walk.ahead:
+            walk = _Walk(*walk.guarded())
+        return walk.made(context)
     except _Unfit:
         return None
 
@@ -74,12 +104,12 @@ def _recurrence(loop: graph.ArrayLoop, context: Context) -> list[graph.Leaf] | N
 class _Walk:
     """The body of a loop as expressions over one element of its state."""
 
-    def __init__(self, loop: graph.ArrayLoop) -> None:
+    def __init__(self, loop: graph.ArrayLoop, others: Callable[[], set[graph.Node]]) -> None:
         self.loop = loop
         self.nodes = [n for n in graph.topological(loop.body) if not isinstance(n, graph.Input)]
         self.depends = dependent(self.nodes, set(loop.bound))
         numbers = range(len(loop.state))
-        self.collected = {k: self._collect(k) for k in numbers if self._is_collected(k)}
+        self.collected = written_alone(loop, self.nodes)
         self.carried = [k for k in numbers if k not in self.collected]
         inside = [n for n in self.nodes if n in self.depends]
         self.checks = dict.fromkeys((*loop.checks, *(c for n in inside for c in n.checks)))
@@ -93,12 +123,31 @@ class _Walk:
         self.shape: graph.Shape = shapes[0]
         if not all(map(self._fits, shapes)):
             raise _Unfit
-        self.inliner = Inliner()
-        inlined = self._inlined()
-        for node in self.nodes:
-            if node in inlined:
-                self._inline(node)
-        self.axis, self.places = self._placed()
+        self.others, self.inliner = others, Inliner()
+        self.inlined = self._inlined()
+        #: What cannot be computed in iterations, such as other walks.
+        self.ahead = [n for n in self.inlined
+                      if n not in self.depends and not isinstance(n, graph.Generate)]  # fmt: skip
+
+    def guarded(self) -> tuple[graph.ArrayLoop, Callable[[], set[graph.Node]]]:
+        """The loop with `ahead` computed before it; what this would read, and must not if there is
+        no iteration, is 0 then.  And the nodes that may be computed in any case."""
+        safe, before, builder = set(self.others()), Rebuilder(), Rebuilder()
+        some = apply_primitive("greater", [self.loop.count or ex.constant(0), ex.constant(0)])
+        leaves = [leaf for n in self.ahead for leaf in n.leaves]
+        for node in graph.topological(leaves, inside=False):
+            made = before.node(node)
+            if node in self.inlined and isinstance(made, graph.Generate) and is_unsafe(node):
+                none = tuple(ex.Const(0, e.type) for e in made.elements)
+                chosen = ex.Cond(some, made.elements, none)
+                made = made.with_(elements=tuple(ex.Proj(chosen, k) for k in range(len(none))))
+                safe.add(made)
+            before.replace(node, made)
+        builder.leaves.update((leaf, before.leaf(leaf)) for leaf in leaves)
+        for node in graph.topological(self.loop.body, inside=False):
+            builder.replace(node, node if node in self.ahead else builder.node(node))
+        body = tuple(builder.leaf(leaf) for leaf in self.loop.body)
+        return self.loop.with_(body=body), lambda: safe
 
     def _fits(self, shape: graph.Shape) -> bool:
         """Whether a shape is that of the state, identically or by the checks made."""
@@ -109,38 +158,22 @@ class _Walk:
 
     def _inlined(self) -> set[graph.Node]:
         """The nodes that must be computed in iterations: those that change from one to the next,
-        those that must not be computed if there is no iteration, and their readers.  A node with an
-        element per iteration is exempt: without iterations it is empty and computes nothing."""
+        those that must not be computed if there is no iteration, and their readers, but not what is
+        computed in any case.  A node with an element per iteration is exempt: without iterations it
+        is empty and computes nothing."""
+        computed: set[graph.Node] | None = None
         count = self.loop.count
         assert count is not None
         some = isinstance(count, ex.Const) and int(count.value) > 0
         found = set(self.depends)
-        for node in self.nodes:
+        for node in graph.topological(self.loop.body, inside=False):
             full = not some and not any(self._same(n, count) for n in node.iteration_space())
             reads = (*node.inputs(), *node.inside())
             if any(leaf.node in found for leaf in reads) or (full and is_unsafe(node)):
-                found.add(node)
+                computed = self.others() if computed is None else computed
+                if node not in computed:
+                    found.add(node)
         return found
-
-    def _is_collected(self, k: int) -> bool:
-        """Whether an iteration only writes this state, at the counter along one axis."""
-        leaf, made = self.loop.state[k].leaf(), self.loop.body[k].node
-        return (
-            isinstance(made, graph.Permute)
-            and leaf in made.defaults
-            and not any(leaf in n.inputs() for n in self.nodes if n is not made)
-            and not any(
-                isinstance(e, ex.Read) and e.node is leaf.node for e in ex.walk(made.bodies())
-            )
-        )
-
-    def _collect(self, k: int) -> graph.Permute:
-        made, which = self.loop.body[k].node, self.loop.body[k].component
-        assert isinstance(made, graph.Permute)
-        plain = made.combine is None and made.valid is ex.TRUE and not made.label.ordered
-        if not plain or made.defaults[which] != self.loop.state[k].leaf():
-            raise _Unfit
-        return made
 
     def _inline(self, node: graph.Node) -> None:
         if isinstance(node, graph.Permute) and node in self.collected.values():
@@ -182,23 +215,24 @@ class _Walk:
         not_negative = apply_primitive("maximum", [loop.count, ex.constant(0)])
         if extent is not_negative or self._same(extent, loop.count):
             extent = loop.count
-        if at is counter and extent is loop.count:
-            return _Place(at, 1, ex.constant(0), True)
-        k: Expr = ex.Var("k", counter.type)
-        form = polynomial(ex.substitute((at,), {counter: k})[0])
-        size, count = polynomial(extent), polynomial(loop.count)
-        if form is None or size is None or count is None or form.coefficient(k) not in (1, -1):
+        found, size, count = moving_with(at, counter), polynomial(extent), polynomial(loop.count)
+        if found is not None and extent is loop.count and found[1] is ex.constant(0):
+            return _Place(at, *found, found[0] > 0)
+        if found is None or size is None or count is None:
             raise _Unfit
-        sign, left_over = form.coefficient(k), (size - count).value
-        start = form - Polynomial.atom(k) * sign
-        if left_over is None or left_over < 0 or any(k in ex.walk((e,)) for e in start.atoms()):
+        left_over, begin = (size - count).value, polynomial(found[1])
+        if left_over is None or left_over < 0 or begin is None:
             raise _Unfit
-        full = not left_over and (start - (count - 1 if sign < 0 else 0)).value == 0
-        return _Place(at, sign, ex.substitute((at,), {counter: ex.constant(0)})[0], full)
+        first = count - 1 if found[0] < 0 else Polynomial.number(0)
+        return _Place(at, *found, not left_over and begin == first)
 
     def made(self, context: Context) -> list[graph.Leaf]:
         loop, rank = self.loop, len(self.shape)
         assert loop.count is not None and loop.index is not None
+        for node in self.nodes:
+            if node in self.inlined:
+                self._inline(node)
+        self.axis, self.places = self._placed()
         counter: Expr = loop.index.leaf().at()
         full = [p for p in self.places.values() if p.full]
         reverse = bool(full) and full[0].sign < 0
