@@ -158,7 +158,11 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     `repeated`: other nodes may differ from it in their numbers only, which become arguments; if
     there is a recipe already, the integers are those of that.
     `by_rows`: it belongs to a loop that may run in passes over blocks of rows."""
-    from treadle.skeletons.ir.literals import as_arguments, integers_as_arguments
+    from treadle.skeletons.ir.literals import (
+        as_arguments,
+        integers_as_arguments,
+        stored_as_arguments,
+    )
     from treadle.skeletons.ir.narrow import narrow
     from treadle.skeletons.lower.lower import LoweringContext, lower
 
@@ -173,8 +177,8 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     )  # fmt: skip
     made = lower(lowered_as, context)
     access = access_of(lowered_as) if by_rows else None
-    if repeated:
-        made = replace(made, kernels=tuple(k.every(as_arguments) for k in made.kernels))
+    for change in (stored_as_arguments, as_arguments)[: 2 if repeated else 1]:
+        made = replace(made, kernels=tuple(k.every(change) for k in made.kernels))
     slot_of, compiler = owner.slot_of, owner.host
     bound: dict[Expr, Expr] = {}  # scratch sizes may use scalars of any kernel
     for kernel in made.kernels:

@@ -26,6 +26,7 @@ _OF_INTEGERS = frozenset((
     "add", "subtract", "minimum", "maximum", "equal", "not_equal", "less", "less_equal", "greater",
     "greater_equal",
 ))  # fmt: skip
+_NUMBERS = (int32, int64, float32, float64)
 #: A kernel with more literals keeps them.
 MOST = 64
 
@@ -34,6 +35,24 @@ def as_arguments(kernel: Kernel) -> Kernel:
     """The kernel with its literals as further scalars, in the order in which it uses them."""
     found = _literals(kernel, _OPERATIONS, _is_ordinary)
     return _with_scalars(kernel, found) if 0 < len(found) <= MOST else kernel
+
+
+def stored_as_arguments(kernel: Kernel) -> Kernel:
+    """The kernel with literals that it stores, and uses for nothing else, as further scalars: zeros
+    and ones are filled in by the same machine code."""
+    every = list(statements(kernel.body))
+    found = {s.value: None for s in every if isinstance(s, Store)
+             and isinstance(s.value, Const) and s.value.type in _NUMBERS}  # fmt: skip
+    if not 0 < len(found) <= MOST:
+        return kernel
+    others: set[Expr] = set()
+    for s in every:
+        own = (s.index,) if isinstance(s, Store) and s.value in found else evaluated(s)
+        others.update(own)
+        for e in walk(own):
+            others.update(e.args + e.scoped)
+    stored = [e for e in found if e not in others]
+    return _with_scalars(kernel, stored) if stored else kernel
 
 
 class Differences:

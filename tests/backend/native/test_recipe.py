@@ -234,6 +234,15 @@ def test_kernels_that_differ_in_their_names_are_compiled_once(
     assert "@first_blocks" in text and "@second_blocks" in text
 
 
+def test_arrays_of_one_number_are_filled_by_one_kernel(folder: Path, asked: list[str]) -> None:
+    def numbers(a: Any) -> Any:
+        return td.zeros(a.shape), td.full(a.T.shape, -0.5)
+
+    for made, value in zip(td.jit(numbers, backend="native")(A), (0, -0.5), strict=True):
+        assert np.array_equal(made, np.full(made.shape, value))
+    assert asked == ["fill"]
+
+
 def test_kernels_that_differ_in_offsets_are_compiled_together(
     folder: Path, asked: list[str]
 ) -> None:

@@ -12,7 +12,13 @@ from tests.treadle.driver.explained import lower
 from treadle.backend.native.codegen.fingerprint import without
 from treadle.dsl.expr import Const
 from treadle.dsl.target import NATIVE
-from treadle.skeletons.ir.literals import MOST, Differences, as_arguments, integers_as_arguments
+from treadle.skeletons.ir.literals import (
+    MOST,
+    Differences,
+    as_arguments,
+    integers_as_arguments,
+    stored_as_arguments,
+)
 from treadle.skeletons.ir.verify import verify
 from treadle.skeletons.lower.lower import LoweringContext, lower as lower_node
 
@@ -61,6 +67,23 @@ def test_operands_of_other_operations() -> None:
     assert not arguments(lambda a: td.where(a > 0.3, a, 0.7))
     assert not arguments(lambda a: a * (1.3 + 0.7j))
     assert not arguments(lambda a: a * 3 + 5, np.arange(30))
+
+
+def test_literals_that_are_stored() -> None:
+    """Unless they are used for something else, too."""
+
+    def stored(function: Any, a: Any = A) -> list[float]:
+        kernel = kernel_of(function, a)
+        made = stored_as_arguments(kernel)
+        verify(made)
+        return [float(v.value) for v in made.scalar_values[len(kernel.scalar_values) :]]
+
+    assert stored(lambda a: td.zeros(a.shape)) == [0.0]
+    assert stored(lambda a: td.full(a.shape, 3)) == [3.0]
+    assert stored(lambda a: td.full(a.shape, True)) == []
+    assert stored(lambda a: a + 1) == []
+    assert stored(lambda a: td.map(lambda x: (0.5, x + 0.5), a)) == []
+    assert stored(lambda a: td.map(lambda x: (0.5, x + 1), a)) == [0.5]
 
 
 def test_at_most_so_many() -> None:
