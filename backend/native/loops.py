@@ -30,10 +30,10 @@ from ..runtime.run import HostValues, Unrecordable
 from ..runtime.types import HostArray
 from .passes import pass_of
 from .running import HostRun
-from .runtime.late import Growing
+from .runtime.late import Growing, Instruction, Late
 from .runtime.lending import Lending, Place
 from .runtime.replay import Code, fill, usable, write
-from .runtime.structures import Outcome
+from .runtime.structures import InstructionKind, Outcome
 from .runtime.tape import Branch, Copy, Failure, Given, Loop, Operation, State, Tape, TooLarge
 from .steps import Computed
 
@@ -149,17 +149,32 @@ class LoopStep(loops.LoopStep[HostRun]):
         return results
 
     def _limit(self, run: HostRun) -> Given:
-        """The number of iterations: also a parameter of the program, or what a kernel computes."""
+        """The number of iterations: also a parameter of the program, or what operations compute."""
         if self.count is None:
             return _UNLIMITED
         if self._counting is not None:
-            return self._counting(run)
+            return self._computed(run, self._counting)
         (e,) = self.count.roots
         if isinstance(e, Apply) and e.op.name == "cast":
             (e,) = e.args
         if isinstance(e, Param) and e.type.name == "int64":
             return (self.owner.host.param_index[e],)
         return int(self.count(run)[0])
+
+    def _computed(self, run: HostRun, kernel: Computed) -> Given:
+        """A number of iterations that depends on data, by instructions if there are some for it."""
+        assert self.count is not None and run.tape is not None
+        if self.count.params:  # which may change from call to call
+            return kernel(run)
+        try:
+            (number,) = run.evaluate(self.count.hosted, self.count.plain)
+        except Unrecordable:
+            return kernel(run)
+        if not isinstance(number, Late):
+            return int(number)
+        found = run.new((), np.dtype(np.int64))
+        run.tape.code.append(Instruction(InstructionKind.STORE, found, number.register))
+        return found
 
     # --- recorded alone ---
 

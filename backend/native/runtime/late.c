@@ -59,7 +59,9 @@ int64_t fill_memory(struct memory *memory, const void *source, int64_t bytes) {
     return 1;
 }
 
-static int64_t load(const void *address, int64_t bits) {
+// Element `index` of an array.
+static int64_t load(const char *array, int64_t index, int64_t bits) {
+    const void *address = array + index * (((bits < 0 ? -bits : bits) + 7) / 8);
     switch (bits) {
     case 1:
     case 8:
@@ -127,7 +129,7 @@ bool run_evaluation(const struct evaluation *evaluation) {
         bool over = false;
         switch ((enum instruction_kind)at->kind) {
         case LOAD:
-            value = load((const void *)at->a, at->bits);
+            value = load((const char *)at->a, r[at->b], at->bits);
             break;
         case STORE:
             *(int64_t *)at->to = r[at->a];

@@ -1,7 +1,7 @@
 ; late.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis -isystem PYTHON -isystem NUMPY late.c
-; sha256 of late.c, late.h: 4b1932d9ccf7991727ead915d06bcedeb185de884d3237a4fc9b842abcf827ba
+; sha256 of late.c, late.h: 970ce8c1b1ee0f06967776563b87885e0fd7f60e454386762b0162ec80f9aac4
 
 define void @hold(ptr %memory, ptr %block, ptr %address, i64 %size, i64 %capacity) nounwind {
 entry:
@@ -202,50 +202,59 @@ entry:
   %2 = load i64, ptr %count, align 8
   %add.ptr.idx = mul nsw i64 %2, 56
   %add.ptr = getelementptr inbounds i8, ptr %1, i64 %add.ptr.idx
-  %cmp.not349 = icmp slt i64 %2, 1
-  br i1 %cmp.not349, label %cleanup190, label %for.body
+  %cmp.not354 = icmp slt i64 %2, 1
+  br i1 %cmp.not354, label %cleanup192, label %for.body
 
 for.body:
-  %at.0350 = phi ptr [ %incdec.ptr, %for.inc ], [ %1, %entry ]
-  %3 = load i64, ptr %at.0350, align 8
+  %at.0355 = phi ptr [ %incdec.ptr, %for.inc ], [ %1, %entry ]
+  %3 = load i64, ptr %at.0355, align 8
   %conv = trunc i64 %3 to i32
   switch i32 %conv, label %sw.epilog [
     i32 0, label %sw.bb
     i32 1, label %sw.bb2
-    i32 2, label %sw.bb4
-    i32 3, label %sw.bb6
-    i32 4, label %sw.bb11
-    i32 5, label %sw.bb15
-    i32 6, label %sw.bb20
-    i32 7, label %sw.bb24
-    i32 8, label %sw.bb30
-    i32 9, label %sw.bb36
-    i32 10, label %sw.bb47
-    i32 11, label %sw.bb62
-    i32 12, label %sw.bb66
-    i32 13, label %sw.bb74
-    i32 14, label %sw.bb89
-    i32 15, label %sw.bb106
-    i32 16, label %sw.bb117
-    i32 17, label %sw.bb122
-    i32 18, label %sw.bb127
-    i32 19, label %sw.bb132
-    i32 20, label %sw.bb135
-    i32 21, label %sw.bb138
-    i32 22, label %sw.bb146
-    i32 23, label %sw.bb154
-    i32 24, label %sw.bb162
-    i32 25, label %sw.bb170
-    i32 26, label %sw.bb174
+    i32 2, label %sw.bb5
+    i32 3, label %sw.bb7
+    i32 4, label %sw.bb12
+    i32 5, label %sw.bb16
+    i32 6, label %sw.bb21
+    i32 7, label %sw.bb26
+    i32 8, label %sw.bb32
+    i32 9, label %sw.bb38
+    i32 10, label %sw.bb49
+    i32 11, label %sw.bb64
+    i32 12, label %sw.bb68
+    i32 13, label %sw.bb76
+    i32 14, label %sw.bb91
+    i32 15, label %sw.bb108
+    i32 16, label %sw.bb119
+    i32 17, label %sw.bb124
+    i32 18, label %sw.bb129
+    i32 19, label %sw.bb134
+    i32 20, label %sw.bb137
+    i32 21, label %sw.bb140
+    i32 22, label %sw.bb148
+    i32 23, label %sw.bb156
+    i32 24, label %sw.bb164
+    i32 25, label %sw.bb172
+    i32 26, label %sw.bb176
   ]
 
 sw.bb:
-  %a = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
+  %a = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
   %4 = load i64, ptr %a, align 8
   %5 = inttoptr i64 %4 to ptr
-  %bits = getelementptr inbounds nuw i8, ptr %at.0350, i64 8
-  %6 = load i64, ptr %bits, align 8
-  switch i64 %6, label %sw.default.i [
+  %b = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %6 = load i64, ptr %b, align 8
+  %arrayidx = getelementptr inbounds i64, ptr %0, i64 %6
+  %7 = load i64, ptr %arrayidx, align 8
+  %bits = getelementptr inbounds nuw i8, ptr %at.0355, i64 8
+  %8 = load i64, ptr %bits, align 8
+  %cond.i = tail call i64 @llvm.abs.i64(i64 %8, i1 true)
+  %add.i = add nuw nsw i64 %cond.i, 7
+  %div20.i = lshr i64 %add.i, 3
+  %mul.i = mul nsw i64 %div20.i, %7
+  %add.ptr.i = getelementptr inbounds i8, ptr %5, i64 %mul.i
+  switch i64 %8, label %sw.default.i [
     i64 1, label %sw.bb.i
     i64 8, label %sw.bb.i
     i64 16, label %sw.bb1.i
@@ -256,454 +265,454 @@ sw.bb:
   ]
 
 sw.bb.i:
-  %7 = load i8, ptr %5, align 1
-  %conv.i = zext i8 %7 to i64
+  %9 = load i8, ptr %add.ptr.i, align 1
+  %conv.i = zext i8 %9 to i64
   br label %sw.epilog
 
 sw.bb1.i:
-  %8 = load i16, ptr %5, align 2
-  %conv2.i = zext i16 %8 to i64
+  %10 = load i16, ptr %add.ptr.i, align 2
+  %conv2.i = zext i16 %10 to i64
   br label %sw.epilog
 
 sw.bb3.i:
-  %9 = load i32, ptr %5, align 4
-  %conv4.i = zext i32 %9 to i64
+  %11 = load i32, ptr %add.ptr.i, align 4
+  %conv4.i = zext i32 %11 to i64
   br label %sw.epilog
 
 sw.bb5.i:
-  %10 = load i8, ptr %5, align 1
-  %conv6.i = sext i8 %10 to i64
+  %12 = load i8, ptr %add.ptr.i, align 1
+  %conv6.i = sext i8 %12 to i64
   br label %sw.epilog
 
 sw.bb7.i:
-  %11 = load i16, ptr %5, align 2
-  %conv8.i = sext i16 %11 to i64
+  %13 = load i16, ptr %add.ptr.i, align 2
+  %conv8.i = sext i16 %13 to i64
   br label %sw.epilog
 
 sw.bb9.i:
-  %12 = load i32, ptr %5, align 4
-  %conv10.i = sext i32 %12 to i64
+  %14 = load i32, ptr %add.ptr.i, align 4
+  %conv10.i = sext i32 %14 to i64
   br label %sw.epilog
 
 sw.default.i:
-  %13 = load i64, ptr %5, align 8
+  %15 = load i64, ptr %add.ptr.i, align 8
   br label %sw.epilog
 
 sw.bb2:
-  %a3 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %14 = load i64, ptr %a3, align 8
-  %arrayidx = getelementptr inbounds i64, ptr %0, i64 %14
-  %15 = load i64, ptr %arrayidx, align 8
-  %to = getelementptr inbounds nuw i8, ptr %at.0350, i64 24
-  %16 = load i64, ptr %to, align 8
-  %17 = inttoptr i64 %16 to ptr
-  store i64 %15, ptr %17, align 8
+  %a3 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %16 = load i64, ptr %a3, align 8
+  %arrayidx4 = getelementptr inbounds i64, ptr %0, i64 %16
+  %17 = load i64, ptr %arrayidx4, align 8
+  %to = getelementptr inbounds nuw i8, ptr %at.0355, i64 24
+  %18 = load i64, ptr %to, align 8
+  %19 = inttoptr i64 %18 to ptr
+  store i64 %17, ptr %19, align 8
   br label %for.inc
 
-sw.bb4:
-  %a5 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %18 = load i64, ptr %a5, align 8
-  %19 = inttoptr i64 %18 to ptr
-  %size = getelementptr inbounds nuw i8, ptr %19, i64 8
-  %20 = load i64, ptr %size, align 8
+sw.bb5:
+  %a6 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %20 = load i64, ptr %a6, align 8
+  %21 = inttoptr i64 %20 to ptr
+  %size = getelementptr inbounds nuw i8, ptr %21, i64 8
+  %22 = load i64, ptr %size, align 8
   br label %sw.epilog
 
-sw.bb6:
-  %to7 = getelementptr inbounds nuw i8, ptr %at.0350, i64 24
-  %21 = load i64, ptr %to7, align 8
-  %22 = inttoptr i64 %21 to ptr
-  %a8 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %23 = load i64, ptr %a8, align 8
-  %arrayidx9 = getelementptr inbounds i64, ptr %0, i64 %23
-  %24 = load i64, ptr %arrayidx9, align 8
-  %call10 = tail call fastcc zeroext i1 @resize(ptr %22, i64 %24) nounwind
-  br i1 %call10, label %for.inc, label %cleanup190
+sw.bb7:
+  %to8 = getelementptr inbounds nuw i8, ptr %at.0355, i64 24
+  %23 = load i64, ptr %to8, align 8
+  %24 = inttoptr i64 %23 to ptr
+  %a9 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %25 = load i64, ptr %a9, align 8
+  %arrayidx10 = getelementptr inbounds i64, ptr %0, i64 %25
+  %26 = load i64, ptr %arrayidx10, align 8
+  %call11 = tail call fastcc zeroext i1 @resize(ptr %24, i64 %26) nounwind
+  br i1 %call11, label %for.inc, label %cleanup192
 
-sw.bb11:
-  %to12 = getelementptr inbounds nuw i8, ptr %at.0350, i64 24
-  %25 = load i64, ptr %to12, align 8
-  %26 = inttoptr i64 %25 to ptr
-  %a13 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %27 = load i64, ptr %a13, align 8
-  %arrayidx14 = getelementptr inbounds i64, ptr %0, i64 %27
-  %28 = load i64, ptr %arrayidx14, align 8
-  tail call void @release(ptr %26, i64 %28) nounwind
+sw.bb12:
+  %to13 = getelementptr inbounds nuw i8, ptr %at.0355, i64 24
+  %27 = load i64, ptr %to13, align 8
+  %28 = inttoptr i64 %27 to ptr
+  %a14 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %29 = load i64, ptr %a14, align 8
+  %arrayidx15 = getelementptr inbounds i64, ptr %0, i64 %29
+  %30 = load i64, ptr %arrayidx15, align 8
+  tail call void @release(ptr %28, i64 %30) nounwind
   br label %for.inc
 
-sw.bb15:
-  %a16 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %29 = load i64, ptr %a16, align 8
-  %arrayidx17 = getelementptr inbounds i64, ptr %0, i64 %29
-  %30 = load i64, ptr %arrayidx17, align 8
-  %tobool.not = icmp eq i64 %30, 0
-  br i1 %tobool.not, label %cleanup190, label %for.inc
+sw.bb16:
+  %a17 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %31 = load i64, ptr %a17, align 8
+  %arrayidx18 = getelementptr inbounds i64, ptr %0, i64 %31
+  %32 = load i64, ptr %arrayidx18, align 8
+  %tobool.not = icmp eq i64 %32, 0
+  br i1 %tobool.not, label %cleanup192, label %for.inc
 
-sw.bb20:
-  %a21 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %31 = load i64, ptr %a21, align 8
-  %arrayidx22 = getelementptr inbounds i64, ptr %0, i64 %31
-  %32 = load i64, ptr %arrayidx22, align 8
-  %b = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %33 = load i64, ptr %b, align 8
+sw.bb21:
+  %a22 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %33 = load i64, ptr %a22, align 8
   %arrayidx23 = getelementptr inbounds i64, ptr %0, i64 %33
   %34 = load i64, ptr %arrayidx23, align 8
-  %35 = tail call { i64, i1 } @llvm.sadd.with.overflow.i64(i64 %32, i64 %34)
-  %36 = extractvalue { i64, i1 } %35, 1
-  %37 = extractvalue { i64, i1 } %35, 0
+  %b24 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %35 = load i64, ptr %b24, align 8
+  %arrayidx25 = getelementptr inbounds i64, ptr %0, i64 %35
+  %36 = load i64, ptr %arrayidx25, align 8
+  %37 = tail call { i64, i1 } @llvm.sadd.with.overflow.i64(i64 %34, i64 %36)
+  %38 = extractvalue { i64, i1 } %37, 1
+  %39 = extractvalue { i64, i1 } %37, 0
   br label %sw.epilog
 
-sw.bb24:
-  %a25 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %38 = load i64, ptr %a25, align 8
-  %arrayidx26 = getelementptr inbounds i64, ptr %0, i64 %38
-  %39 = load i64, ptr %arrayidx26, align 8
-  %b27 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %40 = load i64, ptr %b27, align 8
+sw.bb26:
+  %a27 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %40 = load i64, ptr %a27, align 8
   %arrayidx28 = getelementptr inbounds i64, ptr %0, i64 %40
   %41 = load i64, ptr %arrayidx28, align 8
-  %42 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 %39, i64 %41)
-  %43 = extractvalue { i64, i1 } %42, 1
-  %44 = extractvalue { i64, i1 } %42, 0
+  %b29 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %42 = load i64, ptr %b29, align 8
+  %arrayidx30 = getelementptr inbounds i64, ptr %0, i64 %42
+  %43 = load i64, ptr %arrayidx30, align 8
+  %44 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 %41, i64 %43)
+  %45 = extractvalue { i64, i1 } %44, 1
+  %46 = extractvalue { i64, i1 } %44, 0
   br label %sw.epilog
 
-sw.bb30:
-  %a31 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %45 = load i64, ptr %a31, align 8
-  %arrayidx32 = getelementptr inbounds i64, ptr %0, i64 %45
-  %46 = load i64, ptr %arrayidx32, align 8
-  %b33 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %47 = load i64, ptr %b33, align 8
+sw.bb32:
+  %a33 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %47 = load i64, ptr %a33, align 8
   %arrayidx34 = getelementptr inbounds i64, ptr %0, i64 %47
   %48 = load i64, ptr %arrayidx34, align 8
-  %49 = tail call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %46, i64 %48)
-  %50 = extractvalue { i64, i1 } %49, 1
-  %51 = extractvalue { i64, i1 } %49, 0
+  %b35 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %49 = load i64, ptr %b35, align 8
+  %arrayidx36 = getelementptr inbounds i64, ptr %0, i64 %49
+  %50 = load i64, ptr %arrayidx36, align 8
+  %51 = tail call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %48, i64 %50)
+  %52 = extractvalue { i64, i1 } %51, 1
+  %53 = extractvalue { i64, i1 } %51, 0
   br label %sw.epilog
 
-sw.bb36:
-  %a37 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %52 = load i64, ptr %a37, align 8
-  %arrayidx38 = getelementptr inbounds i64, ptr %0, i64 %52
-  %53 = load i64, ptr %arrayidx38, align 8
-  %b39 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %54 = load i64, ptr %b39, align 8
+sw.bb38:
+  %a39 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %54 = load i64, ptr %a39, align 8
   %arrayidx40 = getelementptr inbounds i64, ptr %0, i64 %54
   %55 = load i64, ptr %arrayidx40, align 8
-  %.317 = tail call i64 @llvm.smin.i64(i64 %53, i64 %55)
+  %b41 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %56 = load i64, ptr %b41, align 8
+  %arrayidx42 = getelementptr inbounds i64, ptr %0, i64 %56
+  %57 = load i64, ptr %arrayidx42, align 8
+  %.321 = tail call i64 @llvm.smin.i64(i64 %55, i64 %57)
   br label %sw.epilog
 
-sw.bb47:
-  %a48 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %56 = load i64, ptr %a48, align 8
-  %arrayidx49 = getelementptr inbounds i64, ptr %0, i64 %56
-  %57 = load i64, ptr %arrayidx49, align 8
-  %b50 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %58 = load i64, ptr %b50, align 8
+sw.bb49:
+  %a50 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %58 = load i64, ptr %a50, align 8
   %arrayidx51 = getelementptr inbounds i64, ptr %0, i64 %58
   %59 = load i64, ptr %arrayidx51, align 8
-  %.318 = tail call i64 @llvm.smax.i64(i64 %57, i64 %59)
+  %b52 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %60 = load i64, ptr %b52, align 8
+  %arrayidx53 = getelementptr inbounds i64, ptr %0, i64 %60
+  %61 = load i64, ptr %arrayidx53, align 8
+  %.322 = tail call i64 @llvm.smax.i64(i64 %59, i64 %61)
   br label %sw.epilog
 
-sw.bb62:
-  %a63 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %60 = load i64, ptr %a63, align 8
-  %arrayidx64 = getelementptr inbounds i64, ptr %0, i64 %60
-  %61 = load i64, ptr %arrayidx64, align 8
-  %62 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %61)
-  %63 = extractvalue { i64, i1 } %62, 1
-  %64 = extractvalue { i64, i1 } %62, 0
+sw.bb64:
+  %a65 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %62 = load i64, ptr %a65, align 8
+  %arrayidx66 = getelementptr inbounds i64, ptr %0, i64 %62
+  %63 = load i64, ptr %arrayidx66, align 8
+  %64 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %63)
+  %65 = extractvalue { i64, i1 } %64, 1
+  %66 = extractvalue { i64, i1 } %64, 0
   br label %sw.epilog
 
-sw.bb66:
-  %a67 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %65 = load i64, ptr %a67, align 8
-  %arrayidx68 = getelementptr inbounds i64, ptr %0, i64 %65
-  %66 = load i64, ptr %arrayidx68, align 8
-  %cmp69 = icmp slt i64 %66, 0
-  br i1 %cmp69, label %if.then71, label %sw.epilog
+sw.bb68:
+  %a69 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %67 = load i64, ptr %a69, align 8
+  %arrayidx70 = getelementptr inbounds i64, ptr %0, i64 %67
+  %68 = load i64, ptr %arrayidx70, align 8
+  %cmp71 = icmp slt i64 %68, 0
+  br i1 %cmp71, label %if.then73, label %sw.epilog
 
-if.then71:
-  %67 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %66)
-  %68 = extractvalue { i64, i1 } %67, 1
-  %69 = extractvalue { i64, i1 } %67, 0
+if.then73:
+  %69 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %68)
+  %70 = extractvalue { i64, i1 } %69, 1
+  %71 = extractvalue { i64, i1 } %69, 0
   br label %sw.epilog
 
-sw.bb74:
-  %a75 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %70 = load i64, ptr %a75, align 8
-  %arrayidx76 = getelementptr inbounds i64, ptr %0, i64 %70
-  %71 = load i64, ptr %arrayidx76, align 8
-  %b77 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %72 = load i64, ptr %b77, align 8
+sw.bb76:
+  %a77 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %72 = load i64, ptr %a77, align 8
   %arrayidx78 = getelementptr inbounds i64, ptr %0, i64 %72
   %73 = load i64, ptr %arrayidx78, align 8
-  switch i64 %73, label %if.end3.i [
+  %b79 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %74 = load i64, ptr %b79, align 8
+  %arrayidx80 = getelementptr inbounds i64, ptr %0, i64 %74
+  %75 = load i64, ptr %arrayidx80, align 8
+  switch i64 %75, label %if.end3.i [
     i64 0, label %floor_divide.exit
     i64 -1, label %if.then2.i
   ]
 
 if.then2.i:
-  %sub.i = sub i64 0, %71
+  %sub.i = sub i64 0, %73
   br label %floor_divide.exit
 
 if.end3.i:
-  %div.i = sdiv i64 %71, %73
-  %rem.i = srem i64 %71, %73
+  %div.i = sdiv i64 %73, %75
+  %rem.i = srem i64 %73, %75
   %cmp4.not.i = icmp eq i64 %rem.i, 0
-  %cmp8.unshifted.i = xor i64 %73, %71
+  %cmp8.unshifted.i = xor i64 %75, %73
   %cmp8.unshifted.lobit.neg.i = ashr i64 %cmp8.unshifted.i, 63
   %land.ext.neg.i = select i1 %cmp4.not.i, i64 0, i64 %cmp8.unshifted.lobit.neg.i
   %sub11.i = add i64 %land.ext.neg.i, %div.i
   br label %floor_divide.exit
 
 floor_divide.exit:
-  %retval.0.i319 = phi i64 [ %sub11.i, %if.end3.i ], [ %sub.i, %if.then2.i ], [ %73, %sw.bb74 ]
-  %cmp82 = icmp eq i64 %71, -9223372036854775808
-  %cmp86 = icmp eq i64 %73, -1
-  %spec.select = and i1 %cmp82, %cmp86
+  %retval.0.i323 = phi i64 [ %sub11.i, %if.end3.i ], [ %sub.i, %if.then2.i ], [ %75, %sw.bb76 ]
+  %cmp84 = icmp eq i64 %73, -9223372036854775808
+  %cmp88 = icmp eq i64 %75, -1
+  %spec.select = and i1 %cmp84, %cmp88
   br label %sw.epilog
 
-sw.bb89:
-  %a90 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %74 = load i64, ptr %a90, align 8
-  %arrayidx91 = getelementptr inbounds i64, ptr %0, i64 %74
-  %75 = load i64, ptr %arrayidx91, align 8
-  %b94 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %76 = load i64, ptr %b94, align 8
-  %arrayidx95 = getelementptr inbounds i64, ptr %0, i64 %76
-  %77 = load i64, ptr %arrayidx95, align 8
-  switch i64 %77, label %if.end3.i323 [
-    i64 0, label %floor_divide.exit331
-    i64 -1, label %if.then2.i320
+sw.bb91:
+  %a92 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %76 = load i64, ptr %a92, align 8
+  %arrayidx93 = getelementptr inbounds i64, ptr %0, i64 %76
+  %77 = load i64, ptr %arrayidx93, align 8
+  %b96 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %78 = load i64, ptr %b96, align 8
+  %arrayidx97 = getelementptr inbounds i64, ptr %0, i64 %78
+  %79 = load i64, ptr %arrayidx97, align 8
+  switch i64 %79, label %if.end3.i327 [
+    i64 0, label %floor_divide.exit335
+    i64 -1, label %if.then2.i324
   ]
 
-if.then2.i320:
-  %sub.i321 = sub i64 0, %75
-  br label %floor_divide.exit331
+if.then2.i324:
+  %sub.i325 = sub i64 0, %77
+  br label %floor_divide.exit335
 
-if.end3.i323:
-  %div.i324 = sdiv i64 %75, %77
-  %rem.i325 = srem i64 %75, %77
-  %cmp4.not.i326 = icmp eq i64 %rem.i325, 0
-  %cmp8.unshifted.i327 = xor i64 %77, %75
-  %cmp8.unshifted.lobit.neg.i328 = ashr i64 %cmp8.unshifted.i327, 63
-  %land.ext.neg.i329 = select i1 %cmp4.not.i326, i64 0, i64 %cmp8.unshifted.lobit.neg.i328
-  %sub11.i330 = add i64 %land.ext.neg.i329, %div.i324
-  br label %floor_divide.exit331
+if.end3.i327:
+  %div.i328 = sdiv i64 %77, %79
+  %rem.i329 = srem i64 %77, %79
+  %cmp4.not.i330 = icmp eq i64 %rem.i329, 0
+  %cmp8.unshifted.i331 = xor i64 %79, %77
+  %cmp8.unshifted.lobit.neg.i332 = ashr i64 %cmp8.unshifted.i331, 63
+  %land.ext.neg.i333 = select i1 %cmp4.not.i330, i64 0, i64 %cmp8.unshifted.lobit.neg.i332
+  %sub11.i334 = add i64 %land.ext.neg.i333, %div.i328
+  br label %floor_divide.exit335
 
-floor_divide.exit331:
-  %retval.0.i322 = phi i64 [ %sub11.i330, %if.end3.i323 ], [ %sub.i321, %if.then2.i320 ], [ %77, %sw.bb89 ]
-  %mul = mul i64 %retval.0.i322, %77
-  %sub = sub i64 %75, %mul
-  %tobool101.not = icmp eq i64 %77, 0
-  %cond105 = select i1 %tobool101.not, i64 0, i64 %sub
+floor_divide.exit335:
+  %retval.0.i326 = phi i64 [ %sub11.i334, %if.end3.i327 ], [ %sub.i325, %if.then2.i324 ], [ %79, %sw.bb91 ]
+  %mul = mul i64 %retval.0.i326, %79
+  %sub = sub i64 %77, %mul
+  %tobool103.not = icmp eq i64 %79, 0
+  %cond107 = select i1 %tobool103.not, i64 0, i64 %sub
   br label %sw.epilog
 
-sw.bb106:
-  %a107 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %78 = load i64, ptr %a107, align 8
-  %arrayidx108 = getelementptr inbounds i64, ptr %0, i64 %78
-  %79 = load i64, ptr %arrayidx108, align 8
-  %tobool109.not = icmp eq i64 %79, 0
-  %.pn.in.v = select i1 %tobool109.not, i64 48, i64 40
-  %.pn.in = getelementptr inbounds nuw i8, ptr %at.0350, i64 %.pn.in.v
+sw.bb108:
+  %a109 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %80 = load i64, ptr %a109, align 8
+  %arrayidx110 = getelementptr inbounds i64, ptr %0, i64 %80
+  %81 = load i64, ptr %arrayidx110, align 8
+  %tobool111.not = icmp eq i64 %81, 0
+  %.pn.in.v = select i1 %tobool111.not, i64 48, i64 40
+  %.pn.in = getelementptr inbounds nuw i8, ptr %at.0355, i64 %.pn.in.v
   %.pn = load i64, ptr %.pn.in, align 8
-  %cond116.in = getelementptr inbounds i64, ptr %0, i64 %.pn
-  %cond116 = load i64, ptr %cond116.in, align 8
+  %cond118.in = getelementptr inbounds i64, ptr %0, i64 %.pn
+  %cond118 = load i64, ptr %cond118.in, align 8
   br label %sw.epilog
 
-sw.bb117:
-  %a118 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %80 = load i64, ptr %a118, align 8
-  %arrayidx119 = getelementptr inbounds i64, ptr %0, i64 %80
-  %81 = load i64, ptr %arrayidx119, align 8
-  %b120 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %82 = load i64, ptr %b120, align 8
+sw.bb119:
+  %a120 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %82 = load i64, ptr %a120, align 8
   %arrayidx121 = getelementptr inbounds i64, ptr %0, i64 %82
   %83 = load i64, ptr %arrayidx121, align 8
-  %and = and i64 %83, %81
+  %b122 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %84 = load i64, ptr %b122, align 8
+  %arrayidx123 = getelementptr inbounds i64, ptr %0, i64 %84
+  %85 = load i64, ptr %arrayidx123, align 8
+  %and = and i64 %85, %83
   br label %sw.epilog
 
-sw.bb122:
-  %a123 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %84 = load i64, ptr %a123, align 8
-  %arrayidx124 = getelementptr inbounds i64, ptr %0, i64 %84
-  %85 = load i64, ptr %arrayidx124, align 8
-  %b125 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %86 = load i64, ptr %b125, align 8
+sw.bb124:
+  %a125 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %86 = load i64, ptr %a125, align 8
   %arrayidx126 = getelementptr inbounds i64, ptr %0, i64 %86
   %87 = load i64, ptr %arrayidx126, align 8
-  %or = or i64 %87, %85
+  %b127 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %88 = load i64, ptr %b127, align 8
+  %arrayidx128 = getelementptr inbounds i64, ptr %0, i64 %88
+  %89 = load i64, ptr %arrayidx128, align 8
+  %or = or i64 %89, %87
   br label %sw.epilog
 
-sw.bb127:
-  %a128 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %88 = load i64, ptr %a128, align 8
-  %arrayidx129 = getelementptr inbounds i64, ptr %0, i64 %88
-  %89 = load i64, ptr %arrayidx129, align 8
-  %b130 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %90 = load i64, ptr %b130, align 8
+sw.bb129:
+  %a130 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %90 = load i64, ptr %a130, align 8
   %arrayidx131 = getelementptr inbounds i64, ptr %0, i64 %90
   %91 = load i64, ptr %arrayidx131, align 8
-  %xor = xor i64 %91, %89
+  %b132 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %92 = load i64, ptr %b132, align 8
+  %arrayidx133 = getelementptr inbounds i64, ptr %0, i64 %92
+  %93 = load i64, ptr %arrayidx133, align 8
+  %xor = xor i64 %93, %91
   br label %sw.epilog
 
-sw.bb132:
-  %a133 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %92 = load i64, ptr %a133, align 8
-  %arrayidx134 = getelementptr inbounds i64, ptr %0, i64 %92
-  %93 = load i64, ptr %arrayidx134, align 8
-  %not = xor i64 %93, -1
+sw.bb134:
+  %a135 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %94 = load i64, ptr %a135, align 8
+  %arrayidx136 = getelementptr inbounds i64, ptr %0, i64 %94
+  %95 = load i64, ptr %arrayidx136, align 8
+  %not = xor i64 %95, -1
   br label %sw.epilog
 
-sw.bb135:
-  %a136 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %94 = load i64, ptr %a136, align 8
-  %arrayidx137 = getelementptr inbounds i64, ptr %0, i64 %94
-  %95 = load i64, ptr %arrayidx137, align 8
+sw.bb137:
+  %a138 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %96 = load i64, ptr %a138, align 8
+  %arrayidx139 = getelementptr inbounds i64, ptr %0, i64 %96
+  %97 = load i64, ptr %arrayidx139, align 8
   br label %sw.epilog
 
-sw.bb138:
-  %a139 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %96 = load i64, ptr %a139, align 8
-  %arrayidx140 = getelementptr inbounds i64, ptr %0, i64 %96
-  %97 = load i64, ptr %arrayidx140, align 8
-  %b141 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %98 = load i64, ptr %b141, align 8
+sw.bb140:
+  %a141 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %98 = load i64, ptr %a141, align 8
   %arrayidx142 = getelementptr inbounds i64, ptr %0, i64 %98
   %99 = load i64, ptr %arrayidx142, align 8
-  %cmp143 = icmp slt i64 %97, %99
-  %conv145 = zext i1 %cmp143 to i64
+  %b143 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %100 = load i64, ptr %b143, align 8
+  %arrayidx144 = getelementptr inbounds i64, ptr %0, i64 %100
+  %101 = load i64, ptr %arrayidx144, align 8
+  %cmp145 = icmp slt i64 %99, %101
+  %conv147 = zext i1 %cmp145 to i64
   br label %sw.epilog
 
-sw.bb146:
-  %a147 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %100 = load i64, ptr %a147, align 8
-  %arrayidx148 = getelementptr inbounds i64, ptr %0, i64 %100
-  %101 = load i64, ptr %arrayidx148, align 8
-  %b149 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %102 = load i64, ptr %b149, align 8
+sw.bb148:
+  %a149 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %102 = load i64, ptr %a149, align 8
   %arrayidx150 = getelementptr inbounds i64, ptr %0, i64 %102
   %103 = load i64, ptr %arrayidx150, align 8
-  %cmp151 = icmp sle i64 %101, %103
-  %conv153 = zext i1 %cmp151 to i64
+  %b151 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %104 = load i64, ptr %b151, align 8
+  %arrayidx152 = getelementptr inbounds i64, ptr %0, i64 %104
+  %105 = load i64, ptr %arrayidx152, align 8
+  %cmp153 = icmp sle i64 %103, %105
+  %conv155 = zext i1 %cmp153 to i64
   br label %sw.epilog
 
-sw.bb154:
-  %a155 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %104 = load i64, ptr %a155, align 8
-  %arrayidx156 = getelementptr inbounds i64, ptr %0, i64 %104
-  %105 = load i64, ptr %arrayidx156, align 8
-  %b157 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %106 = load i64, ptr %b157, align 8
+sw.bb156:
+  %a157 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %106 = load i64, ptr %a157, align 8
   %arrayidx158 = getelementptr inbounds i64, ptr %0, i64 %106
   %107 = load i64, ptr %arrayidx158, align 8
-  %cmp159 = icmp eq i64 %105, %107
-  %conv161 = zext i1 %cmp159 to i64
+  %b159 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %108 = load i64, ptr %b159, align 8
+  %arrayidx160 = getelementptr inbounds i64, ptr %0, i64 %108
+  %109 = load i64, ptr %arrayidx160, align 8
+  %cmp161 = icmp eq i64 %107, %109
+  %conv163 = zext i1 %cmp161 to i64
   br label %sw.epilog
 
-sw.bb162:
-  %a163 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %108 = load i64, ptr %a163, align 8
-  %arrayidx164 = getelementptr inbounds i64, ptr %0, i64 %108
-  %109 = load i64, ptr %arrayidx164, align 8
-  %b165 = getelementptr inbounds nuw i8, ptr %at.0350, i64 40
-  %110 = load i64, ptr %b165, align 8
+sw.bb164:
+  %a165 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %110 = load i64, ptr %a165, align 8
   %arrayidx166 = getelementptr inbounds i64, ptr %0, i64 %110
   %111 = load i64, ptr %arrayidx166, align 8
-  %cmp167 = icmp ne i64 %109, %111
-  %conv169 = zext i1 %cmp167 to i64
+  %b167 = getelementptr inbounds nuw i8, ptr %at.0355, i64 40
+  %112 = load i64, ptr %b167, align 8
+  %arrayidx168 = getelementptr inbounds i64, ptr %0, i64 %112
+  %113 = load i64, ptr %arrayidx168, align 8
+  %cmp169 = icmp ne i64 %111, %113
+  %conv171 = zext i1 %cmp169 to i64
   br label %sw.epilog
 
-sw.bb170:
-  %a171 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %112 = load i64, ptr %a171, align 8
-  %arrayidx172 = getelementptr inbounds i64, ptr %0, i64 %112
-  %113 = load i64, ptr %arrayidx172, align 8
-  %114 = add i64 %113, -2147483648
-  %or.cond.i = icmp ult i64 %114, -2147483647
+sw.bb172:
+  %a173 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %114 = load i64, ptr %a173, align 8
+  %arrayidx174 = getelementptr inbounds i64, ptr %0, i64 %114
+  %115 = load i64, ptr %arrayidx174, align 8
+  %116 = add i64 %115, -2147483648
+  %or.cond.i = icmp ult i64 %116, -2147483647
   br i1 %or.cond.i, label %sw.epilog, label %if.end.i
 
 if.end.i:
-  %cmp.i.i = icmp samesign ult i64 %113, 2
-  %sub.i.i = add nsw i64 %113, -1
-  %115 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i, i1 true)
-  %sub1.i.i = sub nuw nsw i64 64, %115
-  %116 = shl nuw nsw i64 2147483648, %sub1.i.i
-  %117 = add nsw i64 %116, -1
-  %sub.i333 = select i1 %cmp.i.i, i64 2147483647, i64 %117
-  %div.i334 = udiv i64 %sub.i333, %113
-  %sub5.i = add nsw i64 %div.i334, -4294967295
+  %cmp.i.i = icmp samesign ult i64 %115, 2
+  %sub.i.i = add nsw i64 %115, -1
+  %117 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i, i1 true)
+  %sub1.i.i = sub nuw nsw i64 64, %117
+  %118 = shl nuw nsw i64 2147483648, %sub1.i.i
+  %119 = add nsw i64 %118, -1
+  %sub.i337 = select i1 %cmp.i.i, i64 2147483647, i64 %119
+  %div.i338 = udiv i64 %sub.i337, %115
+  %sub5.i = add nsw i64 %div.i338, -4294967295
   br label %sw.epilog
 
-sw.bb174:
-  %a175 = getelementptr inbounds nuw i8, ptr %at.0350, i64 32
-  %118 = load i64, ptr %a175, align 8
-  %arrayidx176 = getelementptr inbounds i64, ptr %0, i64 %118
-  %119 = load i64, ptr %arrayidx176, align 8
-  %120 = add i64 %119, -2147483648
-  %or.cond.i335 = icmp ult i64 %120, -2147483647
-  br i1 %or.cond.i335, label %sw.epilog, label %if.end.i336
+sw.bb176:
+  %a177 = getelementptr inbounds nuw i8, ptr %at.0355, i64 32
+  %120 = load i64, ptr %a177, align 8
+  %arrayidx178 = getelementptr inbounds i64, ptr %0, i64 %120
+  %121 = load i64, ptr %arrayidx178, align 8
+  %122 = add i64 %121, -2147483648
+  %or.cond.i339 = icmp ult i64 %122, -2147483647
+  br i1 %or.cond.i339, label %sw.epilog, label %if.end.i340
 
-if.end.i336:
-  %cmp.i.i337 = icmp samesign ult i64 %119, 2
-  %sub.i.i338 = add nsw i64 %119, -1
-  %121 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i338, i1 true)
-  %sub1.i.i339 = sub nuw nsw i64 64, %121
-  %cond.i.i340 = select i1 %cmp.i.i337, i64 0, i64 %sub1.i.i339
+if.end.i340:
+  %cmp.i.i341 = icmp samesign ult i64 %121, 2
+  %sub.i.i342 = add nsw i64 %121, -1
+  %123 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i342, i1 true)
+  %sub1.i.i343 = sub nuw nsw i64 64, %123
+  %cond.i.i344 = select i1 %cmp.i.i341, i64 0, i64 %sub1.i.i343
   br label %sw.epilog
 
 sw.epilog:
-  %value.0 = phi i64 [ 0, %for.body ], [ %retval.0.i319, %floor_divide.exit ], [ %20, %sw.bb4 ], [ %37, %sw.bb20 ], [ %44, %sw.bb24 ], [ %51, %sw.bb30 ], [ %.317, %sw.bb36 ], [ %.318, %sw.bb47 ], [ %64, %sw.bb62 ], [ %69, %if.then71 ], [ %66, %sw.bb66 ], [ %sub5.i, %if.end.i ], [ %cond105, %floor_divide.exit331 ], [ %cond116, %sw.bb106 ], [ %and, %sw.bb117 ], [ %or, %sw.bb122 ], [ %xor, %sw.bb127 ], [ %not, %sw.bb132 ], [ %95, %sw.bb135 ], [ %conv145, %sw.bb138 ], [ %conv153, %sw.bb146 ], [ %conv161, %sw.bb154 ], [ %conv169, %sw.bb162 ], [ %conv10.i, %sw.bb9.i ], [ %cond.i.i340, %if.end.i336 ], [ %13, %sw.default.i ], [ %conv.i, %sw.bb.i ], [ %conv2.i, %sw.bb1.i ], [ %conv4.i, %sw.bb3.i ], [ %conv6.i, %sw.bb5.i ], [ %conv8.i, %sw.bb7.i ], [ 0, %sw.bb170 ], [ 0, %sw.bb174 ]
-  %over.0 = phi i1 [ false, %for.body ], [ %spec.select, %floor_divide.exit ], [ false, %sw.bb4 ], [ %36, %sw.bb20 ], [ %43, %sw.bb24 ], [ %50, %sw.bb30 ], [ false, %sw.bb36 ], [ false, %sw.bb47 ], [ %63, %sw.bb62 ], [ %68, %if.then71 ], [ false, %sw.bb66 ], [ false, %if.end.i ], [ false, %floor_divide.exit331 ], [ false, %sw.bb106 ], [ false, %sw.bb117 ], [ false, %sw.bb122 ], [ false, %sw.bb127 ], [ false, %sw.bb132 ], [ false, %sw.bb135 ], [ false, %sw.bb138 ], [ false, %sw.bb146 ], [ false, %sw.bb154 ], [ false, %sw.bb162 ], [ false, %sw.bb9.i ], [ false, %if.end.i336 ], [ false, %sw.default.i ], [ false, %sw.bb.i ], [ false, %sw.bb1.i ], [ false, %sw.bb3.i ], [ false, %sw.bb5.i ], [ false, %sw.bb7.i ], [ false, %sw.bb170 ], [ false, %sw.bb174 ]
-  %exact = getelementptr inbounds nuw i8, ptr %at.0350, i64 16
-  %122 = load i64, ptr %exact, align 8
-  %tobool178.not = icmp eq i64 %122, 0
-  br i1 %tobool178.not, label %if.then179, label %if.else
+  %value.0 = phi i64 [ 0, %for.body ], [ %retval.0.i323, %floor_divide.exit ], [ %22, %sw.bb5 ], [ %39, %sw.bb21 ], [ %46, %sw.bb26 ], [ %53, %sw.bb32 ], [ %.321, %sw.bb38 ], [ %.322, %sw.bb49 ], [ %66, %sw.bb64 ], [ %71, %if.then73 ], [ %68, %sw.bb68 ], [ %sub5.i, %if.end.i ], [ %cond107, %floor_divide.exit335 ], [ %cond118, %sw.bb108 ], [ %and, %sw.bb119 ], [ %or, %sw.bb124 ], [ %xor, %sw.bb129 ], [ %not, %sw.bb134 ], [ %97, %sw.bb137 ], [ %conv147, %sw.bb140 ], [ %conv155, %sw.bb148 ], [ %conv163, %sw.bb156 ], [ %conv171, %sw.bb164 ], [ %conv10.i, %sw.bb9.i ], [ %cond.i.i344, %if.end.i340 ], [ %15, %sw.default.i ], [ %conv.i, %sw.bb.i ], [ %conv2.i, %sw.bb1.i ], [ %conv4.i, %sw.bb3.i ], [ %conv6.i, %sw.bb5.i ], [ %conv8.i, %sw.bb7.i ], [ 0, %sw.bb172 ], [ 0, %sw.bb176 ]
+  %over.0 = phi i1 [ false, %for.body ], [ %spec.select, %floor_divide.exit ], [ false, %sw.bb5 ], [ %38, %sw.bb21 ], [ %45, %sw.bb26 ], [ %52, %sw.bb32 ], [ false, %sw.bb38 ], [ false, %sw.bb49 ], [ %65, %sw.bb64 ], [ %70, %if.then73 ], [ false, %sw.bb68 ], [ false, %if.end.i ], [ false, %floor_divide.exit335 ], [ false, %sw.bb108 ], [ false, %sw.bb119 ], [ false, %sw.bb124 ], [ false, %sw.bb129 ], [ false, %sw.bb134 ], [ false, %sw.bb137 ], [ false, %sw.bb140 ], [ false, %sw.bb148 ], [ false, %sw.bb156 ], [ false, %sw.bb164 ], [ false, %sw.bb9.i ], [ false, %if.end.i340 ], [ false, %sw.default.i ], [ false, %sw.bb.i ], [ false, %sw.bb1.i ], [ false, %sw.bb3.i ], [ false, %sw.bb5.i ], [ false, %sw.bb7.i ], [ false, %sw.bb172 ], [ false, %sw.bb176 ]
+  %exact = getelementptr inbounds nuw i8, ptr %at.0355, i64 16
+  %124 = load i64, ptr %exact, align 8
+  %tobool180.not = icmp eq i64 %124, 0
+  br i1 %tobool180.not, label %if.then181, label %if.else
 
-if.then179:
-  %bits180 = getelementptr inbounds nuw i8, ptr %at.0350, i64 8
-  %123 = load i64, ptr %bits180, align 8
-  %cmp.i = icmp eq i64 %123, 1
-  br i1 %cmp.i, label %if.then.i, label %if.end.i343
+if.then181:
+  %bits182 = getelementptr inbounds nuw i8, ptr %at.0355, i64 8
+  %125 = load i64, ptr %bits182, align 8
+  %cmp.i = icmp eq i64 %125, 1
+  br i1 %cmp.i, label %if.then.i, label %if.end.i347
 
 if.then.i:
   %cmp1.i = icmp ne i64 %value.0, 0
-  %conv2.i346 = zext i1 %cmp1.i to i64
-  br label %if.end184
+  %conv2.i351 = zext i1 %cmp1.i to i64
+  br label %if.end186
 
-if.end.i343:
-  %cond.i = tail call i64 @llvm.abs.i64(i64 %123, i1 true)
-  %cmp5.i = icmp samesign ugt i64 %cond.i, 63
-  br i1 %cmp5.i, label %if.end184, label %if.end8.i
+if.end.i347:
+  %cond.i348 = tail call i64 @llvm.abs.i64(i64 %125, i1 true)
+  %cmp5.i = icmp samesign ugt i64 %cond.i348, 63
+  br i1 %cmp5.i, label %if.end186, label %if.end8.i
 
 if.end8.i:
-  %cmp3.i = icmp slt i64 %123, 0
-  %sub9.i = sub nuw nsw i64 64, %cond.i
-  %shl.i344 = shl i64 %value.0, %sub9.i
-  %shr.i = ashr exact i64 %shl.i344, %sub9.i
-  %shr16.i = lshr exact i64 %shl.i344, %sub9.i
+  %cmp3.i = icmp slt i64 %125, 0
+  %sub9.i = sub nuw nsw i64 64, %cond.i348
+  %shl.i349 = shl i64 %value.0, %sub9.i
+  %shr.i = ashr exact i64 %shl.i349, %sub9.i
+  %shr16.i = lshr exact i64 %shl.i349, %sub9.i
   %cond18.i = select i1 %cmp3.i, i64 %shr.i, i64 %shr16.i
-  br label %if.end184
+  br label %if.end186
 
 if.else:
-  br i1 %over.0, label %cleanup190, label %if.end184
+  br i1 %over.0, label %cleanup192, label %if.end186
 
-if.end184:
-  %value.1 = phi i64 [ %value.0, %if.else ], [ %conv2.i346, %if.then.i ], [ %cond18.i, %if.end8.i ], [ %value.0, %if.end.i343 ]
-  %to185 = getelementptr inbounds nuw i8, ptr %at.0350, i64 24
-  %124 = load i64, ptr %to185, align 8
-  %arrayidx186 = getelementptr inbounds i64, ptr %0, i64 %124
-  store i64 %value.1, ptr %arrayidx186, align 8
+if.end186:
+  %value.1 = phi i64 [ %value.0, %if.else ], [ %conv2.i351, %if.then.i ], [ %cond18.i, %if.end8.i ], [ %value.0, %if.end.i347 ]
+  %to187 = getelementptr inbounds nuw i8, ptr %at.0355, i64 24
+  %126 = load i64, ptr %to187, align 8
+  %arrayidx188 = getelementptr inbounds i64, ptr %0, i64 %126
+  store i64 %value.1, ptr %arrayidx188, align 8
   br label %for.inc
 
 for.inc:
-  %incdec.ptr = getelementptr inbounds nuw i8, ptr %at.0350, i64 56
+  %incdec.ptr = getelementptr inbounds nuw i8, ptr %at.0355, i64 56
   %cmp.not.not = icmp ult ptr %incdec.ptr, %add.ptr
-  br i1 %cmp.not.not, label %for.body, label %cleanup190
+  br i1 %cmp.not.not, label %for.body, label %cleanup192
 
-cleanup190:
-  %cmp.not.lcssa = phi i1 [ true, %entry ], [ false, %sw.bb15 ], [ false, %if.else ], [ false, %sw.bb6 ], [ true, %for.inc ]
+cleanup192:
+  %cmp.not.lcssa = phi i1 [ true, %entry ], [ false, %sw.bb16 ], [ false, %if.else ], [ false, %sw.bb7 ], [ true, %for.inc ]
   ret i1 %cmp.not.lcssa
 }
 

@@ -9,7 +9,8 @@ that would decide by it ends the recording.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Never
 
 import numpy as np
@@ -31,6 +32,10 @@ _KINDS = {
     "bitwise_or": Kind.BITWISE_OR, "bitwise_xor": Kind.BITWISE_XOR, "invert": Kind.INVERT,
     "cast": Kind.CAST, "less": Kind.LESS, "less_equal": Kind.LESS_EQUAL, "equal": Kind.EQUAL,
     "not_equal": Kind.NOT_EQUAL,
+}  # fmt: skip
+_OF_INTEGERS: Mapping[Kind, Callable[[int, int], int]] = {
+    Kind.ADD: operator.add, Kind.MULTIPLY: operator.mul,
+    Kind.MINIMUM: min, Kind.MAXIMUM: max,
 }  # fmt: skip
 _SWAPPED = {"greater": Kind.LESS, "greater_equal": Kind.LESS_EQUAL}
 
@@ -124,10 +129,11 @@ class Numbers:
         code.append(Instruction(kind, to, a, b, c, type, exact))
         return Late(to)
 
-    def load(self, code: list[Instruction], array: HostArray, type: ScalarType) -> Late:
-        """The only element of an array."""
+    def load(self, code: list[Instruction], array: HostArray, index: Extent, type: ScalarType
+             ) -> Late:  # fmt: skip
+        """An element of a dense array, by its number."""
         to = self._new()
-        code.append(Instruction(Kind.LOAD, to, array, type=type))
+        code.append(Instruction(Kind.LOAD, to, array, self.register(index), type=type))
         return Late(to)
 
     def size(self, code: list[Instruction], array: Growing) -> Late:
@@ -241,9 +247,21 @@ class _Recorder:
         return self.slots[slot].extents[axis]
 
     def _read(self, slot: int, type_: str, at: Sequence[int]) -> Late:
-        if at:
+        array = self.slots[slot]
+        if at and (isinstance(array, Growing) or not (array.size and array.flags.c_contiguous)):
             self._refuse()
-        return self.numbers.load(self.code, self.slots[slot], self._typed(type_))
+        number: Extent = 0
+        for index, extent in zip([self.values[k] for k in at], array.shape, strict=True):
+            inside = self._integer(Kind.MAXIMUM, 0, index)  # (see `_element` in host.py)
+            inside = self._integer(Kind.MINIMUM, inside, extent - 1)
+            before = self._integer(Kind.MULTIPLY, number, extent)
+            number = self._integer(Kind.ADD, before, inside)
+        return self.numbers.load(self.code, array, number, self._typed(type_))
+
+    def _integer(self, kind: Kind, a: Extent, b: Extent) -> Extent:
+        if isinstance(a, Late) or isinstance(b, Late):
+            return self.numbers.apply(self.code, kind, a, b)
+        return _OF_INTEGERS[kind](int(a), int(b))
 
     def _apply(self, op: str, type_: str, arguments: Sequence[int], exact: bool = False) -> Any:
         t = self._typed(type_)

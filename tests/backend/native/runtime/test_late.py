@@ -39,7 +39,8 @@ def evaluated(host: HostFunction, slots: list[Any]) -> tuple[Outcome, list[int]]
 
 @pytest.mark.parametrize("seed", range(40))
 def test_instructions_compute_what_python_does(seed: int) -> None:
-    """Random expressions over numbers in memory, with the types' wrapping and division by zero."""
+    """Random expressions over numbers in memory, with the types' wrapping and division by zero;
+    indices outside of an array are those of its edge."""
     choose = random.Random(seed)
     slots: list[Any] = []
     entries: list[list[Any]] = []
@@ -60,8 +61,16 @@ def test_instructions_compute_what_python_does(seed: int) -> None:
         def pick(of: str = name) -> int:
             return choose.choice(by_type[of])
 
-        kind = choose.randrange(6)
-        if kind == 0:
+        kind = choose.randrange(7)
+        if kind == 6:
+            info = np.iinfo(name)
+            values = [choose.randint(info.min, info.max) for _ in range(12)]
+            slots.append(np.array(values, name).reshape(choose.choice(((12,), (3, 4), (2, 1, 6)))))
+            constant = np.int64(choose.randint(-2, 5)).tobytes().hex()
+            entries.append(["const", "int64", constant])
+            at = [choose.choice((pick("int64"), len(entries) - 1)) for _ in slots[-1].shape]
+            entry, of = ["read", len(slots) - 1, name, at], name
+        elif kind == 0:
             compare = choose.choice(("less", "less_equal", "greater", "greater_equal", "equal",
                                      "not_equal"))  # fmt: skip
             entry, of = ["apply", compare, "bool", [pick(), pick()]], "bool"
@@ -150,6 +159,35 @@ def test_calls_with_extents_of_the_counter_are_replayed() -> None:
     assert records(solve, a, b) == 1
     for scale in (1.0, 2.0):
         np.testing.assert_allclose(solve(a * scale, b), np.linalg.solve(a * scale, b))
+
+
+@pytest.mark.parametrize("parameter", [False, True])
+def test_iterations_that_an_array_counts(parameter: bool, monkeypatch: Any) -> None:
+    """Instructions read the number, or a kernel where a parameter is added."""
+    deciding: list[str] = []
+    held = loops.Computed.__call__
+    monkeypatch.setattr(loops.Computed, "__call__",
+                        lambda self, run: deciding.append("kernel") or held(self, run)
+                        )  # fmt: skip
+
+    def rows(x: Any, counts: Any, more: Any) -> Any:
+        def row(k: Any, s: Any) -> Any:
+            number = td.the(counts[k, 1]) + (more if parameter else 2)
+            return td.iterate(number, lambda s: td.roll(s, 1) * 0.5, s) + x
+
+        return td.loop(counts.shape[0], row, x)
+
+    f = td.jit(rows, backend="native")
+    made = np.random.default_rng(0)
+    for _ in range(3):
+        x, counts = made.random(9), made.integers(-4, 6, (40, 2))
+        want = x
+        for count in counts[:, 1]:
+            n = max(count + 2, 0)
+            want = np.roll(want, n) * 0.5**n + x
+        np.testing.assert_allclose(f(x, counts, 2), want)
+    assert bool(deciding) == parameter
+    assert records(f, x, counts, 2) == 1
 
 
 def test_a_histogram_that_finds_its_range_is_replayed() -> None:
