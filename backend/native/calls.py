@@ -14,6 +14,7 @@ from treadle.skeletons.ir.specialise import computed
 
 from ..runtime.run import Params, Slots, Unrecordable
 from ..runtime.types import HostArray
+from .merged import merge
 from .running import HostRun, memory_of
 from .runtime.replay import KEPT, LARGEST, Replays
 from .runtime.tape import Tape, TooLarge
@@ -130,6 +131,7 @@ class ReplayedCalls:
                 array = run.new(array.shape, array.dtype)
                 run.copy(array, slot)
             results[id(array)] = array
+        merge(tape, (*inputs, *results.values()), self.owner.device.merged, dict(enumerate(params)))
         tape.release(KEPT, results)
         self.replays.add(tape, args, data, inputs, list(results.values()))
 

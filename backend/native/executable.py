@@ -23,6 +23,7 @@ from .codegen.target import Target as CpuTarget
 from .crossed import CrossedStep
 from .forms import forms_of
 from .loops import LoopStep
+from .merged import Compiled
 from .passes import loops_by_rows
 from .recipe import repeated_places
 from .runtime.replay import bits
@@ -140,6 +141,7 @@ class Cpu:
         self.repeated = repeated_places(program.roots)
         #: The nodes of loops that may run in passes over blocks of rows.
         self.by_rows = frozenset().union(*loops_by_rows(program).values())
+        self.merged = Compiled()
 
     @cached
     def differences(self) -> Differences:

@@ -28,6 +28,7 @@ from ..runtime import loops
 from ..runtime.memory import POOL, address
 from ..runtime.run import HostValues, Unrecordable
 from ..runtime.types import HostArray
+from .merged import MANY, merge
 from .passes import pass_of
 from .running import HostRun
 from .runtime.late import Growing, Instruction, Late
@@ -45,11 +46,12 @@ if TYPE_CHECKING:
 EARLY, LATE = 4, 256
 #: Iterations in Python that take as long as compiling a small kernel.
 COMPILED = 64
+#: Launches from which a loop is compiled as a whole in its first run (`merged.MANY` in others).
+ALONE = 200_000
 #: Recordings of one loop that are kept.
 MOST = 8
 #: Bytes of arrays that the iterations of one loop may write besides those that grow.
 LARGEST = POOL.limit // 2
-_UNLIMITED = (1 << 63) - 1
 
 
 class LoopStep(loops.LoopStep[HostRun]):
@@ -151,7 +153,7 @@ class LoopStep(loops.LoopStep[HostRun]):
     def _limit(self, run: HostRun) -> Given:
         """The number of iterations: also a parameter of the program, or what operations compute."""
         if self.count is None:
-            return _UNLIMITED
+            return UNLIMITED
         if self._counting is not None:
             return self._computed(run, self._counting)
         (e,) = self.count.roots
@@ -180,7 +182,8 @@ class LoopStep(loops.LoopStep[HostRun]):
 
     def finish(self, run: HostRun, iteration: int, limit: int | None) -> bool:
         """Run the remaining iterations in native code, if one can be recorded."""
-        left = _UNLIMITED if limit is None else limit - iteration
+        end = UNLIMITED if limit is None else limit
+        left = end - iteration
         self._made += 1
         if not self._native or iteration not in (0, EARLY, LATE) or left <= EARLY or not usable():
             return False
@@ -194,16 +197,16 @@ class LoopStep(loops.LoopStep[HostRun]):
             if iteration < LATE and waiting and (limit is None or left + self._made < enough):
                 return False
             try:
-                recording = _Recording(self, run, iteration, self._own(run))
+                recording = _Recording(self, run, iteration, self._own(run), end)
                 if recording.may_fail and recording.own:  # Python repeats what failed
-                    recording = _Recording(self, run, iteration, frozenset())
+                    recording = _Recording(self, run, iteration, frozenset(), end)
             except TooLarge:
                 return False
             except Unrecordable:
                 self._native = False
                 return False
         self._recorded = True
-        last = recording.run(run, _UNLIMITED if limit is None else limit)
+        last = recording.run(run, end)
         if last is None:  # Python comes to the iteration that fails, and knows where
             self._native = False
             return False
@@ -293,7 +296,8 @@ class _Recording:
     """The iterations of a loop from `first` on, for arrays of these extents.  They write to the
     parts `own` of the state."""
 
-    def __init__(self, loop: LoopStep, run: HostRun, first: int, own: frozenset[int]) -> None:
+    def __init__(self, loop: LoopStep, run: HostRun, first: int, own: frozenset[int],
+                 limit: int) -> None:  # fmt: skip
         self.first, self.own, self._state = first, own, loop.state
         self._slots = sorted({*loop._used, *loop.state})
         tape = Tape(LARGEST, lent=True)
@@ -311,6 +315,8 @@ class _Recording:
         if any(a.nbytes and not a.flags.c_contiguous for a in inputs.values()
                if any(a is b for b in begun)):  # fmt: skip
             raise Unrecordable
+        merge(tape, (*inputs.values(), *results), loop.owner.device.merged, {_LIMIT: limit},
+              MANY if first == 0 else ALONE)  # fmt: skip
         self._pinned = [(k, run.params[k]) for k in inner.pinned | tape.pinned]
         self._forms = self._formed(run)
         made = {id(r): r for r in results if tape.made(r) and not isinstance(r, Growing)}

@@ -335,7 +335,13 @@ class KernelLaunch:
             if cached is not None:
                 types = tuple(_TYPES[t] for t in self.about.types)
                 self._compiled[large] = code.CompiledKernel(
-                    self._kernel, len(self.sources), types, fast_math, *cached, _target(large)
+                    self._kernel,
+                    len(self.sources),
+                    types,
+                    fast_math,
+                    *cached,
+                    _target(large),
+                    digest,
                 )
         return self._compiled[large] is not None
 

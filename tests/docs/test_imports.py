@@ -46,6 +46,7 @@ ON_DEMAND = {
     "treadle.backend.native.codegen.engine",  # and the next one: LLVM's library
     "treadle.backend.native.codegen.llvm",
     "treadle.backend.native.codegen.fingerprint",
+    "treadle.backend.native.codegen.merged",
     "treadle.backend.dask.stream",
     "treadle.backend.native.crossover",
     "treadle.backend.native.products",

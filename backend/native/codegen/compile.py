@@ -50,7 +50,8 @@ def emitted(kernel: Kernel, *, fast_math: bool = False, target: Target | None = 
         assert linked is not None
         pointers = sum(b.role != "local" for b in kernel.buffers)
         types = tuple(v.type for v in kernel.scalars)
-        return CompiledKernel(lambda: kernel, pointers, types, fast_math, *linked, target)
+        return CompiledKernel(lambda: kernel, pointers, types, fast_math, *linked, target,
+                              "" if functions else digest)  # fmt: skip
 
     return finish
 

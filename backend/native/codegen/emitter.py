@@ -81,9 +81,10 @@ class Copy:
 class Emitter(ABC):
     """The state of emitting one kernel's function."""
 
-    def __init__(self, kernel: Kernel, target: Target, fast_math: bool) -> None:
+    def __init__(self, kernel: Kernel, target: Target, fast_math: bool,
+                 module: Module | None = None) -> None:  # fmt: skip
         self.kernel, self.target = kernel, target
-        self.module = Module(target.vector_bytes)
+        self.module = module or Module(target.vector_bytes)
         self.code = Code(self.module, FAST if fast_math else "")
         self.lanes = 0  # of the enclosing vector loop
         self.mask: Reg | None = None  # None: every lane

@@ -41,16 +41,16 @@ class CompiledKernel:
     """Machine code of one kernel.
 
     A launch needs as many addresses as there are `pointers` (of the kernel's buffers in order, but
-    for local ones), and scalars of these `types`.  `kernel` makes the kernel IR again; only texts
-    need it.
+    for local ones), and scalars of these `types`.  `kernel` makes the kernel IR again: for texts,
+    and where loops are merged.  `digest`: the key of the code; "" if it calls foreign functions.
     """
 
     def __init__(self, kernel: Callable[[], Kernel], pointers: int, types: tuple[ScalarType, ...],
                  fast_math: bool, linked: Linked, from_disk: bool,
-                 target: Target | None = None) -> None:  # fmt: skip
+                 target: Target | None = None, digest: str = "") -> None:  # fmt: skip
         self._kernel, self.pointers, self.types = kernel, pointers, types
         self.fast_math, self.from_disk = fast_math, from_disk
-        self._linked, self._target = linked, target
+        self._linked, self._target, self.digest = linked, target, digest
         self.entry: int = linked.addresses["entry"]
 
     @property

@@ -106,6 +106,11 @@ class Numbers:
         self.first: list[int] = []  # the first value of each register
         self._constants: dict[int, int] = {}
 
+    @property
+    def known(self) -> dict[int, int]:
+        """The numbers in the registers that no instruction changes."""
+        return {register: value for value, register in self._constants.items()}
+
     def register(self, value: Any) -> int:
         """The register of a number."""
         if isinstance(value, Late):

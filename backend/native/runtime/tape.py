@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from .code import CompiledKernel
 
+#: The limit of a loop that only ends by its test.
+UNLIMITED = (1 << 63) - 1
 #: A scalar, as Python has it.
 Number = bool | int | float | complex
 #: A parameter of the program, by its number; a number that is known; or one that is computed.
@@ -191,6 +193,34 @@ class Evaluate(NamedTuple):
 
 
 Operation = Launch | Call | Fill | Copy | Failure | Loop | Branch | Evaluate
+
+
+def arrays_of(op: Operation) -> Iterator[HostArray]:
+    """The arrays that an operation refers to."""
+    match op:
+        case Launch() | Call():
+            yield from op.arrays
+        case Fill():
+            yield op.target
+        case Copy():
+            yield from (op.target, op.source)
+        case Failure():
+            yield op.errors
+        case Branch():
+            yield op.test
+            yield from (a for one in (*op.then, *op.other) for a in arrays_of(one))
+        case Loop():
+            yield from (a for a in (op.counter, op.test) if a is not None)
+            if not isinstance(op.limit, int | tuple):
+                yield op.limit
+            for s in op.states:
+                yield from (a for a in (s.now, s.first, s.result) if a is not None)
+            yield from op.made
+            yield from (a for pair in op.exchanged for a in pair)
+            yield from (a for one in (*op.testing, *op.once, *op.rest) for a in arrays_of(one))
+        case Evaluate():
+            for one in op.code:
+                yield from (a for a in (one.to, one.a) if not isinstance(a, int))
 
 
 @dataclass

@@ -103,3 +103,16 @@ def test_a_long_sequence_is_interrupted(calls, nested):
         before = sequence(1000, table)
     interrupted(sequence, 1 << 40, table)  # hours
     np.testing.assert_array_equal(sequence(1000, table), before)
+
+
+def test_a_long_loop_of_several_operations_is_interrupted():
+    """It is one kernel, too."""
+
+    def walk(n, table):
+        return td.loop(n, lambda k, t: td.roll(t, 1) / td.max(t), table)
+
+    loop, table = td.jit(walk, backend="native"), np.arange(100.0)
+    for _ in range(5):
+        before = loop(1000, table)
+    interrupted(loop, 1 << 40, table)  # hours
+    np.testing.assert_array_equal(loop(1000, table), before)
