@@ -127,6 +127,8 @@ class _Merging:
             """Whether nothing but the loop refers to an array that it makes."""
             return tape.made(array) and 0 < inside[id(array)] == self.uses[id(array)]
 
+        if any(not own(a) for a in _resized(loop)):
+            return None
         chunk, true = np.zeros((), np.int64), np.ones((), bool)
         running, okay = (tape.new((), true.dtype) for _ in range(2))
         merged = MergedLoop(loop, Target.host().regular, own, self.known,
@@ -176,6 +178,18 @@ def _used(op: Operation) -> list[int]:
     if isinstance(op, Evaluate):
         op = Evaluate([one for one in op.code if one.kind != Kind.RELEASE])
     return [id(a) for a in arrays_of(op)]
+
+
+def _resized(op: Operation) -> Iterator[HostArray]:
+    """The arrays whose extents an operation changes."""
+    match op:
+        case Evaluate():
+            yield from (one.to for one in op.code
+                        if one.kind == Kind.RESIZE and not isinstance(one.to, int))  # fmt: skip
+        case Branch():
+            yield from (a for one in (*op.then, *op.other) for a in _resized(one))
+        case Loop():
+            yield from (a for one in (*op.testing, *op.once, *op.rest) for a in _resized(one))
 
 
 def _fits(op: Operation, outermost: bool = False) -> bool:

@@ -175,7 +175,7 @@ class MergedLoop:
         moved = self._moved.get(id(array))
         if moved is not None:
             return self.code.emit(f"load ptr, ptr {moved}")
-        if isinstance(array, Growing):
+        if isinstance(array, Growing) and self._own(array):
             return self.code.emit(f"load ptr, ptr {self._memory(array)[0]}")
         found = self._places.get(id(array))
         if found is None:

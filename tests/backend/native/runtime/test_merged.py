@@ -102,9 +102,19 @@ def growing(a, b):  # more elements than there is memory for on the stack
     return td.loop(100, step, a)
 
 
+def inner(a, b):  # the state grows, and the inner loop reads an array that does
+    def step(k, s):
+        c, w = s
+        more = td.cumsum(c) * 0.1
+        w = td.loop(150, lambda j, w: td.roll(w, 1) * 0.5 + more[j % 20] * td.max(w), w)
+        return td.concatenate([c, more[:1]]), w
+
+    return td.loop(9, step, (a, b))
+
+
 PROGRAMS = [
     (perceptron, M, A), (cache, A, B), (moving, A, B), (alternating, M, A), (triangle, A, B),
-    (halving, A, B), (nested, M, A), (growing, A, B),
+    (halving, A, B), (nested, M, A), (growing, A, B), (inner, A, B),
 ]  # fmt: skip
 
 
