@@ -35,7 +35,18 @@ from .runtime.late import Growing, Instruction, Late
 from .runtime.lending import Lending, Place
 from .runtime.replay import Code, fill, usable, write
 from .runtime.structures import InstructionKind, Outcome
-from .runtime.tape import Branch, Copy, Failure, Given, Loop, Operation, State, Tape, TooLarge
+from .runtime.tape import (
+    UNLIMITED,
+    Branch,
+    Copy,
+    Failure,
+    Given,
+    Loop,
+    Operation,
+    State,
+    Tape,
+    TooLarge,
+)
 from .steps import Computed
 
 if TYPE_CHECKING:

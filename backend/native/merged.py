@@ -147,7 +147,7 @@ class _Merging:
             Loop(0, UNLIMITED, chunk, running, [], [], [launch], [], [], []),
         ]
         instructions = list[Instruction]()
-        holds = tape.numbers.load(instructions, okay, bool_)
+        holds = tape.numbers.load(instructions, okay, 0, bool_)
         instructions.append(Instruction(Kind.REQUIRE, 0, holds.register))
         return [*found, Evaluate(instructions)]
 

@@ -177,7 +177,9 @@ def zero_beyond(
         beyond = {x: Const(0, x.type) for x, (_, along) in bordered.items() if i in along}
         if is_zero(substitute((e,), beyond)[0], signed):
             found.add(k)
-    used = {x: r for x, (r, along) in bordered.items() if any(axes.get(i) in found for i in along)}
+    used: dict[Expr, Expr] = {
+        x: r for x, (r, along) in bordered.items() if any(axes.get(i) in found for i in along)
+    }
     return substitute((e,), used)[0], found
 
 
