@@ -165,7 +165,7 @@ def zero_beyond(
                 border = (Const(0, x.type),)
                 bordered[x] = Read(x.node, x.component, x.args, "constant", border), along
                 continue
-            images = {Index(k): place for k, place in enumerate(places)}
+            images: dict[Expr, Expr] = {Index(k): place for k, place in enumerate(places)}
             at = substitute(x.args, images)
             if all(isinstance(i, Index) and i.axis < len(shape) and shape[i.axis] is n
                    for i, n in zip(at, extents, strict=True)):  # fmt: skip
@@ -174,7 +174,9 @@ def zero_beyond(
             del axes[i]
     found = set()
     for i, k in ((Index(k), k) for k in wanted if Index(k) in axes):
-        beyond = {x: Const(0, x.type) for x, (_, along) in bordered.items() if i in along}
+        beyond: dict[Expr, Expr] = {
+            x: Const(0, x.type) for x, (_, along) in bordered.items() if i in along
+        }
         if is_zero(substitute((e,), beyond)[0], signed):
             found.add(k)
     used: dict[Expr, Expr] = {

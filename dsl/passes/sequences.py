@@ -311,9 +311,7 @@ class _Iteration(_Loop):
         # Of what is computed before the loop, an iteration may return, or change a copy of, the
         # elements as they are.
         for node in self.order:
-            given += node.inside()
-            if not isinstance(node, graph.Permute):
-                given += based_on(node)
+            given += (*node.inside(), *based_on(node))
         bodies = [e for n in self.order for e in n.bodies()]
         bodies += [leaf.at(*indices(len(leaf.shape))) for leaf in given]
         self._own_elements([*bodies, loop.count])

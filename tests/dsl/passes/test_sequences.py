@@ -1433,3 +1433,20 @@ def test_what_two_inner_loops_need_is_computed_for_both(n: int, m: int, deep: bo
     assert kinds(f, *args) == (1, 0)
     found, want = (td.jit(f, backend=b)(*args) for b in ("native", "reference"))
     assert np.array_equal(found, want)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 9])
+def test_an_update_of_what_the_loop_began_with(n: int) -> None:
+    """Every iteration begins with that again, not with what the one before made of it."""
+
+    def f(a: Any) -> Any:
+        def step(k: Any, s: Any) -> Any:
+            return a.at[td.minimum(k, 1)].add(3), s[1]
+
+        return td.loop(n, step, (a, td.zeros((3,), a.dtype)))[0]
+
+    a = np.array([[5, 7], [1, 2]])
+    for given in (lambda: f(td.use(a)), lambda: f(td.use(a) + 1)):
+        found, want = (td.jit(given, backend=b)() for b in ("native", "reference"))
+        assert np.array_equal(found, want)
+    assert np.array_equal(a, [[5, 7], [1, 2]])
