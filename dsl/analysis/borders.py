@@ -139,6 +139,7 @@ _DIVISIONS = ("floor_divide", "remainder", "quot", "rem")
 def zero_beyond(
     e: Expr, domain: Shape, wanted: Iterable[int], places: Sequence[Expr], shape: Shape = (),
     unified: Callable[[Shape], Shape] = lambda shape: shape, signed: bool = False,
+    finite: Callable[[Expr], bool] = lambda e: False,
 ) -> tuple[Expr, set[int]]:  # fmt: skip
     """An element of `domain` that is 0 beyond it along some of the `wanted` axes, since the arrays
     that it reads have a border of zeros, and these axes.
@@ -147,6 +148,7 @@ def zero_beyond(
 
     Along these axes, the element may be computed at any index, such as those of `places`: other
     arrays are read there at an index of `shape`, the domain of the reader.  `signed`: -0 is not 0.
+    `finite`: whether the product of an expression and 0 is taken for 0.
     """
     if any(not isinstance(x, _ANYWHERE) or _may_divide(x) for x in walk((e,))):
         return e, set()
@@ -183,6 +185,15 @@ def zero_beyond(
         x: r for x, (r, along) in bordered.items() if any(axes.get(i) in found for i in along)
     }
     return substitute((e,), used)[0], found
+
+
+def _vanishes(e: Expr, signed: bool, finite: Callable[[Expr], bool]) -> bool:
+    if isinstance(e, Apply) and e.op.name in ("add", "multiply", "cast"):
+        vanish = [_vanishes(a, signed, finite) for a in e.args]
+        if e.op.name == "multiply":
+            return any(vanish) and all(v or finite(a) for v, a in zip(vanish, e.args, strict=True))
+        return all(vanish)
+    return is_zero(e, signed)
 
 
 def is_zero(e: Expr, signed: bool = False) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..expr import Expr, Index, Read, constant
-from ..graph import Matmul, Node, Shape, indices, known
+from ..graph import Leaf, Matmul, Node, Shape, indices, known
+from ..operations.indexing.index_space import reshaped, reshaped_index
+from ..passes.convolutions import sum_over_windows
 from ..scalar import apply_primitive
 from .contractions import is_plain
 from .expressions import add, index_map, shifted
@@ -65,6 +67,12 @@ def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
         g = bar.at(*indices(batch), constant(0), constant(0))
         r.through((*node.batch, node.k), [(term, g)], node)
         return
+    vector = 1 in (known(node.m), known(node.n))
+    whole = sum_over_windows(node, r.unified) if vector else None
+    if whole is not None:  # each number of the vector times windows, not an array of all windows
+        g = _reshaped(bar, whole.outer, node)
+        r.through((*whole.outer, *whole.inner), [(whole.elements[0], g)], node)
+        return
     i, j = Index(batch), Index(batch + 1)
     swapped: dict[Expr, Expr] = {i: j, j: i}
     options = (
@@ -90,6 +98,15 @@ def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
         made = Matmul(node.batch, node.k, node.n, node.m, left, own(bar, rank), options,
                       label=common[0], where=common[1])  # fmt: skip
         r.through((*node.batch, node.k, node.n), [(node.right, own(made.leaf(), rank))], node)
+
+
+def _reshaped(bar: Leaf, shape: Shape, node: Node) -> Expr:
+    """The elements of an array in another shape, perhaps the one that it had before."""
+    before = reshaped(bar.node)
+    if before is None or len(before) > 1 or before[0].shape != shape:
+        at = bar.at(*reshaped_index(bar.shape, shape))
+        before = (stored(shape, at, adjoint(node), node.where),)
+    return own(before[0], len(shape))
 
 
 def operand(e: Expr, shape: Shape, node: Node) -> Expr:

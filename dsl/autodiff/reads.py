@@ -324,10 +324,13 @@ class Scatterer:
     """Sends the cotangents of one operation's reads to the arrays that it reads."""
 
     def __init__(
-        self, domain: Shape, label: Label, where: Location | None, unified: Callable[[Shape], Shape]
-    ) -> None:
+        self, domain: Shape, label: Label, where: Location | None,
+        unified: Callable[[Shape], Shape], finite: Callable[[Expr], bool],
+    ) -> None:  # fmt: skip
         #: Maps extents that checks make equal to one expression.
         self.unified = unified
+        #: Whether the product of a factor and a cotangent of 0 is 0.
+        self.finite = finite
         self.domain, self.label, self.where = unified(domain), label, where
 
     def contribution(self, read: Read, cotangent: Cotangent) -> Expr:
@@ -386,7 +389,8 @@ class Scatterer:
                 return Read(read.node, read.component, read.args, "constant", (zero(g.type),))
             return guarded(_all(found.conditions), read, zero(g.type))
         wanted = [a for a, c in enumerate(ranges) if c in found.conditions]
-        bordered, axes = zero_beyond(g, self.domain, wanted, places, shape, self.unified)
+        bordered, axes = zero_beyond(g, self.domain, wanted, places, shape, self.unified,
+                                     finite=self.finite)  # fmt: skip
         conditions = {*found.conditions}.difference(ranges[a] for a in axes)
         left = [c for c in found.conditions if c in conditions]
         if not found.lost:
@@ -502,8 +506,11 @@ class Scatterer:
             if type(node) is not Generate or len(node.elements) != 1 or node.checks:
                 break
             (e,) = node.elements
-            reads = [x for x in walk((e,)) if isinstance(x, Read)]
-            smaller = all(len(x.args) < len(self.domain) for x in reads)
+            smaller = all(
+                len(x.args) < len(self.domain) and all(isinstance(i, Index | Const) for i in x.args)
+                for x in walk((e,))
+                if isinstance(x, Read)
+            )
             if self.unified(node.shape) != self.domain or not smaller or cost(e) > CHEAP:
                 break
             g = e

@@ -86,6 +86,9 @@ class Reverse:
             if isinstance(x, Apply | Read) and x.type.is_inexact
         )
 
+    def tame(self, e: Expr) -> bool:
+        return not self.wild(e)
+
     def give(self, leaf: Leaf, part: Expr) -> None:
         """Add a contribution, an expression over the leaf's indices."""
         if leaf in self.moving:
@@ -161,7 +164,7 @@ class Reverse:
         expressions that are read where they are stored."""
         bodies = self.smooth([e for e, _ in seeds])
         pairs = [(e, g) for e, (_, g) in zip(bodies, seeds, strict=True)]
-        send = reads.Scatterer(domain, adjoint(node), node.where, self.unified)
+        send = reads.Scatterer(domain, adjoint(node), node.where, self.unified, self.tame)
         for leaf, cotangent in expr_vjp(pairs, self.active).items():
             assert isinstance(leaf, Read)
             if known:
@@ -178,7 +181,7 @@ class Reverse:
         values: dict[Expr, Expr] = dict(zip((*combine.left, *combine.right), sides, strict=True))
         bodies = self.smooth(combine.results)
         seeds = [(e, g) for e, g in zip(bodies, bars, strict=True) if g is not None]
-        send = reads.Scatterer(domain, adjoint(node), node.where, self.unified)
+        send = reads.Scatterer(domain, adjoint(node), node.where, self.unified, self.tame)
         for leaf, cotangent in expr_vjp(seeds, self.active).items():
             own_mask = (c._replace(holds=shifted(c.holds, values)) for c in cotangent.mask)
             given = Cotangent((*mask, *own_mask), shifted(cotangent.value, values))
@@ -321,7 +324,7 @@ def through_epilogue(r: Reverse, node: Reducing, bars: Bars) -> list[Leaf | None
     )
     bodies = smooth(node.epilogue, active, lambda e: Leaf(e.node, e.component) in r.targets)
     seeds = [(e, own(b, rank)) for e, b in zip(bodies, bars, strict=True) if b is not None]
-    send = reads.Scatterer(shape, adjoint(node), node.where, r.unified)
+    send = reads.Scatterer(shape, adjoint(node), node.where, r.unified, r.tame)
     made: list[Leaf | None] = [None] * len(variables)
     for leaf, cotangent in expr_vjp(seeds, active).items():
         mask = tuple(c._replace(holds=shifted(c.holds, by_variable)) for c in cotangent.mask)

@@ -10,7 +10,7 @@ such sums by loops (`short_folds.deep_folds`), or as a product again where that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..analysis.combines import simple_combine
@@ -35,7 +35,7 @@ def recognise_convolution(roots: Sequence[Leaf], context: Context) -> list[Leaf]
     builder, sums = Rebuilder(), dict[Node, Leaf]()
     for node in nodes:
         made = builder.node(node)
-        summed = _as_sum(made) if isinstance(made, Matmul) else None
+        summed = sum_over_windows(made) if isinstance(made, Matmul) else None
         if summed is not None:
             context.notes.append(f"{made.label}: a product with windows of an array is a sum")
             leaf = summed.leaf()
@@ -51,23 +51,32 @@ def recognise_convolution(roots: Sequence[Leaf], context: Context) -> list[Leaf]
     return [builder.leaf(r) for r in roots] if sums else list(roots)
 
 
-def _as_sum(node: Matmul) -> Fold | None:
-    """A product with windows as a fold over the axes of both operands; None for other products."""
+def sum_over_windows(
+    node: Matmul, unified: Callable[[Shape], Shape] = lambda shape: shape
+) -> Fold | None:
+    """A product with windows as a fold over the axes of both operands; None for other products.
+    `unified` maps extents that are equal to one expression."""
     t = node.left.type
     plain = node.epilogue == (node.result,) and not node.label.ordered and node.options.open
     if node.batch or not plain or node.options.deterministic or not t.is_float or t.bits < 32:
         return None
-    for left, a in _axes(node.left, 0):
-        for right, b in _axes(node.right, 1):
-            first, inner, last = left.shape[:a], left.shape[a:], right.shape[b:]
-            differ = sum(m is not n for m, n in zip(inner, right.shape[:b], strict=False))
-            if len(inner) < 2 or len(inner) != b or differ > 1:
+    for left, rows, along in _axes(node.left, node.m):
+        for right, between, columns in _axes(node.right, node.n, -1):
+            first, last = (tuple(leaf.shape[a] for a in axes)
+                           for leaf, axes in ((left, rows), (right, columns)))  # fmt: skip
+            inner, others = (unified(tuple(leaf.shape[a] for a in axes))
+                             for leaf, axes in ((left, along), (right, between)))  # fmt: skip
+            differ = sum(m is not n for m, n in zip(inner, others, strict=False))
+            # The product of a matrix and a vector reads each window once.
+            least = 1 if not first or not last else 2
+            if len(inner) < least or len(inner) != len(others) or differ > 1:
                 continue
             if not (_windows(left) or _windows(right)):
                 continue
             i, k = len(first), len(first) + len(last)
-            x = left.at(*(Index(n) for n in (*range(i), *range(k, k + len(inner)))))
-            y = right.at(*(Index(n) for n in (*range(k, k + len(inner)), *range(i, k))))
+            summed = range(k, k + len(inner))
+            x = left.at(*_ordered((*rows, *along), (*range(i), *summed)))
+            y = right.at(*_ordered((*between, *columns), (*summed, *range(i, k))))
             return Fold(
                 (*first, *last), inner, (apply_primitive("multiply", [x, y]),),
                 simple_combine("add", t), (Const(0, t),), label=node.label, where=node.where,
@@ -76,19 +85,30 @@ def _as_sum(node: Matmul) -> Fold | None:
     return None
 
 
-def _axes(e: Expr, side: int) -> list[tuple[Leaf, int]]:
-    """The array whose reshaping is the operand's matrix, and the axis that begins its columns."""
-    if not (isinstance(e, Read) and e.boundary is None and e.args == (Index(0), Index(1))):
+def _ordered(axes: Sequence[int], places: Sequence[int]) -> list[Expr]:
+    """The indices of an array, whose axis number axes[k] is read at Index(places[k])."""
+    found = dict(zip(axes, places, strict=True))
+    return [Index(found[a]) for a in range(len(axes))]
+
+
+def _axes(e: Expr, kept: Expr, side: int = 0) -> list[tuple[Leaf, Sequence[int], Sequence[int]]]:
+    """The array whose reshaping is the operand's matrix, perhaps transposed, and its axes that
+    became rows and columns: `kept` is the extent of the matrix along `side`."""
+    if not (isinstance(e, Read) and e.boundary is None and {*e.args} == {Index(0), Index(1)}):
         return []
-    found = [(Leaf(e.node, e.component), 1)]
-    source, kept = reshaped(e.node), e.node.outputs[e.component].shape[side]
+    turned = e.args[0] is Index(1)
+    leaf = Leaf(e.node, e.component)
+    found = [(leaf, 1)]
+    source = reshaped(e.node)
     if source is not None and len(source) == 1:
         (leaf,) = source
-        splits = range(1, len(leaf.shape))
+        part = 1 if (side == 0) == turned else 0
+        splits = range(len(leaf.shape) + 1)
         found += [
-            (leaf, s) for s in splits if product((leaf.shape[:s], leaf.shape[s:])[side]) is kept
+            (leaf, s) for s in splits if product((leaf.shape[:s], leaf.shape[s:])[part]) is kept
         ]
-    return found
+    axes = [(leaf, range(s), range(s, len(leaf.shape))) for leaf, s in found]
+    return [(leaf, b, a) if turned else (leaf, a, b) for leaf, a, b in axes]
 
 
 def _windows(leaf: Leaf) -> bool:

@@ -217,7 +217,9 @@ def _is_deep(node: Fold) -> bool:
     seen = False
     for e in reads:
         used = {i for i in ex.walk(e.args) if isinstance(i, ex.Index)}
-        if e.boundary is not None or any(isinstance(i, ex.Read) for i in ex.walk(e.args)):
+        if e.boundary not in (None, "constant"):
+            return False
+        if any(isinstance(i, ex.Read) for i in ex.walk(e.args)):
             return False
         if axes <= used and len(used) <= len(e.args):
             return False

@@ -199,3 +199,52 @@ def test_gradients_of_windows_at_a_distance(step: int) -> None:
         found_x, found_w = gradients(x, w, cotangent)
         assert np.allclose(found_x, by_x[:, :, 1:-1, 1:-1], rtol=1e-4)
         assert np.allclose(found_w, by_w, rtol=1e-4)
+
+
+def filtered(x: Any, w: Any) -> Any:
+    """Windows of any rank times weights, along every axis."""
+    letters = "ijkl"[: x.ndim], "pqrs"[: x.ndim]
+    return td.einsum(f"{''.join(letters)},{letters[1]}->{letters[0]}",
+                     td.sliding_window_view(x, w.shape), w)  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(40,), (20, 30), (5, 5), (7, 9, 8)], ids=str)
+@pytest.mark.parametrize("extent", [1, 3, 5])
+def test_windows_times_a_vector_and_their_gradients(shape: tuple[int, ...], extent: int) -> None:
+    """No array of all windows is stored, by the function and by its gradient."""
+    x, w = data(*shape).astype(float), data(*(extent,) * len(shape)).astype(float)
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape)
+    want = np.einsum(windows, list(range(2 * x.ndim)), w, list(range(x.ndim, 2 * x.ndim)))
+    assert Matmul not in kinds(filtered, x, w)
+    np.testing.assert_allclose(td.jit(filtered, backend="native")(x, w), want, rtol=1e-12)
+
+    def loss(x: Any, w: Any) -> Any:
+        return td.sum(td.sin(filtered(x, w)))
+
+    gradient = td.grad(loss, argnums=(0, 1))
+    assert Matmul not in kinds(gradient, x, w)
+    found = td.jit(gradient, backend="native")
+    td.check_grad(loss, x, w)
+    reference = td.jit(gradient, backend="reference")(x, w)
+    for _ in range(2):
+        for a, b in zip(found(x, w), reference, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+    assert max(len(n.outputs[0].shape) for n in found.lower(x, w).kernels) <= len(shape)
+
+
+def test_weights_of_known_extents_have_the_same_gradient() -> None:
+    def known(x: Any, w: Any) -> Any:
+        return td.sum(td.einsum("ijpq,pq->ij", td.sliding_window_view(x, (3, 4)), w) ** 2)
+
+    x, w = data(9, 11).astype(float), data(3, 4).astype(float)
+    assert Matmul not in kinds(td.grad(known), x, w)
+    td.check_grad(known, x, w)
+
+
+def test_frames_times_a_matrix_stay_a_product() -> None:
+    """Each window is read by every column of the matrix."""
+    frames = lambda x, w: td.sliding_window_view(x, w.shape[:1]) @ w
+    x, w = data(400), data(20, 30)
+    assert kinds(frames, x, w) == {Matmul}
+    want = np.lib.stride_tricks.sliding_window_view(x, 20) @ w
+    assert np.allclose(td.jit(frames, backend="native")(x, w), want, rtol=1e-4)
