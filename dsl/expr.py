@@ -34,14 +34,16 @@ _fresh = itertools.count()
 
 class Expr:
     """Base class of scalar expressions.  `type` is None for expressions with several results;
-    `varies`: it contains an index or a variable; `reads`: it reads an element of an array."""
+    `varies`: it contains an index or a variable; `reads`: it reads an element of an array;
+    `scopes`: it contains a loop, a conditional, or a read whose boundary is a function."""
 
-    __slots__ = ("__weakref__", "args", "below", "bounds", "reads", "scoped", "type", "varies",
-                 "vars", "weak")  # fmt: skip
+    __slots__ = ("__weakref__", "args", "below", "bounds", "reads", "scoped", "scopes", "type",
+                 "varies", "vars", "weak")  # fmt: skip
     type: ScalarType
     weak: bool
     varies: bool
     reads: bool
+    scopes: bool
     args: tuple[Expr, ...]
     scoped: tuple[Expr, ...]
     vars: tuple[Var, ...]
@@ -102,10 +104,12 @@ def new(
     e.type, e.args, e.scoped, e.vars, e.weak = type_, args, scoped, vars_, weak
     e.below = e.bounds = None
     varies = reads = False
+    scopes = bool(scoped)
     for child in args + scoped if scoped else args:
         varies = varies or child.varies
         reads = reads or child.reads
-    e.varies, e.reads = varies, reads
+        scopes = scopes or child.scopes
+    e.varies, e.reads, e.scopes = varies, reads, scopes
     return e
 
 
@@ -530,6 +534,32 @@ def _walked(
             stack += waiting
         else:
             append(node)
+    return found
+
+
+def reading(roots: Iterable[Expr]) -> list[Read]:
+    """The reads of arrays among `walk(roots)`, in the same order."""
+    seen: set[Expr] = set()
+    found: list[Read] = []
+    stack: list[Any] = [e for e in roots if e.reads]
+    stack.reverse()
+    while stack:
+        e = stack.pop()
+        if e is None:
+            found.append(stack.pop())
+            continue
+        if e in seen:
+            continue
+        seen.add(e)
+        children = e.args + e.scoped if e.scoped else e.args
+        inner = [c for c in children if c.reads and c not in seen]
+        if type(e) is Read:
+            if not inner:
+                found.append(e)
+                continue
+            stack += (e, None)
+        inner.reverse()
+        stack += inner
     return found
 
 

@@ -881,9 +881,14 @@ class ArrayLoop(Node):
         Shapes that refer back to the node would make a cycle (see `Input`), and are computed when
         read."""
         self._begun = tuple([leaf.node.outputs[leaf.component] for leaf in self.init])
+        extents = (e for state in self.state for e in state._extents)
+        self._grows = any(isinstance(e, Read) and e.node in self.state for e in extents)
 
     @property  # type: ignore[misc]
     def outputs(self) -> tuple[Output, ...]:  # type: ignore[override]
+        if not self._grows:
+            return self._begun
+
         def last(inside: Expr, before: Expr) -> Expr:
             if isinstance(inside, Read) and inside.node in self.state:
                 return Read(self, self.state.index(inside.node), ())

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field as dataclass_field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 from .errors import Location
-from .expr import Apply, Const, Expr, Extent, Index, Read, Var, constant, reads, substitute, walk
+from .expr import Apply, Const, Expr, Extent, Index, Read, Var, constant, reading, substitute, walk
 from .graphs.interning import find, publish
 from .schedule import Schedule
 from .types import ScalarType
@@ -191,6 +193,7 @@ class Node(metaclass=_NodeType):
     __slots__ = (
         "__weakref__",
         "_begun",
+        "_grows",
         "_inputs",
         "checks",
         "evaluated",
@@ -213,6 +216,7 @@ class Node(metaclass=_NodeType):
         outputs: tuple[Output, ...] = dataclass_field(init=False)
         uid: int = dataclass_field(init=False)
         _begun: tuple[Output, ...] = dataclass_field(init=False)
+        _grows: bool = dataclass_field(init=False)
         _inputs: tuple[Leaf, ...] = dataclass_field(init=False)
         holders: tuple[weakref.ref[object], ...] = dataclass_field(init=False)
         evaluated: bool = dataclass_field(init=False)
@@ -325,13 +329,11 @@ class Node(metaclass=_NodeType):
         except AttributeError:
             pass
         seen: dict[Leaf, None] = dict.fromkeys(self.operands())
-        for e in walk(self.expressions(), reads):
-            if isinstance(e, Read):
-                seen[Leaf(e.node, e.component)] = None
+        for e in reading(self.expressions()):
+            seen[Leaf(e.node, e.component)] = None
         for check in self.checks:
-            for e in walk((check.left, check.right), reads):
-                if isinstance(e, Read):
-                    seen[Leaf(e.node, e.component)] = None
+            for e in reading((check.left, check.right)):
+                seen[Leaf(e.node, e.component)] = None
         self._inputs = tuple(seen)
         return self._inputs
 
@@ -386,6 +388,26 @@ def inner_inputs(node: Node) -> tuple[Leaf, ...]:
     return node.inside()
 
 
+class _Remembered(threading.local):
+    """The orders of graphs that `topological` has found in this thread, if it keeps them."""
+
+    orders: dict[tuple[Any, ...], tuple[Node, ...]] | None = None
+
+
+_remembered = _Remembered()
+
+
+@contextmanager
+def remembered_orders() -> Iterator[None]:
+    """Many passes look at a graph before one changes it: `topological` keeps what it finds."""
+    before = _remembered.orders
+    _remembered.orders = {} if before is None else before
+    try:
+        yield
+    finally:
+        _remembered.orders = before
+
+
 def topological(
     roots: Iterable[Leaf], inside: bool = True, known: Iterable[Node] = ()
 ) -> Iterator[Node]:
@@ -394,6 +416,17 @@ def topological(
     With `inside`, also visit the bodies of loops and branches.  Nodes of `known`, and nodes that
     only they need, are skipped.
     """
+    orders = _remembered.orders
+    if orders is None or known:
+        return _ordered(roots, inside, known)
+    key = (inside, *roots)
+    found = orders.get(key)
+    if found is None:
+        found = orders[key] = tuple(_ordered(key[1:], inside, ()))
+    return iter(found)
+
+
+def _ordered(roots: Iterable[Leaf], inside: bool, known: Iterable[Node]) -> Iterator[Node]:
     seen: set[Node] = set(known)
     stack: list[Node | None] = [leaf.node for leaf in roots]
     stack.reverse()

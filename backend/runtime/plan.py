@@ -72,6 +72,7 @@ class Planner:
     ) -> None:
         self.slots: dict[Leaf, int] = {}
         self.inside, self.checked = inside, checked
+        self._used: dict[Node, set[Leaf]] = {}
         for node in inputs:
             self.slot(Leaf(node, 0))
         self.region = regions(roots)
@@ -257,13 +258,16 @@ class Planner:
         )
 
     def used(self, step: Step) -> set[int]:
-        own = {self.slots[leaf] for leaf in used_leaves(step.node) if leaf in self.slots}
-        return own | self.used_inside(step)
+        return self._slots_of(step.node) | self.used_inside(step)
+
+    def _slots_of(self, node: Node) -> set[int]:
+        if node not in self._used:
+            self._used[node] = used_leaves(node)
+        return {self.slots[leaf] for leaf in self._used[node] if leaf in self.slots}
 
     def used_inside(self, step: Step) -> set[int]:
         """The slots that nodes inside a step read and that its bodies return."""
-        within = self.inside(step.node)
-        used = {self.slots[le] for n in within for le in used_leaves(n) if le in self.slots}
+        used = set[int]().union(*map(self._slots_of, self.inside(step.node)))
         for inner in step.inner:
             used |= set(inner.results)
             for nested in inner.steps:

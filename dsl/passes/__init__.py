@@ -12,6 +12,7 @@ from typing import Any
 
 from ..graph import Input, Leaf, topological
 from ..graphs import rebuild
+from ..node import remembered_orders
 from ..operations.algebra.product_way import ProductWay
 from ..operations.common import label_of, require_order
 from ..process.configuration import Settings
@@ -130,9 +131,10 @@ def run_passes(
     devices."""
     context = Context(settings, backend, in_parts)
     history = History(list(roots), context=context)
-    for name, run in PASSES if target_of(backend).kernels else PASSES[:1]:
-        history.roots = run(history.roots, context)
-        history.stages.append((name, history.roots))
+    with remembered_orders():
+        for name, run in PASSES if target_of(backend).kernels else PASSES[:1]:
+            history.roots = run(history.roots, context)
+            history.stages.append((name, history.roots))
     return history
 
 

@@ -43,12 +43,11 @@ def _counted(
     roots: Iterable[Expr], cost: Callable[[ex.Apply], float], value: Callable[[Expr], Any]
 ) -> float:
     total = 0.0
-    roots = tuple(roots)
-    seen: set[Expr] = of_numbers(roots)
+    seen: set[Expr] = set()
     stack: list[tuple[Expr, float]] = [(r, 1.0) for r in roots]
     while stack:
         e, iterations = stack.pop()
-        if e in seen:
+        if e in seen or _is_of_numbers(e):
             continue
         seen.add(e)
         if isinstance(e, ex.Apply):
@@ -69,35 +68,29 @@ def _counted(
     return total
 
 
-def of_numbers(roots: Iterable[Expr]) -> set[Expr]:
-    """Expressions over literals and numbers of the call (arguments, extents) only."""
-    found: set[Expr] = set()
-    for e in ex.walk(roots):
-        if isinstance(e, ex.Const | ex.Extent | ex.Param) or (
-            isinstance(e, ex.Apply) and all(a in found for a in e.args)
-        ):
-            found.add(e)
-    return found
+def _is_of_numbers(e: Expr) -> bool:
+    """Whether an expression is one over literals and numbers of the call (arguments, extents)."""
+    if e.varies or e.reads or e.scopes:
+        return False
+    return not any(isinstance(x, ex.Foreign) for x in ex.walk((e,)))
 
 
 def loads(roots: Iterable[Expr]) -> float:
     """The number of distinct reads; one that all elements share counts half."""
-    reads = [e for e in ex.walk(roots) if isinstance(e, ex.Read)]
-    shared = [
-        e for e in reads if not any(isinstance(x, ex.Index | ex.Var) for x in ex.walk(e.args))
-    ]
+    reads = ex.reading(roots)
+    shared = [e for e in reads if not any(a.varies for a in e.args)]
     return len(reads) - len(shared) / 2
 
 
 def arrays(roots: Iterable[Expr]) -> int:
     """The number of arrays that are read at indices depending on the element."""
-    moving = (ex.Index, ex.Var)
-    return len({(e.node, e.component) for e in ex.walk(roots) if isinstance(e, ex.Read)
-                and any(isinstance(x, moving) for x in ex.walk(e.args))})  # fmt: skip
+    moving = (e for e in ex.reading(roots) if any(a.varies for a in e.args))
+    return len({(e.node, e.component) for e in moving})
 
 
 def has_loop(roots: Iterable[Expr]) -> bool:
-    return any(isinstance(e, ex.While | ex.Loop) for e in ex.walk(roots))
+    found = ex.walk([e for e in roots if e.scopes])
+    return any(isinstance(e, ex.While | ex.Loop) for e in found)
 
 
 def is_view(elements: Iterable[Expr]) -> bool:
@@ -105,11 +98,7 @@ def is_view(elements: Iterable[Expr]) -> bool:
     for e in elements:
         if not isinstance(e, ex.Read) or e.boundary is not None:
             return False
-        if any(
-            isinstance(x, ex.Read | ex.Cond | ex.Loop | ex.While)
-            for a in e.args
-            for x in ex.walk((a,))
-        ):
+        if any(a.reads or a.scopes for a in e.args):
             return False
     return True
 
@@ -131,8 +120,7 @@ def is_selection(elements: Iterable[Expr]) -> bool:
             stack += choice.then[e.which], choice.other[e.which]
         elif not (isinstance(e, ex.Const) or is_view((e,))):
             return False
-    costly = ex.Read | ex.Cond | ex.Loop | ex.While
-    return not any(isinstance(x, costly) for x in ex.walk(conditions))
+    return not any(c.reads or c.scopes for c in conditions)
 
 
 def crosses_rows(elements: Iterable[Expr], rank: int) -> bool:

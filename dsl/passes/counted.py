@@ -28,7 +28,7 @@ def recognise_counted(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 def _has_while(node: Node) -> bool:
     if isinstance(node, ArrayLoop) and node.predicate is not None:
         return True
-    return any(type(e) is ex.While for e in ex.walk(node.expressions()))
+    return any(type(e) is ex.While for e in ex.walk(e for e in node.expressions() if e.scopes))
 
 
 class _Counting(Rebuilder):

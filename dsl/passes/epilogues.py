@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import graph
 from ..analysis.regions import regions
-from ..expr import Expr, Read, rewrite, walk
+from ..expr import Expr, Read, reading, rewrite
 from ..graphs.rebuild import Rebuilder
 from ..target import target_of
 from .base import Context
@@ -96,15 +96,14 @@ class _Uses:
 def _reads_only_here(user: graph.Generate, node: graph.Node) -> bool:
     rank = len(user.shape)
     hosts = [*user.shape, *(e for c in user.checks for e in (c.left, c.right))]
-    if any(isinstance(e, Read) and e.node is node for e in walk(hosts)):
+    if any(e.node is node for e in reading(hosts)):
         return False
-    reads = (e for e in walk(user.elements) if isinstance(e, Read) and e.node is node)
-    return all(graph.is_identity_read(e, rank) for e in reads)
+    return all(graph.is_identity_read(e, rank) for e in reading(user.elements) if e.node is node)
 
 
 def _keeps_tests(head: Any, last: graph.Node, user: graph.Generate) -> bool:
     """Whether `user`, which reads `head` through `last`, tests every index used by `head`."""
-    reads = ((user, e) for e in walk(user.elements) if isinstance(e, Read) and e.node is last)
+    reads = ((user, e) for e in reading(user.elements) if e.node is last)
     return keeps_tests(head.epilogue, head.outputs[0].shape, reads)
 
 

@@ -59,7 +59,7 @@ def _loops(roots: tuple[Expr, ...]) -> dict[Expr, Expr]:
     """The scalar loops, each contracted independently of its context, so that all operations that
     compute a loop get the same code."""
     found: dict[Expr, Expr] = {}
-    for e in walk(roots, no_common_sum):
+    for e in walk([e for e in roots if e.scopes], no_common_sum):
         if isinstance(e, While | Loop):
             (found[e],) = _contracted((e,), found)
     return found

@@ -112,17 +112,16 @@ class _Planes(Rebuilder):
         super().__init__()
         self.all, self.inside = nodes, inside
         self.whole = {leaf.node for node in nodes for leaf in (*node.operands(), *node.inside())}
-        checked = ex.walk([e for node in nodes for c in node.checks for e in (c.left, c.right)])
-        self.whole |= {e.node for e in checked if isinstance(e, ex.Read)}
+        checked = (e for node in nodes for c in node.checks for e in (c.left, c.right))
+        self.whole |= {e.node for e in ex.reading(checked)}
         self.ends: set[Node] = set()
         self.axes: dict[Node, int] = {}
         self.waiting: list[Node] = []
         self.planes: dict[Leaf, list[Leaf]] = {}
         self.readers: defaultdict[Node, list[tuple[Node, ex.Read]]] = defaultdict(list)
         for node in nodes:
-            for e in ex.walk(node.expressions()):
-                if isinstance(e, ex.Read):
-                    self.readers[e.node].append((node, e))
+            for e in ex.reading(node.expressions()):
+                self.readers[e.node].append((node, e))
 
     # --- which arrays are split, along which axis ---------------------------------------------
 
@@ -441,8 +440,8 @@ def _joined_axis(leaf: Leaf) -> int | None:
             if axis is not None and known(node.shape[own]) in range(2, LONGEST + 1):
                 if len(places(node, own)) >= int(known(node.shape[own])) - 1:
                     return axis
-        for e in ex.walk(node.elements):
-            if isinstance(e, ex.Read) and e.node not in seen:
+        for e in ex.reading(node.elements):
+            if e.node not in seen:
                 seen.add(e.node)
                 of: dict[Expr, int | None] = {ex.Index(own): axis for own, axis in enumerate(axes)}
                 waiting.append((e.node, tuple(of.get(a) for a in e.args)))

@@ -26,7 +26,8 @@ MANY_ON_GPU = 16.0
 
 def counters(roots: Iterable[Expr]) -> dict[Expr, Expr]:
     """The counters of the loops in `roots`, with their trip counts."""
-    return {e.vars[0]: e.count for e in walk(roots, varies) if isinstance(e, Loop)}
+    found = walk([e for e in roots if e.scopes], varies)
+    return {e.vars[0]: e.count for e in found if isinstance(e, Loop)}
 
 
 def times_read(args: Sequence[Expr], domain: Sequence[Expr | None],

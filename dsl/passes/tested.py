@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 
 from ..analysis.polynomial import always_inside
-from ..expr import Apply, Expr, Index, Read, evaluated, primitive, walk
+from ..expr import Apply, Expr, Index, Read, evaluated, primitive, reading, walk
 from ..graph import Check, Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
 from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..primitives import Primitive
@@ -22,36 +22,32 @@ from .base import Context
 
 def drop_marks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """`stop(x)` → `x` and, in unchecked programs, `also(x, y)` → `x`."""
-    order = list(topological(roots))
     marks = {_STOP} if context.settings.check else {_STOP, _ALSO}
-    if not _has_marks(order, marks):
+    marked = {node for node in topological(roots) if _has_marks(node, marks)}
+    if not marked:
         return list(roots)
-    return replace_nodes(roots, lambda _, made: made, context.kept, _Dropping(marks))
+    return replace_nodes(roots, lambda _, made: made, context.kept, _Dropping(marks, marked))
 
 
 _ALSO, _STOP = primitive("also"), primitive("stop")
 
 
-def _has_marks(nodes: Iterable[Node], marks: Set[Primitive]) -> bool:
-    everything: list[Expr] = []
-    for node in nodes:
-        everything += node.expressions()
-        for check in node.checks:
-            everything += (check.left, check.right)
-    # Every program pays for this test.
-    return any(True for e in walk(everything) if type(e) is Apply and e.op in marks)
+def _has_marks(node: Node, marks: Set[Primitive]) -> bool:
+    checked = (e for c in node.checks for e in (c.left, c.right))
+    every = walk((*node.expressions(), *checked))
+    return any(True for e in every if type(e) is Apply and e.op in marks)
 
 
 class _Dropping(Rebuilder):
-    def __init__(self, marks: Set[Primitive]) -> None:
+    def __init__(self, marks: Set[Primitive], marked: Set[Node]) -> None:
         super().__init__()
-        self.marks = marks
+        self.marks, self.marked = marks, marked
 
     def _read(self, e: Expr) -> Expr:
         return e.args[0] if isinstance(e, Apply) and e.op in self.marks else super()._read(e)
 
     def node(self, node: Node) -> Node:
-        if isinstance(node, Input):
+        if isinstance(node, Input) or node not in self.marked:
             return super().node(node)
         made, dropped = self.over(node, self), self._dropped(node)
         return made.with_(checks=(*made.checks, *dropped)) if dropped else made
@@ -60,7 +56,7 @@ class _Dropping(Rebuilder):
         """The checks of arrays that only a dropped operand reads: extents do not depend on it."""
         unread = [x for e in walk(node.expressions()) if isinstance(e, Apply) and e.op in self.marks
                   for x in e.args[1:]]  # fmt: skip
-        read = [Leaf(e.node, e.component) for e in walk(unread) if isinstance(e, Read)]
+        read = [Leaf(e.node, e.component) for e in reading(unread)]
         checks = dict.fromkeys(c for n in topological(read, inside=False) for c in n.checks)
         return [c for c in map(self.field, checks) if c not in node.checks]
 

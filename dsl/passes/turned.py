@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ..expr import Expr, Index, Read, rewrite, walk
+from ..expr import Expr, Index, Read, reading, rewrite, walk
 from ..graph import Generate, Leaf, Node, Shape, known, topological
 from ..graphs.rebuild import Rebuilder
 from ..operations.indexing.index_space import reshaped
@@ -69,7 +69,7 @@ class _Reads:
         for node in order:
             fixed.update(leaf.node for leaf in (*node.operands(), *node.inside()))
             checked = (e for c in node.checks for e in (c.left, c.right))
-            reads = {e for e in walk((*node.expressions(), *checked)) if isinstance(e, Read)}
+            reads = set(reading((*node.expressions(), *checked)))
             self.made[node] = {e for e in reads if len(e.args) > 1}
             for e in reads:
                 self.readers[e.node].add(node)

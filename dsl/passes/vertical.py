@@ -93,9 +93,8 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
             value = getattr(node, name, None)
             if isinstance(value, Expr):
                 hosts.append(value)
-        for e in ex.walk(hosts, reads):
-            if isinstance(e, ex.Read):
-                of(e.node).whole = "the host needs its value"
+        for e in ex.reading(hosts):
+            of(e.node).whole = "the host needs its value"
         over = node.iteration_space()
         combine = getattr(node, "combine", None)
         bodies = node.per_element() + (combine.results if combine is not None else ())
@@ -104,9 +103,7 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
         if isinstance(node, graph.FoldingMatmul):
             bodies += (*node.elements, *node.finish)
         loops = counters(bodies)
-        for e in ex.walk(bodies, reads):
-            if not isinstance(e, ex.Read):
-                continue
+        for e in ex.reading(bodies):
             use = of(e.node)
             times = times_read(e.args, over, loops, gpu)
             use.reads[(node, e)] = min((2.0 if isinstance(node, graph.Scan) else 1.0) * times, FAR)
@@ -208,11 +205,9 @@ def _moves(index: Expr) -> bool:
 def checked_by_data(node: Node) -> bool:
     """Whether checks that read arrays guard the elements.  Checks of the node's own extents do not
     count: an array of negative extent reads nothing."""
-    checked = ex.walk((e for c in node.checks for e in (c.left, c.right)), reads)
-    read = {e for e in checked if isinstance(e, ex.Read)}
-    return bool(read) and not read.issubset(
-        ex.walk((e for o in node.outputs for e in o.shape), reads)
-    )
+    read = ex.reading(e for c in node.checks for e in (c.left, c.right))
+    own = ex.reading(e for o in node.outputs for e in o.shape) if read else ()
+    return not set(read) <= set(own)
 
 
 def _why_not_loaded(node: graph.Generate, use: Uses, body: tuple[Expr, ...], loads: frozenset[str],
@@ -328,9 +323,7 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
 def _resolved(body: tuple[Expr, ...]) -> int:
     """The number of different indices that wrap around or are mirrored."""
     found: set[Expr] = set()
-    for e in ex.walk(body, reads):
-        if not isinstance(e, ex.Read):
-            continue
+    for e in ex.reading(body):
         around = e.boundary in ("wrap", "mirror", "symmetric")
         for a in e.args:
             moved = isinstance(a, ex.Apply) and any(isinstance(x, ex.Index) for x in ex.walk((a,)))
@@ -505,8 +498,8 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             keys = ex.rewrite(builder.exprs(tuple(parts)), inliner.expand, inliner.memo)
             context.inlined[final] = dict(zip(keys, parts.values(), strict=True)) | {
                 inliner.memo[e]: taken.labels(e.node)
-                for e in ex.walk((*made.start, *made.per_element()), reads)
-                if isinstance(e, ex.Read) and e.node in inliner.bodies
+                for e in ex.reading((*made.start, *made.per_element()))
+                if e.node in inliner.bodies
             }
     return [_original(builder.leaf(r), context) for r in roots]
 
@@ -621,7 +614,8 @@ class _Taken:
 
     def _conditions(self, node: Node) -> int:
         if node not in self.conditions:
-            found = ex.walk(node.per_element(), ex.no_common_sum)
+            bodies = [e for e in node.per_element() if e.scopes]
+            found = ex.walk(bodies, ex.no_common_sum)
             self.conditions[node] = sum(isinstance(e, ex.Cond) for e in found)
         return self.conditions[node]
 
@@ -667,8 +661,8 @@ def _expand_fields(node: Node, inliner: Inliner) -> tuple[dict[str, Any], list[N
     eaten: dict[Node, None] = {}
 
     def expand(es: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        for e in ex.walk(es, reads):
-            if isinstance(e, ex.Read) and e.node in inliner.bodies:
+        for e in ex.reading(es):
+            if e.node in inliner.bodies:
                 eaten[e.node] = None
         if isinstance(node, graph.Generate):
             es = inliner.without_needless_boundaries(es, node)
