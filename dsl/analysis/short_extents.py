@@ -34,16 +34,31 @@ UNPACKED = 32
 @dataclass
 class SpecialisedExtents:
     """The extents whose values a trace requested, each with the largest value for which it becomes
-    a constant of the program; `shapes`: those of the `arguments` in the traced call."""
+    a constant of the program, and those of which it requested whether they are equal; `shapes`:
+    those of the `arguments` in the traced call."""
 
     arguments: Sequence[Input]
     shapes: Shapes
     most: dict[Expr, int] = field(default_factory=dict)
+    pairs: dict[tuple[Expr, Expr], None] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.most or self.pairs)
 
     def values(self, shapes: Shapes) -> tuple[int, ...]:
         """The key's part for arguments of these shapes; too large values are equal."""
         named = _named(self.arguments, shapes)
-        return tuple(min(_value(e, named), most + 1) for e, most in self.most.items())
+        values = (min(_value(e, named), most + 1) for e, most in self.most.items())
+        return *values, *(_value(a, named) == _value(b, named) for a, b in self.pairs)
+
+    def equal(self, a: Expr, b: Expr) -> bool:
+        """Whether two extents are equal in the traced call, as far as known."""
+        named = _named(self.arguments, self.shapes)
+        found = evaluate(a, named), evaluate(b, named)
+        if None in found:
+            return False
+        self.pairs[a, b] = None
+        return found[0] == found[1]
 
     def value(self, e: Expr, most: int) -> int | None:
         """An extent in the traced call; None if unknown or larger than `most`."""
@@ -112,6 +127,19 @@ def short_extents(
         sizes.append(size)
     pairs = zip(extents, sizes, strict=True)
     return sizes, tuple(c for e, n in pairs for c in fixed(e, n, operation))
+
+
+def equal_extents(a: Expr, b: Expr, operation: str) -> tuple[Check, ...] | None:
+    """The checks that two extents are equal, if they are in the traced call; the program is
+    specialised for calls in which they are."""
+    trace = _traces.innermost
+    if trace is None or not trace.equal(a, b):
+        return None
+    return require(
+        a, b,
+        f"{operation}: this program is for arrays of one extent, not of {{left}} and {{right}}.",
+        hint="Call the compiled function, or lower it again for arrays like these.",
+    )  # fmt: skip
 
 
 def fixed(e: Expr, value: int, operation: str, what: str = "matrices") -> tuple[Check, ...]:

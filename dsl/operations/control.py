@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast as cast_type
 import numpy as np
 
 from .. import errors, expr as ex, graph, simplify
+from ..analysis.short_extents import equal_extents
 from ..annotations import (
     ArrayLike,
     Element,
@@ -153,6 +154,7 @@ def _array_cond(
     then = [as_array(v, "cond") for v in left]
     other = [as_array(v, "cond") for v in right]
     outs: list[graph.Output] = []
+    checks: list[graph.Check] = []
     for x, y in zip(then, other, strict=True):
         if x.ndim != y.ndim or not x.structure.same_nesting(y.structure):
             raise ShapeError(
@@ -166,12 +168,15 @@ def _array_cond(
                 f"{y.structure.describe(y.types)}.",
                 hint="Convert one: a.astype(td.float64).",
             )
-        shape = tuple(
-            u if u is v or (graph.known(u) is not None and graph.known(u) == graph.known(v))
-            else simplify.select(predicate, u, v)
-            for u, v in zip(x._shape, y._shape, strict=True)
-        )  # fmt: skip
-        outs += [graph.Output(shape, t) for t in x.types]
+        shape = list[Expr]()
+        for u, v in zip(x._shape, y._shape, strict=True):
+            same = u is v or (graph.known(u) is not None and graph.known(u) == graph.known(v))
+            # The state of a loop that may change its extents is slow.
+            if not same and tracing.in_iteration():
+                found = equal_extents(u, v, "cond")
+                same, checks = found is not None, [*checks, *(found or ())]
+            shape.append(u if same else simplify.select(predicate, u, v))
+        outs += [graph.Output(tuple(shape), t) for t in x.types]
     node = graph.Branch(
         predicate,
         tuple(le for x in then for le in x._leaves),
@@ -179,6 +184,7 @@ def _array_cond(
         tuple(outs),
         label=graph.Label("cond"),
         where=where,
+        checks=tuple(checks),
     )
     return regroup(node.leaves, then, structure)
 

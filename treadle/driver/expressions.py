@@ -70,7 +70,7 @@ class Programs(Recent[Any, Program | SpecialisedExtents]):
         shapes = shapes_of(flat)
         while isinstance(found := self.get(key), SpecialisedExtents):
             key = key, found.values(shapes)
-        if specialised.most:
+        if specialised:
             self[key] = specialised
             key = key, specialised.values(shapes)
         self[key] = program

@@ -108,3 +108,29 @@ def test_states_of_loops_and_gradients_are_taken_apart():
     for k, e in enumerate(np.eye(2) * 1e-6):
         slope = (td.jit(energy)(state + e) - td.jit(energy)(state - e)) / 2e-6
         assert abs(gradient[k] - slope) < 1e-6
+
+
+@pytest.mark.parametrize("backend", ["reference", "native"])
+def test_extents_of_two_sides_in_a_loop(backend):
+    """Where they are equal, the state has fixed extents; another program is for those that are
+    not."""
+
+    def picked(c, t):
+        def step(k, t):
+            return td.cond(td.sum(t) > 1.0, t[td.arange(c.shape[0]) % t.shape[0]] * 0.5, t)
+
+        return td.loop(3, step, t)
+
+    f = td.jit(picked, backend=backend)
+    for n, m in ((4, 4), (3, 5), (6, 6), (5, 3), (4, 4)):
+        expected = np.arange(m) * 1.0
+        for _ in range(3):
+            if expected.sum() > 1.0:
+                expected = expected[np.arange(n) % expected.size] * 0.5
+        np.testing.assert_array_equal(f(np.ones(n), np.arange(m) * 1.0), expected)
+    equal = str(td.jit(picked, backend=backend).lower(np.ones(4), np.ones(4)))
+    assert "state 'extent'" not in equal
+    other = str(td.jit(picked, backend=backend).lower(np.ones(4), np.ones(5)))
+    assert "state 'extent'" in other
+    with pytest.raises(td.ShapeError):
+        td.jit(picked, backend=backend).lower(np.ones(4), np.ones(4))(np.ones(5), np.ones(4))
