@@ -419,10 +419,11 @@ def topological(
     orders = _remembered.orders
     if orders is None or known:
         return _ordered(roots, inside, known)
-    key = (inside, *roots)
+    leaves = tuple(roots)
+    key = inside, leaves
     found = orders.get(key)
     if found is None:
-        found = orders[key] = tuple(_ordered(key[1:], inside, ()))
+        found = orders[key] = tuple(_ordered(leaves, inside, ()))
     return iter(found)
 
 

@@ -179,7 +179,7 @@ def zero_beyond(
         beyond: dict[Expr, Expr] = {
             x: Const(0, x.type) for x, (_, along) in bordered.items() if i in along
         }
-        if is_zero(substitute((e,), beyond)[0], signed):
+        if _vanishes(substitute((e,), beyond)[0], signed, finite):
             found.add(k)
     used: dict[Expr, Expr] = {
         x: r for x, (r, along) in bordered.items() if any(axes.get(i) in found for i in along)

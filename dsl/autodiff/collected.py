@@ -106,7 +106,7 @@ class Slices(NamedTuple):
         moved[loop.index.leaf().at()] = Index(self.axis)
         read = self.leaf.at(*substitute(self.target, moved))
         assert isinstance(read, Read)
-        send = Scatterer(stored.shape, adjoint(loop), loop.where, r.unified)
+        send = Scatterer(stored.shape, adjoint(loop), loop.where, r.unified, r.tame)
         return send.contribution(read, Cotangent((), own(stored, len(stored.shape))))
 
 

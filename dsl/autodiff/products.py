@@ -64,8 +64,8 @@ def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
         return
     term = _term(node)
     if term is not None and r.smooth((term,)) != (term,):
-        g = bar.at(*indices(batch), constant(0), constant(0))
-        r.through((*node.batch, node.k), [(term, g)], node)
+        one = bar.at(*indices(batch), constant(0), constant(0))
+        r.through((*node.batch, node.k), [(term, one)], node)
         return
     vector = 1 in (known(node.m), known(node.n))
     whole = sum_over_windows(node, r.unified) if vector else None
