@@ -479,7 +479,8 @@ class Scatterer:
             beyond = [(first, -t) for t in range(1, around[0] + 1)]
             beyond += [(last, t + 1) for t in range(around[1])]
             for edge, distance in beyond:
-                if read.boundary == "clamp":  # the edge, whatever the extent
+                nearest = read.boundary == "symmetric" and distance in (-1, 1)
+                if read.boundary == "clamp" or nearest:  # the edge, whatever the extent
                     mapped, image = edge, _moved(Index(k), distance - o)
                 else:
                     outside = _moved(edge, distance)

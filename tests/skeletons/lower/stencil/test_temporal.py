@@ -37,7 +37,7 @@ def stencil(boundary: Any) -> Step:
 
 NEIGHBOURS = {
     "roll": rolled, "clamp": stencil(td.clamp), "constant": stencil(td.constant(2)),
-    "mirror": stencil(td.mirror),
+    "mirror": stencil(td.mirror), "symmetric": stencil(td.symmetric),
 }  # fmt: skip
 
 
