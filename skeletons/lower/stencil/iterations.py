@@ -35,6 +35,7 @@ from treadle.dsl.graph import (
     indices,
     topological,
 )
+from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.passes.dense import as_elements
 from treadle.dsl.passes.neighbours import neighbour
 from treadle.dsl.scalar import apply_primitive
@@ -386,8 +387,12 @@ def _tap(read: ex.Read, inside: bool) -> Tap | None:
         return None
     if ex.Index(1) in moving and axes[-1] is not ex.Index(1):
         return None
-    source = Source(Leaf(read.node, read.component), tuple(a for a in axes if a is not None))
-    if source.shared and read.boundary not in (None, "wrap", "clamp"):
+    leaf = Leaf(read.node, read.component)
+    if read.boundary in ("mirror", "symmetric"):
+        pairs = zip(axes, leaf.shape, strict=True)
+        axes = [a if a in moving else resolve_index(read.boundary, a, n) for a, n in pairs if a]
+    source = Source(leaf, tuple(a for a in axes if a is not None))
+    if source.shared and read.boundary == "constant":
         return None
     row, column = (offset or 0 for offset in offsets)
     rows = [row]
