@@ -12,6 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.analysis.combines import SHORT_ROW, argument_of
+from treadle.dsl.analysis.polynomial import affine_forms
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Read, walk
 from treadle.dsl.graph import (
     CrossedFolds,
@@ -162,10 +163,16 @@ def by_kernel(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = Fa
 
 
 def _goes_across(node: Node) -> bool:
-    """Whether a fold adds rows to a vector of columns, or is a product of matrices."""
+    """Whether a fold adds rows to a vector of columns, is a product of matrices, or has windows at
+    a distance, neighbours of which are columns."""
     from treadle.skeletons.lower.fold.rows import goes_across
 
-    return isinstance(node, Fold) and (goes_across(node) or contracted(node) is not None)
+    if not isinstance(node, Fold) or goes_across(node) or contracted(node) is not None:
+        return isinstance(node, Fold)
+    last, inner = (Index(len(axes) - 1) for axes in (node.outer, (*node.outer, *node.inner)))
+    forms = affine_forms(node.elements)
+    rows = [forms.get(e.args[-1]) for e in walk(node.elements) if isinstance(e, Read) and e.args]
+    return any(f is not None and f.coefficient(last) > f.coefficient(inner) > 0 for f in rows)
 
 
 def _reads_small(node: Node) -> bool:

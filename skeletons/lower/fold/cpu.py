@@ -194,8 +194,11 @@ class Along(RowFold):
         per_task = self.builder.scalar(per_task_host, "rows_per_task")
         groups = self.builder.scalar(at.ceil_div(self.host_rows, per_task_host), "row_groups")
         into, task = self.builder.emitter(), ex.Var("task", int64)
-        block = into.let(task % self.blocks, "block")
-        start, stop = tiling.block_range(into, "row", task // self.blocks, per_task, self.rows)
+        group, number = task // self.blocks, task % self.blocks
+        if self.decided is None and shares_elements(self.node):
+            number, group = task // groups, task % groups  # what rows share stays in the cache
+        block = into.let(number, "block")
+        start, stop = tiling.block_range(into, "row", group, per_task, self.rows)
         with self._short_rows(into, start, stop), into.loop("row", start, stop) as row:
             self._one(into, row, block)
         return self.kernel(

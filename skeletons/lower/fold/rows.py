@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.analysis.combines import argument_of, identities, independent_parts, is_commutative
-from treadle.dsl.analysis.polynomial import affine_forms
+from treadle.dsl.analysis.polynomial import affine_forms, variables
 from treadle.dsl.expr import Apply, Expr, Index, Read, Var, substitute, walk
 from treadle.dsl.graph import Combine, Fold, FoldSeg, Leaf, StoringFold
 
@@ -68,6 +68,9 @@ def runs_across(node: Fold, builder: Builder | None = None) -> bool:
         form = forms.get(e.args[-1 if row is None else row])
         if form is None:
             continue
+        if form.coefficient(outer) == form.coefficient(inner) == 1 and _is_window(node, e):
+            alike -= 1
+            continue
         for here, there, sign in ((outer, inner, 1), (inner, outer, -1)):
             if form.coefficient(here) == 1:
                 if there in walk(e.args):
@@ -76,6 +79,37 @@ def runs_across(node: Fold, builder: Builder | None = None) -> bool:
                     alike += sign
                 break
     return (scattered, alike) > (0, 0)
+
+
+def _is_window(node: Fold, read: Read) -> bool:
+    """Whether the last outer axis is along a window of an array, and the last inner one along all
+    windows, whose number is computed from its extent."""
+    own = {Leaf(read.node, read.component).shape[-1]}
+    along, windows = (own & {*walk((e,))} for e in (node.outer[-1], node.inner[-1]))
+    return bool(windows) and not along
+
+
+def shares_elements(node: Fold) -> bool:
+    """Whether each row reads elements of arrays that the next one reads, too: windows of an array,
+    or the same elements."""
+    ro, forms = len(node.outer), affine_forms(node.elements)
+    moving = [
+        e for e in walk(node.elements)
+        if isinstance(e, Read) and any(isinstance(i, Index) and i.axis >= ro for i in walk(e.args))
+    ]  # fmt: skip
+    last = Index(ro - 1)
+
+    def stays(i: Expr) -> bool:
+        form = forms.get(i)
+        return last not in walk((i,)) or (
+            form is not None
+            and form.coefficient(last) == 1
+            and any(
+                isinstance(v, Index) and v.axis >= ro and c == 1 for v, c in variables(form).items()
+            )
+        )
+
+    return ro > 0 and bool(moving) and all(stays(i) for e in moving for i in e.args)
 
 
 def gathers_less_across(node: Fold) -> bool:

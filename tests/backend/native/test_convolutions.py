@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.native.forms import forms_of
 from treadle.backend.native.products import ContractionStep, ProductStep
 from treadle.dsl.graph import Fold, Matmul, topological
 from treadle.dsl.passes import run_passes
 from treadle.dsl.process.configuration import Settings
+from treadle.skeletons.lower.fold.rows import goes_across, shares_elements
 
 SMALL, LARGE = (1, 40, 40, 8), (1, 12, 12, 200)
 
@@ -248,3 +250,32 @@ def test_frames_times_a_matrix_stay_a_product() -> None:
     assert kinds(frames, x, w) == {Matmul}
     want = np.lib.stride_tricks.sliding_window_view(x, 20) @ w
     assert np.allclose(td.jit(frames, backend="native")(x, w), want, rtol=1e-4)
+
+
+def test_results_that_share_elements_are_folded_block_by_block() -> None:
+    """The gradient by weights sums over all windows for each weight: in rows of them, and each
+    block of the elements for all weights."""
+    x, w = data(300, 310), data(3, 3)
+    gradient = td.jit(td.grad(lambda x, w: td.sum(filtered(x, w) ** 2), 1), backend="native")
+    program = gradient.lower(x, w)
+    (fold,) = [n for n in program.kernels if isinstance(n, Fold) and len(n.outer) == 2
+               and "adjoint" in str(n.label)]  # fmt: skip
+    assert shares_elements(fold) and not goes_across(fold)
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(float), w.shape)
+    want = 2 * np.einsum("ijpq,ijrs,rs->pq", windows, windows, w.astype(float))
+    np.testing.assert_allclose(gradient(x, w), want, rtol=1e-4)
+
+
+@pytest.mark.parametrize("step", [2, 3])
+def test_windows_at_a_distance_times_a_vector_are_loops(step: int) -> None:
+    def filtered(x: Any, w: Any) -> Any:
+        windows = td.sliding_window_view(x, w.shape)[::step, ::step]
+        return td.einsum("ijpq,pq->ij", windows, w)
+
+    x, w = data(61, 70), data(5, 4)
+    program = td.jit(filtered, backend="native")
+    want = np.lib.stride_tricks.sliding_window_view(x, w.shape)[::step, ::step]
+    assert np.allclose(program(x, w), np.einsum("ijpq,pq->ij", want, w), rtol=1e-5)
+    lowered = program.lower(x, w)
+    (fold,) = forms_of(lowered).alone
+    assert fold in lowered.kernels
