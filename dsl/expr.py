@@ -541,12 +541,12 @@ def reading(roots: Iterable[Expr]) -> list[Read]:
     """The reads of arrays among `walk(roots)`, in the same order."""
     seen: set[Expr] = set()
     found: list[Read] = []
-    stack: list[Any] = [e for e in roots if e.reads]
+    stack: list[Expr | None] = [e for e in roots if e.reads]
     stack.reverse()
     while stack:
         e = stack.pop()
         if e is None:
-            found.append(stack.pop())
+            found.append(stack.pop())  # type: ignore[arg-type]
             continue
         if e in seen:
             continue

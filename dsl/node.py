@@ -391,7 +391,7 @@ def inner_inputs(node: Node) -> tuple[Leaf, ...]:
 class _Remembered(threading.local):
     """The orders of graphs that `topological` has found in this thread, if it keeps them."""
 
-    orders: dict[tuple[Any, ...], tuple[Node, ...]] | None = None
+    orders: dict[tuple[bool, tuple[Leaf, ...]], tuple[Node, ...]] | None = None
 
 
 _remembered = _Remembered()

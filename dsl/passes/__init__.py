@@ -35,6 +35,7 @@ from .guard import guard_reads
 from .halves import widen_halves
 from .horizontal import fuse_arguments, fuse_horizontal, fuse_shared
 from .in_place import fuse_in_place
+from .iteration_tests import decide_counters
 from .neighbours import recognise_neighbours
 from .partitions import sort_partitions
 from .pin import pin_order
@@ -82,6 +83,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("unroll_columns", unroll_columns),  # t.at[i].add(stack([x, y], axis=1)): by column
     ("fuse_shared", fuse_shared),  # Σ w·u and Σ w·v of a computed w
     ("fuse_vertical", fuse_vertical),  # producers into consumers
+    ("decide_counters", decide_counters),  # for k < n: if k < n: … without the test
     ("turn_axes", turn_axes),  # store arrays transposed if read so
     ("split_walks", split_walks),  # take out work independent of the state
     ("recognise_compaction", recognise_compaction),  # a[mask] without all positions

@@ -23,12 +23,14 @@ from ..operations.indexing.row_major import product
 from ..operations.stencils import in_range
 from ..scalar import apply_primitive
 from .base import Context
+from .iteration_tests import Counters
 
 
 def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Guard selects over reads at computed indices (unchecked programs only)."""
     if context.settings.check:
         return list(roots)
+    counters = Counters(roots)
 
     def change(node: Node) -> Node:
         changes: dict[str, Any] = {}
@@ -41,28 +43,29 @@ def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
                     changes[name] = made
         if isinstance(node, Permute) and not isinstance(node, Compact):  # its target is a place
             equal = [(c.left, c.right) for c in node.checks if c.relation == "=="]
-            changes["valid"] = inside(
-                node.valid, node.target, node.defaults[0].shape, node.domain, equal
-            )
+            changes["valid"] = inside(node.valid, node.target, node.defaults[0].shape, node.domain,
+                                      equal, counters)  # fmt: skip
         return node.with_(**changes) if changes else node
 
     return rewrite_graph(roots, change, context.kept)
 
 
 def inside(valid: Expr, target: Sequence[Expr], shape: Shape, domain: Shape,
-           equal: Iterable[tuple[Expr, Expr]]) -> Expr:  # fmt: skip
+           equal: Iterable[tuple[Expr, Expr]], counters: Counters | None = None
+           ) -> Expr:  # fmt: skip
     """The condition of a write, extended so that its target is in range: other writes would corrupt
     memory.
 
-    Indices known to be in range, by the extents of the domain or by those that are `equal` to them,
-    add nothing.
+    Indices known to be in range, by the extents of the domain, by those that are `equal` to them,
+    or by the iterations of loops, add nothing.
     """
     same: dict[Expr, Expr] = {}
     for left, right in equal:
         same |= {left: right, right: left}
     domains = {domain, tuple(same.get(n, n) for n in domain)}
     for i, n in zip(target, shape, strict=True):
-        if not any(always_inside(i, n, d) for d in domains):
+        known = any(always_inside(i, n, d) for d in domains)
+        if not (known or (counters is not None and counters.inside(i, n))):
             valid = apply_primitive("logical_and", [valid, in_range(i, n)])
     return valid
 

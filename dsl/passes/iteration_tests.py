@@ -1,11 +1,12 @@
-"""What the iterations of a sequence test: what always holds, and what holds up to an iteration.
+"""What iterations test: what always holds, and, in a sequence, what holds up to an iteration.
 
-for j < m: if j + 1 < n: t[j + 1] = …   →   for j < min(m, n − 1): t[j + 1] = …
+for k < n: if 0 <= n - 1 - k < n: g = …  →   for k < n: g = …
+for j < m: if j + 1 < n: t[j + 1] = …    →   for j < min(m, n − 1): t[j + 1] = …
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..analysis.polynomial import always_inside
 from ..expr import (
@@ -19,15 +20,76 @@ from ..expr import (
     Param,
     conjuncts,
     constant,
+    reading,
     rewrite,
     split_constant,
     substitute,
     walk,
 )
-from ..graph import Sequential, Shape
+from ..graph import ArrayLoop, Input, Leaf, Node, Sequential, Shape, topological
+from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..operations.indexing.row_major import greatest, least, minus
 from ..scalar import apply_primitive
+from ..simplify import chosen
 from ..types import int64
+from .base import Context
+
+
+def decide_counters(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """The graph without tests of loop counters that always hold, or never: those of derivatives,
+    which visit the iterations backwards, and of what a loop collects.  Checked programs keep
+    them."""
+    counters = Counters(roots)
+    if not counters.counts or context.settings.check:
+        return list(roots)
+    return replace_nodes(roots, lambda _, made: made, context.kept, _Deciding(counters))
+
+
+class Counters:
+    """The counters of the loops over arrays in a graph, with their numbers of iterations."""
+
+    def __init__(self, roots: Sequence[Leaf]) -> None:
+        loops = [node for node in topological(roots) if isinstance(node, ArrayLoop)]
+        self.counts = {n.index: n.count for n in loops if n.index and n.count is not None}
+
+    def over(self, es: Sequence[Expr]) -> tuple[tuple[Expr, ...], Shape] | None:
+        """Expressions without indices over those of a domain, instead of counters."""
+        axes: dict[Expr, Expr] = {}
+        domain: list[Expr] = []
+        for e in reading(es) if not any(e.varies for e in es) else ():
+            if e.node in self.counts:
+                axes[e] = Index(len(domain))
+                domain.append(self.counts[e.node])
+        return (substitute(es, axes), tuple(domain)) if axes else None
+
+    def inside(self, index: Expr, extent: Expr) -> bool:
+        """Whether 0 ≤ index < extent in all iterations."""
+        made = self.over((index, extent))
+        if made is None:
+            return False
+        (at, size), domain = made
+        return always_inside(at, size, domain)
+
+
+class _Deciding(Rebuilder):
+    def __init__(self, counters: Counters) -> None:
+        super().__init__()
+        self.counters = counters
+
+    def _read(self, e: Expr) -> Expr:
+        if not (isinstance(e, Apply) and e.op.name in _TESTS and e.reads):
+            return chosen(super()._read(e))
+        made = self.counters.over((e,))
+        found = e if made is None else _decided(made[0][0], made[1])
+        return found if isinstance(found, Const) else e
+
+    def node(self, node: Node) -> Node:
+        made = super().node(node)
+        if isinstance(node, Input) or self.counters.counts.keys().isdisjoint(
+            leaf.node for leaf in node.inputs()
+        ):
+            return made
+        return self.over(made, self)
 
 
 def with_tests_decided(node: Sequential) -> Sequential:
