@@ -8,12 +8,13 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field as dataclass_field
+from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 from .errors import Location
 from .expr import Apply, Const, Expr, Extent, Index, Read, Var, constant, reading, substitute, walk
 from .graphs.interning import find, publish
+from .records import dataclass
 from .schedule import Schedule
 from .types import ScalarType
 

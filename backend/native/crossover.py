@@ -19,7 +19,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from treadle.dsl.process.environment import cache_directory, keep
+from treadle.dsl.records import dataclass
 from treadle.dsl.text import duration
 from treadle.dsl.types import ScalarType, float32, float64, int32, int64
 from treadle.skeletons.products import STRASSEN, WINOGRAD, BilinearAlgorithm

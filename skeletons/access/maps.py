@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from treadle.dsl.graph import Leaf, Node
 from treadle.dsl.graphs.names import evaluate
 from treadle.dsl.passes.cost import UNKNOWN_TRIP_COUNT, operations
 from treadle.dsl.process.locks import cached
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import complex128, float64
 
 AFFINE, COMPUTED, DATA = "affine", "computed", "data"

@@ -13,10 +13,11 @@ which is compared with the cache size instead of the number of bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from treadle.dsl.records import dataclass
 
 from .footprint import boxes_by_array, union
 from .maps import Map, Points

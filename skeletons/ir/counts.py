@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from treadle.dsl.expr import Apply, Const, Expr, substitute
 from treadle.dsl.graphs.names import evaluate
 from treadle.dsl.process.locks import cached
+from treadle.dsl.records import dataclass
 
 from . import kernel as ir
 

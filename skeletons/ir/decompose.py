@@ -17,12 +17,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Var, walk
 from treadle.dsl.primitives import Primitive
 from treadle.dsl.process.locks import cached
+from treadle.dsl.records import dataclass
 from treadle.dsl.simplify import LOGICAL_ON_BOOL
 from treadle.dsl.target import Target
 from treadle.dsl.types import ALL_TYPES, ScalarType

@@ -21,7 +21,7 @@ threads of a warp and between blocks.  `show` prints kernels, `verify.py` checks
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +31,7 @@ from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, constant, new, wa
 from treadle.dsl.graph import Combine, Leaf
 from treadle.dsl.graphs.interning import find, publish
 from treadle.dsl.process.locks import cached
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.schedules import Order
 
@@ -92,6 +93,10 @@ class Statement:
     """Base of the statements."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        values = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(values)})"
 
 
 Body = tuple[Statement, ...]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr
 from treadle.dsl.primitives import KERNEL, TABLE, Primitive
+from treadle.dsl.records import dataclass
 from treadle.dsl.target import Target
 from treadle.dsl.types import ScalarType, bool_
 

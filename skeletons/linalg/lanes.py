@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import Const, Expr, Var
 from treadle.dsl.graph import Leaf, Library
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType, int64
 
 from ..ir import arithmetic as at

@@ -5,12 +5,11 @@ Their parameters are scalars; CPU and GPU kernels apply them in their own order 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import Expr
+from treadle.dsl.records import dataclass
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.types import ScalarType
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from treadle.dsl.expr import Expr, Var
 from treadle.dsl.graph import Library
+from treadle.dsl.records import dataclass
 
 from ..ir import arithmetic as at
 from ..ir.kernel import Assign, Barrier, Buffer, Kernel, Let, Load, Store, StoreVector

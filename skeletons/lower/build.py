@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from treadle.dsl import expr as ex, simplify
@@ -22,6 +22,7 @@ from treadle.dsl.analysis.polynomial import MOST_TERMS
 from treadle.dsl.analysis.updates import reads_own
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold, Generate, Input, Leaf, Node, Permute, Sequential
+from treadle.dsl.records import dataclass
 from treadle.dsl.target import NATIVE, Target
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.schedules import Order, Schedule, as_schedule

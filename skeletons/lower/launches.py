@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from treadle.dsl.expr import Apply, Const, Expr, substitute, walk
 from treadle.dsl.graph import (
@@ -23,6 +23,7 @@ from treadle.dsl.graph import (
     Shape,
 )
 from treadle.dsl.graphs.names import evaluate
+from treadle.dsl.records import dataclass
 
 from ..ir.counts import variant
 from ..ir.kernel import Kernel, Lowered, show

@@ -19,7 +19,6 @@ import math
 import time
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,6 +30,7 @@ from treadle.dsl.graphs.names import Names, evaluate
 from treadle.dsl.process import locks
 from treadle.dsl.process.recent import Recent
 from treadle.dsl.program import TracedProgram
+from treadle.dsl.records import dataclass
 from treadle.dsl.text import duration
 
 from ..access.maps import AFFINE, Map, counters, index_map, kernel_maps

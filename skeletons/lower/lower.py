@@ -17,8 +17,6 @@ from ..ir.kernel import Lowered
 from ..ir.tidy import tidied
 from ..schedules import as_schedule
 from .build import LoweringContext, Site
-from .caching import cached
-from .resident import resident
 from .transform import has_boundary, inside
 
 Lowering = Callable[[Any, LoweringContext], Lowered]
@@ -139,7 +137,13 @@ def lower(node: graph.Node, context: LoweringContext | None = None) -> Lowered:
 def untidied(node: graph.Node, context: LoweringContext) -> Lowered:
     """The kernels of `lower` before cleanup, in half the time: enough to count their operations."""
     with of_operation(node.label, node.where):
-        return cached(resident(_lowered(node, context), node, context), node, context)
+        lowered = _lowered(node, context)
+        if context.schedule_of(node) is None:
+            return lowered
+        from .caching import cached
+        from .resident import resident
+
+        return cached(resident(lowered, node, context), node, context)
 
 
 def notes_of(lowered: Lowered, node: graph.Node, context: LoweringContext) -> tuple[str, ...]:

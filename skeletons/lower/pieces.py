@@ -10,11 +10,11 @@ complete program executes for its rows; programs that could observe the differen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from treadle.dsl.analysis.polynomial import Polynomial, polynomial
 from treadle.dsl.expr import Apply, Expr, Extent, Foreign, Index, Read, walk
 from treadle.dsl.graph import Barrier, Fold, Generate, Input, Leaf, Node, Scan, topological
+from treadle.dsl.records import dataclass
 
 from ..schedules import Auto
 from .fold.gpu import grouping

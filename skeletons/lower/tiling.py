@@ -13,13 +13,14 @@ columns.  `scheduled_tiling` takes blocks, and their order, from a schedule.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import TRUE, Apply, Const, Expr, Extent, Param, Var, constant, rewrite, walk
 from treadle.dsl.frontend.tracing import scalar_function_of
 from treadle.dsl.graph import Shape
+from treadle.dsl.records import dataclass
 from treadle.dsl.scalar import Scalar, lift
 from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Resolved, Row, Schedule

@@ -8,7 +8,7 @@ b[p] over n·m, if all arrays are contiguous
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from treadle.dsl import expr as ex
@@ -19,6 +19,7 @@ from treadle.dsl.graph import Leaf, Shape
 from treadle.dsl.operations.indexing.row_major import delinear, linear
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.passes.neighbours import neighbour
+from treadle.dsl.records import dataclass
 
 from ..ir import arithmetic as at
 from ..ir.kernel import Load

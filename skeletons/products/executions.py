@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
+
+from treadle.dsl.records import dataclass
 
 from .at_once import at_once, block_names
 from .kit import Job, Kit

@@ -13,7 +13,7 @@ products are separate, because they recur, and their additions are Sums.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from treadle.dsl.records import dataclass
 
 from .primitives import instances
 from .tables import STRASSEN, WINOGRAD, BilinearAlgorithm

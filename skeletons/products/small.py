@@ -7,10 +7,10 @@ whose extents are compile-time constants.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isqrt, prod
 
 from treadle.dsl.graph import Input, Matmul, topological
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType
 
 from .elements import sum_type

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from numbers import Integral, Rational
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing_class
+from treadle.dsl.records import dataclass
 
 #: Coefficients are multiples of 1/256.
 _DYADIC = 256

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from treadle.dsl.errors import TreadleError
+from treadle.dsl.records import dataclass
 from treadle.skeletons.ir.kernel import Buffer, Kernel
 
 from ...runtime import executor

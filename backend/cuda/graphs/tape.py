@@ -9,8 +9,10 @@ a CUDA graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
+
+from treadle.dsl.records import dataclass
 
 from ...runtime.run import Unrecordable
 from ...runtime.types import DType, HostArray

@@ -20,9 +20,9 @@ and of the longest path from a variable of the loop to its next value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.ranges import is_varying, varying_variables

@@ -12,13 +12,13 @@ import itertools
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from treadle.dsl.errors import CompilationError
 from treadle.dsl.process import locks
 from treadle.dsl.process.limits import LLVM_AT_LEAST, LLVM_PER_BYTE, require_memory, require_stack
 from treadle.dsl.process.workers import on_other_thread
+from treadle.dsl.records import dataclass
 
 from .libraries import address_of
 from .llvm import llvm, lock as _lock

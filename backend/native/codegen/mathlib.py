@@ -14,7 +14,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from treadle.dsl.records import dataclass
 
 from .lanes import INTEGER_OF, Lanes, join, slice_lanes, widen
 from .libraries import address_in, libraries

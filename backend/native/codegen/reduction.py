@@ -17,11 +17,12 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.expr import Apply, Expr, Var, primitive, walk
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.ranges import varying_variables

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import platform
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from treadle.dsl.process import locks
 from treadle.dsl.process.environment import variable, warn_of
+from treadle.dsl.records import dataclass
 
 from ...runtime.disk_cache import DiskCache
 from ..runtime import machine

@@ -19,10 +19,11 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from treadle.dsl.records import dataclass
 
 #: The version of `ziglang` on PyPI, and its clang.
 ZIGLANG, CLANG = "0.17.1", "22.1.8"

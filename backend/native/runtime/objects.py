@@ -15,10 +15,10 @@ import platform
 import struct
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from treadle.dsl.errors import CompilationError, DeviceOutOfMemory
 from treadle.dsl.process.limits import require_memory, require_stack
+from treadle.dsl.records import dataclass
 
 from ..codegen.libraries import address_of
 

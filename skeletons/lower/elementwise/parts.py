@@ -12,11 +12,12 @@ condition on the row itself (`i < n`) is tested once per row.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from treadle.dsl import expr as ex
 from treadle.dsl.analysis.polynomial import Forms, Polynomial, affine_forms
 from treadle.dsl.expr import Expr
+from treadle.dsl.records import dataclass
 
 from ...ir import arithmetic as at
 from ...ir.linearize import Linearizer

@@ -9,12 +9,12 @@ split into parts, which a second kernel combines.  A schedule orders the parts o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from treadle.dsl.analysis.combines import argument_ahead
 from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant
 from treadle.dsl.graph import Combine, Fold, Shape
 from treadle.dsl.node import LEAVES, PARTIALS
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from treadle.dsl import expr as ex, simplify
 from treadle.dsl.analysis.combines import SHORT_ROW, argument_of, argument_passes, independent_parts
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import int32, int64
 
 from ...ir import arithmetic as at

@@ -8,13 +8,13 @@ row.  A schedule orders the blocks and the parts within a block (`../gpu/visits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from treadle.dsl.analysis.combines import SHORT_ROW
 from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant
 from treadle.dsl.graph import Combine, Fold, Shape
 from treadle.dsl.node import LEAVES, PARTIALS
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at

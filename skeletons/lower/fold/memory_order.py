@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from treadle.dsl.analysis.combines import argument_of, is_commutative
 from treadle.dsl.expr import Expr, Index, Read, Var, rewrite, substitute, walk
 from treadle.dsl.graph import Fold, Input, Leaf
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at

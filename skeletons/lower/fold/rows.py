@@ -21,13 +21,13 @@ A schedule numbers the parts that the tasks of the first kernel compute (`../vis
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.analysis.combines import argument_of, identities, independent_parts, is_commutative
 from treadle.dsl.analysis.polynomial import affine_forms, variables
 from treadle.dsl.expr import Apply, Expr, Index, Read, Var, substitute, walk
 from treadle.dsl.graph import Combine, Fold, FoldSeg, Leaf, StoringFold
+from treadle.dsl.records import dataclass
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Buffer, Kernel

@@ -13,12 +13,12 @@ kernel that uses it passes them on, with a `fallback` that needs none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl import expr as ex
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Leaf
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType, int64
 
 from ...ir import arithmetic as at

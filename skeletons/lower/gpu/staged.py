@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.analysis.polynomial import affine_forms, variables
 from treadle.dsl.expr import Expr, Index, Read, rewrite
 from treadle.dsl.graph import Generate
+from treadle.dsl.records import dataclass
 from treadle.skeletons.schedules import Resolved, ScheduleError
 
 from ...ir import arithmetic as at

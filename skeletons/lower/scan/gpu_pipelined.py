@@ -19,10 +19,10 @@ iteration publishes the totals that it needs itself).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from treadle.dsl.expr import TRUE, Expr, Var
 from treadle.dsl.graph import Scan
+from treadle.dsl.records import dataclass
 from treadle.dsl.simplify import cast
 from treadle.dsl.types import int32, int64
 

@@ -13,13 +13,13 @@ slot nor in one bank.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from treadle.dsl import simplify
 from treadle.dsl.analysis.combines import identities, simple_combine
 from treadle.dsl.expr import FALSE, TRUE, Apply, Const, Expr, Var, primitive
 from treadle.dsl.graph import Combine
 from treadle.dsl.passes.recognise import is_count
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType, bool_, float32, int32, uint32, uint64
 
 from ...ir import arithmetic as at

@@ -14,13 +14,13 @@ distributed instead, and elements are read one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from treadle.dsl.analysis.updates import parted
 from treadle.dsl.errors import WRITTEN
 from treadle.dsl.expr import TRUE, Const, Expr, Index, Read, Var, constant, rewrite, walk
 from treadle.dsl.graph import Leaf, Permute
 from treadle.dsl.operations.indexing.row_major import linear
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import bool_, int64
 
 from ...ir import arithmetic as at

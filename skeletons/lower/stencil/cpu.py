@@ -11,12 +11,12 @@ three elements for every column is a row of 3·m, as it is for an image of one c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from treadle.dsl import expr as ex
 from treadle.dsl.analysis.polynomial import Polynomial, affine_forms
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Leaf, Shape
+from treadle.dsl.records import dataclass
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Load

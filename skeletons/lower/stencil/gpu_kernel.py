@@ -12,12 +12,13 @@ resolve the boundary once per row and column, not once per tap.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from treadle.dsl.analysis.polynomial import affine
 from treadle.dsl.expr import Expr, Index, Read, Var, constant, split_constant, substitute, walk
 from treadle.dsl.graph import Generate, Leaf
 from treadle.dsl.operations.stencils import resolve_index, resolved_index
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import ScalarType, bool_, int64
 
 from ...ir import arithmetic as at

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from treadle.dsl.expr import Apply, Const, Expr, Proj, Read, Var, rewrite, walk
+from treadle.dsl.records import dataclass
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Assign, Load, Statement

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from treadle.dsl import expr as ex
 from treadle.dsl.analysis.polynomial import Polynomial, affine
 from treadle.dsl.expr import Expr
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 
 

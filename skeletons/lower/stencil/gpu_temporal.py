@@ -21,13 +21,14 @@ boundaries resolved in every iteration, so results equal those of single iterati
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from treadle.dsl import expr as ex, simplify
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import ArrayLoop, Generate, Leaf, indices
 from treadle.dsl.process.locks import cached
+from treadle.dsl.records import dataclass
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at

@@ -15,7 +15,6 @@ states that are kept, as for a gradient.  `gpu_temporal.py` turns a pipeline int
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
