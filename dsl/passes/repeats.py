@@ -34,6 +34,10 @@ def times_read(args: Sequence[Expr], domain: Sequence[Expr | None],
                loops: Mapping[Expr, Expr], gpu: bool = False) -> float:  # fmt: skip
     """How often a reader over `domain` (extents; None if unknown) with these loops uses an element
     at `args`: 1, a small number, `GATHERED`, or `FAR`.  On a GPU, low counts become 1."""
+    if all(isinstance(a, Index | Const) for a in args):  # most reads
+        axes = {a.axis for a in args if isinstance(a, Index)}
+        every = all(k in axes or (n is not None and is_const(n, 1)) for k, n in enumerate(domain))
+        return 1.0 if every else FAR
     variables_of = _plain(args)
     everything = {e for e in variables_of if isinstance(e, Index | Var)}
     several = [axis for axis, n in enumerate(domain) if n is None or not is_const(n, 1)]

@@ -344,7 +344,8 @@ def _shared_by_rows(node: graph.Generate, use: Uses, body: tuple[Expr, ...]) -> 
 def _apart(body: tuple[Expr, ...], args: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """`body` with its loop variables renamed if `args` contain the same loops, as for an element
     whose index is computed from elements of the same array."""
-    there = {v for e in ex.walk(args) if isinstance(e, ex.BINDERS) for v in e.vars}
+    found = ex.walk([a for a in args if a.scopes])
+    there = {v for e in found if isinstance(e, ex.BINDERS) for v in e.vars}
     if not there:
         return body
     own = dict.fromkeys(v for e in ex.walk(body) if isinstance(e, ex.BINDERS) for v in e.vars)
@@ -661,10 +662,11 @@ def _expand_fields(node: Node, inliner: Inliner) -> tuple[dict[str, Any], list[N
     eaten: dict[Node, None] = {}
 
     def expand(es: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        for e in ex.reading(es):
-            if e.node in inliner.bodies:
-                eaten[e.node] = None
-        if isinstance(node, graph.Generate):
+        inlined = [e for e in ex.reading(es) if e.node in inliner.bodies]
+        eaten.update((e.node, None) for e in inlined)
+        if not inlined:
+            return es
+        if isinstance(node, graph.Generate) and any(e.boundary is not None for e in inlined):
             es = inliner.without_needless_boundaries(es, node)
         return ex.rewrite(es, inliner.expand, inliner.memo)
 
