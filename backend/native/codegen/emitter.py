@@ -30,6 +30,7 @@ from .analysis import EXPENSIVE, modified, natural_scalars, once, positive_scala
 from .atomics import call_foreign
 from .half import CONVERSIONS
 from .lanes import Lanes
+from .late_choices import late_choices
 from .operations import literals, operate
 from .target import Target
 from .text import FENCE, Code, Module, Reg, is_number, vector
@@ -117,6 +118,7 @@ class Emitter(ABC):
         self.row: tuple[int, int] | None = None  # of the enclosing loop: variable (an atom), step
         self.prefetch_depth = 0  # the loop depth at which gathers prefetch the next rows
         self.thorough = False  # LLVM can hoist code out of loops
+        self.late = set[Expr]()  # selects that are better branches
         #: The numbers of values that are known to be at least 0, and at least 1.
         self.natural: set[int] = set()
         self.positive: set[int] = set()
@@ -425,6 +427,7 @@ class Emitter(ABC):
 
     def _node(self, node: Expr, args: list[Value], copy: Copy) -> Value:
         if isinstance(node, Apply):
+            self.code.branches = node in self.late
             return self.applied(node.op, node.type, args)
         if isinstance(node, Load):
             return memory.load(self, node.buffer, args[0])
@@ -622,6 +625,7 @@ class Emitter(ABC):
     def emit(self) -> str:
         """The text of the complete module."""
         kernel, code = self.kernel, self.code
+        self.late = late_choices(kernel.body)
         arguments, loads, given, legend = [], [], [], []
         slot = 0
 

@@ -41,7 +41,9 @@ class Lanes:
 
     def select(self, element: str, condition: Reg, a: Reg, b: Reg) -> Reg:
         t, how = self.type(element), ""
-        if self.code.in_order and not self.lanes:
+        if self.code.branches and not self.lanes:
+            self.code.module.rare, how = True, ", !prof !3"
+        elif self.code.in_order and not self.lanes:
             how = ", !unpredictable !0"  # no branch: those are written as such
             if element == "i64" and self.code.tested.get(condition) == b:
                 self.code.module.rare, how = True, ", !prof !3"  # an index from the end

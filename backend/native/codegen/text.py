@@ -114,6 +114,7 @@ class Code:
         #: Whether a number that may be negative rarely is: what waits for a choice is slow, and a
         #: processor goes on while it tests.  The numbers whose signs are tested, by the tests.
         self.in_order, self.tested = False, dict[Reg, Reg]()
+        self.branches = False  # whether the next choice is a branch
         #: Integer quotients, by their blocks and operands.
         self.quotients: dict[tuple[object, ...], Reg] = {}
 
