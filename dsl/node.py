@@ -196,6 +196,7 @@ class Node(metaclass=_NodeType):
         "_begun",
         "_grows",
         "_inputs",
+        "_reads",
         "checks",
         "evaluated",
         "fused",
@@ -219,6 +220,7 @@ class Node(metaclass=_NodeType):
         _begun: tuple[Output, ...] = dataclass_field(init=False)
         _grows: bool = dataclass_field(init=False)
         _inputs: tuple[Leaf, ...] = dataclass_field(init=False)
+        _reads: tuple[Read, ...] = dataclass_field(init=False)
         holders: tuple[weakref.ref[object], ...] = dataclass_field(init=False)
         evaluated: bool = dataclass_field(init=False)
 
@@ -323,6 +325,14 @@ class Node(metaclass=_NodeType):
         """Leaves used in the node's own subprograms."""
         return ()
 
+    def reads(self) -> tuple[Read, ...]:
+        """The reads of arrays in `expressions()`; cached."""
+        try:
+            return self._reads
+        except AttributeError:
+            self._reads = tuple(reading(self.expressions()))
+        return self._reads
+
     def inputs(self) -> tuple[Leaf, ...]:
         """Every leaf on which the node depends, in order of first use; cached."""
         try:
@@ -330,7 +340,7 @@ class Node(metaclass=_NodeType):
         except AttributeError:
             pass
         seen: dict[Leaf, None] = dict.fromkeys(self.operands())
-        for e in reading(self.expressions()):
+        for e in self.reads():
             seen[Leaf(e.node, e.component)] = None
         for check in self.checks:
             for e in reading((check.left, check.right)):
@@ -420,11 +430,10 @@ def topological(
     orders = _remembered.orders
     if orders is None or known:
         return _ordered(roots, inside, known)
-    leaves = tuple(roots)
-    key = inside, leaves
+    key = (inside, tuple(roots))
     found = orders.get(key)
     if found is None:
-        found = orders[key] = tuple(_ordered(leaves, inside, ()))
+        found = orders[key] = tuple(_ordered(key[1], inside, ()))
     return iter(found)
 
 

@@ -44,7 +44,7 @@ from ..combining import (
 )
 from ..visits import Visits, strip_width
 from .memory_order import visited
-from .rows import Kept, RowFold, goes_across, is_exact, is_pinned
+from .rows import Kept, RowFold, goes_across, is_exact, is_pinned, shares_elements
 from .traversals import ACROSS_COLUMNS, ACROSS_ROWS, ACROSS_STEP, BLOCK
 
 Pick = Callable[[Linearizer, tuple[Expr, ...]], tuple[Expr, ...]]

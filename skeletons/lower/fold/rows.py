@@ -89,7 +89,7 @@ def _is_window(node: Fold, read: Read) -> bool:
     return bool(windows) and not along
 
 
-def shares_elements(node: Fold) -> bool:
+def shares_elements(node: Fold | FoldSeg) -> bool:
     """Whether each row reads elements of arrays that the next one reads, too: windows of an array,
     or the same elements."""
     ro, forms = len(node.outer), affine_forms(node.elements)

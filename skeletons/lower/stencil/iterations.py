@@ -37,6 +37,7 @@ from treadle.dsl.graph import (
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.passes.dense import as_elements
 from treadle.dsl.passes.neighbours import neighbour
+from treadle.dsl.records import dataclass
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.types import ScalarType, int64
 
