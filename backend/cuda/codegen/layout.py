@@ -24,6 +24,8 @@ def wrap(text: str) -> list[str]:
     '    + f(a, b) + f(a, b) + f(a, b);'
     >>> wrap("x = " + "fmaf(left, right, " * 6 + "0.0f" + ")" * 6 + ";")[:2]
     ['x = fmaf(left, right,', '    fmaf(left, right,']
+    >>> wrap("x = " + "tanh(" * 2 + "a + " * 21 + "b));")[0]
+    'x = tanh('
     """
     if len(text) <= WIDTH or text.lstrip().startswith(("//", "#")):
         return [text]
@@ -108,8 +110,9 @@ def _links(call: _Call, pad: int) -> list[str]:
     while link is not None:
         end = link.end + end
         inner = link.chain()
-        given = ", ".join(link.arguments if inner is None else link.arguments[:-1])
-        lines.append(f"{' ' * pad}{link.name}({given}{end if inner is None else ','}")
+        given = [", ".join(link.arguments) + end] if inner is None else link.arguments[:-1]
+        after = "," if inner is not None and given else ""
+        lines.append(f"{' ' * pad}{link.name}({', '.join(given)}{after}")
         link = inner
     return lines if max(map(len, lines)) <= WIDTH else []
 
