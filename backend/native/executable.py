@@ -153,7 +153,9 @@ class Cpu:
     def kernel_step(
         self, owner: NativeExecutor, node: Node, expendable: frozenset[int] = frozenset()
     ) -> KernelStep:
-        parts = contracted(node) if isinstance(node, Fold) and node in owner.short.deep else None
+        parts = None
+        if isinstance(node, Fold) and len(node.inner) > 1 and not owner.program.settings.check:
+            parts = None if node.label.deterministic else contracted(node)
         if isinstance(node, Fold) and parts is not None:
             from .products import ContractionStep
 

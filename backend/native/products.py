@@ -207,7 +207,7 @@ class ContractionStep(KernelStep):
         for leaf, own in zip(parts.after.leaves, node.leaves, strict=True):
             slots[leaf] = slots[own]
         self.extents = HostValues(owner.host, (product.m, product.k, product.n))
-        self.bytes = product.left.type.bytes
+        self.bytes, self.deep = product.left.type.bytes, node in owner.short.deep
         self.parts: list[Action] = [moving(KernelStep(owner, n)) for n in parts.before]
         self.parts += [
             ProductStep(owner, product, None, None),
@@ -216,7 +216,7 @@ class ContractionStep(KernelStep):
 
     def __call__(self, run: HostRun) -> None:
         m, k, n = (max(int(v), 0) for v in self.extents(run))
-        loops = k <= LOOPED and k * n * self.bytes <= STAYS
+        loops = self.deep and k <= LOOPED and k * n * self.bytes <= STAYS
         if loops or min(m, k, n) < LEAST:
             super().__call__(run)
             return

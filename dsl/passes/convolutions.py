@@ -10,16 +10,20 @@ such sums by loops (`short_folds.deep_folds`), or as a product again where that 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..analysis.borders import is_zero
 from ..analysis.combines import simple_combine
-from ..expr import Apply, Const, Expr, Index, Read, substitute, walk
+from ..analysis.polynomial import affine, variables
+from ..expr import Apply, Const, Expr, Index, Read, constant, substitute, walk
 from ..graph import Combine, Fold, Generate, Label, Leaf, Matmul, Node, Shape, indices, topological
 from ..graphs.rebuild import Rebuilder
 from ..operations.algebra.products import MatmulOptions
 from ..operations.indexing.index_space import reshaped, reshaped_index
-from ..operations.indexing.row_major import product
+from ..operations.indexing.row_major import minus, plus, product, times
+from ..operations.stencils import resolve_read
 from ..scalar import apply_primitive
 from .base import Context
 
@@ -48,7 +52,118 @@ def recognise_convolution(roots: Sequence[Leaf], context: Context) -> list[Leaf]
             if again is not None and again.shape == made.shape:  # back to the axes of the sum
                 made = made.with_(elements=(again.at(*indices(len(made.shape))),))
         builder.replace(node, made)
-    return [builder.leaf(r) for r in roots] if sums else list(roots)
+    return _longer_sums([builder.leaf(r) for r in roots] if sums else list(roots), context)
+
+
+def _longer_sums(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Sums of elements of a product that nothing else reads, as in the adjoint of windows, are sums
+    over one more axis:
+
+        Σ over p, q of (g @ w)[b, i − p, j − q, p, q, c]   →   Σ over p, q, o of
+                                                                g[b, i − p, j − q, o]·w[p, q, c, o]
+
+    The product has as many elements as all windows, and is not stored.
+    """
+    nodes = list(topological(roots))
+    readers = Counter(x for node in nodes for x in {leaf.node for leaf in node.inputs()})
+    readers.update(leaf.node for leaf in roots)
+    found: dict[Node, Node] = {}
+    for node in nodes:
+        made = _longer_sum(node, readers) if isinstance(node, Fold) else None
+        if made is not None:
+            context.notes.append(f"{node.label}: sums of elements of a product are one sum")
+            found[node] = made
+    if not found:
+        return list(roots)
+    builder = Rebuilder()
+    for node in nodes:
+        builder.replace(node, builder.node(found.get(node, node)))
+    return [builder.leaf(r) for r in roots]
+
+
+def _longer_sum(fold: Fold, readers: Counter[Node]) -> Fold | None:
+    e, *others = fold.elements
+    zero = fold.init is not None and is_zero(fold.init[0])
+    if others or not zero or not _adds(fold.combine) or fold.label.ordered:
+        return None
+    while isinstance(e, Read) and e.boundary is None and readers[e.node] == 1:
+        view = e.node
+        if type(view) is not Generate or not isinstance(view.elements[e.component], Read):
+            break
+        if reshaped(view) is not None:
+            break
+        (e,) = substitute((view.elements[e.component],), dict(zip(
+            indices(len(view.shape)), e.args, strict=True)))  # fmt: skip
+    if not isinstance(e, Read) or readers[e.node] != 1 or all(isinstance(a, Index) for a in e.args):
+        return None
+    if e.boundary is not None and not (e.boundary == "constant" and is_zero(e.scoped[0])):
+        return None
+    source = reshaped(e.node)
+    if source is None or len(source) > 1 or not isinstance(source[0].node, Matmul):
+        return None
+    product = source[0].node
+    return _over_operands(fold, e, product) if readers[product] == 1 else None
+
+
+def _over_operands(fold: Fold, e: Read, product: Matmul) -> Fold | None:
+    t, space = product.left.type, (*fold.outer, *fold.inner)
+    plain = product.epilogue == (product.result,) and not product.label.ordered
+    if product.batch or not plain or not product.options.open or not t.is_float or t.bits < 32:
+        return None
+    for left, rows, along in _axes(product.left, product.m):
+        for right, between, columns in _axes(product.right, product.n, -1):
+            inner = tuple(left.shape[a] for a in along)
+            shape = *(left.shape[a] for a in rows), *(right.shape[a] for a in columns)
+            same = inner == tuple(right.shape[a] for a in between)
+            if not same or shape != e.node.outputs[e.component].shape:
+                continue
+            summed = [Index(len(space) + k) for k in range(len(inner))]
+            operands = []
+            for leaf, axes, at in (
+                (left, (*rows, *along), (*e.args[: len(rows)], *summed)),
+                (right, (*between, *columns), (*summed, *e.args[len(rows) :])),
+            ):
+                by_axis = dict(zip(axes, at, strict=True))
+                read = leaf.at(*(by_axis[a] for a in range(len(axes))))
+                outside = not all(
+                    isinstance(i, Index) and (*space, *inner)[i.axis] is n
+                    for i, n in zip(read.args, leaf.shape, strict=True)
+                )
+                if e.boundary is not None and outside:
+                    read = _padded(read, (*space, *inner), fold)
+                operands.append(read)
+            return fold.with_(
+                inner=(*fold.inner, *inner), elements=(apply_primitive("multiply", operands),),
+                checks=(*fold.checks, *product.checks),
+                fused=(*fold.fused, (product.label, product.where), *product.fused),
+            )  # fmt: skip
+    return None
+
+
+def _padded(read: Read, space: Shape, fold: Fold) -> Read:
+    """The read of a copy with a border of zeros, as far as indices reach over the `space`: loops
+    then have no conditions."""
+    shape, start, at = list(Leaf(read.node, read.component).shape), list[Expr](), list[Expr]()
+    for k, i in enumerate(read.args):
+        form = affine(i)
+        moving = {} if form is None else variables(form)
+        steps = {v: c for v, c in moving.items() if isinstance(v, Index)}
+        low = high = constant(0)
+        for v, c in steps.items():
+            reach = times(minus(space[v.axis], constant(1)), constant(c))
+            low, high = (plus(low, reach), high) if c < 0 else (low, plus(high, reach))
+        if len(moving) == len(steps) > 1:
+            rest = substitute((i,), dict.fromkeys(steps, constant(0)))[0]
+            shape[k] = plus(minus(high, low), constant(1))
+            low = plus(low, rest)
+        else:
+            low = constant(0)
+        start.append(low)
+        at.append(minus(i, low))
+    own = (plus(Index(k), low) for k, low in enumerate(start))
+    element = Read(read.node, read.component, tuple(own), "constant", (Const(0, read.type),))
+    made = Generate(tuple(shape), (resolve_read(element),), label=Label("pad"), where=fold.where)
+    return made.leaf().at(*at)
 
 
 def sum_over_windows(
@@ -68,10 +183,11 @@ def sum_over_windows(
                              for leaf, axes in ((left, along), (right, between)))  # fmt: skip
             differ = sum(m is not n for m, n in zip(inner, others, strict=False))
             # The product of a matrix and a vector reads each window once.
-            least = 1 if not first or not last else 2
-            if len(inner) < least or len(inner) != len(others) or differ > 1:
+            vector = not first or not last
+            if len(inner) < (1 if vector else 2) or len(inner) != len(others) or differ > 1:
                 continue
-            if not (_windows(left) or _windows(right)):
+            straight = node.left.args[0] is node.right.args[0] is Index(0)
+            if not (_windows(left) or _windows(right)) or not (vector or straight):
                 continue
             i, k = len(first), len(first) + len(last)
             summed = range(k, k + len(inner))

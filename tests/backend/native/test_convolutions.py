@@ -279,3 +279,55 @@ def test_windows_at_a_distance_times_a_vector_are_loops(step: int) -> None:
     lowered = program.lower(x, w)
     (fold,) = forms_of(lowered).alone
     assert fold in lowered.kernels
+
+
+def layer(order: str, step: int = 1) -> Any:
+    """A layer of a network, with channels before or after rows and columns."""
+
+    def loss(x: Any, w: Any) -> Any:
+        axes = (1, 2) if order == "last" else (2, 3)
+        extents = w.shape[:2] if order == "last" else w.shape[2:]
+        windows = td.sliding_window_view(x, extents, axis=axes)
+        at = (slice(None), slice(None, None, step), slice(None, None, step))
+        windows = windows[at] if order == "last" else windows[(slice(None), *at)]
+        sums = "bijcpq,pqco->bijo" if order == "last" else "bcijpq,ocpq->boij"
+        return td.sum(td.sin(td.einsum(sums, windows, w)))
+
+    return loss
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("order", ["last", "first"])
+@pytest.mark.parametrize(("extents", "channels"), [((2, 3), 4), ((1, 1), 3), ((4, 4), 1)])
+def test_gradients_of_layers_do_not_store_their_windows(
+    order: str, extents: tuple[int, int], channels: int, step: int
+) -> None:
+    """What windows receive is summed as it is computed: a product with one more axis."""
+    last = order == "last"
+    x = data(*((2, 7, 9, channels) if last else (2, channels, 7, 9))).astype(float)
+    w = data(*((*extents, channels, 5) if last else (5, channels, *extents))).astype(float)
+    loss = layer(order, step)
+    gradient = td.grad(loss, argnums=(0, 1))
+    program = td.jit(gradient, backend="native")
+    reference = td.jit(gradient, backend="reference")(x, w)
+    for _ in range(3):
+        for a, b in zip(program(x, w), reference, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+    td.check_grad(loss, x, w)
+    if step == 1 and channels > 1 and extents != (1, 1):
+        assert "sums of elements of a product are one sum" in program.lower(x, w).explain()
+
+
+def test_sums_along_rows_of_both_operands_are_products() -> None:
+    """Of a loop, neighbours would read elements that are not adjacent."""
+
+    def rows(a: Any, b: Any) -> Any:
+        return td.sum(a[:, None] * b[None], axis=(2, 3))
+
+    a, b = data(40, 6, 30), data(50, 6, 30)
+    program = td.jit(rows, backend="native")
+    assert isinstance(program.lower(a, b).executable.kernel_steps[0], ContractionStep)
+    for _ in range(3):
+        assert np.allclose(program(a, b), np.einsum("ikq,jkq->ij", a, b), rtol=1e-4)
+    with td.config(deterministic=True):
+        assert np.allclose(program(a, b), np.einsum("ikq,jkq->ij", a, b), rtol=1e-4)
