@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from ..analysis.combines import ways
 from ..analysis.steps import moving_with, written_alone
-from ..expr import TRUE, Const, Expr, Index, Read, substitute, walk
+from ..expr import TRUE, Cond, Const, Expr, Index, Proj, Read, substitute, walk
 from ..graph import (
     ArrayLoop,
+    Fold,
     Generate,
     Label,
     Leaf,
@@ -76,9 +77,24 @@ def collected(loop: ArrayLoop, nodes: Sequence[Node]) -> dict[int, Collected]:
     return found
 
 
+def evolves_by_element(loop: ArrayLoop, among: Sequence[int]) -> bool:
+    """Whether an iteration computes each element of these states from elements at its own index,
+    as far as it reads states."""
+    changing: set[Node] = {loop.state[k] for k in range(len(loop.state))}
+    for node in topological([loop.body[k] for k in among]):
+        if any(leaf.node in changing for leaf in (*node.inputs(), *node.inside())):
+            changing.add(node)
+            reads = (e for e in walk(node.bodies()) if isinstance(e, Read) and e.node in changing)
+            if not isinstance(node, Generate) or not all(
+                is_identity_read(e, len(node.shape)) for e in reads
+            ):
+                return False
+    return True
+
+
 class Slices(NamedTuple):
     """The cotangents that all iterations send to `leaf`: `value`, over the axes of `domain`, is
-    added at `target`."""
+    added at `target`; it is summed over axes that this does not mention."""
 
     leaf: Leaf
     target: tuple[Expr, ...]
@@ -110,26 +126,41 @@ class Slices(NamedTuple):
         return send.contribution(read, Cotangent((), own(stored, len(stored.shape))))
 
 
-def slices(inner: Reverse, loop: ArrayLoop, fixed: Sequence[Leaf]) -> list[Slices]:
+def slices(
+    inner: Reverse, loop: ArrayLoop, fixed: Sequence[Leaf], active: Sequence[int], along: int
+) -> list[Slices]:
     """The contributions to loop-invariant arrays that go to one index along an axis in every
-    iteration, another one in each; they are removed from `inner`."""
+    iteration, another one in each; they are removed from `inner`.  If elements of the states evolve
+    independently, and there is no limit of memory, sums over all elements of an array as large as a
+    state are taken after the loop, of an array with iterations along axis `along`."""
+    late = inner.memory is None and evolves_by_element(loop, active)
+    shapes = {inner.unified(loop.state[k].shape) for k in active} if late else ()
     found: dict[tuple[Leaf, tuple[Expr, ...], Shape], Slices] = {}
     changing: set[Node] | None = None
     for leaf in fixed:
         for part in tuple(inner.parts.get(leaf, ())):
             by = part.node if isinstance(part, Read) else None
             if not (isinstance(by, Permute) and is_identity_read(part, len(leaf.shape))
-                    and adds_to_zeros(by) and one_to_one(by)):  # fmt: skip
+                    and adds_to_zeros(by)):  # fmt: skip
+                continue
+            one = not any(isinstance(e, Index) for e in walk(by.target))  # for the whole domain
+            if not (inner.unified(by.domain) in shapes if one and by.domain else one_to_one(by)):
                 continue
             if changing is None:
                 changing = loop.varying(list(topological([*loop.body, *_read_by(inner)])))
             if (axis := _axis(by, loop, changing)) is None:
                 continue
-            key = leaf, by.target, by.domain
-            value = guarded(by.valid, by.values[0], zero(by.values[0].type))
+            axis = min(along, len(by.domain)) if one else axis
+            value, domain = by.values[0], by.domain
+            condition, total = guarded_sum(value)
+            if total is not None and not domain and inner.unified(total.inner) in shapes:
+                value = guarded(condition, total.elements[0], zero(value.type))
+                domain, axis = total.inner, min(along, len(total.inner))
+            value = guarded(by.valid, value, zero(value.type))
+            key = leaf, by.target, domain
             if key in found:
                 value = add(found[key].value, value)
-            found[key] = Slices(leaf, by.target, by.domain, axis, value)
+            found[key] = Slices(leaf, by.target, domain, axis, value)
             inner.parts[leaf].remove(part)
     return list(found.values())
 
@@ -151,6 +182,28 @@ def _axis(by: Permute, loop: ArrayLoop, changing: Container[Node]) -> int | None
         return None
     before = by.target[: moving[0]]
     return sum(any(isinstance(e, Index) for e in walk((t,))) for t in before)
+
+
+def guarded_sum(part: Expr) -> tuple[Expr, Fold | None]:
+    """Condition and fold of a full sum of an array that is 0 where the condition fails."""
+    condition: Expr = TRUE
+    if isinstance(part, Proj) and isinstance(part.args[0], Cond):
+        condition, (part, other) = part.args[0].args[0], part.args[0].scoped
+        if not isinstance(other, Const) or other.value or condition.reads:
+            return TRUE, None
+    node = part.node if isinstance(part, Read) else None
+    if (
+        not isinstance(node, Fold)
+        or node.outer
+        or len(node.elements) != 1
+        or node.epilogue != node.results
+        or ways(node.combine) != ["add"]
+        or node.init is None
+        or not isinstance(node.init[0], Const)
+        or node.init[0].value
+    ):
+        return TRUE, None
+    return condition, node
 
 
 def adds_to_zeros(node: Permute) -> bool:

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
-from ..analysis.combines import simple_combine, ways
+from ..analysis.combines import simple_combine
 from ..errors import Location, TreadleError
-from ..expr import TRUE, Apply, Cond, Const, Expr, Extent, Proj, Read, constant, walk
+from ..expr import TRUE, Apply, Const, Expr, Extent, Read, constant, walk
 from ..graph import (
     ArrayLoop,
     Branch,
@@ -43,7 +43,7 @@ from ..shapes import on_host
 from ..simplify import cast, select
 from ..types import ScalarType, int64
 from .arguments import Substitution, constant_leaf
-from .collected import adds_to_zeros, collected, slices
+from .collected import adds_to_zeros, collected, evolves_by_element, guarded_sum, slices
 from .contractions import contracted
 from .expressions import add, guarded, sum_type, zero
 from .forward import Forward, forward_rule, tangent_of
@@ -214,30 +214,10 @@ class _LateSum(NamedTuple):
         return guarded(self.condition, total.at(), zero(self.type))
 
 
-def _guarded_sum(part: Expr) -> tuple[Expr, Fold | None]:
-    """Condition and fold of a full sum of an array that is 0 where the condition fails."""
-    condition: Expr = TRUE
-    if isinstance(part, Proj) and isinstance(part.args[0], Cond):
-        condition, (part, other) = part.args[0].args[0], part.args[0].scoped
-        if not isinstance(other, Const) or other.value or condition.reads:
-            return TRUE, None
-    node = part.node if isinstance(part, Read) else None
-    if (
-        not isinstance(node, Fold)
-        or node.outer
-        or len(node.elements) != 1
-        or node.epilogue != node.results
-        or ways(node.combine) != ["add"]
-        or node.init is None
-        or not isinstance(node.init[0], Const)
-        or node.init[0].value
-    ):
-        return TRUE, None
-    return condition, node
-
-
 #: The least cost, in additions, of operations whose results are computed only once per iteration.
 _COSTLY = 15.0
+#: The most arrays that are summed after a loop whose states evolve in registers.
+_MOST_LATE = 8
 #: Sums along constant extents up to this are recomputed.
 _SHORT = 32
 
@@ -274,6 +254,8 @@ class _Adjoint:
         self.collected = [(c, bar) for k, c in written.items()
                           if k in active and (bar := bars[k]) is not None]  # fmt: skip
         self.active = [k for k in active if k not in written]
+        #: The axis along which iterations collect and store.
+        self.axis = next((c.axis for c in written.values()), 0)
         states = [loop.state[k].leaf() for k in self.active]
         roots = [*(loop.body[k] for k in self.active), *(c.value for c, _ in self.collected)]
         inner = Reverse(roots, [*states, *self.fixed], r.memory)
@@ -295,7 +277,7 @@ class _Adjoint:
         for (c, _), (bar, _) in zip(self.collected, self.given, strict=True):
             inner.give(c.value, c.given(bar))
         inner.run()
-        self.slices = slices(inner, loop, self.fixed)
+        self.slices = slices(inner, loop, self.fixed, self.active, self.axis)
         self.late = self._late(inner, loop)
         self.fixed = [leaf for leaf in self.fixed if inner.parts.get(leaf)]
         self.sums = [state_like(leaf, "sum", where, sum_type(leaf.type)) for leaf in self.fixed]
@@ -381,19 +363,23 @@ class _Adjoint:
     def _late(self, inner: Reverse, loop: ArrayLoop) -> list[_LateSum]:
         """Sums over all elements of arrays as large as an active state: the arrays are accumulated
         in every iteration, beside the cotangent of the state, and summed once after the loop.  At
-        most one array per active state; these contributions are removed from `inner`."""
+        most one array per active state, or more if elements of the states evolve independently, in
+        registers.  These contributions are removed from `inner`."""
+        most = len(self.active)
+        if evolves_by_element(loop, self.active):
+            most = max(most, _MOST_LATE)
         changing = loop.changing()
         shapes = {inner.unified(loop.state[k].shape): k for k in self.active if k not in changing}
         found: dict[tuple[Leaf, Expr, int, ScalarType], list[Expr]] = {}
         taken: list[tuple[Leaf, Expr]] = []
         for leaf in self.fixed:
             for part in inner.parts.get(leaf, ()):
-                condition, total = _guarded_sum(part)
+                condition, total = guarded_sum(part)
                 if total is None or (like := shapes.get(inner.unified(total.inner))) is None:
                     continue
                 wide = sum_type(total.elements[0].type)
                 key = leaf, condition, like, wide
-                if key in found or len(found) < len(self.active):
+                if key in found or len(found) < most:
                     found.setdefault(key, []).append(cast(total.elements[0], wide))
                     taken.append((leaf, part))
         for leaf, part in taken:
@@ -487,39 +473,49 @@ def with_stored_states(error: TreadleError, roots: Sequence[Leaf]) -> TreadleErr
     return error
 
 
-def _checkpoint_storage(rows: Expr, loop: ArrayLoop, kept: Sequence[Leaf]) -> list[Leaf]:
-    """Arrays for `rows` of these states or per-iteration results."""
+def _checkpoint_storage(rows: Expr, loop: ArrayLoop, kept: Sequence[Leaf], axis: int = 0
+                        ) -> list[Leaf]:  # fmt: skip
+    """Arrays for `rows` of these states or per-iteration results, along an axis."""
     return [
-        Generate((rows, *leaf.shape), (Const(0, leaf.type),), label=Label(STORED), where=loop.where
-                 ).leaf()
+        Generate(_with(leaf.shape, axis, rows), (Const(0, leaf.type),), label=Label(STORED),
+                 where=loop.where).leaf()
         for leaf in kept
     ]  # fmt: skip
 
 
-def _put(store: Leaf, position: Expr, state: Leaf, valid: Expr, node: ArrayLoop) -> Leaf:
+def _with(those: Sequence[Expr], axis: int, e: Expr) -> tuple[Expr, ...]:
+    """Extents or indices with another one for an axis before `axis`, or the last."""
+    return (*those[:axis], e, *those[axis:])
+
+
+def _put(store: Leaf, position: Expr, state: Leaf, valid: Expr, node: ArrayLoop, axis: int = 0
+         ) -> Leaf:  # fmt: skip
     ix = indices(len(state.shape))
-    made = Permute(state.shape, valid, (position, *ix), (state.at(*ix),), (store,), None,
+    made = Permute(state.shape, valid, _with(ix, axis, position), (state.at(*ix),), (store,), None,
                    label=Label(f"states of {node.label}"), where=node.where)  # fmt: skip
     return made.leaf()
 
 
-def _taken(store: Leaf, position: Expr, label: Label, where: Location | None) -> Leaf:
-    shape = store.shape[1:]
-    read = store.at(position, *indices(len(shape)))
+def _taken(store: Leaf, position: Expr, label: Label, where: Location | None, axis: int = 0
+           ) -> Leaf:  # fmt: skip
+    axis = min(axis, len(store.shape) - 1)
+    shape = (*store.shape[:axis], *store.shape[axis + 1 :])
+    read = store.at(*_with(indices(len(shape)), axis, position))
     return Generate(shape, (read,), label=label, where=where).leaf()
 
 
 def _storing(
-    node: ArrayLoop, loop: ArrayLoop, first: Sequence[Leaf], n: Expr, kept: Sequence[Leaf]
-) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
+    node: ArrayLoop, loop: ArrayLoop, first: Sequence[Leaf], n: Expr, kept: Sequence[Leaf],
+    axis: int,
+) -> tuple[Sequence[Leaf], Sequence[Leaf]]:  # fmt: skip
     """The loop from initial states `first`, and the stored `kept` leaves: states before each
-    iteration, or values computed in it."""
+    iteration, or values computed in it; iterations are along `axis`."""
     where = node.where
     assert loop.index is not None
-    empty = _checkpoint_storage(_extent(node, n), loop, kept)
+    empty = _checkpoint_storage(_extent(node, n), loop, kept, axis)
     stores = [state_like(e, "stored", where) for e in empty]
     position = loop.index.leaf().at()
-    puts = (_put(s.leaf(), position, leaf, TRUE, node)
+    puts = (_put(s.leaf(), position, leaf, TRUE, node, axis)
             for s, leaf in zip(stores, kept, strict=True))  # fmt: skip
     storing = closed_loop(loop.with_(state=(*loop.state, *stores), init=(*first, *empty),
                                      body=(*loop.body, *puts)))  # fmt: skip
@@ -540,7 +536,7 @@ def _reversed(
     swap = {loop.index.leaf(): Generate((), (here,), label=label, where=where).leaf()}
     index: dict[Expr, Expr] = {loop.index.leaf().at(): here}
     for (_, known), store in zip(back.stored, stored, strict=True):
-        swap[known] = _taken(store, row, label, where)
+        swap[known] = _taken(store, row, label, where, back.axis)
     states = states_like(back.states, "cotangent", where)
     swap.update((b.leaf(), s.leaf()) for b, s in zip(back.states, states, strict=True))
     made = ArrayLoop(tuple(states), tuple(starts), tuple(back.at(swap, index)), None, n, step,
@@ -684,7 +680,8 @@ def _checkpointed(
                    [s.leaf() for s in stores], taken=True)  # fmt: skip
     segment = part(kept, again[: len(kept)], begin, count)
     _, stored = _storing(node, segment, segment.init, count,
-                         [segment.state[kept.index(k)].leaf() for k in back.kept])  # fmt: skip
+                         [segment.state[kept.index(k)].leaf() for k in back.kept],
+                         back.axis)  # fmt: skip
     sums = states_like(back.states, "cotangent", where)
     found = _reversed(node, loop, count, begin, back, [s.leaf() for s in sums], stored)
     reversed_ = closed_loop(

@@ -47,6 +47,16 @@ PROGRAMS = {
     "forward": lambda x: td.sum(td.scan(decay, x[0], x)[1] * W[1:]),
     "backward": lambda x: td.sum(td.scan(decay, x[0], x, reverse=True)[1] * W[1:]),
     "along rows": lambda x: td.sum(td.scan(decay, x[:, 0], x, axis=1)[1] * W[1:]),
+    "numbers for all elements": lambda x: td.sum(
+        W[1:] * td.scan(lambda s, v: (td.sin(s) * v + s, s * v), x[0], x[:, 1])[1]
+    ),
+    "numbers for all elements along rows": lambda x: td.sum(
+        td.scan(lambda s, v: (td.sin(s) * v[0] + td.the(td.sum(v[1])), s), x[:, 0],
+                (x[0], x[:4]), axis=0)[1]
+    ),
+    "several coefficients": lambda x: td.sum(
+        td.scan(lambda s, v: (x[0, 0] * td.sin(x[1, 1] * s) + x[2, 2] * v + x[3, 3], s), x[0], x)[1]
+    ),
     "slices at two distances": lambda x: td.sum(
         td.loop(4, lambda k, s: td.sin(s) * x[k] + x[k + 1] * x[4 - k], x[0])
     ),
@@ -98,7 +108,8 @@ def optimised(f, *args):
     ]
 
 
-@pytest.mark.parametrize("name", ["forward", "backward"])
+@pytest.mark.parametrize("name", ["forward", "backward", "along rows", "several coefficients",
+                                  "numbers for all elements"])  # fmt: skip
 def test_adjoints_of_walks_are_walks(name):
     """A kernel for the scan, and one for its adjoint, which collects what slices receive."""
     walks, loops = optimised(td.value_and_grad(PROGRAMS[name]), X)
