@@ -485,12 +485,15 @@ def test_coefficients_of_a_loop(name, backend):
         np.testing.assert_array_equal(few, more)
 
 
-def test_sums_for_a_coefficient_are_no_kernels_of_the_loop():
-    body = lambda p: lambda u: td.sin(td.roll(u, 1, 0)) * p[0] + u * p[2]
+@pytest.mark.parametrize(("body", "kernels", "sums"), [
+    (lambda p: lambda u: td.sin(td.roll(u, 1, 0)) * p[0] + u, 2, 1),
+    (lambda p: lambda u: td.sin(u) * p[0] + u * p[1] + p[2], 0, 3),
+], ids=["one for a state", "any of a walk"])  # fmt: skip
+def test_sums_for_a_coefficient_are_no_kernels_of_the_loop(body, kernels, sums):
     gradient = td.jit(td.grad(lambda p, x: td.sum(td.iterate(5, body(p), x))))
     text = gradient.lower(np.ones(3), X).explain()
     inside = [line for line in text.splitlines() if re.match(r" +Kernel", line)]
-    assert len(inside) == 2 and text.count("by add") == 2, text
+    assert len(inside) == kernels and text.count("by add") == sums, text
 
 
 CHECKPOINTED = {
