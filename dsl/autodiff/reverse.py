@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from .. import graph
 from ..errors import GradientError
-from ..expr import Apply, Expr, Read, Var, rewrite, walk
+from ..expr import Apply, Const, Expr, Read, Var, rewrite, walk
 from ..graph import Leaf, Node
 from ..graphs.relations import checks_before
 from ..passes.extents import equal_extents
@@ -81,10 +83,11 @@ class Reverse:
     def wild(self, e: Expr) -> bool:
         """Whether the values or the derivatives of an expression may be non-finite."""
         return any(
-            x.op.name in WILD if isinstance(x, Apply) else x.node in self.unbounded
+            (x.op.name in WILD or _is_infinite_multiple(x)) if isinstance(x, Apply)
+            else x.node in self.unbounded
             for x in walk((e,))
             if isinstance(x, Apply | Read) and x.type.is_inexact
-        )
+        )  # fmt: skip
 
     def tame(self, e: Expr) -> bool:
         return not self.wild(e)
@@ -208,6 +211,13 @@ def pulled(
     reverse.run()
     found = [reverse.bar(t) or constant_leaf(0, t, "no gradient") for t in targets]
     return contracted(found, reverse.replaced.values(), reverse.nodes), reverse.replaced
+
+
+def _is_infinite_multiple(e: Apply) -> bool:
+    """Whether an expression is inf · x, as programs write an array of infinities."""
+    return e.op.name == "multiply" and any(
+        isinstance(c, Const) and not np.isfinite(c.value) for c in e.args
+    )
 
 
 def adjoint(node: Node) -> graph.Label:
