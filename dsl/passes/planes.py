@@ -120,7 +120,7 @@ class _Planes(Rebuilder):
         self.planes: dict[Leaf, list[Leaf]] = {}
         self.readers: defaultdict[Node, list[tuple[Node, ex.Read]]] = defaultdict(list)
         for node in nodes:
-            for e in ex.reading(node.expressions()):
+            for e in node.reads():
                 self.readers[e.node].append((node, e))
 
     # --- which arrays are split, along which axis ---------------------------------------------

@@ -323,6 +323,7 @@ def is_unsafe(node: graph.Node) -> bool:
     return any(map(_is_unsafe_alone, (node, *graph.topological(node.inside()))))
 
 
+@cached_per_object(1)
 def _is_unsafe_alone(node: graph.Node) -> bool:
     """The same for the node without the nodes inside it."""
     if isinstance(node, graph.ArrayLoop | graph.Branch):

@@ -69,7 +69,7 @@ class _Reads:
         for node in order:
             fixed.update(leaf.node for leaf in (*node.operands(), *node.inside()))
             checked = (e for c in node.checks for e in (c.left, c.right))
-            reads = set(reading((*node.expressions(), *checked)))
+            reads = {*node.reads(), *reading(checked)}
             self.made[node] = {e for e in reads if len(e.args) > 1}
             for e in reads:
                 self.readers[e.node].add(node)
