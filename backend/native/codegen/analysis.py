@@ -73,6 +73,9 @@ def _is_product(e: Expr) -> bool:
 def once(body: ir.Body, scalars: Iterable[Var]) -> list[tuple[Var | None, Expr]]:
     """The expensive floating-point expressions of `body` that depend on a kernel's scalars alone,
     after the values that they name."""
+    every = walk([e for s in ir.statements(body) for e in ir.expressions(s)])
+    if not any(map(_is_expensive, every)):
+        return []
     known: set[Expr] = set(scalars)
     named: dict[Var, Expr] = {}
     found: dict[Expr, None] = {}
@@ -82,7 +85,7 @@ def once(body: ir.Body, scalars: Iterable[Var]) -> list[tuple[Var | None, Expr]]
                 known.add(e)
             elif isinstance(e, Apply) and all(a in known for a in e.args):
                 known.add(e)
-                if e.type.is_inexact and e.op.cost >= EXPENSIVE:
+                if _is_expensive(e):
                     found[e] = None
         if isinstance(s, ir.Let) and s.value in known:
             if named.setdefault(s.var, s.value) is not s.value:
@@ -94,6 +97,10 @@ def once(body: ir.Body, scalars: Iterable[Var]) -> list[tuple[Var | None, Expr]]
             wanted.update(x for x in walk((value,)) if isinstance(x, Var))
     values = [(var, value) for var, value in named.items() if var in wanted]
     return [*values, *((None, e) for e in found)]
+
+
+def _is_expensive(e: Expr) -> bool:
+    return isinstance(e, Apply) and e.op.cost >= EXPENSIVE and e.type.is_inexact
 
 
 def worth_skipping(body: ir.Body) -> bool:

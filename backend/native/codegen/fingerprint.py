@@ -51,7 +51,8 @@ class _Writer:
         found = self.numbers.get(e)
         if found is not None:
             return found
-        for node in walk((e,), lambda x: x not in self.numbers):
+        simple = all(a in self.numbers for a in e.args)
+        for node in (e,) if simple else walk((e,), lambda x: x not in self.numbers):
             if node not in self.numbers:
                 text = self._node(node)
                 self.numbers[node] = len(self.numbers)
