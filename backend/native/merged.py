@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 #: Launches in a run from which a loop is compiled as a whole.
 MANY = 200
 #: What loops of unknown length are taken to run.
-UNKNOWN = 32
+UNKNOWN = 64
 #: Iterations of the kernel at a time, and of a loop that contains loops.
 CHUNK, OUTER_CHUNK = 4096, 16
 #: Bytes of an array that launches of unknown numbers of tasks read or write.

@@ -165,8 +165,13 @@ def _load_vector(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
         name = "llvm.prefetch.p0"
         em.module.declarations.setdefault(name, f"declare void @{name}(ptr, i32, i32, i32)")
         em.code.do(f"call void @{name}(ptr {far}, i32 0, i32 3, i32 1)")
+    pieces = _pieces(em, buffer, step)
     if mask is None:
         got = em.code.emit(f"load {t}, ptr {at}, align {_align(e)}{invariant}")
+    elif pieces:
+        got = "zeroinitializer"
+        for first, size in pieces:
+            got = _with_piece(em, e, at, got, lanes, first, size)
     elif not em.target.masks("load", BITS[e]):
         name = _by_runs(em, "load", e, count)
         got = em.code.emit(f"call {t} @{name}(ptr {at}, {vector('i1', count)} {mask})")
@@ -527,6 +532,33 @@ def store(em: Emitter, buffer: Buffer, index: Value, value: Value) -> None:
         em.remember(("load", buffer, index.key, em.version(buffer)), value)
 
 
+def _pieces(em: Emitter, buffer: Buffer, step: int) -> list[tuple[int, int]]:
+    """Where a mask is known to be that of the first lanes, and masks cost more than they save: the
+    first lanes and sizes of the powers of two that they are the sum of.  What is stored under a
+    mask cannot be loaded again before it is in the cache."""
+    count = em.code.first_lanes.get(em.mask or "", 0) if em.code.whole and step == 1 else 0
+    if buffer.type.is_complex:
+        return []
+    found, first = list[tuple[int, int]](), 0
+    for bit in reversed(range(count.bit_length())):
+        if count >> bit & 1:
+            found.append((first, 1 << bit))
+            first += 1 << bit
+    return found
+
+
+def _with_piece(em: Emitter, e: str, at: Reg, into: Reg, lanes: int, first: int, size: int) -> Reg:
+    """A vector with some consecutive elements in place of those lanes."""
+    code = em.code
+    place = code.emit(f"getelementptr {e}, ptr {at}, i64 {first}") if first else at
+    got = code.emit(f"load {vector(e, size)}, ptr {place}, align {_align(e)}")
+    picks = [k if k < size else -1 for k in range(lanes)]
+    wide = Lanes(code, size).shuffle(e, got, "poison", picks)
+    within = range(first, first + size)
+    chosen = [lanes + k - first if k in within else k for k in range(lanes)]
+    return Lanes(code, lanes).shuffle(e, into, wide, chosen)
+
+
 def _store_vector(em: Emitter, buffer: Buffer, base: Poly, regs: list[Reg], lanes: int) -> None:
     e, mask = memory_element(buffer.type), em.mask
     count = lanes * len(regs)
@@ -539,6 +571,12 @@ def _store_vector(em: Emitter, buffer: Buffer, base: Poly, regs: list[Reg], lane
     if mask is None:
         how = "align 64, !nontemporal !1" if em.streaming else f"align {_align(e)}"
         em.code.do(f"store {t} {value}, ptr {at}, {how}")
+        return
+    if pieces := _pieces(em, buffer, 1):
+        for first, size in pieces:
+            part = slice_lanes(em.code, e, value, lanes, first, size)
+            to = em.code.emit(f"getelementptr {e}, ptr {at}, i64 {first}") if first else at
+            em.code.do(f"store {vector(e, size)} {part}, ptr {to}, align {_align(e)}")
         return
     if not em.target.masks("store", BITS[e]):
         name = _by_runs(em, "store", e, count)

@@ -19,6 +19,7 @@ from treadle.dsl.types import ScalarType, bool_, int64
 from ..runtime.late import Growing, Instruction, Late
 from ..runtime.structures import InstructionKind as Kind
 from ..runtime.tape import Branch, Copy, Evaluate, Fill, Launch, Loop, Operation, State, arrays_of
+from .known import with_known
 from .memory import PADDING
 from .statements import KernelEmitter
 from .text import Code, Module, Reg, literal
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ..runtime.code import CompiledKernel
     from .target import Target
 
+_Form = tuple[str, tuple[int | None, ...], int | None]
 #: Bytes of arrays on the stack: of one, and of all.
 ON_STACK, STACK = 4096, 1 << 16
 #: States of at most so many bytes are copied from one iteration to the next.
@@ -78,7 +80,8 @@ class MergedLoop:
         self._registers: dict[int, Reg] = {}
         self._given: dict[tuple[int, str], tuple[Reg, ...]] = {}
         self._stack = 0
-        self.kernels: dict[str, tuple[CompiledKernel, str]] = {}
+        #: By their keys, and what is known of their scalars and tasks: kernels, and their names.
+        self.kernels: dict[_Form, tuple[CompiledKernel, str]] = {}
         self._kept = [*around]  # so that no other array has their identity
         #: What must be kept for the next chunk.
         self._lasting = {id(a) for op in loop.once for a in arrays_of(op)}
@@ -104,18 +107,18 @@ class MergedLoop:
         # Scalars are numbered before all arrays are known.
         first = len(self.arrays) + 1
         body = re.sub(r"%scalar(\d+)\b", lambda m: f"%a{first + int(m[1])}", self._body)
-        for compiled, name in self.kernels.values():
-            emitter = KernelEmitter(compiled.kernel, compiled.target.regular, compiled.fast_math,
+        for (_, known, tasks), (compiled, name) in self.kernels.items():
+            kernel = with_known(compiled.kernel, known, tasks)
+            emitter = KernelEmitter(kernel, compiled.target.regular, compiled.fast_math,
                                     module=self.module)  # fmt: skip
+            # Most loops iterate a few times, as LLVM sees if it sees their counters.
+            emitter.code.whole = True
             emitter.emit()
             self.module.functions.pop()
-            # What a kernel only reads changes between launches.  Most loops iterate a few times,
-            # as LLVM sees if it sees their counters.
+            # What a kernel only reads changes between launches.
             function = self.module.functions.pop().replace(", !invariant.load !0", "")
-            function = re.sub(r'call i64 asm "", "=r,0"\(i64 ([^)]*)\) nounwind memory\(none\)',
-                              r"add i64 \1, 0", function)  # fmt: skip
             # All that is inlined is on the stack together.
-            local = sum(emitter.local_size(b) * b.type.bytes for b in compiled.kernel.buffers
+            local = sum(emitter.local_size(b) * b.type.bytes for b in kernel.buffers
                         if b.role == "local")  # fmt: skip
             how = 4 if local <= ON_STACK else 2
             head = re.search(r"^define internal void @[^(]*\((.*)\) #2 \{$", function, re.MULTILINE)
@@ -292,10 +295,15 @@ class MergedLoop:
                         self._instruction(one)
 
     def _launch(self, op: Launch) -> None:
+        given, types = dict(op.given), op.compiled.types
+        known = tuple(
+            int(value) if t.is_integer and k not in given and not isinstance(value, Late) else None  # type: ignore[arg-type]
+            for k, (t, value) in enumerate(zip(types, op.scalars, strict=True))
+        )
+        form = op.compiled.digest, known, op.tasks if isinstance(op.tasks, int) else None
         name = f"kernel.{len(self.kernels)}"
-        _, name = self.kernels.setdefault(op.compiled.digest, (op.compiled, name))
+        _, name = self.kernels.setdefault(form, (op.compiled, name))
         arguments = [f"ptr {self._pointer(a)}" for a in op.arrays] + ["ptr null"]
-        given = dict(op.given)
         for k, (t, value) in enumerate(zip(op.compiled.types, op.scalars, strict=True)):
             e = register_element(t)
             e = "i64" if e == "i1" else e

@@ -330,7 +330,7 @@ def _range(v: Lanes, target: Target, which: int, e: str, a: Reg, b: Reg) -> Reg:
 def _has_range(v: Lanes, target: Target, e: str, args: Sequence[Reg]) -> bool:
     """Whether lanes have an instruction that LLVM does not use: with a literal it needs no more."""
     return (target.is_x86 and target.vector_bytes == 64 and e in ("float", "double")
-            and v.lanes * _BYTES[e] >= 64 and not v.code.flags
+            and v.lanes * _BYTES[e] >= 16 and not v.code.flags
             and all(a.startswith("%") for a in args))  # fmt: skip
 
 
@@ -339,13 +339,15 @@ _BYTES = {"float": 4, "double": 8}
 
 def _ranges(v: Lanes, which: int, e: str, a: Reg, b: Reg) -> Reg:
     """`vrangepd` or `vrangeps`, or NaN: three instructions, where LLVM's `maximum` takes seven."""
-    lanes = 64 // _BYTES[e]
-    t, mask = vector(e, lanes), ("i8" if e == "double" else "i16", "-1")
-    name = f"llvm.x86.avx512.mask.range.{'pd' if e == 'double' else 'ps'}.512"
+    lanes = min(64 // _BYTES[e], v.lanes)
+    bits = lanes * _BYTES[e] * 8
+    t, mask = vector(e, lanes), ("i16" if lanes == 16 else "i8", "-1")
+    name = f"llvm.x86.avx512.mask.range.{'pd' if e == 'double' else 'ps'}.{bits}"
     pieces = []
     for first in range(0, v.lanes, lanes):
         x, y = (slice_lanes(v.code, e, r, v.lanes, first, lanes) for r in (a, b))
-        given = [(t, x), (t, y), ("i32", str(which)), (t, "zeroinitializer"), mask, ("i32", "4")]
+        given = [(t, x), (t, y), ("i32", str(which)), (t, "zeroinitializer"), mask]
+        given += [("i32", "4")] if bits == 512 else []  # how to round
         pieces.append(v.code.intrinsic(name, t, given))
     found = join(v.code, e, pieces, lanes)
     return v.select(e, v.compare("uno", e, a, b), v.lit(e, math.nan), found)

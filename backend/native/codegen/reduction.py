@@ -141,6 +141,9 @@ class _Reduction:
         self.inner = [self._slots(t) for t in self.types]
         self.outer, self.in_memory = [self._arrays() for _ in range(2)]
         self.start = em.value(s.start, copy)
+        #: How many elements there are, if that is known, and they are fewer than the partials; the
+        #: other partials are left out where they would change nothing.
+        self.few: int | None = None
         body = list(ir.statements(s.body))
         found = walk([e for b in body for e in ir.expressions(b)] + list(s.values))
         self.stores = any(isinstance(b, ir.Store) for b in body)
@@ -213,6 +216,8 @@ class _Reduction:
         else:
             trips = str(max(int(length.const), 0))
         self._clear()
+        if is_number(trips) and 0 < int(trips) < self._at_once(self.s) and self.interior is None:
+            self.few = int(trips)
         changed = modified(self.s.body)
         with em.loop(), em.counted("0", trips, BLOCK, "block") as first:
             em.touch(changed)
@@ -422,7 +427,10 @@ class _Reduction:
     def _mask(self, count: Reg) -> Reg:
         """The first lanes."""
         v = Lanes(self.em.code, self.lanes)
-        return v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
+        mask = v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
+        if is_number(count):
+            self.em.code.first_lanes[mask] = int(count)
+        return mask
 
     def _vectors(self, s: ir.Reduce, first: Reg, end: Reg, changed: set[Var | ir.Buffer]) -> None:
         """Reduce whole vectors into partials in memory, one by one."""
@@ -470,28 +478,42 @@ class _Reduction:
             for slot, one in zip(slots[k], copies, strict=True):
                 value = em.regs(em.value(s.values[k], one), self.lanes)
                 old = self._get(t, slot)
-                new = self._combine(k, old, value, self.lanes)
+                new = value if self._is_plain(k) else self._combine(k, old, value, self.lanes)
                 if mask is not None:
                     new = tuple(v.select(e, mask, n, o) for n, o in zip(new, old, strict=True))
                 self._set(t, slot, new)
+
+    def _is_plain(self, k: int) -> bool:
+        """Whether partials without elements are known, and combining others with them, the neutral
+        element, changes no bit of a number that is combined once more."""
+        exact = not self.types[k].is_inexact or self.names[k] in ("minimum", "maximum")
+        return self.few is not None and (exact or self.names[k] == "add")
 
     def _tree(self, k: int) -> tuple[Reg, ...]:
         """Combine all partials of a component into one number."""
         t = self.types[k]
         e = register_element(t)
-        partials = [self._get(t, slot) for slot in self.inner[k]]
-        while len(partials) > 1:
-            half = len(partials) // 2
+        most = self.few if self.few is not None and self._is_plain(k) else PARTIALS
+        partials = [self._get(t, slot) for slot in self.inner[k]][: -(-most // self.lanes)]
+        half = self.count // 2
+        while half:
+            others = partials[half:]
             partials = [
-                self._combine(k, partials[i], partials[i + half], self.lanes) for i in range(half)
+                self._combine(k, a, others[i], self.lanes) if i < len(others) else a
+                for i, a in enumerate(partials[:half])
             ]
+            half //= 2
         regs, lanes = partials[0], self.lanes
         while lanes > 2:
             half = lanes // 2
             low = tuple(slice_lanes(self.em.code, e, r, lanes, 0, half) for r in regs)
-            high = tuple(slice_lanes(self.em.code, e, r, lanes, half, half) for r in regs)
-            regs, lanes = self._combine(k, low, high, half), half
+            if most > half:
+                high = tuple(slice_lanes(self.em.code, e, r, lanes, half, half) for r in regs)
+                low = self._combine(k, low, high, half)
+            regs, lanes = low, half
         v = Lanes(self.em.code, lanes)
         first = tuple(v.extract(e, r, 0) for r in regs)
+        if most == 1:
+            return first
         second = tuple(v.extract(e, r, 1) for r in regs)
         return self._combine(k, first, second, 0)

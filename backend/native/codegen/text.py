@@ -115,6 +115,11 @@ class Code:
         #: processor goes on while it tests.  The numbers whose signs are tested, by the tests.
         self.in_order, self.tested = False, dict[Reg, Reg]()
         self.branches = False  # whether the next choice is a branch
+        #: Whether this is part of a larger function, for known extents: LLVM sees how counters
+        #: change, and the first lanes of vectors are loaded and stored in parts without masks.
+        self.whole = False
+        #: The masks of the first lanes, and how many they are.
+        self.first_lanes = dict[Reg, int]()
         #: Integer quotients, by their blocks and operands.
         self.quotients: dict[tuple[object, ...], Reg] = {}
 
@@ -178,7 +183,8 @@ class Code:
         Hidden, because LLVM's loop strength reduction takes half the time of code generation if it
         sees how addresses change, and has little to do: they are sums of terms by loop depth.
         """
-        return self.hidden("i64", self.emit(f"add i64 {counter}, {step}"))
+        after = self.emit(f"add i64 {counter}, {step}")
+        return after if self.whole else self.hidden("i64", after)
 
     def allocate(self, type_: str, align: int = 0, count: int = 1) -> Reg:
         """Stack memory that lives until the function returns."""

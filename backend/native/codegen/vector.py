@@ -96,6 +96,13 @@ class VectorLoop:
         if self._is_by_lane():
             with em.scope():
                 self._one_by_one(first, end)
+        elif em.code.whole and is_number(first) and is_number(end):
+            for at in range(int(first), int(end), self.fewer):
+                part = int(end) - at < self.fewer
+                mask = self._mask(str(at), end, self.fewer) if part else None
+                with em.scope():
+                    self._body(str(at), mask, self.fewer)
+                em.touch(modified(self.s.body))
         else:
             with em.counted(first, end, self.fewer, "tail") as k:
                 em.touch(modified(self.s.body))
@@ -175,7 +182,10 @@ class VectorLoop:
             rest = em.code.emit(f"trunc i64 {rest} to i32")
         v = Lanes(em.code, lanes)
         count = v.splat(element, em.code.hidden(element, rest))
-        return v.compare("sgt", element, count, v.iota(element))
+        mask = v.compare("sgt", element, count, v.iota(element))
+        if is_number(k) and is_number(end):
+            em.code.first_lanes[mask] = min(int(end) - int(k), lanes)
+        return mask
 
     # --- results larger than the caches ---------------------------------------------------
 

@@ -139,6 +139,46 @@ def _flat(result):
     return [np.asarray(x) for x in (result if isinstance(result, tuple) else (result,))]
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8"])
+def test_folds_of_few_elements_have_the_same_bits(dtype, compiled, monkeypatch):
+    """How many elements there are is known to the kernel of the loop, and decides its code."""
+
+    def program(a, i):
+        def step(k, s):
+            a, total = s
+            found = td.stack(
+                [
+                    td.sum(a),
+                    td.min(a),
+                    td.max(a),
+                    td.prod(a[:3]),
+                    td.cast(td.argmin(a), a.dtype),
+                    td.cast(td.argmax(a), a.dtype),
+                ]
+            )
+            return td.roll(a, 1), total + td.cast(found, total.dtype)
+
+        return td.loop(260, step, (a, td.zeros(6)))[1], td.loop(
+            260, lambda k, m: td.maximum(td.min(a), m * 0 + td.max(a[i:])), td.max(a)
+        )
+
+    for n in (1, 3, 8, 13, 17, 40, 63, 65):
+        for special in ([], [-0.0, 0.0], [0.0, -0.0], [np.nan], [np.inf, -np.inf]):
+            a = np.random.default_rng(n).integers(0, 99, n).astype(dtype)
+            if special and not np.issubdtype(dtype, np.floating):
+                continue
+            a[-len(special) :] = special[: a.size] if special else a
+            merges, single = (td.jit(program, backend="native") for _ in range(2))
+            results = [merges(a, 0) for _ in range(3)]
+            with monkeypatch.context() as alone:
+                for where in ("calls", "loops"):
+                    alone.setattr(f"treadle.backend.native.{where}.merge", lambda *_, **__: None)
+                expected = [single(a, 0) for _ in range(3)][-1]
+            for one, other in zip(results[-1], expected, strict=True):
+                assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+    assert compiled
+
+
 def test_parameters_are_those_of_the_call(compiled):
     def program(a, n, factor, big):
         return td.loop(n, lambda k, a: td.roll(a, 1) * factor + td.sum(a) * big, a)
