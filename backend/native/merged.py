@@ -58,7 +58,7 @@ KINDS = frozenset((
     Kind.ADD, Kind.SUBTRACT, Kind.MULTIPLY, Kind.BITWISE_AND, Kind.BITWISE_OR, Kind.BITWISE_XOR,
     Kind.LESS, Kind.LESS_EQUAL, Kind.EQUAL, Kind.NOT_EQUAL, Kind.MINIMUM, Kind.MAXIMUM, Kind.LOAD,
     Kind.RESIZE, Kind.REQUIRE, Kind.NEGATIVE, Kind.FLOOR_DIVIDE, Kind.REMAINDER, Kind.SELECT,
-    Kind.INVERT, Kind.CAST,
+    Kind.INVERT, Kind.CAST, Kind.ABSOLUTE,
 ))  # fmt: skip
 
 

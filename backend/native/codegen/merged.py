@@ -402,6 +402,11 @@ class MergedLoop:
             return a if kind == Kind.CAST else code.emit(f"xor i64 {a}, -1")
         if kind == Kind.NEGATIVE:
             return self._exactly("ssub", "sub", "0", a, one.exact)
+        if kind == Kind.ABSOLUTE:
+            opposite = self._exactly("ssub", "sub", "0", a, False)
+            if one.exact:
+                self._fails_unless(code.emit(f"icmp ne i64 {a}, {-(1 << 63)}"))
+            return code.intrinsic("llvm.smax.i64", "i64", [("i64", a), ("i64", opposite)])
         b = self._number(one.b)
         if kind in _OVERFLOWING:
             return self._exactly(_OVERFLOWING[kind], _SIMPLE[kind], a, b, one.exact)

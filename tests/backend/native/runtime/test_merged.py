@@ -102,6 +102,14 @@ def growing(a, b):  # more elements than there is memory for on the stack
     return td.loop(100, step, a)
 
 
+def sieve(a, b):  # slices whose steps depend on the counter, in branches
+    def step(k, s):
+        p = k % 50 + 2
+        return td.cond(s[p], s.at[p * p :: p].set(False), s)
+
+    return td.loop(210, step, td.replicate(a[0] < 9, 3000))
+
+
 def inner(a, b):  # the state grows, and the inner loop reads an array that does
     def step(k, s):
         c, w = s
@@ -114,7 +122,7 @@ def inner(a, b):  # the state grows, and the inner loop reads an array that does
 
 PROGRAMS = [
     (perceptron, M, A), (cache, A, B), (moving, A, B), (alternating, M, A), (triangle, A, B),
-    (halving, A, B), (nested, M, A), (growing, A, B), (inner, A, B),
+    (halving, A, B), (nested, M, A), (growing, A, B), (inner, A, B), (sieve, A, B),
 ]  # fmt: skip
 
 
