@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 #: A loop of at most this many operations in total is unrolled.
 INLINE = 64
 #: Bytes of state per operation of an iteration from which copying the state takes longer than
-#: launching the first iteration separately, so that it reads the state in place.
+#: launching the first iteration separately, which reads the state in place.
 DIRECT = 4 << 20
-#: The most iterations for which the host computes counters ahead; else the device tests them.
+#: The most iterations for which the host computes counters ahead; beyond, the device tests them.
 AHEAD = 1_000_000
 #: The most operations in the program if a loop that the device cannot repeat is recorded iteration
 #: by iteration.
@@ -61,8 +61,8 @@ _int64 = np.dtype(np.int64)
 def why_host_driven(
     node: graph.ArrayLoop, library: Callable[[graph.Matmul], str | None]
 ) -> str | None:
-    """Why the host has to drive the iterations of a loop; None if the device can run it alone.
-    `library` names the library that computes a product, if it is not a kernel of a graph."""
+    """Why the host has to drive the iterations of a loop; None if the device can repeat them alone.
+    `library`: the library that computes a product, if it is not a kernel of a graph."""
     nodes = list(graph.topological(node.inner_roots()))
     varying = node.varying(nodes)
     for inner in nodes:
@@ -138,7 +138,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         return run.dense(slot) if isinstance(value, Block) else value
 
     def _recorded_at_once(self, run: DeviceRun) -> None:
-        """Record the loop alone and run it: the enclosing program could not be recorded."""
+        """Record and run the loop alone, because the enclosing program could not be recorded."""
         device = self.owner.device
         if self.owner.program.settings.check:
             raise Unrecordable("checked mode")
@@ -165,8 +165,8 @@ class LoopStep(loops.LoopStep[DeviceRun]):
     # --- recorded ---
 
     def record(self, run: DeviceRun) -> None:
-        """Add the loop to a recording: as an iteration that the device repeats or, if numbers that
-        only the host has determine what iterations do, as a sequence of iterations."""
+        """Add the loop to a recording: as one iteration that the device repeats, or as a sequence
+        of iterations if what they do depends on numbers known only to the host."""
         recorder, slots = run.queue, list(run.slots)
         assert isinstance(recorder, Recorder)
         limit = None if self.count is None else max(int(self.count(run)[0]), 0)
@@ -283,8 +283,8 @@ class LoopStep(loops.LoopStep[DeviceRun]):
     def _repeat(self, run: DeviceRun, iterations: int, front: list[Block], back: list[Block],
                 both: Sequence[Sequence[Operation]],
                 given: dict[Block, Block]) -> None:  # fmt: skip
-        """Record iterations from `front`.  Parts of it that are still `given` are copied there, or
-        read in place by the first iteration."""
+        """Record iterations that start from `front`.  Parts of it that are still `given` are copied
+        to `front`, or the first iteration reads them in place."""
         size = sum(1 for ops in both for _ in flattened(ops))
         inline = iterations * size <= 2 * INLINE or iterations == 1
         direct: dict[Block, Block] = {}
@@ -348,7 +348,7 @@ class Iteration:
         )
 
     def into(self, targets: list[Block] | None) -> list[Block]:
-        """Make the iteration leave its state in `targets` or, if None, in blocks of its choice;
+        """Make the iteration store its state in `targets` or, if None, in blocks of its choice;
         unchanged state then stays in its block."""
         made = {b for op in flattened([*self.testing, *self.operations]) for b in op.writes}
         names: dict[Block, Block] = {}
@@ -418,7 +418,7 @@ def _live(
 
 
 def _hoisted(even: Iteration, odd: Iteration, state: Sequence[Block]) -> list[Operation]:
-    """Remove and return loop-invariant operations: fills with host scalars, dense copies."""
+    """Remove loop-invariant operations (fills with host scalars, dense copies) and return them."""
     parts = (even.testing, even.operations, odd.testing, odd.operations)
     writers: dict[Block, int] = {}
     for part in parts:
@@ -573,15 +573,15 @@ def _advance() -> Code:
 
 class Passes(NamedTuple):
     """The operations of a pass from `front` to `back` and of the reverse pass, and where each
-    receives the number of its first iteration, if it is read."""
+    receives the number of its first iteration, if the kernel reads it."""
 
     operations: list[list[Operation]]
     counters: list[Block]
 
 
 class TemporalBlocking:
-    """A kernel that computes several iterations of a loop: with vectors of a row's elements, if
-    rows are `whole` vectors, or for any number of columns."""
+    """A kernel that computes several iterations of a loop.  `whole`: rows are whole vectors, and
+    the kernel loads vectors; else it works for any number of columns."""
 
     def __init__(self, owner: CudaExecutor, loop: graph.ArrayLoop, whole: bool) -> None:
         self.owner, self.loop, self.whole = owner, loop, whole

@@ -1,13 +1,13 @@
-"""What computes a product, and which parts of it are separate kernels.
+"""The choice of what computes a product, and which of its parts become separate kernels.
 
     engine    one of our tile engines, with the parts that it computes as it loads and stores tiles
     library   cuBLAS, or a recursion over its products: plain operands and plain results
     kernel    a kernel of the skeletons, with all parts fused: for every type
 
-One decision, `decide`, for execution, for `explain()` and for `source()`.  A part fused into an
-engine costs instructions in addition to its multiply-adds, once for every tile that reads an
-element; a separate kernel costs a pass over memory.  The cost of each alternative, with each choice
-of separate parts, is predicted from measurements on such a device; the cheapest one is taken.
+`decide` makes this decision for execution, `explain()` and `source()` alike.  A part fused into an
+engine costs instructions beyond its multiply-adds, once for every tile that reads an element; a
+separate kernel costs a pass over memory.  The cost of each alternative, with each choice of
+separate parts, is predicted from measurements on the device; the cheapest alternative is taken.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ ENGINE, LIBRARY, KERNEL = "engine", "library", "kernel"
 #: The fraction of the product's time that an operand fused into the loads may cost, even if a pass
 #: over memory costs less: the pass needs memory for its result.
 ALLOWED = 0.02
-#: The cost of a second array beyond its instructions: it is read as often as the first, in the
-#: registers of the same threads; and of an array along one index, whose latency is exposed ("split"
-#: more so; benchmarks/matmul/NOTES.md, "Fused").
+#: Costs as fractions of the product's time, beyond instructions: of a second array in an operand
+#: (read as often as the first, and held in registers of the same threads), and of an array along
+#: one index, whose latency is exposed (more in "split"; benchmarks/matmul/NOTES.md, "Fused").
 SECOND, ALONG, ALONG_SPLIT = 0.02, 0.04, 0.18
-#: Seconds: of a small kernel after another one; of an epilogue in an engine's tiles; and the host
-#: time of a call to a library or an engine beyond that of a launch, as far as it counts.
-#: Of a small product of the library, and of each of 256 steps of its inner axis (measured on an
-#: NVIDIA H200: benchmarks/matmul/NOTES.md, "Layers").
+#: Seconds of a small kernel after another one, of an epilogue in an engine's tiles, and the extra
+#: host time of calling a library or an engine instead of launching a kernel.
+#: `SMALL`, `DEEPER`: of a small product of the library, and of each 256 steps of its inner axis
+#: (measured on an NVIDIA H200: benchmarks/matmul/NOTES.md, "Layers").
 LAUNCH, FINISH, HOST = 3e-6, 5.5e-6, 2.5e-6
 SMALL, DEEPER = 2e-6, 1.8e-8
-#: The time of several products along leading axes, relative to a square product of as many
-#: multiply-adds, as long as that is small.
+#: The time of several small products along leading axes, relative to a square product of as many
+#: multiply-adds.
 SEVERAL = 0.65
-#: The arithmetic whose measurements have the library's times of a type, if not float32's.
+#: The arithmetic whose measurements contain the library's times for a type; default: float32's.
 LIBRARY_OF = {"float64": "Float64", "float16": "Float16", "bfloat16": "BFloat16"}
 TF32 = "Float32Tf32"
 #: Executions in which the launch that completes a block of C is known.
@@ -95,8 +95,8 @@ class Decision:
 
 
 def parts_of(node: Matmul) -> tuple[str, ...]:
-    """The parts that a library's product does not compute: computed operands, and an epilogue, the
-    fold of its rows, or an operand that is stored and folded."""
+    """The parts that a library's product cannot compute: computed operands, an epilogue, a fold of
+    the rows, and an operand that is stored and folded."""
     stored = (LEFT, RIGHT)[node.side] if isinstance(node, StoringMatmul) else ""
     sides = tuple(
         STORED if name == stored else name
@@ -110,12 +110,12 @@ def parts_of(node: Matmul) -> tuple[str, ...]:
 def decide(engine: Engine | None, node: Matmul, size: Size, *, processors: int | None = None,
            checked: bool = False, scattered: frozenset[str] | None = None, count: int = 1
            ) -> Decision:  # fmt: skip
-    """Decides for an (m, k) by (k, n) product, or `count` of them along leading axes.
+    """The decision for an (m, k) by (k, n) product, or `count` of them along leading axes.
 
-    `engine`: that of the GPU, or None; then `processors` is the number of multiprocessors.
-    `checked`: indices are tested, which engines do not do.  `scattered`: operands whose arrays are
-    contiguous along different indices (default: for dense arrays).  Raises ScheduleError if a
-    requested execution does not exist there.
+    `engine`: that of the GPU, or None; `processors`: the number of multiprocessors, if there is no
+    engine.  `checked`: indices are tested, which engines do not do.  `scattered`: operands whose
+    arrays are contiguous along different indices (default: as for dense arrays).  Raises
+    ScheduleError if the engine does not have a requested execution.
     """
     t, options, parts = node.left.type, node.options, parts_of(node)
     if t.family == "bool":
@@ -162,8 +162,8 @@ def decided(program: Any, node: Matmul, device: Any) -> Decision | None:
 
 
 def small_product(program: TracedProgram, node: Matmul) -> Matmul | None:
-    """A product specialised for the extents of a program's examples, if the kernel for many small
-    products computes it; None otherwise."""
+    """The product with the extents of a program's examples as constants, if the kernel for many
+    small products computes it; None otherwise."""
     names = Names(program)
     sizes = {e: names.size((e,)) for e in (node.m, node.k, node.n)}
     known = {e: n for e, n in sizes.items() if n is not None}
@@ -180,12 +180,12 @@ def small_product(program: TracedProgram, node: Matmul) -> Matmul | None:
 
 @cached_per_object(16)
 def fitting(node: Matmul, separate: frozenset[str]) -> bool:
-    """Whether a launch of an engine has enough words for the arguments of the other parts."""
+    """Whether an engine's launch has enough words for the arguments of the parts not `separate`."""
     return pieces_of(None, node, separate) is not None
 
 
 def dense_scattered(node: Matmul) -> frozenset[str]:
-    """Computed operands whose arrays, if they are dense, are contiguous along different indices."""
+    """Computed operands whose arrays, taken as dense, are contiguous along different indices."""
     found = set()
     for name, e in ((LEFT, node.left), (RIGHT, node.right)):
         steps = {_along(r.args) for r in (operands.sources(e) or ())} if not plain(e) else set()
@@ -206,8 +206,7 @@ def _along(indices: Sequence[Expr]) -> int:
 
 @dataclass(frozen=True)
 class _Alternative:
-    """An alternative for a product: `product` seconds without its parts, `seconds` in total, and
-    `price`, by which alternatives are compared."""
+    """`product`: seconds without the parts; `seconds`: the total; `price`: what is compared."""
 
     by: str
     separate: frozenset[str]
@@ -256,7 +255,7 @@ class _Case:
         )
 
     def passing(self, name: str) -> float:
-        """Seconds of a separate kernel."""
+        """Seconds of a separate kernel for a part."""
         m, k, n = self.size
         if name == ROWS and isinstance(self.node, FoldedMatmul):
             whole = [e for e in walk(self.node.elements) if isinstance(e, Read) and _varies(e)]
@@ -273,7 +272,7 @@ class _Case:
 
     def spent(self, name: str, way: tuple[str, int]) -> float:
         """The cost of computing an operand while tiles are loaded, as a fraction of the product's
-        time: instructions in addition to its multiply-adds."""
+        time."""
         assert self.form is not None
         if self.form.planes:  # as elements are split, once each
             return 0.0
@@ -318,15 +317,15 @@ class _Case:
         return ""
 
     def _along_inner(self, name: str) -> bool:
-        """Whether the lines of an operand are along the inner index, if its array is dense; those
-        of a separate kernel are rows."""
+        """Whether an operand is contiguous along the inner index: a dense array by its indices; the
+        result of a separate kernel has contiguous rows."""
         e, inner = self.operand(name), int(name == LEFT)
         reads = [q for q in walk((e,)) if isinstance(q, Read)] if plain(e) else []
         return _along(reads[0].args) == inner if reads else name == LEFT
 
     def _turning(self, inside: frozenset[str]) -> float:
-        """Seconds in which an operand is transposed first, because the lines of neither are along
-        the inner index, with the operands `inside` computed while tiles are loaded."""
+        """Seconds of transposing an operand first, because neither is contiguous along the inner
+        index; `inside`: the operands computed while tiles are loaded."""
         if not (self.form and self.form.maps and self.form.precision) or {LEFT, RIGHT} & inside:
             return 0.0
         if self._along_inner(LEFT) or self._along_inner(RIGHT):
@@ -346,7 +345,7 @@ class _Case:
     # --- Strassen's algorithm ---
 
     def fast(self, way: tuple[str, int]) -> Decision:
-        """The decision for a way of the engine with levels."""
+        """The decision for a fast algorithm in the engine: an execution with levels."""
         why: dict[str, str] = {}
         separate: set[str] = set()
         if EPILOGUE in self.parts:
@@ -372,7 +371,8 @@ class _Case:
         return Decision(ENGINE, frozenset(separate), why, way, self.form)
 
     def _weighed(self, name: str, way: tuple[str, int], seconds: float) -> tuple[bool, str]:
-        """Whether to compute an operand while tiles are loaded, for a product of `seconds`; why."""
+        """Whether to compute an operand as tiles are loaded, for a product of `seconds`; and
+        why."""
         spent, passing = self.spent(name, way), self.passing(name) / seconds
         work = cost.operations((self.operand(name),))
         word = f"{work:.0f} operation{'s' * (work != 1)} an element"
@@ -393,7 +393,7 @@ class _Case:
         return True, reason
 
     def _finished(self, way: tuple[str, int]) -> tuple[tuple[str, int], str]:
-        """The way of a fast product with an epilogue, and the reason."""
+        """The execution of a fast product with an epilogue, and the reason."""
         execution, levels = way
         if self.node.options.execution not in (None, "hybrid") or execution in FINISHING:
             if execution in FINISHING:
@@ -434,7 +434,6 @@ class _Case:
                         prices if known else ())  # fmt: skip
 
     def _ways(self) -> Iterator[_Alternative]:
-        """All alternatives."""
         t, every = self.node.left.type, frozenset(self.parts)
         engine, form = self.engine, self.form
         reached = engine is not None and form is not None and self._computes(engine, form)
@@ -470,8 +469,8 @@ class _Case:
                 yield from self._by_engine(engine, form, inside, separate)
 
     def _rows_apart(self) -> list[frozenset[str]]:
-        """What may be separate of a product by a kernel of treadle's on tensor cores: the fold of
-        rows, which it makes of rows that no other block adds to, and a stored operand."""
+        """The choices of separate parts for treadle's kernel on tensor cores.  A stored operand may
+        be fused; the fold of rows may be if only one block adds to each row."""
         if STORED in self.parts:
             return [frozenset({STORED}), *[frozenset()] * (0 not in self.size)]
         if ROWS not in self.parts:
@@ -489,8 +488,8 @@ class _Case:
 
     def _by_engine(self, engine: Engine, form: Form, inside: frozenset[str],
                    separate: frozenset[str]) -> Iterator[_Alternative]:  # fmt: skip
-        """The engine's executions, with the parts `inside` fused.  With an epilogue ptxas allocates
-        registers badly for "split"."""
+        """The engine's executions, with the parts `inside` fused.  "split" is left out with an
+        epilogue, for which ptxas allocates its registers badly."""
         m, k, n = self.size
         ends = EPILOGUE in inside
         if named(form, self.node.options):
@@ -526,20 +525,21 @@ class _Case:
         )
 
     def _doubt(self) -> float:
-        """The speed-up over the library that others must be predicted to have, at small extents or
-        on a GPU like none that was measured."""
+        """The predicted speed-up over the library that another alternative needs: more than 1 at
+        small extents, and on a GPU unlike those that were measured."""
         m, k, n = self.size
         return (VARIES if m * k * n < STEADY else 1.0) * unsure(self.arch)
 
     def _passes(self, separate: frozenset[str], product: float) -> float:
-        """The cost of separate kernels next to a product of `product` seconds; an operand's kernel
-        costs at least what its memory is worth."""
+        """The cost of separate kernels beside a product of `product` seconds; that of an operand's
+        kernel includes the memory for its result, and is at least `ALLOWED` of the product."""
         least = ALLOWED * product
         return sum(max(self.passing(p), least if p != EPILOGUE else 0.0) for p in separate)
 
     def _library_seconds(self) -> float:
-        """Seconds of a plain standard product; of float32 for types that were not measured.  Large
-        ones by what was measured beside a form for other GPUs."""
+        """Seconds of the library's standard product, without parts; for types that were not
+        measured, those of float32.  Where the engine needs no Hopper, large products use the
+        measurements made with that engine."""
         t, (m, k, n) = self.node.left.type, self.size
         moved = self.count * t.bytes * (m * k + k * n + m * n) / self.on.memory
         least = SMALL + max(moved, DEEPER * min(k, 256))
@@ -556,7 +556,7 @@ class _Case:
         return max(several * corrected(arithmetic, "library", tiles, on=on, cost=cost), least)
 
     def _reason(self, best: _Alternative, name: str) -> str:
-        """Where a part is computed, and why, in words."""
+        """Where a part is computed, and why, for `explain()`."""
         if best.by == KERNEL and name in best.separate:
             one = "several blocks add to a row" if name == ROWS else "predicted to take less"
             return f"a kernel of its own: {one}"

@@ -1,8 +1,8 @@
-"""The host's description of the tile engines of skeletons/products/engines: one `Form` each.
+"""The host's description of the tile engines of skeletons/products/engines: a `Form` for each.
 
-A form names the file, its tile and its launch, the element size, and the limits of its table of a
-bilinear algorithm: terms, targets and products.  The structures below mirror `tile::Arguments` and
-its parts; coefficients are 32-bit words.
+A form names an engine's file, tile, launch and element size, and how large its table of a bilinear
+algorithm can be (terms, targets, products).  The structures below mirror `tile::Arguments` and its
+members; coefficients are 32-bit words.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ PRODUCTS, TERMS, TARGETS = 7, 2, 4
 _I, _L, _P, _U = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_uint32
 
 
-#: What engines need of a GPU: cp.async, mbarriers and mma.sync of bfloat16; and what only Hopper
-#: has, wgmma and the reallocation of registers.
+#: The GPU features that engines need: cp.async, mbarriers and mma.sync of bfloat16; and on Hopper
+#: only, wgmma and the reallocation of registers.
 AMPERE, HOPPER = frozenset(("asynchronous copies",)), frozenset(("wgmma",))
-#: The measurements of the forms that need no Hopper, and what is said of their unit.
+#: The measurements of the forms that do not need Hopper, and a remark on their unit.
 PORTABLE, WITHOUT = "portable-gpu-2026-11-27.json", ", in the form for GPUs without wgmma"
-#: Those of tf32; "" turns its engine off.
+#: The measurements of tf32; "" disables its engine.
 TF32 = "tf32-gpu-2026-11-30.json"
 
 
-#: Kilobytes of shared memory that a block can have, by compute capability; elsewhere 99.  A
-#: multiprocessor has one more for each block.
+#: Kilobytes of shared memory available to a block, by compute capability; elsewhere 99.  A
+#: multiprocessor has one more for each block it holds.
 _SHARED = {80: 163, 87: 163, 90: 227, 100: 227, 101: 227, 103: 227, 110: 227}
-#: Products of 16-bit floats a clock and multiprocessor, by compute capability; elsewhere 512.
+#: Multiply-adds of 16-bit floats per clock and multiprocessor, by compute capability; else 512.
 _TENSOR = {80: 1024, 90: 2048, 100: 4096, 103: 4096}
 
 
@@ -79,8 +79,8 @@ def shared_memory(arch: str) -> int:
 
 
 def machine_of(arch: str, processors: int) -> Machine:
-    """A GPU with so many multiprocessors, which have the units of their architecture (for float32,
-    64 lanes at compute capability 8.0, elsewhere 128), at the clock of an H200 and with its memory.
+    """A model GPU with the units of this architecture (for float32, 64 lanes at compute capability
+    8.0, elsewhere 128) and the clock and memory of an H200.
     """
     digits = capability(arch)
     share = processors / H200.processors * (0.5 if digits == 80 else 1)
@@ -92,18 +92,18 @@ def machine_of(arch: str, processors: int) -> Machine:
 class Form:
     """A tile engine.
 
-    `types`: what it multiplies; `file`, `entry`, `threads`, `shared_bytes` of a launch; `rows` ×
-    `columns` of a tile, `step` of k in a stage, `group` rows of tiles visited together; `sums`: the
-    file that adds blocks of an operand (entry `quadrant_sum`), if there is one; `unit`: the unit
-    that multiplies, in words; `modes`: of the kernel; `producers`: whether elements of operands can
-    be computed while they are loaded; `defines`: additional macros; `planes`: the 16-bit floats (or
-    tf32, or bytes) that an element is split into, in tile images, 0 if the engine reads operands
-    themselves;
-    `scaled`: rows are scaled for that; `precision`: the option of `matmul` that names it; `maps`:
-    operands are described by tensor maps, and have contiguous rows or columns; `copies`: the same
-    of lines that are copied with cp.async; `needs`: the features of a GPU (`features`) without
-    which it does not run; `resident`: blocks that a multiprocessor runs at a time; `pace`: after
-    so many stages blocks wait for each other, if a multiprocessor has several tiles.
+    `types`: the element types it multiplies; `file`, `entry`, `threads`, `shared_bytes` of a
+    launch; `rows` × `columns` of a tile; `step`: the extent of k per stage; `group`: rows of tiles
+    visited together; `sums`: the file that adds blocks of an operand (entry `quadrant_sum`), if
+    there is one; `unit`: the unit that multiplies, in words; `modes`: of the kernel; `producers`:
+    whether elements of operands can be computed while they are loaded; `defines`: additional
+    macros; `planes`: the number of 16-bit floats (or tf32, or bytes) into which tile images split
+    an element, 0 if the engine reads the operands themselves; `scaled`: rows are scaled before
+    the split; `precision`: the option of `matmul` that names it; `maps`: operands are described by
+    tensor maps, and have contiguous rows or columns; `copies`: the same for lines copied with
+    cp.async; `needs`: the features of a GPU (`features`) without which it does not run;
+    `resident`: blocks that a multiprocessor holds at a time; `pace`: after this many stages blocks
+    wait for each other, if a multiprocessor has several tiles.
     `measured`: where it was shown to be correct, and timed (a file of benchmarks/results or
     benchmarks/matmul/results); without that, no product of a program uses it.
     """
@@ -144,7 +144,6 @@ class Form:
 
     @property
     def aligned(self) -> int:
-        """The number of elements in sixteen bytes."""
         return 16 // self.itemsize
 
     @property
@@ -153,8 +152,8 @@ class Form:
         return "split" if "split" in self.modes else "atomic" if exact(self.arithmetic) else "owner"
 
     def runs_on(self, arch: str) -> bool:
-        """Whether it is for an architecture: it runs there, with all `resident` blocks, and no form
-        for Hopper replaces it."""
+        """Whether it is used on an architecture: the GPU has the features and the shared memory for
+        all `resident` blocks, and no form for Hopper replaces it."""
         found = features(arch)
         fits = self.resident * (self.shared_bytes + 1024) <= shared_memory(arch) + 1024
         return self.needs <= found and fits and (self.needs == HOPPER or not found >= HOPPER)
@@ -166,7 +165,8 @@ class Form:
         return execution != "persistent" or execution in self.modes
 
     def fits(self, algorithm: BilinearAlgorithm) -> bool:
-        """Whether its table can hold an algorithm: few terms, one of them ±1 in every operand."""
+        """Whether its table can hold an algorithm: few terms, one with coefficient ±1 in every
+        operand."""
         made = instances(algorithm)
         return len(made) <= PRODUCTS and all(
             len(t) <= TERMS and any(abs(c) == 1 for _, c in t)
@@ -191,8 +191,8 @@ def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured
 
 def tensor_form(name: str, precision: str, element: str, planes: int, columns: int = 192,
                 measured: str = "tensor-gpu-2026-11-24.json") -> Form:  # fmt: skip
-    """The engine of tile images, with tiles of 128 rows by `columns`; `precision`: of float32, ""
-    for integers."""
+    """The engine of tile images, with tiles of 128 rows by `columns`; `precision`: that of float32,
+    "" for integers."""
     stage = (128 + columns) * 128
     stages = 226 * 1024 // stage
     return Form(
@@ -211,8 +211,8 @@ def tensor_form(name: str, precision: str, element: str, planes: int, columns: i
 def half_form(name: str, columns: int, portable: bool = False, step: int = 64, stages: int = 0
               ) -> Form:  # fmt: skip
     """The engine of 16-bit floats, with tiles of 128 rows by `columns`; `name`: its arithmetic,
-    which begins with the type; `portable`: without instructions of Hopper, in `stages` of `step`
-    k."""
+    which begins with the type; `portable`: without instructions of Hopper, with `stages` of `step`
+    along k."""
     stage, staged = (128 + columns) * step * 2, (columns // 32 if portable else 8) * 16 * 64 * 2
     stages = stages or (226 * 1024 - staged) // stage
     t = "bfloat16" if name.startswith("BFloat16") else "float16"
@@ -283,7 +283,7 @@ FORMS: dict[str, Form] = {
         half_form("Float16Square", 128),
         half_form("BFloat16", 256),
         half_form("BFloat16Square", 128),
-        # without instructions of Hopper, in 160 KB of shared memory, 208 (two blocks), and 88
+        # without instructions of Hopper, in 160 KB of shared memory, 208 KB (two blocks), and 88 KB
         *(
             half_form(name + kind + "Portable", columns, portable=True, step=step, stages=3)
             for name in ("Float16", "BFloat16")
@@ -311,9 +311,9 @@ def forms_of(t: ScalarType, options: Any = None, arch: str = "sm_90a") -> tuple[
 
 def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors: int = 1,
             options: Any = None, arch: str = "sm_90a") -> Form | None:  # fmt: skip
-    """The engine of a type, or None. If there are several that support the execution in `options`
-    (of `matmul`): the one that the model, corrected by measurements, predicts to be fastest for an
-    (m, k) by (k, n) product."""
+    """The engine of a type, or None.  Of several that support the execution in `options` (of
+    `matmul`), the one predicted to be fastest for an (m, k) by (k, n) product by the model,
+    corrected by measurements."""
     execution = None if options is None else options.execution
     forms = forms_of(t, options, arch)
     if size is not None:  # with a short inner extent, float32 itself is as precise
@@ -411,8 +411,8 @@ Updated = tuple[int, int, float]
 
 
 def marked(products: Sequence[Sequence[Updated]]) -> list[list[tuple[int, int, float, bool, bool]]]:
-    """The blocks of C that products update, in their order; and whether each is the first, and the
-    last one to update it."""
+    """The blocks of C that each product updates, and whether it is the first and the last product
+    to update the block."""
     firsts: dict[tuple[int, int], int] = {}
     lasts: dict[tuple[int, int], int] = {}
     for number, blocks in enumerate(products):
@@ -426,7 +426,7 @@ def marked(products: Sequence[Sequence[Updated]]) -> list[list[tuple[int, int, f
 
 
 def updated(made: Instance, columns: int) -> list[Updated]:
-    """The blocks of C that a product updates, of so many columns of them."""
+    """The blocks of C that a product updates; C has `columns` columns of blocks."""
     return [(p // columns, p % columns, c) for p, c in made.c]
 
 
@@ -448,7 +448,7 @@ def _tables(form: Form, split: tuple[int, int, int],
 
 @lru_cache(maxsize=64)
 def tables(form: Form, algorithm: BilinearAlgorithm, launches: Launches) -> tuple[Table, ...]:
-    """The products of an algorithm in some launches."""
+    """The tables of an algorithm for these launches."""
     made = [(i, updated(i, algorithm.n)) for i in map(normalised, instances(algorithm))]
     split = algorithm.m, algorithm.k, algorithm.n
     return _tables(form, split, [[made[r] for r in launch] for launch in launches])
@@ -457,7 +457,7 @@ def tables(form: Form, algorithm: BilinearAlgorithm, launches: Launches) -> tupl
 def _fill(form: Form, entry: Any, made: Instance, split: tuple[int, int, int],
           ranks: dict[tuple[int, int], int],
           targets: list[tuple[int, int, float, bool, bool]]) -> None:  # fmt: skip
-    """Fills in one product of a launch; `ranks`: how many earlier products each block of C has."""
+    """Fill in one product of a launch; `ranks`: the number of earlier products per block of C."""
     entry.na, entry.nb, entry.nc = len(made.a), len(made.b), len(targets)
     for to, terms, cols in ((entry.a, made.a, split[1]), (entry.b, made.b, split[2])):
         for d, (p, c) in zip(to, terms, strict=False):
@@ -472,8 +472,8 @@ def _fill(form: Form, entry: Any, made: Instance, split: tuple[int, int, int],
 @lru_cache(maxsize=16)
 def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
                  launches: Launches) -> tuple[tuple[Table, ...], ...]:  # fmt: skip
-    """For each product of the outer level the inner level's launches, on the grid of the blocks of
-    C of both levels."""
+    """For each product of the outer level, the launches of the inner level, on the grid of C's
+    blocks at both levels."""
     outers, inners = ([normalised(i) for i in instances(x)] for x in (outer, inner))
 
     def touched(r: int, s: int) -> list[Updated]:
@@ -491,14 +491,14 @@ def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
 
 
 def in_order(algorithm: BilinearAlgorithm) -> tuple[Instance, ...]:
-    """The products of a recursion in the order of their launches: those with few sums first."""
+    """The products of a recursion in the order of their launches: those with few terms first."""
     made = map(normalised, instances(algorithm))
     return tuple(sorted(made, key=lambda i: len(i.a) + len(i.b)))
 
 
 @lru_cache(maxsize=16)
 def leaf_tables(form: Form, algorithm: BilinearAlgorithm, levels: int) -> tuple[Table, ...]:
-    """For each product of so many levels, `in_order` at each, the standard product of its
+    """For each product of `levels` levels, `in_order` at each, the standard product of its
     operands, which is added to blocks of C on the grid of all levels."""
     made = in_order(algorithm)
     targets: list[list[Updated]] = [[(0, 0, 1)]]

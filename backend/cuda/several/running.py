@@ -1,24 +1,25 @@
-"""A plan on several GPUs: what each stage copies and computes where, prepared once, then queued.
+"""A plan on several GPUs: what each GPU copies and computes in each stage; prepared, then queued.
 
-Work is in stages, as in the plan.  In each, a GPU has work on its main queue, and, at the cuts
-between parts, work on a side queue of higher priority:
+Work is in stages, as in the plan.  In a stage a GPU has work on its main queue and, at the cuts
+between parts, on a side queue of higher priority:
 
-    main      the chunk, without its halo; then the results of the side queue replace the wrong
-              ones near its cuts
-    side      copies of the halo from the neighbours, the block at the cut
+    main      the chunk, without its halo; then the side queue's results overwrite the elements
+              near its cuts, which are wrong without the halo
+    side      copies of the halo from the neighbours, then the block at the cut
 
-Parts that this call made have room for a halo around them, if a later stage needs one.  Then the
-halo is copied to there, and the chunk is computed with it, by one block.
+Parts that this call allocates have room for a halo around them, if a later stage needs one.  The
+halo is then copied into that room, and one block computes the chunk together with it.
 
-The main queues follow the user's streams before the first stage, and these the main queues after
-the last.  Before a stage, the main queues of the GPUs that others copy from have a mark.  Work
-follows the marks of the GPUs whose parts it copies, and a main queue follows the copies of its
-parts by others: then memory that is given back to a queue is not in use elsewhere.
+The main queues follow the user's streams before the first stage, and the user's streams follow the
+main queues after the last.  Before a stage, the main queue of each GPU that others copy from
+records a mark.  Work follows the marks of the GPUs whose parts it copies, and a main queue follows
+the copies that others make of its parts; memory that is freed on a queue is therefore not in use on
+another.
 
-The host queues first what needs no copies, so that all GPUs have something to do.  It queues copies
-in rounds: in round r, each GPU gets what it needs from the r-th one after it, in the last one its
-own.  So the copies of a round have different sources; those from one source, CUDA makes one after
-the other, in the order in which they are queued.
+The host first queues work that needs no copies, so that all GPUs are busy.  It then queues copies
+in rounds: in round r, each GPU copies from the r-th GPU after it; in the last round, from itself.
+The copies of a round thus have different sources; CUDA serialises copies from one source in the
+order in which they are queued.
 """
 
 from __future__ import annotations
@@ -49,22 +50,22 @@ from .peers import MAIN, SIDE, Peers
 if TYPE_CHECKING:
     from ...blocks.program import BlockProgram
 
-#: Bytes that take longer to copy within a GPU than another queue takes to follow.
+#: Copies of at least this many bytes within a GPU take longer than a wait for another queue.
 LARGE = 1 << 22
 
-#: Graphs kept for a schedule, and calls remembered that may recur.
+#: The maximum number of graphs per schedule, and of calls remembered to see whether they recur.
 GRAPHS, SEEN = 4, 16
 
 Box = tuple[slice, ...]
-#: A box, with None for more axes of one element.
+#: A box, with None where the array has an additional axis of extent 1.
 Index = tuple[slice | None, ...]
 
 
 @dataclass
 class Parts:
-    """An array in parts: in row-major order of its chunks, each on the GPU of that position.
+    """An array in parts, in row-major order of its chunks; part k is on the GPU `owners[k]`.
 
-    `rooms`: the arrays of which parts are, if there is room around them (`Margins`)."""
+    `rooms`: for a part with margins around it (`Margins`), the array that includes them."""
 
     chunks: Chunks
     owners: Sequence[int]
@@ -82,7 +83,7 @@ Margins = tuple[int, int]
 
 @dataclass(frozen=True)
 class Piece:
-    """What a buffer gets of a part."""
+    """A box of a part, and where it is copied in a buffer."""
 
     part: int
     owner: int
@@ -92,10 +93,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Fetch:
-    """How a buffer is made: a view of one part on the same GPU, or a new array of pieces.
+    """How the buffer of a block is made: a view of a part on the same GPU, or a copy of pieces.
 
-    `flat`: the elements in row-major order that the program gets; `shared`: whether all work on a
-    GPU gets the same buffer; `halo`: that around the complete part of the GPU, the piece `own`.
+    `flat`: the program gets these elements in row-major order; `shared`: all work on a GPU can use
+    the same buffer; `halo`: the margins by which the buffer exceeds the local part, which is `own`.
     """
 
     leaf: Leaf
@@ -111,8 +112,8 @@ class Fetch:
 
 @dataclass(frozen=True)
 class Stored:
-    """Where a result goes: it becomes a part (`box` None), or a box of a part of this shape; what
-    is `kept` of it lies between `halo`."""
+    """Where a result goes: to a complete part (`box` None), or to a box of a part of this shape.
+    `kept`: the elements of the result that are stored; the rest is the halo, of size `halo`."""
 
     part: int
     box: Box | None
@@ -130,7 +131,7 @@ class Work:
     fetches: tuple[Fetch, ...]
     numbers: tuple[object, ...]
     stored: tuple[Stored, ...]
-    #: The GPUs whose parts it copies.
+    #: The other GPUs from whose parts it copies.
     sources: tuple[int, ...]
 
     @cached
@@ -140,7 +141,7 @@ class Work:
 
     @cached
     def lane_of_copies(self) -> int:
-        """The queue of what it copies from other GPUs: beside others, if it is much."""
+        """The queue of copies from other GPUs: large copies are on the side queue."""
         size = 0
         for fetch in self.fetches if self.sources else ():
             for piece in () if fetch.view else fetch.pieces:
@@ -152,21 +153,22 @@ class Work:
 
 @dataclass
 class Prepared:
-    """A stage: its work, that without copies first; and the arrays that no later stage reads."""
+    """A stage: its work, sorted so that work without copies is first, and the arrays that no later
+    stage reads (`last`)."""
 
     program: BlockProgram
     leaves: list[Leaf]
     works: list[Work]
-    #: The positions of numbers that are arguments of the call, and their positions there.
+    #: Which of the program's numbers are arguments of the call, and at which position there.
     given: list[tuple[int, int]]
     last: list[Leaf] = field(default_factory=list)
     #: The number of blocks that copy nothing.
     alone: int = field(init=False)
-    #: The pieces that are copied, in rounds, each with the positions of its work and fetch; and of
-    #: each work the position of the last one.
+    #: The pieces to copy, in rounds, each with the positions of its work and fetch; and for each
+    #: work the position of its last copy.
     copies: list[tuple[int, int, Piece]] = field(init=False)
     ends: dict[int, int] = field(init=False)
-    #: The GPUs whose parts are copied by others, or beside their own work.
+    #: The GPUs whose main queues record a mark: others copy their parts, or their side queue works.
     marked: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -197,28 +199,28 @@ class Prepared:
         self, buffers: Sequence[DeviceArray], numbers: Sequence[object],
         into: Sequence[DeviceArray] | None = None,
     ) -> Sequence[DeviceArray]:  # fmt: skip
-        """Queue the program on the current GPU; its results, in the arrays `into` where that is
+        """Queue the program on the current GPU.  Its results are in the arrays `into` where that is
         possible."""
         made: Sequence[DeviceArray] = self.program.executable.calls(buffers, numbers, into)
         return made
 
 
 class Schedule:
-    """A plan, prepared for GPUs and for where its arguments are."""
+    """A plan prepared for a number of GPUs and a placement of its arguments."""
 
     def __init__(
         self, plan: Plan, devices: int, owners: Mapping[Leaf, Sequence[int]],
         given: Mapping[Param, int],
     ) -> None:  # fmt: skip
-        """`owners`: the GPU of each part of each argument, and of the constants; `given`: the
-        numbers that each call gives anew, with their positions."""
+        """`owners`: the GPU of each part of each argument and constant; `given`: the numbers that
+        change between calls, with their positions."""
         self.plan, self.devices, self.given = plan, devices, given
         self.owners: dict[Leaf, Sequence[int]] = dict(owners)
-        #: The room that parts have around them.
+        #: The margins of parts.
         self.margins: dict[Leaf, Margins] = {}
         self.stages = [self._stage(stage) for stage in plan.stages]
         self.constants: dict[Leaf, Parts] = {}
-        #: The results that are computed; graphs by the addresses of arguments and results.
+        #: The results that are computed (others are arguments).
         self.made = [x for x in dict.fromkeys(plan.roots) if x not in owners]
         self.graphs = Recent[Hashable, Callable[[], None]](GRAPHS)
         self.seen = Recent[Hashable, None](SEEN)
@@ -275,8 +277,8 @@ class Schedule:
         return Prepared(blocks.program, stage.leaves, works, given)
 
     def _device(self, task: Task, stage: Stage, cut: Axis | None, block: int) -> int:
-        """Where a block is computed: in as many chunks as there are GPUs, by its number; else where
-        most of what it reads is."""
+        """The GPU that computes a block: that of the block's chunk if there are as many chunks as
+        GPUs, else the one that holds most of what the block reads."""
         count = 1 if cut is None else len(cut.sizes)
         chunk = 0 if cut is None else cut.chunk[block]
         if count == self.devices:
@@ -300,7 +302,8 @@ class Schedule:
 
     @staticmethod
     def _part_of(axes: Sequence[Axis | None], block: int, within: bool) -> tuple[int, Box | None]:
-        """The part that a block computes, and, `within` one, the box of it."""
+        """The part that a block computes and, if it computes less than the part (`within`), the
+        box."""
         part, box = 0, list[slice]()
         for axis in axes:
             if axis is None or axis.count == 1:
@@ -339,7 +342,7 @@ class Schedule:
         return Fetch(buffer.leaf, shape, dtype, tuple(pieces), view, flat, everything, halo, own)
 
     def _widen(self, leaf: Leaf, halo: Margins | None) -> None:
-        """Parts of an array need room for a halo."""
+        """Enlarge the margins of an array's parts for a halo."""
         if halo is not None:
             had = self.margins.get(leaf, (0, 0))
             self.margins[leaf] = max(had[0], halo[0]), max(had[1], halo[1])
@@ -347,7 +350,7 @@ class Schedule:
     # --- running ---
 
     def run(self, peers: Peers, given: Mapping[Leaf, Parts], params: Params) -> list[Parts]:
-        """Queue all stages on arguments in parts; the results in parts."""
+        """Queue all stages on arguments in parts; return the results in parts."""
         arrays = self._by_graph(peers, given, params) if self.capturable else None
         if arrays is None:
             arrays = self._queued(peers, given, params, {})
@@ -356,8 +359,8 @@ class Schedule:
     def _by_graph(
         self, peers: Peers, given: Mapping[Leaf, Parts], params: Params
     ) -> dict[Leaf, Parts] | None:
-        """All results, if there is memory for them beside what computes them: by the graph for
-        these addresses and numbers, which is built when they recur."""
+        """All results, by a graph for these addresses and numbers; it is captured when they recur.
+        None if memory does not suffice for all results at once."""
         try:
             made = {leaf: self._empty(leaf, peers) for leaf in self.made}
             arrays = [a for x in (given, made) for parts in x.values() for a in parts.arrays]
@@ -382,7 +385,7 @@ class Schedule:
         return {**given, **made}
 
     def _empty(self, leaf: Leaf, peers: Peers) -> Parts:
-        """Memory for a result."""
+        """Allocate a result."""
         chunks, owners = self.plan.chunks[leaf], self.owners[leaf]
         made = Parts(chunks, owners, [None] * len(owners), leaf.type.numpy)
         for part, device in enumerate(owners):
@@ -393,7 +396,7 @@ class Schedule:
     def _part(
         self, leaf: Leaf, parts: Parts, part: int, shape: tuple[int, ...], peers: Peers
     ) -> DeviceArray:
-        """A part, for which there is memory from now on, with room around it if that is needed."""
+        """A part; it is allocated on first use, with its margins."""
         if parts.arrays[part] is None:
             margins = self.margins.get(leaf)
             if margins is None:
@@ -408,7 +411,7 @@ class Schedule:
     def _roomy(
         self, leaf: Leaf, parts: Parts, part: int, halo: Margins | None
     ) -> DeviceArray | None:
-        """A part with a halo around it, if there is room for it."""
+        """A part with this halo around it; None if its margins were not allocated."""
         if halo is None or parts.rooms[part] is None:
             return None
         axis, first = _axis(parts.chunks), self.margins[leaf][0]
@@ -416,7 +419,7 @@ class Schedule:
         return _along(parts.rooms[part], axis, inner)
 
     def _target(self, leaf: Leaf, parts: Parts, stored: Stored, peers: Peers) -> DeviceArray:
-        """Where the result of a block may go."""
+        """The array that the program may store a block's result in."""
         part = self._part(leaf, parts, stored.part, stored.shape, peers)
         if stored.box is not None:
             return part[stored.box]
@@ -425,7 +428,7 @@ class Schedule:
     def _queued(
         self, peers: Peers, given: Mapping[Leaf, Parts], params: Params, made: Mapping[Leaf, Parts]
     ) -> dict[Leaf, Parts]:
-        """Queue all stages after the users' streams, and these after all stages."""
+        """Queue all stages after the users' streams, and make these follow all stages."""
         for device in range(self.devices):
             peers.enter(device)
         arrays = self._stages(peers, given, params, made, fixed=False)
@@ -437,8 +440,8 @@ class Schedule:
         self, peers: Peers, given: Mapping[Leaf, Parts], params: Params,
         made: Mapping[Leaf, Parts], *, fixed: bool,
     ) -> dict[Leaf, Parts]:  # fmt: skip
-        """Queue all stages; `made`: memory for some of the results, which other arrays may replace
-        unless it is `fixed`."""
+        """Queue all stages.  `made`: memory for some of the results; unless it is `fixed`, a part
+        may be replaced by the array that the program returned."""
         arrays = dict(given)
         copies: dict[tuple[Leaf, int], DeviceArray] = {}
         for stage in self.stages:
@@ -452,7 +455,6 @@ class Schedule:
     def _queue(self, stage: Prepared, peers: Peers, arrays: dict[Leaf, Parts],
                copies: dict[tuple[Leaf, int], DeviceArray], params: Params,
                results: Mapping[Leaf, Parts], fixed: bool) -> None:  # fmt: skip
-        """Queue a stage."""
         marks: dict[int, DeviceArray] = {}
         for device in stage.marked:
             with peers.on(device):
@@ -524,10 +526,10 @@ class Schedule:
         self, stage: Prepared, peers: Peers, arrays: Mapping[Leaf, Parts],
         shared: dict[tuple[Leaf, int], DeviceArray], marks: Mapping[int, DeviceArray],
     ) -> tuple[dict[tuple[int, int], DeviceArray], dict[int, DeviceArray]]:  # fmt: skip
-        """Queue the copies of a stage: the buffers, by the positions of their work and fetch, and
-        for each work the mark after its copies.
+        """Queue the copies of a stage.  Returns the buffers, by the positions of their work and
+        fetch, and for each work the mark after its copies.
 
-        `shared`: the buffers that all work on a GPU gets.
+        `shared`: the buffers that all work on a GPU uses.
         """
         made: dict[tuple[int, int], DeviceArray] = {}
         new: set[tuple[int, int]] = set()
@@ -584,7 +586,6 @@ class Schedule:
 
     @staticmethod
     def _buffer(fetch: Fetch, copied: DeviceArray | None, parts: Parts) -> DeviceArray:
-        """The buffer of a block, on its GPU."""
         made = copied
         if made is None:
             (piece,) = fetch.pieces
@@ -595,7 +596,6 @@ class Schedule:
 
 
 def _part_shape(part: int, grid: Chunks) -> tuple[int, ...]:
-    """The extents of a part."""
     shape = []
     for sizes in reversed(grid):
         part, k = divmod(part, len(sizes))
@@ -617,13 +617,14 @@ def _longer(shape: tuple[int, ...], axis: int, by: Margins) -> tuple[int, ...]:
 
 
 def _is_dense(shape: Sequence[int], axis: int, dtype: DType) -> bool:
-    """Whether some rows along an axis are dense, and aligned as vectors are."""
+    """Whether rows along an axis are contiguous, and multiples of 16 bytes."""
     return prod(shape[:axis]) == 1 and prod(shape[axis + 1 :]) * dtype.itemsize % 16 == 0
 
 
 def _halo_of(axes: Sequence[Axis | None], block: int, shape: Sequence[int], dtype: DType
              ) -> Margins | None:  # fmt: skip
-    """What a block computes before and after what it keeps along the one axis that has more."""
+    """The margins by which a block exceeds what it keeps, along its only axis with several blocks.
+    None without such an axis, or if its rows are not dense."""
     wide = [k for k, a in enumerate(axes) if a is not None and a.count > 1]
     if len(wide) != 1 or len(axes) != len(shape) or not _is_dense(shape, wide[0], dtype):
         return None
@@ -637,7 +638,8 @@ def _halo_of(axes: Sequence[Axis | None], block: int, shape: Sequence[int], dtyp
 
 def _around(pieces: Sequence[Piece], shape: Sequence[int], grid: Chunks, device: int, dtype: DType
             ) -> tuple[Margins | None, Piece | None]:  # fmt: skip
-    """The halo, if pieces are a whole part on this GPU and less than that before and after it."""
+    """The halo and the local piece, if the pieces are a complete part on this GPU and at most as
+    many rows before and after it."""
     axis = _axis(grid)
     if not _is_dense(shape, axis, dtype):
         return None, None

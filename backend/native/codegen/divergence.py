@@ -1,20 +1,20 @@
-"""Loops whose number of iterations differs between SIMD lanes: vectors, scalars, or both.
+"""Loops whose trip count differs between SIMD lanes: run as vectors, as scalars, or both.
 
-A vector loop runs W elements at once.  A loop inside it that ends at different iterations for
-different elements (a `while_loop`, or bounds that depend on data) iterates until the last lane is
-done, so W elements take as long as the longest of them.  Three forms follow from the time of one
-iteration, for a vector (V) and for one element (S):
+A vector loop runs W elements at once.  An inner loop whose trip count differs between elements (a
+`while_loop`, or bounds that depend on data) iterates until the last lane is done, so W elements
+take as long as the longest of them.  The time of one iteration, as a vector (V) and for one element
+(S), selects one of three forms:
 
-    lanes     V < 3 S: vectors until the last lane is done (much arithmetic, or loads that each
-              wait for the one before: the waits of W lanes overlap)
+    lanes     V < 3 S: vectors until the last lane is done (much arithmetic, or dependent loads,
+              whose latencies overlap across lanes)
     rest      otherwise: vectors while at least V / S lanes iterate, then lane by lane.  No
-              iteration takes longer than in the better form of the two, whatever the lengths
-    scalar    if even W elements of equal length are not faster as a vector: one at a time
+              iteration takes longer than in the better of the other two forms
+    scalar    if W elements with equal trip counts are not faster as a vector: one at a time
 
 Bits do not depend on the form: scalars and vectors use the same operations in the same order.
 
-The times are estimates in cycles: the larger of what the operations of an iteration take to issue
-and of the longest path from a variable of the loop to its next value.
+The times are estimates in cycles: the larger of the issue time of an iteration's operations and the
+longest dependency path from a variable of the loop to its next value.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from .values import parts, register_element
 # Estimates for recent x86-64 cores, adjusted on an AMD EPYC.  They only choose among forms that
 # give the same bits: what matters is the ratio of a vector's time to a scalar's, and where it is
 # wrong, a slower form runs.  `benchmarks/cliffs` has "loops that differ in length".
-#: Instructions of scalars, and of vectors, that start per cycle.
+#: Scalar and vector instructions that start per cycle.
 _SCALARS, _VECTORS = 4.0, 2.0
 #: Cycles per lane of a gather: as one instruction, and as a branch and a load per lane.
 _GATHER, _BY_LANE = 2.0, 3.5
-#: Cycles of the test and the masks of an iteration of vectors, and of the test of one of scalars.
+#: Cycles of the test and the masks of a vector iteration, and of the test of a scalar iteration.
 _MASKS, _TEST = 4.0, 1.0
 #: Cycles of a load whose address was computed just before: more than in the first-level cache, far
 #: less than in memory.
 _LATE_LOAD = 20.0
-#: Cycles per iteration of a branch that is taken half of the time, and so often mispredicted.
+#: Cycles per iteration of a branch that is taken half of the time, and thus often mispredicted.
 _BRANCH = 5.0
-#: Cycles of entering and leaving the loop of a lane, spread over a few iterations.
+#: Cycles of entering and leaving the scalar loop of a lane, spread over a few iterations.
 _ENTRY = 1.5
 #: A loop is emitted a second time only if a vector iteration takes this many times as long as a
 #: scalar one.
 _WORTH = 3
-#: Iterations that a loop of unknown length is taken to have.
+#: The assumed trip count of a loop of unknown length.
 _ITERATIONS = 16.0
 #: Loops of more operations are not emitted a second time.
 _LONGEST = 400
-#: How much longer a vector takes to divide 64-bit integers, as float64 numbers, than 32-bit ones.
+#: The time of a vector division of 64-bit integers (as float64 numbers) relative to 32-bit ones.
 _LONG_DIVISION = 2.0
 #: Cycles of a call of a user's function.
 _FOREIGN = 50.0
@@ -78,8 +78,8 @@ class Form:
 
 @dataclass(frozen=True)
 class VectorForm:
-    """How a vector loop runs: element by element if `scalar`; the forms of the loops inside that
-    differ between lanes."""
+    """How a vector loop runs: element by element if `scalar`; `loops`: the forms of the inner loops
+    whose trip counts differ between lanes."""
 
     scalar: bool
     lanes: int
@@ -87,7 +87,7 @@ class VectorForm:
 
     @property
     def remark(self) -> str:
-        """What `explain` says of this form; nothing if all loops run as vectors to the end."""
+        """What `explain` says of this form; "" if all loops run as vectors to the end."""
         slow = max(self.loops, key=lambda f: f.least, default=None)
         if slow is None or not (self.scalar or slow.least):
             return ""
@@ -110,7 +110,8 @@ Inner = ir.For | ir.While
 
 
 def form_of(s: Inner, lanes: int, varying: set[Var], target: Target, around: ir.For | None) -> Form:
-    """The form of a loop that differs between the lanes of the vector loop around it."""
+    """The form of a loop whose trip count differs between the lanes of the enclosing vector
+    loop."""
     times = _Times(lanes, varying, target, around)
     one, vector = times.iteration(s)
     least = 0 if _has_uniform_loops(s, varying) else _least(s, one, vector)
@@ -118,7 +119,7 @@ def form_of(s: Inner, lanes: int, varying: set[Var], target: Target, around: ir.
 
 
 def vector_form(s: ir.For, target: Target, lanes: int = 0) -> VectorForm:
-    """The form of a vector loop; `lanes`: of its vectors, if known."""
+    """The form of a vector loop; `lanes`: the length of its vectors, if known."""
     lanes = lanes or lanes_for(s.body, target)[0]
     varying = varying_variables(s.body, {s.var})
     inner = [x for x in _loops(s.body) if _differs(x, varying)]
@@ -146,8 +147,8 @@ def _least(s: Inner, one: float, vector: float) -> int:
 
 
 def _has_uniform_loops(s: Inner, varying: set[Var]) -> bool:
-    """Whether it contains loops with the same number of iterations for all lanes.  What vectors
-    gain in these is more than what the last lanes of the loop around them cost."""
+    """Whether it contains loops with the same trip count in all lanes.  What vectors gain there
+    exceeds what the last lanes of the outer loop cost."""
     body = s.body if isinstance(s, ir.For) else (*s.before, *s.body)
     return any(not _differs(inner, varying) for inner in _loops(body))
 
@@ -178,7 +179,7 @@ def free(s: ir.Statement) -> list[Var]:
 
 
 def _loops(body: ir.Body) -> Iterator[Inner]:
-    """The outermost loops; a reduction inside a vector loop is a loop, too."""
+    """The outermost loops; a reduction inside a vector loop counts as a loop."""
     for s in body:
         if isinstance(s, ir.Reduce):
             yield ir.as_loop(s)
@@ -207,7 +208,8 @@ class _Times:
         self.named = {s.var: s.value for s in inside if isinstance(s, ir.Let)}
 
     def block(self, body: ir.Body, variant: set[Var] | None = None) -> tuple[float, float]:
-        """The time to issue statements; what does not depend on `variant` is computed before."""
+        """The issue time of statements; with `variant`, without what does not depend on these
+        variables, which is hoisted."""
         one = vector = 0.0
         for s in body:
             if isinstance(s, ir.Reduce):
@@ -242,7 +244,7 @@ class _Times:
         if isinstance(s, ir.While):
             a, b = self.operations((s.condition,), variant)
             one, vector = one + a, vector + b
-        # A test that leaves the loop is predicted, also where it has two parts.
+        # A branch that leaves the loop is predicted well, even if the test has two parts.
         exits = [x for x in (s.before if isinstance(s, ir.While) else ()) if isinstance(x, ir.If)]
         one -= _BRANCH * sum(is_varying(x.condition, self.varying) for x in exits)
         path = _longest_cycle(body)
@@ -287,7 +289,7 @@ class _Times:
         return each * self.lanes
 
     def _step(self, e: Expr) -> int | None:
-        """How much an index differs between neighbouring lanes, None if by different amounts."""
+        """The stride of an index between neighbouring lanes; None if it is not constant."""
         if e is self.position:
             return 1
         if not is_varying(e, self.varying):
@@ -306,12 +308,12 @@ _DIVISIONS = ("floor_divide", "remainder", "quot", "rem", "divide", "modulo")
 
 
 def _divides(e: Apply) -> bool:
-    """Whether the divisor is no constant."""
+    """Whether the divisor is not a constant."""
     return e.op.name in _DIVISIONS and not isinstance(e.args[1], Const)
 
 
 def _issue(e: Apply) -> float:
-    """The instructions of an operation, about."""
+    """The approximate number of instructions of an operation."""
     name, kind = e.op.name, e.args[-1].type
     if name in _DIVISIONS and kind.is_integer and isinstance(e.args[1], Const):
         n = int(e.args[1].value)
@@ -322,7 +324,7 @@ def _issue(e: Apply) -> float:
 
 
 def _latency(e: Apply) -> float:
-    """Cycles from the arguments of an operation to its result."""
+    """The latency of an operation in cycles."""
     name, kind = e.op.name, e.args[-1].type
     if name == "select":
         return 1.0
@@ -336,8 +338,8 @@ def _latency(e: Apply) -> float:
 
 
 def _longest_cycle(body: ir.Body) -> float:
-    """The longest path from a variable that an iteration assigns to what it assigns to it, or from
-    one to another and back, per iteration."""
+    """The length per iteration of the longest loop-carried dependency: from a variable that an
+    iteration assigns to its next value, maybe through other variables."""
     own = {v for x in ir.statements(body) for v in ir.defined(x)}
     carried = [v for v in dict.fromkeys(_assigned(body)) if v not in own][:8]
     paths = {u: _paths(body, u) for u in carried}
@@ -357,7 +359,8 @@ def _assigned(body: ir.Body) -> Iterator[Var]:
 
 
 def _paths(body: ir.Body, start: Var) -> Mapping[Var, float]:
-    """The longest paths from the value of `start` before the statements to variables behind."""
+    """The longest paths from the value of `start` before the statements to the variables after
+    them."""
     at: dict[Var, float] = {start: 0.0}
     done: dict[Expr, float | None] = {}
 

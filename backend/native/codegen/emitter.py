@@ -1,10 +1,10 @@
 """Kernel IR to LLVM IR, with explicit SIMD.
 
 A vector loop runs W iterations at once: values are uniform (scalar registers) or varying (one
-vector register of W lanes per part).  Divergent control becomes masks; the invariant is that the
-current mask has an active lane wherever memory is accessed.  The loop's body is emitted once
-without a mask for full groups of W and once with the mask of the tail.  Both use the same
-instructions on the same lanes, so results in the tail have the same bits.
+vector register of W lanes per part).  Divergent control flow becomes masks; invariant: wherever
+memory is accessed, the current mask has an active lane.  The loop's body is emitted twice: without
+a mask for full groups of W, and with the mask of the tail.  Both apply the same instructions to the
+same lanes, so results in the tail have the same bits.
 
 Values are numbered: equal values (operation, operands, and for loads the state of their buffer)
 have one number and are computed once in a straight-line region.
@@ -36,12 +36,12 @@ from .target import Target
 from .text import FENCE, Code, Module, Reg, is_number, vector
 from .values import LANE, Poly, Value, parts, register_element, wrapped
 
-#: The kinds of types whose operations are moved out of loops.
+#: The kinds of types whose operations are hoisted out of loops.
 _EXACT = frozenset(("bool", "int", "uint"))
 _POLYNOMIAL = frozenset(("add", "subtract", "multiply", "negative"))
-#: Divisions of numbers that are not negative by positive ones.
+#: Divisions of a non-negative number by a positive one.
 _UNSIGNED = {"floor_divide": "udiv", "remainder": "urem"}
-#: The largest polynomials of int64 values; what would exceed them is computed.
+#: The size limits of polynomials of int64 values; a larger one is computed and becomes an atom.
 _MOST_TERMS, _MOST_FACTORS = 12, 4
 FAST = "reassoc nsz arcp contract afn "
 #: The maximum bytes of local buffers on the stack; larger buffers are allocated.
@@ -61,8 +61,8 @@ class Slot:
 
 @dataclass(eq=False)
 class HoistPoint:
-    """A point before a loop: its instructions, and the keys of what is remembered there.  Numbers
-    of values that were computed before it are less than `mark`."""
+    """A point before a loop where code can be hoisted to, and the keys of the values remembered
+    there.  Values computed before it have numbers below `mark`."""
 
     lines: list[str]
     trail: list[object]
@@ -92,10 +92,10 @@ class Emitter(ABC):
         self.varying: set[Var] = set()
         self.around: For | None = None  # the enclosing vector loop
         self.single = False  # inside a vector loop whose elements are computed one by one
-        #: Two points before each loop around: the second, if there is one, is reached only if the
-        #: loop iterates.  Instructions of depth d are in d / 2 loops, or at the second point before
-        #: one more if d is odd; what does not change in a loop is emitted before it, where `depth`
-        #: is less.
+        #: Two points for each enclosing loop: before it, and (if not None) behind its entry test,
+        #: which is reached only if the loop iterates.  At depth d, d / 2 loops enclose an
+        #: instruction; odd d is the second point of the next loop.  Loop-invariant code is emitted
+        #: at a smaller `depth`.
         self._hoist_points: list[HoistPoint | None] = []
         self.depth = 0
         self.sure = -1  # the depth of the innermost code that perhaps is not reached
@@ -122,7 +122,7 @@ class Emitter(ABC):
         #: The numbers of values that are known to be at least 0, and at least 1.
         self.natural: set[int] = set()
         self.positive: set[int] = set()
-        #: Those of scalars that are literals of the program.
+        #: The numbers of scalars that are literals of the program.
         self.literals: set[int] = set()
 
     # --- numbering and sharing ------------------------------------------------------------
@@ -157,7 +157,8 @@ class Emitter(ABC):
     def scope(self, reached: bool = False) -> Iterator[None]:
         """Values computed inside are not reused outside, where they may not dominate.
 
-        `reached`: whenever the point before, or the second point before a loop whose body it is.
+        `reached`: the inside is executed whenever the point before it is (for a loop's body:
+        whenever the loop's second point is).
         """
         before, self._trail = self._trail, []
         sure = self.sure
@@ -175,8 +176,8 @@ class Emitter(ABC):
 
     @contextmanager
     def loop(self, tested: bool = False) -> Iterator[None]:
-        """What is emitted inside iterates; integers that do not change are computed before.
-        `tested`: it has no `entered` part, because a test precedes each iteration."""
+        """What is emitted inside is the body of a loop; invariant integers are hoisted.
+        `tested`: a test precedes each iteration, so there is no second point (`entered`)."""
         self._hoist_points += (
             HoistPoint(self.code.insertion_point(), self._trail, self._fresh),
             None,
@@ -192,7 +193,8 @@ class Emitter(ABC):
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """The innermost loop iterates at least once: what does not change is loaded here."""
+        """What is emitted inside runs only if the innermost loop iterates; invariant loads come
+        here."""
         point = self._hoist_points[-1] = HoistPoint(self.code.insertion_point(), [], self._fresh)
         yield
         for key in point.trail:
@@ -201,7 +203,7 @@ class Emitter(ABC):
 
     @contextmanager
     def counted(self, first: Reg, last: Reg, step: int, name: str) -> Iterator[Reg]:
-        """A loop over first, first + step, … < last, inside `loop`: gives the counter."""
+        """A loop over first, first + step, … < last, inside `loop`: yields the counter."""
         code = self.code
         enter, body, done = (code.label(f"{word}{name}") for word in ("enter_", "", "end_"))
         known = is_number(first) and is_number(last) and int(first) < int(last)
@@ -230,8 +232,9 @@ class Emitter(ABC):
         code.start(done)
 
     def load_depth(self, buffer: Buffer, depth: int) -> int:
-        """Where to load from an index of this depth: as far outside as this load is executed
-        whenever that point is reached, and the buffer does not change in between."""
+        """The depth at which to emit a load whose index has this depth: as far outside as possible,
+        such that the load is executed whenever that point is reached, and no store to the buffer is
+        in between."""
         for level in range(depth | 1, self.depth, 2):
             point = self._hoist_points[level]
             if (point is not None and level > self.sure and self.version(buffer) <= point.mark
@@ -242,14 +245,14 @@ class Emitter(ABC):
         return self.depth
 
     def changes(self, value: Value) -> int:
-        """The depth of the innermost loop in whose iterations a value differs."""
+        """The depth of the innermost loop in which a value varies."""
         if value.poly is None:
             return self._changes.get(value.key, 0)  # a constant has none
         return max([self._changes[a] for product in value.poly.terms for a in product], default=0)
 
     def since(self, value: Value, depth: int, costly: bool) -> Value:
-        """A value made here that differs at this depth only: if it costs much, LLVM computes it
-        before the loops within."""
+        """Record that a value made here varies at this depth only.  If it is costly, LLVM is asked
+        to hoist it out of the inner loops (`thorough`)."""
         if depth < self.depth:
             self._changes[value.key if value.poly is None else self.atom(value)] = depth
             self.thorough |= costly and self.depth > 2
@@ -257,10 +260,10 @@ class Emitter(ABC):
 
     @contextmanager
     def outside(self, depth: int, vectors: bool = False) -> Iterator[None]:
-        """Emit at `depth`, which is less than here.
+        """Emit at `depth`, which is less than the current one.
 
-        `vectors`: what is emitted has lanes. Vectors are made where they are used first, which may
-        be deeper: those that are do not dominate, and are made again.
+        `vectors`: what is emitted is a vector.  Vectors are computed where they are first used,
+        maybe deeper than `depth`; those do not dominate this point and are computed again.
         """
         point, code = self._hoist_points[depth], self.code
         assert point is not None
@@ -283,7 +286,7 @@ class Emitter(ABC):
 
     @contextmanager
     def one_by_one(self) -> Iterator[None]:
-        """What is emitted inside computes one element of the vector loop around it."""
+        """What is emitted inside computes one element of the enclosing vector loop."""
         before = self.lanes, self.mask, self.varying, self.single
         self.lanes, self.mask, self.varying, self.single = 0, None, set(), True
         with self.scope():
@@ -303,13 +306,13 @@ class Emitter(ABC):
         return Value(type_, regs, lanes, number)
 
     def atom(self, value: Value) -> int:
-        """The atom that a value `in_register` became."""
+        """The atom of a value made by `in_register`."""
         assert value.poly is not None
         (monomial,) = value.poly.terms
         return monomial[0]
 
     def polynomial(self, poly: Poly) -> Value:
-        """An int64 whose code is emitted at its first use."""
+        """An int64 value; its code is emitted at its first use."""
         lanes = self.lanes
         if lanes and not any(map(self.varies, poly.terms)):
             lanes = 0
@@ -364,7 +367,8 @@ class Emitter(ABC):
             return self.remember(key, (self.write(value),))  # type: ignore[no-any-return]
 
     def write(self, value: Value) -> Reg:
-        """Emit a polynomial: terms of outer loops first, whose sums are computed outside."""
+        """Emit the code of a polynomial: sums of terms of outer loops first, hoisted out of inner
+        loops."""
         poly = value.poly
         assert poly is not None
         if not poly.terms:
@@ -396,7 +400,7 @@ class Emitter(ABC):
         return max([self._depths[a] for a in monomial], default=0)
 
     def depth_of(self, poly: Poly) -> int:
-        """The loop depth of its innermost atom."""
+        """The loop depth of the innermost atom of a polynomial."""
         return max([self._depths[a] for product in poly.terms for a in product], default=0)
 
     def _depth(self, value: Value) -> int:
@@ -502,11 +506,12 @@ class Emitter(ABC):
         return self.remember(key, made)  # type: ignore[no-any-return]
 
     def _is_natural(self, op: Primitive, args: list[Value]) -> bool:
-        """Whether this is a division of a number that is not negative by a positive one."""
+        """Whether this divides a non-negative number by a positive one."""
         return op.name in _UNSIGNED and args[0].key in self.natural and args[1].key in self.positive
 
     def _one_lane(self, args: list[Value]) -> tuple[Reg, ...] | None:
-        """Whether two indices are equal, if at most one lane can be: computed as a mask bit."""
+        """The comparison of two indices that are equal in at most one lane, as a mask with that
+        bit; None for other indices."""
         a, b = (x.poly for x in args)
         if a is None or b is None or self.lanes > 32:
             return None
@@ -541,7 +546,7 @@ class Emitter(ABC):
         return found if len(found.terms) <= _MOST_TERMS else None
 
     def _is_data(self, poly: Poly) -> bool:
-        """Whether it has terms that vary between lanes, other than the lane number."""
+        """Whether a polynomial has lane-varying terms other than the lane number."""
         return any(a != LANE and self.atoms[a].lanes for m in poly.terms for a in m)
 
     def combine(self, op: Primitive, type_: ScalarType, args: list[Value],
@@ -596,7 +601,7 @@ class Emitter(ABC):
         self._put(var, slot, self.in_register(var.type, tuple(regs), slot.lanes))
 
     def unless_reported(self, condition: Reg) -> Reg:
-        """The condition for another iteration: checked kernels stop once a check has failed."""
+        """The condition for another iteration; checked kernels stop at the first failed check."""
         if not self.kernel.errors:
             return condition
         site = self.code.emit(f"load atomic i64, ptr {self.errors} monotonic, align 8")

@@ -1,14 +1,14 @@
 """Reductions: 64 interleaved partial results, in blocks, combined in a fixed tree.
 
-Element k of a block is added to partial k mod 64, independent of the body and the vector length, so
-the bits of a result depend on the elements only.  Each block of 8 192 elements has separate
-partials, which are added to the global partials at its end: the error of a float sum then grows
-with n / 8 192 instead of n / 64.  Partials p and p + 32, then p + 16, … are combined; the initial
-value of the accumulator comes last, as the left operand.
+Element k of a block is added to partial k mod 64, whatever the body and the vector length, so the
+bits of a result depend on the elements only.  Each block of 8 192 elements has its own partials,
+which are added to the global partials at its end: the error of a float sum then grows with
+n / 8 192 instead of n / 64.  At the end, partials p and p + 32, then p + 16, … are combined; the
+initial value of the accumulator comes last, as the left operand.
 
 A body that is one `If` on an interval of the counter (the interior of a stencil) is emitted twice:
-its inner side for the groups of 64 elements that lie in the interval, the whole of it, a vector at
-a time, for those before and behind.
+only its inner branch for the groups of 64 elements inside the interval, and the complete body, a
+vector at a time, for the elements before and after.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 PARTIALS = 64
 BLOCK = 128 * PARTIALS
-#: The prefetch distance of a reduction of one array in bytes.  It saves 9 % of the time of a sum
-#: from the last-level cache: a block ends before the hardware prefetcher detects its stride again.
-#: One that stores as well takes a third longer with it.
+#: The prefetch distance of a reduction of one array, in bytes.  It saves 9 % of the time of a sum
+#: from the last-level cache, because a block ends before the hardware prefetcher detects the stride
+#: again.  Reductions that also store do not prefetch: they would take a third longer.
 _AHEAD = 2048
 #: A body of more operations is emitted once per vector instead of once per 64 elements.
 _HEAVY = 60
-#: A body of at most so many operations is emitted for every vector of a rest of fewer than 64
-#: elements, with and without a mask, which takes half the time for rows of 100.  (Not if the range
-#: is known to be long: most of the code would be that of the rest.)
+#: A body of at most this many operations is emitted separately for every vector of a rest of fewer
+#: than 64 elements, with and without a mask, which halves the time for rows of 100.  (Not if the
+#: range is known to be long: the rest would then be most of the code.)
 _LIGHT = 16
 
 #: Where a vector of partials is stored: a pointer for each part.
@@ -55,7 +55,7 @@ Slot = tuple[Reg, ...]
 
 
 def identity(name: str, t: ScalarType) -> Any:
-    """The neutral element of a primitive, None if none is defined here."""
+    """The neutral element of a primitive; None if none is defined here."""
     match name:
         case "add":
             return -0.0 if t.is_float else complex(-0.0, -0.0) if t.is_complex else 0
@@ -102,7 +102,7 @@ def reduce(em: Emitter, s: ir.Reduce, copy: Copy) -> None:
 
 @dataclass(frozen=True)
 class _Interior:
-    """The iterations low … high − 1 of a reduction, in which it is `inner`."""
+    """The iterations low … high − 1 of a reduction, where its body is that of `inner`."""
 
     low: Expr
     high: Expr
@@ -129,8 +129,8 @@ def _interior(s: ir.Reduce) -> _Interior | None:
 
 
 class _Reduction:
-    """One reduction.  The partials of a block are in registers while whole groups are reduced; in
-    memory, where vectors of partials are found by the counter, while single vectors are."""
+    """One reduction.  The partials of a block are in registers while whole groups are reduced, and
+    in memory, addressed by the counter, while single vectors are reduced."""
 
     def __init__(self, em: Emitter, s: ir.Reduce, copy: Copy, names: list[str]) -> None:
         self.em, self.s, self.copy, self.names = em, s, copy, names
@@ -188,7 +188,7 @@ class _Reduction:
                 self._set(t, slot, regs)
 
     def _to(self, arrays: Sequence[Slot]) -> None:
-        """Store the partials of the block."""
+        """Store the partials of the block to memory."""
         for k, t in enumerate(self.types):
             for n, slot in enumerate(self.inner[k]):
                 self._set(t, self._slot(k, arrays, str(n)), self._get(t, slot))
@@ -241,7 +241,7 @@ class _Reduction:
 
     @contextmanager
     def _if(self, condition: str, name: str) -> Iterator[None]:
-        """What is emitted inside is executed if the condition, an instruction, holds."""
+        """What is emitted inside is executed only if the condition (an instruction) holds."""
         code = self.em.code
         then, through = code.label(name), code.label(f"end_{name}")
         code.branch(code.emit(condition), then, through)
@@ -252,7 +252,7 @@ class _Reduction:
         code.start(through)
 
     def _add_outer(self) -> None:
-        """Combine the partials of the blocks before with those of the block."""
+        """Combine the global partials with those of the block."""
         for k, t in enumerate(self.types):
             for n, slot in enumerate(self.inner[k]):
                 outer = self._get(t, self._slot(k, self.outer, str(n)))
@@ -320,8 +320,8 @@ class _Reduction:
         em.touch(changed)
 
     def _stream_condition(self, s: ir.Reduce, first: Reg) -> Reg | None:
-        """Whether all that is stored from element `first` on fills cache lines of large arrays,
-        which are then written past the caches; None if this is never possible."""
+        """The condition for streaming stores: everything stored from element `first` on fills cache
+        lines of large arrays.  None if this is never possible."""
         em, limit = self.em, self.em.target.streaming_bytes
         tests: list[Reg] = []
         with em.scope():
@@ -348,7 +348,8 @@ class _Reduction:
         em, code = self.em, self.em.code
 
         def clamped(e: Expr, up: int) -> Reg:
-            """How many elements are before a bound, as whole groups, from `first` to `limit`."""
+            """The number of elements from `first` to a bound, as whole groups and at most to
+            `limit`."""
             stop = em.value(self.s.stop, self.copy)
             bound = em.apply("maximum", int64, [em.value(e, self.copy), self.start])
             bound = em.apply("minimum", int64, [bound, stop])
@@ -376,8 +377,7 @@ class _Reduction:
         em.touch(changed)
 
     def _rest(self, first: Reg, end: Reg, changed: set[Var | ir.Buffer]) -> None:
-        """Reduce any number of elements: whole vectors, and one whose lanes past the end are
-        masked off."""
+        """Reduce any number of elements: whole vectors, then a masked one."""
         code = self.em.code
         with self._partials_in_memory():
             whole = first
@@ -397,8 +397,8 @@ class _Reduction:
             self._step(str(k), mask, slots, changed, self.s)
 
     def _light_rest(self, first: Reg, end: Reg, changed: set[Var | ir.Buffer]) -> None:
-        """`_rest` for fewer than 64 elements, with the partials in registers: each vector has its
-        own code, with a mask and without."""
+        """`_rest` for fewer than 64 elements, with the partials in registers; the code of each
+        vector is emitted separately, with a mask and without."""
         em, code = self.em, self.em.code
         count = code.emit(f"sub i64 {end}, {first}")
         odd = code.emit(f"and i64 {count}, {self.lanes - 1}")
@@ -425,7 +425,7 @@ class _Reduction:
         em.touch(changed)
 
     def _mask(self, count: Reg) -> Reg:
-        """The first lanes."""
+        """The mask of the first `count` lanes."""
         v = Lanes(self.em.code, self.lanes)
         mask = v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
         if is_number(count):
@@ -449,8 +449,8 @@ class _Reduction:
 
     def _step(self, k: Reg, mask: Reg | None, slots: Sequence[Sequence[Slot]],
               changed: set[Var | ir.Buffer], s: ir.Reduce, ahead: int = 0) -> None:  # fmt: skip
-        """Reduce vectors of elements, from `ahead` vectors behind `k` on, into one vector of
-        partials each."""
+        """Reduce vectors, of which the first is `ahead` vectors behind element `k`, into one vector
+        of partials each."""
         em = self.em
         before_varying, em.varying = em.varying, self.varying
         em.lanes, em.mask = self.lanes, mask
