@@ -312,53 +312,76 @@ class _Adjoint:
         self.replaced = inner.replaced
         self.new = contracted(self.new, inner.replaced.values(), inner.nodes)
         dear = self._dear(inner, loop) if r.memory is None else []
-        known = [state_like(leaf, "result", where).leaf() for leaf in dear]
+        #: The loop, with what it is to store.
+        self.forward, made, known = loop, dear, {}
         if dear:
-            put = Substitution((), list(zip(dear, known, strict=True)))
+            storing = dict.fromkeys(leaf.node for leaf in dear)
+            known = {leaf: state_like(leaf, "result", where).leaf()
+                     for n in storing for leaf in n.leaves}  # fmt: skip
+            put = Substitution((), list(known.items()))
             self.new = put.leaves(self.new)
             self.replaced = {a: put.leaves([b])[0] for a, b in self.replaced.items()}
+            put = Substitution((), [(a, b) for a, b in inner.replaced.items() if b.node in storing])
+            self.forward = loop.with_(body=tuple(put.leaves(loop.body)))
+            made = put.leaves(dear)
         used = set(topological(self.new))
         #: The states that the adjoint reads.
         self.kept = [k for k, s in enumerate(loop.state) if s in used]
         #: Pairs of what the loop stores, and its stand-in here.
         self.stored = [(loop.state[k].leaf(), loop.state[k].leaf()) for k in self.kept]
-        self.stored += zip(dear, known, strict=True)
+        self.stored += zip(made, (known[leaf] for leaf in dear), strict=True)
 
     def _dear(self, inner: Reverse, loop: ArrayLoop) -> list[Leaf]:
-        """Expensive values that the adjoint needs, to be stored instead of recomputed: results of
-        libraries no larger than a state, and sums over more elements than a state has."""
-        forward = list(topological(loop.body, inside=False))
-        changing, replaced = loop.varying(forward), {leaf.node for leaf in self.replaced}
+        """Expensive values that the adjoint needs, to be stored instead of recomputed, if they are
+        no larger than a state: results of libraries, sums over more elements than a state has, and
+        what loops in the body store, up to two arrays for each state."""
+        inner_loops = {b.node: a.node for a, b in inner.replaced.items()}
+        forward = list(topological([*loop.body, *inner.replaced.values()], inside=False))
+        changing = loop.varying(forward)
         resized = loop.changing()
         shapes = [Counter(inner.unified(shape)) for k, s in enumerate(loop.state)
                   if k not in resized for shape in (s.shape, loop.body[k].shape)]  # fmt: skip
 
-        def is_dear(n: Node) -> bool:
-            added = _summed(n)
-            if n not in changing or n in replaced or len(n.outputs) > 1:
-                return False
-            leaf = n.leaf()
+        def is_small(leaf: Leaf) -> bool:
             own_extents = any(isinstance(e, Read | Extent) and e.node in changing
                               for e in walk(leaf.shape))  # fmt: skip
             axes = Counter(inner.unified(leaf.shape))
+            return not own_extents and any(axes <= s for s in shapes)
+
+        def is_dear(n: Node) -> bool:
+            if n not in changing or n in inner_loops.values() or len(n.outputs) > 1:
+                return False
+            leaf, added = n.leaf(), _summed(n)
             if added is None:
                 dear = isinstance(n, Library)
             else:
-                whole = axes + Counter(inner.unified(added))
+                whole = Counter(inner.unified(leaf.shape)) + Counter(inner.unified(added))
                 dear = bool(added) and not any(whole <= s for s in shapes)
-            small = leaf.type.is_inexact and not own_extents and any(axes <= s for s in shapes)
-            return dear and small
+            return dear and leaf.type.is_inexact and is_small(leaf)
 
         dear = {n for n in forward if is_dear(n)}
-        needed: set[Node] = set()
-        waiting = [leaf.node for leaf in self.new] if dear else []
+        read = self._read(dear)
+        room = 2 * len(loop.state)
+        for n in forward:
+            leaves = [leaf for leaf in read if leaf.node is n]
+            if n in inner_loops and n in changing and len(leaves) <= room \
+                    and all(map(is_small, leaves)):  # fmt: skip
+                room -= len(leaves)
+                dear.add(n)
+        return [leaf for leaf in self._read(dear) if leaf.node in dear]
+
+    def _read(self, known: Container[Node]) -> list[Leaf]:
+        """The leaves that the adjoint reads, if it knows the results of some nodes."""
+        found: dict[Leaf, None] = {}
+        waiting = list(self.new)
         while waiting:
-            node = waiting.pop()
-            if node not in needed:
-                needed.add(node)
-                if node not in dear:
-                    waiting += (leaf.node for leaf in (*node.inputs(), *node.inside()))
-        return [n.leaf() for n in forward if n in dear and n in needed]
+            leaf = waiting.pop()
+            leaf = self.replaced.get(leaf, leaf)
+            if leaf not in found:
+                found[leaf] = None
+                if leaf.node not in known:
+                    waiting += (*leaf.node.inputs(), *leaf.node.inside())
+        return list(found)
 
     def _late(self, inner: Reverse, loop: ArrayLoop) -> list[_LateSum]:
         """Sums over all elements of arrays as large as an active state: the arrays are accumulated
@@ -548,7 +571,8 @@ def _stored(
     node: ArrayLoop, loop: ArrayLoop, n: Expr, back: _Adjoint, starts: Sequence[Leaf]
 ) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
     """With all needed states and expensive values stored: the loop's results, the cotangents."""
-    results, stored = _storing(node, loop, loop.init, n, [leaf for leaf, _ in back.stored])
+    results, stored = _storing(node, back.forward, loop.init, n,
+                               [leaf for leaf, _ in back.stored], back.axis)  # fmt: skip
     starts = (*(results[j] for j in back.extents), *starts)
     found = _reversed(node, loop, n, constant(0), back, starts, stored)
     return results, found[len(back.extents) :]

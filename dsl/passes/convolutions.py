@@ -148,7 +148,8 @@ def _padded(read: Read, space: Shape, fold: Fold) -> Read:
         form = affine(i)
         moving = {} if form is None else variables(form)
         steps = {v: c for v, c in moving.items() if isinstance(v, Index)}
-        low = high = constant(0)
+        low: Expr = constant(0)
+        high: Expr = low
         for v, c in steps.items():
             reach = times(minus(space[v.axis], constant(1)), constant(c))
             low, high = (plus(low, reach), high) if c < 0 else (low, plus(high, reach))

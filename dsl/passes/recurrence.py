@@ -20,6 +20,7 @@ from .. import expr as ex, graph
 from ..analysis.polynomial import Polynomial, polynomial
 from ..analysis.steps import moving_with, written_alone
 from ..expr import Expr
+from ..graphs.interning import cached_per_object
 from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..operations.indexing.row_major import minus
 from ..scalar import apply_primitive

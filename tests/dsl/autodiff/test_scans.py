@@ -116,10 +116,13 @@ def test_adjoints_of_walks_are_walks(name):
     assert len(walks) == 2 and not loops
 
 
-def test_adjoints_of_walks_in_loops_are_walks():
-    """A row of the alignment is one kernel; of its gradient, two."""
-    walks, loops = optimised(td.value_and_grad(alignment), rng.random((30, 40)))
-    assert len(walks) == 3 and len(loops) == 2
+@pytest.mark.parametrize(("memory", "walks"), [(None, 2), ("1 MB", 4)])
+def test_adjoints_of_walks_in_loops_are_walks(memory, walks):
+    """A row of the alignment is one kernel; of its gradient, another one, and with a limit of
+    memory two more, which compute again what the first did not store."""
+    gradient = td.value_and_grad(alignment, memory=memory)
+    found, loops = optimised(gradient, rng.random((30, 40)))
+    assert len(found) == walks and loops
 
 
 def test_walks_ahead_of_walks_read_nothing_if_there_are_no_iterations():
@@ -134,3 +137,20 @@ def test_walks_ahead_of_walks_read_nothing_if_there_are_no_iterations():
     g = td.jit(f, backend="native")
     np.testing.assert_array_equal(g(2, np.array([1]), t, x), x * np.array([3.0, 3.0, 6.0]) ** 2)
     np.testing.assert_array_equal(g(0, np.array([10**12]), t, x), x)
+
+
+def test_what_inner_loops_store_with_other_axes():
+    def turned(u):
+        return td.scan(decay, u[0], td.sin(u))[1].T
+
+    assert_gradient(lambda u: td.sum(td.iterate(3, turned, u)), X[:4])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_infinities_that_are_not_taken(backend):
+    """inf · x, an array of infinities, and what it is compared with."""
+    x = np.array([3.0, 1.0, 2.0])
+    beside = td.run(td.grad(lambda x: td.sum(td.minimum(np.inf * x, 2 * x)))(x), backend=backend)
+    np.testing.assert_array_equal(beside, [2, 2, 2])
+    before = td.grad(lambda x: td.scan(lambda s, v: (td.minimum(s, v), None), np.inf * x[0], x)[0])
+    np.testing.assert_array_equal(td.run(before(x), backend=backend), [0, 1, 0])
