@@ -70,8 +70,8 @@ def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
     vector = 1 in (known(node.m), known(node.n))
     whole = sum_over_windows(node, r.unified) if vector else None
     if whole is not None:  # each number of the vector times windows, not an array of all windows
-        g = _reshaped(bar, whole.outer, node)
-        r.through((*whole.outer, *whole.inner), [(whole.elements[0], g)], node)
+        given = _reshaped(bar, whole.outer, node)
+        r.through((*whole.outer, *whole.inner), [(whole.elements[0], given)], node)
         return
     i, j = Index(batch), Index(batch + 1)
     swapped: dict[Expr, Expr] = {i: j, j: i}

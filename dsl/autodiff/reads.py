@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from ..analysis.borders import zero_beyond
@@ -388,16 +388,21 @@ class Scatterer:
             if found.conditions and {*found.conditions} <= {*ranges}:
                 return Read(read.node, read.component, read.args, "constant", (zero(g.type),))
             return guarded(_all(found.conditions), read, zero(g.type))
-        wanted = [a for a, c in enumerate(ranges) if c in found.conditions]
-        bordered, axes = zero_beyond(g, self.domain, wanted, places, shape, self.unified,
-                                     finite=self.finite)  # fmt: skip
+        wanted = {a for a, c in enumerate(ranges) if c in found.conditions}
+        bordered, axes = self._with_zeros(g, wanted, places, shape)
         conditions = {*found.conditions}.difference(ranges[a] for a in axes)
         left = [c for c in found.conditions if c in conditions]
         if not found.lost:
             g, left = (g, [*found.conditions]) if left else (bordered, left)
             return guarded(_all(left), _at(g, places), zero(g.type))
         terms = by_class(places, left, shape, inner)
-        element = guarded(_all(terms.conditions), _at(bordered, terms.images), zero(g.type))
+        # Windows whose extent is no multiple of their distance have a border of zeros, too.
+        ends = {a: apply_primitive("less", [terms.images[a], self.domain[a]]) for a in found.lost}
+        short = {a for a, c in ends.items() if c in terms.conditions}
+        if short:
+            bordered, axes = self._with_zeros(g, wanted | short, places, shape)
+        left = [c for c in terms.conditions if c not in {ends[a] for a in short & axes}]
+        element = guarded(_all(left), _at(bordered, terms.images), zero(g.type))
         if not terms.inner:
             return element
         return summed(terms.outer, terms.inner, element, self.label, self.where).at(*terms.at)
@@ -497,6 +502,11 @@ class Scatterer:
             part = shifted(g, index_map([e for _, e in way]))
             total = add(total, guarded(condition, part, zero(g.type)))
         return total
+
+    def _with_zeros(
+        self, g: Expr, wanted: Collection[int], places: Sequence[Expr], shape: Shape
+    ) -> tuple[Expr, set[int]]:
+        return zero_beyond(g, self.domain, wanted, places, shape, self.unified, finite=self.finite)
 
     def _repeated(self, g: Expr) -> Expr:
         """A cotangent stored by a cheap operation on smaller arrays, such as that of windows of

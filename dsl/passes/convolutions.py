@@ -118,7 +118,7 @@ def _over_operands(fold: Fold, e: Read, product: Matmul) -> Fold | None:
             if not same or shape != e.node.outputs[e.component].shape:
                 continue
             summed = [Index(len(space) + k) for k in range(len(inner))]
-            operands = []
+            operands = list[Read | None]()
             for leaf, axes, at in (
                 (left, (*rows, *along), (*e.args[: len(rows)], *summed)),
                 (right, (*between, *columns), (*summed, *e.args[len(rows) :])),
@@ -129,20 +129,22 @@ def _over_operands(fold: Fold, e: Read, product: Matmul) -> Fold | None:
                     isinstance(i, Index) and (*space, *inner)[i.axis] is n
                     for i, n in zip(read.args, leaf.shape, strict=True)
                 )
-                if e.boundary is not None and outside:
-                    read = _padded(read, (*space, *inner), fold)
-                operands.append(read)
+                padded = e.boundary is not None and outside
+                operands.append(_padded(read, (*space, *inner), fold) if padded else read)
+            x, y = operands
+            if x is None or y is None:
+                return None
             return fold.with_(
-                inner=(*fold.inner, *inner), elements=(apply_primitive("multiply", operands),),
+                inner=(*fold.inner, *inner), elements=(apply_primitive("multiply", [x, y]),),
                 checks=(*fold.checks, *product.checks),
                 fused=(*fold.fused, (product.label, product.where), *product.fused),
             )  # fmt: skip
     return None
 
 
-def _padded(read: Read, space: Shape, fold: Fold) -> Read:
+def _padded(read: Read, space: Shape, fold: Fold) -> Read | None:
     """The read of a copy with a border of zeros, as far as indices reach over the `space`: loops
-    then have no conditions."""
+    then have no conditions.  None if an index is not affine."""
     shape, start, at = list(Leaf(read.node, read.component).shape), list[Expr](), list[Expr]()
     for k, i in enumerate(read.args):
         form = affine(i)
@@ -153,12 +155,10 @@ def _padded(read: Read, space: Shape, fold: Fold) -> Read:
         for v, c in steps.items():
             reach = times(minus(space[v.axis], constant(1)), constant(c))
             low, high = (plus(low, reach), high) if c < 0 else (low, plus(high, reach))
-        if len(moving) == len(steps) > 1:
-            rest = substitute((i,), dict.fromkeys(steps, constant(0)))[0]
+        if not (isinstance(i, Index) and space[i.axis] is shape[k]):
+            origin: dict[Expr, Expr] = dict.fromkeys(steps, constant(0))
             shape[k] = plus(minus(high, low), constant(1))
-            low = plus(low, rest)
-        else:
-            low = constant(0)
+            low = plus(low, substitute((i,), origin)[0])
         start.append(low)
         at.append(minus(i, low))
     own = (plus(Index(k), low) for k, low in enumerate(start))
@@ -262,21 +262,25 @@ def contracted(node: Fold) -> Contraction | None:
         return None
     for x, y in (e.args, e.args[::-1]):
         own, others = ({i.axis for i in walk((o,)) if isinstance(i, Index)} for o in (x, y))
-        cut = max((a for a in own if a < rank), default=-1) + 1
-        if cut in (0, rank) or any(a < cut for a in others):
+        rows, columns = (sorted(a for a in axes if a < rank) for axes in (own, others))
+        if not rows or not columns or sorted((*rows, *columns)) != list(range(rank)):
             continue
-        inner = {Index(rank + q): q for q in range(k)}
-        (left,) = substitute((x,), {i: Index(cut + q) for i, q in inner.items()})
-        indices_: dict[Expr, Expr] = {i: Index(q) for i, q in inner.items()}
-        indices_ |= {Index(a): Index(k + a - cut) for a in range(cut, rank)}
-        (right,) = substitute((y,), indices_)
-        return _contraction(node, left, right, cut)
+        if rows[0] > columns[0]:
+            continue  # the other operand is the left one
+        inner = range(rank, rank + k)
+        left, right = (
+            substitute((o,), {Index(a): Index(n) for n, a in enumerate(axes)})[0]
+            for o, axes in ((x, (*rows, *inner)), (y, (*inner, *columns)))
+        )
+        return _contraction(node, left, right, rows, columns)
     return None
 
 
-def _contraction(node: Fold, left: Expr, right: Expr, cut: int) -> Contraction:
+def _contraction(
+    node: Fold, left: Expr, right: Expr, rows: Sequence[int], columns: Sequence[int]
+) -> Contraction:
     label = Label(node.label.operation)
-    first, last = node.outer[:cut], node.outer[cut:]
+    first, last = (tuple(node.outer[a] for a in axes) for axes in (rows, columns))
     m, n, k = product(first), product(last), product(node.inner)
     before: list[Generate] = []
 
@@ -289,8 +293,9 @@ def _contraction(node: Fold, left: Expr, right: Expr, cut: int) -> Contraction:
     x = matrix((*first, *node.inner), left, m, k)
     y = matrix((*node.inner, *last), right, k, n)
     made = Matmul((), m, n, k, x, y, MatmulOptions(), label=label, where=node.where)
-    result = made.leaf().at(*reshaped_index((m, n), node.outer))
-    stored = substitute(node.epilogue, {node.results[0]: result})
+    places: dict[Expr, Expr] = {Index(p): Index(a) for p, a in enumerate((*rows, *columns))}
+    at = substitute(reshaped_index((m, n), (*first, *last)), places)
+    stored = substitute(node.epilogue, {node.results[0]: made.leaf().at(*at)})
     return Contraction(
         tuple(before), made, Generate(node.outer, stored, label=label, where=node.where)
     )
