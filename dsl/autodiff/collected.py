@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..analysis.combines import ways
 from ..analysis.steps import moving_with, written_alone
-from ..expr import TRUE, Cond, Const, Expr, Index, Proj, Read, substitute, walk
+from ..expr import TRUE, Cond, Const, Expr, Index, Proj, Read, constant, substitute, walk
 from ..graph import (
     ArrayLoop,
     Fold,
@@ -51,6 +51,25 @@ class Collected(NamedTuple):
     def given(self, bar: Leaf) -> Expr:
         """The cotangent of the value, from that of the state after the loop."""
         return bar.at(*self.target)
+
+    def holds(self, loop: ArrayLoop, k: int) -> bool:
+        """Whether this collects the next values of state number `k`, in every iteration."""
+        n, following = loop.init[self.state].shape[self.axis], loop.body[k]
+        start = constant(0) if self.sign > 0 else minus(n, constant(1))
+        return (
+            self.value.node.bodies()[-1] is own(following, len(following.shape))
+            and n is loop.count
+            and self.start is start
+        )
+
+    def before(self, step: Expr, results: Leaf, first: Leaf, loop: ArrayLoop, label: Label) -> Leaf:
+        """The state before a step, the value collected in the one before it."""
+        assert loop.index is not None
+        last = {loop.index.leaf().at(): minus(step, constant(1))}
+        index = indices(len(first.shape))
+        some = apply_primitive("greater", [step, constant(0)])
+        e = guarded(some, results.at(*substitute(self.target, dict(last))), first.at(*index))
+        return Generate(first.shape, (e,), label=label, where=loop.where).leaf()
 
     def of_initial(self, bar: Leaf, count: Expr) -> Expr:
         """The cotangent of the initial state."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..analysis.combines import simple_combine
@@ -330,6 +330,9 @@ class _Adjoint:
         #: Pairs of what the loop stores, and its stand-in here.
         self.stored = [(loop.state[k].leaf(), loop.state[k].leaf()) for k in self.kept]
         self.stored += zip(made, (known[leaf] for leaf in dear), strict=True)
+        #: The states that the loop also collects as it computes them, which are not stored.
+        self.read = {loop.state[k].leaf(): (c, loop.init[k]) for k in self.kept
+                     for c in written.values() if c.holds(loop, k)}  # fmt: skip
 
     def _dear(self, inner: Reverse, loop: ArrayLoop) -> list[Leaf]:
         """Expensive values that the adjoint needs, to be stored instead of recomputed, if they are
@@ -548,9 +551,10 @@ def _storing(
 
 def _reversed(
     node: ArrayLoop, loop: ArrayLoop, n: Expr, begin: Expr, back: _Adjoint, starts: Sequence[Leaf],
-    stored: Sequence[Leaf],
+    stored: Mapping[Leaf, Leaf], results: Sequence[Leaf],
 ) -> Sequence[Leaf]:  # fmt: skip
-    """The cotangents before n iterations, the first of which is iteration `begin`."""
+    """The cotangents before n iterations, the first of which is iteration `begin`, from what the
+    loop stored, or else collected (`results`)."""
     where, label = node.where, adjoint(node)
     assert loop.index is not None
     step = Input("k", int64, (), kind="counter", where=where)
@@ -558,8 +562,12 @@ def _reversed(
     here = apply_primitive("add", [begin, row])
     swap = {loop.index.leaf(): Generate((), (here,), label=label, where=where).leaf()}
     index: dict[Expr, Expr] = {loop.index.leaf().at(): here}
-    for (_, known), store in zip(back.stored, stored, strict=True):
-        swap[known] = _taken(store, row, label, where, back.axis)
+    for leaf, known in back.stored:
+        if leaf in stored:
+            swap[known] = _taken(stored[leaf], row, label, where, back.axis)
+        else:
+            c, first = back.read[leaf]
+            swap[known] = c.before(here, results[c.state], first, loop, label)
     states = states_like(back.states, "cotangent", where)
     swap.update((b.leaf(), s.leaf()) for b, s in zip(back.states, states, strict=True))
     made = ArrayLoop(tuple(states), tuple(starts), tuple(back.at(swap, index)), None, n, step,
@@ -571,10 +579,11 @@ def _stored(
     node: ArrayLoop, loop: ArrayLoop, n: Expr, back: _Adjoint, starts: Sequence[Leaf]
 ) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
     """With all needed states and expensive values stored: the loop's results, the cotangents."""
-    results, stored = _storing(node, back.forward, loop.init, n,
-                               [leaf for leaf, _ in back.stored], back.axis)  # fmt: skip
+    kept = [leaf for leaf, _ in back.stored if leaf not in back.read]
+    results, stored = _storing(node, back.forward, loop.init, n, kept, back.axis)
     starts = (*(results[j] for j in back.extents), *starts)
-    found = _reversed(node, loop, n, constant(0), back, starts, stored)
+    found = _reversed(node, loop, n, constant(0), back, starts,
+                      dict(zip(kept, stored, strict=True)), results)  # fmt: skip
     return results, found[len(back.extents) :]
 
 
@@ -707,7 +716,8 @@ def _checkpointed(
                          [segment.state[kept.index(k)].leaf() for k in back.kept],
                          back.axis)  # fmt: skip
     sums = states_like(back.states, "cotangent", where)
-    found = _reversed(node, loop, count, begin, back, [s.leaf() for s in sums], stored)
+    known = dict(zip((leaf for leaf, _ in back.stored), stored, strict=True))
+    found = _reversed(node, loop, count, begin, back, [s.leaf() for s in sums], known, ())
     reversed_ = closed_loop(
         ArrayLoop((*sums, *stores), (*starts, *results[len(every) :]),
                   (*found, *again[len(kept) :]), None, many, counter, label=label, where=where)

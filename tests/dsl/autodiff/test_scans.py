@@ -45,6 +45,10 @@ def path(x, n=None):
 
 PROGRAMS = {
     "forward": lambda x: td.sum(td.scan(decay, x[0], x)[1] * W[1:]),
+    "states": lambda x: td.sum(td.scan(lambda s, v: (decay(s, v)[0],) * 2, x[0], x)[1] * W[1:]),
+    "states from the end": lambda x: td.sum(
+        td.scan(lambda s, v: (decay(s, v)[0],) * 2, x[0], x, reverse=True)[1] * W[1:]
+    ),
     "backward": lambda x: td.sum(td.scan(decay, x[0], x, reverse=True)[1] * W[1:]),
     "along rows": lambda x: td.sum(td.scan(decay, x[:, 0], x, axis=1)[1] * W[1:]),
     "numbers for all elements": lambda x: td.sum(
@@ -154,3 +158,9 @@ def test_infinities_that_are_not_taken(backend):
     np.testing.assert_array_equal(beside, [2, 2, 2])
     before = td.grad(lambda x: td.scan(lambda s, v: (td.minimum(s, v), None), np.inf * x[0], x)[0])
     np.testing.assert_array_equal(td.run(before(x), backend=backend), [0, 1, 0])
+
+
+@pytest.mark.parametrize("name", ["states", "states from the end"])
+def test_states_that_are_collected_are_not_stored(name):
+    walks, _ = optimised(td.value_and_grad(PROGRAMS[name]), X)
+    assert [len(n.collected) for n in walks] == [1, 1]
