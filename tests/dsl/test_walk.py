@@ -5,7 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from treadle.dsl.expr import Expr, Index, Var, walk
+import pytest
+
+import treadle as td
+from tests.dsl.zoo import ZOO
+from treadle.dsl.expr import Expr, Index, Read, Var, walk
+from treadle.dsl.node import remembered_orders, topological
 from treadle.dsl.simplify import add, multiply
 from treadle.dsl.types import int64
 
@@ -31,3 +36,19 @@ def test_what_expressions_keep_changes_no_order() -> None:
             walk((one,))
         assert walk(roots) == wanted
         assert walk(roots) == wanted
+
+
+@pytest.mark.parametrize("name", ["correlated", "diamond", "filtered", "stencil_of_costly_map"])
+def test_reads_and_remembered_orders_are_those_of_traversals(name: str) -> None:
+    function, arguments = ZOO[name]
+    roots = td.jit(function, backend="native").lower(*arguments).roots
+    nodes = list(topological(roots))
+    assert any(node.reads() for node in nodes)
+    for node in nodes:
+        every = walk(node.expressions())
+        assert list(node.reads()) == [e for e in every if isinstance(e, Read)]
+        assert not any(e.reads for e in every) or node.reads()
+        assert any(e.scopes for e in every) == any(e.scoped for e in every)
+    with remembered_orders():
+        assert list(topological(roots)) == list(topological(roots)) == nodes
+        assert list(topological(roots, known=nodes[:1])) == nodes[1:]
