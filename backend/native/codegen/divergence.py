@@ -124,10 +124,17 @@ def vector_form(s: ir.For, target: Target, lanes: int = 0) -> VectorForm:
     varying = varying_variables(s.body, {s.var})
     inner = [x for x in _loops(s.body) if _differs(x, varying)]
     if not inner:
-        return VectorForm(False, lanes, ())
+        scalar = any(
+            isinstance(x, ir.Store) and _scatters(x, varying, target) for x in ir.statements(s.body)
+        ) and _Times(lanes, varying, target, s, predicted=True).is_scalar(s.body)
+        return VectorForm(scalar, lanes, ())
     loops = tuple(form_of(x, lanes, varying, target, s) for x in inner)
-    one, vector = _Times(lanes, varying, target, s).block(s.body)
-    return VectorForm(lanes * one <= vector, lanes, loops)
+    return VectorForm(_Times(lanes, varying, target, s).is_scalar(s.body), lanes, loops)
+
+
+def _scatters(s: ir.Store, varying: set[Var], target: Target) -> bool:
+    """Whether a vector would be stored lane by lane."""
+    return is_varying(s.index, varying) and not target.masks("scatter", s.buffer.type.bytes * 8)
 
 
 def remarks(kernel: ir.Kernel, target: Target) -> Iterator[str]:
@@ -200,12 +207,23 @@ class _Times:
     """Estimates in cycles, (for one element, for a vector of `lanes`)."""
 
     def __init__(
-        self, lanes: int, varying: set[Var], target: Target, around: ir.For | None
+        self,
+        lanes: int,
+        varying: set[Var],
+        target: Target,
+        around: ir.For | None,
+        predicted: bool = False,
     ) -> None:
-        self.lanes, self.varying, self.target = lanes, varying, target
+        """`predicted`: tests of positions are, as they hold but at the ends."""
+        self.lanes, self.varying, self.target, self.predicted = lanes, varying, target, predicted
         self.position = None if around is None else around.var
         inside = () if around is None else ir.statements(around.body)
         self.named = {s.var: s.value for s in inside if isinstance(s, ir.Let)}
+
+    def is_scalar(self, body: ir.Body) -> bool:
+        """Whether as many elements one by one take no longer than a vector of them."""
+        one, vector = self.block(body)
+        return self.lanes * one <= vector
 
     def block(self, body: ir.Body, variant: set[Var] | None = None) -> tuple[float, float]:
         """The issue time of statements; with `variant`, without what does not depend on these
@@ -229,7 +247,7 @@ class _Times:
                     c, d = self.block(inner, variant)
                     a, b = a + copies * c, b + copies * d
                 if isinstance(s, ir.If) and is_varying(s.condition, self.varying):
-                    a += _BRANCH
+                    a += 1 / _SCALARS if self.predicted else _BRANCH
             one, vector = one + a, vector + b
         return one, vector
 

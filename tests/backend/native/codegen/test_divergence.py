@@ -348,3 +348,21 @@ def test_loops_of_equal_length_inside_stay_vectors():
     """Sweeps over matrices: the number of sweeps differs, what one does does not."""
     program = td.jit(td.linalg.eigh, backend="native").lower(np.ones((100, 8, 8)))
     assert "one by one" not in program.explain()
+
+
+@pytest.mark.parametrize(
+    ("type_", "step", "scalar"), [("uint8", 3, True), ("uint8", 1, False), ("float64", 3, False)]
+)
+def test_bytes_that_are_scattered_are_stored_one_by_one(type_, step, scalar):
+    """No instruction stores bytes of several lanes at different places."""
+    target = Target.host()
+    if not target.masks("scatter", 64):
+        pytest.skip("this CPU scatters nothing")
+    out = buffer("out", as_type(type_), "output")
+    at = i if step == 1 else Var("at", int64)
+    body: tuple[Statement, ...] = (Store(out, at, cast(i, as_type(type_))),)
+    if step > 1:
+        body = (Let(at, mul(i, k(step))), If(less(at, N), body))
+    (loop,) = looped(*body)
+    assert isinstance(loop, For)
+    assert vector_form(loop, target).scalar == scalar
