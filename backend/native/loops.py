@@ -1,11 +1,11 @@
-"""Loops over arrays as one operation of a tape: native code makes the iterations.
+"""Loops over arrays as one operation of a tape: native code runs the iterations.
 
-One iteration is recorded.  Its state, and what it makes for the next state, are other arrays in
-each iteration: the operation moves them between a few blocks (`runtime/tape.py`, `replay.c`), so
-nothing is copied but a first value that iterations write to, and now and then a last value.  Loops
-inside of the iteration are recorded with it.
+One iteration is recorded.  Its state and next state are different arrays in each iteration: the
+operation rotates them among a few blocks (`runtime/tape.py`, `replay.c`), so nothing is copied
+except a first value that iterations write to and, sometimes, a last value.  Inner loops are
+recorded with the iteration.
 
-A loop that is not part of the recording of a complete call is recorded alone, when Python has run
+A loop that is not part of the recording of a complete call is recorded alone after Python has run
 its first iterations, and again only for other extents.
 """
 
@@ -53,15 +53,15 @@ if TYPE_CHECKING:
     from ..runtime.plan import Step
     from .executable import NativeExecutor
 
-#: Iterations that Python runs before one is recorded: if all kernels are compiled, and if not.
+#: Iterations that Python runs before recording one: if all kernels are compiled, and otherwise.
 EARLY, LATE = 4, 256
-#: Iterations in Python that take as long as compiling a small kernel.
+#: Compiling a small kernel takes as long as this many iterations in Python.
 COMPILED = 64
 #: Launches from which a loop is compiled as a whole in its first run (`merged.MANY` in others).
 ALONE = 200_000
 #: Recordings of one loop that are kept.
 MOST = 8
-#: Bytes of arrays that the iterations of one loop may write besides those that grow.
+#: The maximum bytes of arrays that one loop's iterations write, except for growing arrays.
 LARGEST = POOL.limit // 2
 
 
@@ -77,7 +77,7 @@ class LoopStep(loops.LoopStep[HostRun]):
         self._recorded = False  # once, for any extents: later calls run no iteration in Python
         self._lock = locks.lock()
         self._counting = None
-        #: The extents of the parts of the state that change them, and of the last ones.
+        #: The extents of the state's arrays that change their extents, and those of the last state.
         self.varying = {
             k: HostValues(owner.host, state.leaf().shape)
             for k, state in enumerate(node.state)
@@ -105,9 +105,9 @@ class LoopStep(loops.LoopStep[HostRun]):
 
     def record(self, run: HostRun, tape: Tape, begun: Sequence[HostArray], limit: Given,
                first: int, free: Callable[[int], bool]) -> list[HostArray]:  # fmt: skip
-        """Add the iterations from `first` on to a tape; returns the arrays of the last state.
+        """Add the iterations from `first` on to a tape; return the arrays of the last state.
 
-        `begun` is the state before, of which iterations may write to part k if `free(k)`."""
+        `begun` is the initial state; iterations may write to its array k if `free(k)`."""
         inner = run.inner()
         now: list[HostArray] = []
         for k, array in enumerate(begun):
@@ -229,12 +229,12 @@ class LoopStep(loops.LoopStep[HostRun]):
         return True
 
     def _own(self, run: HostRun) -> frozenset[int]:
-        """The parts of the state that nothing else refers to: iterations may write to them."""
+        """The arrays of the state without other references, which iterations may overwrite."""
         return frozenset(k for k, slot in enumerate(self.state) if run.alone(slot))
 
     def _idle(self, run: HostRun, iteration: int | None = None) -> _Recording | None:
-        """A recording for such a run, which is taken; with `iteration` None, one of any iteration,
-        which is not."""
+        """Take a recording that fits the run and starts at `iteration`.  With `iteration` None:
+        find one that fits, whatever its first iteration, without taking it."""
         with self._lock:
             for k, recording in enumerate(self._recordings):
                 if iteration in (recording.first, None) and recording.fits(run):
@@ -243,7 +243,7 @@ class LoopStep(loops.LoopStep[HostRun]):
 
 
 def _measure(run: HostRun, arrays: Sequence[HostArray], shapes: Mapping[int, HostValues]) -> None:
-    """Compute the extents of the parts of the state that change them."""
+    """Compute the extents of the state's arrays that change their extents."""
     for k, shape in shapes.items():
         array = arrays[k]
         assert isinstance(array, Growing)
@@ -257,8 +257,8 @@ def varies(shape: Sequence[Expr], loop: ArrayLoop) -> bool:
 
 def _exchanged(now: Sequence[HostArray], after: list[HostArray], own: Set[int], tape: Tape
                ) -> list[tuple[Growing, Growing]]:  # fmt: skip
-    """The parts of the state that grow, with what an iteration makes for the next state: an array
-    for each of them.  `after` is changed to copies where that must be."""
+    """The growing arrays of the state, each with the array that holds its next value.  Copies are
+    inserted into `after` where a next value needs separate memory."""
     pairs: dict[int, tuple[Growing, Growing]] = {}
     for k, state in enumerate(now):
         made = after[k]
@@ -277,8 +277,9 @@ def _exchanged(now: Sequence[HostArray], after: list[HostArray], own: Set[int], 
 
 def _separate(now: Sequence[HostArray], after: list[HostArray], own: Set[int], run: HostRun
               ) -> set[int]:  # fmt: skip
-    """The parts of the state that iterations write to.  Each of them gets a next value of its own:
-    `after` is changed to copies where that must be.  `own`: what an iteration makes."""
+    """The positions of the state's arrays that iterations write to.  Copies are inserted into
+    `after` so that each of them has a separate next value.  `own`: the arrays that an iteration
+    makes."""
     assert run.tape is not None
     tape = run.tape
     where = {id(a): k for k, a in enumerate(now)}
@@ -305,7 +306,7 @@ def _separate(now: Sequence[HostArray], after: list[HostArray], own: Set[int], r
 
 class _Recording:
     """The iterations of a loop from `first` on, for arrays of these extents.  They write to the
-    parts `own` of the state."""
+    arrays `own` of the state."""
 
     def __init__(self, loop: LoopStep, run: HostRun, first: int, own: frozenset[int],
                  limit: int) -> None:  # fmt: skip
@@ -354,7 +355,7 @@ class _Recording:
         self._failures = list(failures(tape.operations))
 
     def fits(self, run: HostRun) -> bool:
-        """Whether it is right for the arrays and parameters of a run."""
+        """Whether it is valid for the arrays and parameters of a run."""
         return (
             all(run.params[k] == value for k, value in self._pinned)
             and self._forms == self._formed(run)
@@ -369,7 +370,7 @@ class _Recording:
         return [None if s in self._varying else _form(run.slots[s]) for s in self._slots]
 
     def run(self, run: HostRun, limit: int) -> list[HostArray] | None:
-        """The state after the last iteration; None if native code cannot make one of them."""
+        """The state after the last iteration; None if native code cannot run one of them."""
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(self._memory.held())
@@ -404,7 +405,7 @@ class _Recording:
         return last
 
     def _taken(self, slot: int, run: HostRun, last: Sequence[HostArray]) -> HostArray:
-        """The last value of a part of the state that changes its extents."""
+        """The last value of a growing array of the state."""
         dtype, memory = self._grown[slot]
         slots = list(run.slots)
         for position, array in zip(self._state, last, strict=True):
@@ -416,7 +417,7 @@ class _Recording:
         return taken
 
 
-#: What stands for the number of iterations among the numbers of parameters.
+#: A parameter number that stands for the trip count.
 _LIMIT = -1
 
 
@@ -425,7 +426,7 @@ def _form(array: HostArray | None) -> object:
 
 
 def failures(operations: Sequence[Operation]) -> Iterator[Failure]:
-    """Those of all launches."""
+    """The failure checks of all launches."""
     for op in operations:
         match op:
             case Failure():

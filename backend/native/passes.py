@@ -1,11 +1,10 @@
 """Temporal blocking: which loops run several iterations in one pass over the rows of their arrays,
 and in which blocks.
 
-The operations of an iteration are kernels that make their results row by row from rows at constant
-distances (`skeletons/access/rows.py`).  What an operation reads decides how far it stays behind the
-operations before it (`_lags`), the caches and threads how many iterations a pass makes
-(`_depth`).  passes.c runs them, and says why blocks of different operations and threads do not
-disturb each other.
+The operations of an iteration are kernels that compute their results row by row from rows at
+constant distances (`skeletons/access/rows.py`).  What an operation reads determines how far it lags
+behind earlier operations (`_lags`); the caches and the threads determine the number of iterations
+of a pass (`_depth`).  passes.c runs them, and explains why concurrent blocks are independent.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from .runtime import machine, threads
 from .runtime.late import Growing, Late
 from .runtime.tape import Copy, Launch, Operation, Pass, Unit
 
-#: The share of a core's own cache that the rows between the first and the last iteration may take.
+#: The share of a core's private cache that the rows between the first and last iteration may take.
 CACHE_SHARE = 0.5
-#: Nanoseconds of work in a block of the longest operation: it is a call of a kernel, which takes
-#: some 50.
+#: Nanoseconds of work in a block of the longest operation.  (Each block is a call of a kernel,
+#: about 50 ns.)
 BLOCK_WORK = 500.0
-#: Nanoseconds for a byte that is copied.
+#: Nanoseconds per copied byte.
 COPY = 0.1
-#: Iterations of a pass, at most: more hardly save anything; and the nanoseconds of work of each
-#: thread, as long as signals wait.
+#: The maximum number of iterations in a pass, beyond which little is gained; and the maximum
+#: nanoseconds of work per thread, because a pass does not handle signals.
 MOST_ITERATIONS, MOST_WORK = 32, 2e9
 #: The fraction of a chunk's rows that its open ends may take in the last iteration of a pass.
 ENDS = 0.6
-#: If the arrays lie in the cores' caches, a pass saves barriers: it pays up to so many nanoseconds
-#: of the longest operation for each thread, from so many iterations on.
+#: If the arrays fit into the cores' caches, a pass only saves barriers: it pays if the longest
+#: operation takes at most this many nanoseconds per thread, from this many iterations on.
 BRIEF, WORTH = 10_000.0, 4
 
 
@@ -62,8 +61,8 @@ class _Use(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """An operation of an iteration: its rows begin at `first` and end before `end`, and each takes
-    `work` nanoseconds."""
+    """An operation of an iteration: it computes rows `first` to `end` − 1, each in `work`
+    nanoseconds."""
 
     operation: Launch | Copy
     first: int
@@ -75,10 +74,10 @@ class _Rows(NamedTuple):
 
 def pass_of(rest: Sequence[Operation], states: Sequence[HostArray], made: Sequence[HostArray],
             counter: HostArray | None) -> Pass | None:  # fmt: skip
-    """How the iterations of a loop run in passes, None if they cannot or if it would not pay.
+    """How the iterations of a loop run in passes; None if they cannot, or if it would not pay.
 
-    `rest`: the operations of an iteration; `states` and what is `made` for the next states are
-    arrays that are somewhere else in each iteration."""
+    `rest`: the operations of an iteration; `states` and the next states `made` are arrays whose
+    memory differs from iteration to iteration."""
     moving = {_memory(a) for a in (*states, *made)}
     operations = _by_rows(rest, moving, counter)
     kernels = [op.operation.rows for op in operations if isinstance(op.operation, Launch)]
@@ -114,7 +113,7 @@ def pass_of(rest: Sequence[Operation], states: Sequence[HostArray], made: Sequen
 
 def _by_rows(rest: Sequence[Operation], moving: Collection[int], counter: HostArray | None
              ) -> list[_Rows]:  # fmt: skip
-    """The operations; none if one of them is not made row by row."""
+    """The operations by rows; none if one of them is not computed row by row."""
     written = set(moving)
     for op in rest:
         if isinstance(op, Launch) and op.rows is not None:
@@ -159,7 +158,7 @@ def _by_rows(rest: Sequence[Operation], moving: Collection[int], counter: HostAr
 
 
 def _is_part(op: _Rows, height: int) -> bool:
-    """Whether an operation has some of the rows only, and more than one."""
+    """Whether an operation computes only some of the rows, and more than one."""
     one = isinstance(op.operation, Launch) and op.operation.rows and op.operation.rows.size < 0
     return not one and (op.first, op.end) != (0, height)
 
@@ -175,7 +174,7 @@ def _sizes(op: Launch | Copy) -> list[tuple[HostArray, int]]:
 
 
 def _memory(array: HostArray) -> int:
-    """The identity of the memory that an array stands for, of which others may be views."""
+    """The identity of the memory behind an array, which views share."""
     base = array
     while base.base is not None and hasattr(base.base, "base"):
         base = base.base
@@ -183,8 +182,8 @@ def _memory(array: HostArray) -> int:
 
 
 class _Lags(NamedTuple):
-    """In blocks: how far operations stay behind those before them, at both ends of a chunk, and how
-    far those of the next iteration do."""
+    """Distances in blocks: of each operation behind the first one, at both ends of a chunk, and of
+    one iteration behind the previous one."""
 
     downs: list[int]
     ups: list[int]
@@ -193,18 +192,18 @@ class _Lags(NamedTuple):
 
 
 def _lags(operations: Sequence[_Rows], moving: Collection[int], size: int, wraps: bool) -> _Lags:
-    """The smallest that keep all orders: rows are written after they are written by operations
-    before, and after these have read them; they are read after they are written.
+    """The smallest lags that respect all dependences between rows: write after write, write after
+    read, and read after write.
 
-    Of two iterations, the arrays that move may be in one memory, whichever they are."""
+    Between two iterations, any two of the `moving` arrays may share memory."""
     count = len(operations)
     more = 1 if wraps else 0  # the last block may be a short one
     uses = [[u._replace(low=u.low + op.first % size, high=u.high + op.first % size)
              for u in op.uses] for op in operations]  # fmt: skip
 
     def apart(first: int, second: int, above: bool, later: bool) -> int | None:
-        """How many blocks `second` must stay behind `first`; `later`: it is of a later
-        iteration."""
+        """The number of blocks by which `second` must lag behind `first`; `later`: it belongs to a
+        later iteration."""
         found = [
             -(-(a.high - b.low if above else b.high - a.low) // size) + more
             for a in uses[first] for b in uses[second]
@@ -230,8 +229,8 @@ def _lags(operations: Sequence[_Rows], moving: Collection[int], size: int, wraps
 
 
 def _depth(lags: _Lags, blocks: int, count: int, cached: float) -> int:
-    """The iterations of a pass that `count` threads share; `cached`: blocks of all arrays that a
-    core's cache holds."""
+    """The iterations of a pass that `count` threads share; `cached`: how many blocks of all arrays
+    fit into a core's cache."""
     within = (cached - max(lags.downs) - 2) / max(lags.down, 1)
     depth = max(min(int(within), MOST_ITERATIONS), 0)
     if count < 2:
@@ -242,8 +241,8 @@ def _depth(lags: _Lags, blocks: int, count: int, cached: float) -> int:
 
 
 def _bounds(blocks: int, count: int, lags: _Lags, depth: int, wraps: bool) -> list[int]:
-    """The first blocks of the chunks, and the end.  Outer chunks have one open end less, so they
-    get fewer blocks: all take as long."""
+    """The first blocks of the chunks, and the end.  Outer chunks have only one open end, and fewer
+    blocks, so that all chunks take the same time."""
     if wraps or count < 3:
         return [blocks * k // count for k in range(count + 1)]
     spared = (depth - 1) * (lags.down + lags.up) / 4

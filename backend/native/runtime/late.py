@@ -1,10 +1,10 @@
-"""Numbers that the operations of a recording compute: extents, tasks and scalars that depend on the
-counter of a loop, or on what its body has computed.
+"""Numbers that the operations of a recording compute: extents, task counts and scalars that depend
+on a loop counter, or on what a loop's body has computed.
 
 A `Late` number is a register.  `Numbers.evaluate` takes a host function: what is known while
-recording is computed at once, and the rest becomes instructions, which `replay.c` runs where they
-were recorded.  Python cannot ask a `Late` number for its value: it raises `Unrecordable`, so code
-that would decide by it ends the recording.
+recording is computed at once, and the rest becomes instructions, which `replay.c` runs at this
+point of the recording.  A `Late` number has no value in Python: asking for it raises
+`Unrecordable`, so code whose control flow would depend on it ends the recording.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Late:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = _unknown
 
 
-#: A number that is known while recording, or not.
+#: A number, known while recording or computed later.
 Extent = int | Late
 
 
 class Growing(HostArray):
-    """An array of which operations compute the extents.  Its memory belongs to the recording and
-    grows geometrically; what Python sees is no data of it."""
+    """An array whose extents are computed by operations.  Its memory belongs to the recording and
+    grows geometrically; the data that Python sees is meaningless."""
 
     extents: tuple[Extent, ...]
 
@@ -88,7 +88,7 @@ class Growing(HostArray):
 
 
 class Instruction(NamedTuple):
-    """An instruction of replay.c.  Registers are numbers, addresses those of arrays."""
+    """An instruction of replay.c.  Numbers are register numbers or addresses of arrays."""
 
     kind: Kind
     to: int | HostArray
@@ -128,7 +128,7 @@ class Numbers:
 
     def apply(self, code: list[Instruction], kind: Kind, *args: Any, type: ScalarType = int64,
               exact: bool = False) -> Late:  # fmt: skip
-        """An instruction over numbers."""
+        """Append an instruction over numbers."""
         to = self._new()
         a, b, c = ([self.register(x) for x in args] + [0, 0])[:3]
         code.append(Instruction(kind, to, a, b, c, type, exact))
@@ -142,7 +142,7 @@ class Numbers:
         return Late(to)
 
     def size(self, code: list[Instruction], array: Growing) -> Late:
-        """The bytes of an array."""
+        """The size of an array in bytes."""
         to = self._new()
         code.append(Instruction(Kind.SIZE, to, array))
         return Late(to)
@@ -160,7 +160,7 @@ class Numbers:
 
 
 def _arguments(entry: Sequence[Any]) -> list[int]:
-    """The entries that an entry refers to."""
+    """The entries that an entry reads."""
     match list(entry):
         case ["apply" | "bound", _, _, args] | ["read", _, _, args]:
             return list(args)
@@ -178,7 +178,7 @@ def is_late(host: HostFunction, slots: Sequence[Any]) -> bool:
 
 
 def _late(host: HostFunction, slots: Sequence[Any]) -> list[bool]:
-    """Which entries are not known while recording."""
+    """Which entries are computed later."""
     late: list[bool] = []
     for entry in host.entries:
         kind, *fields = entry
@@ -191,7 +191,7 @@ def _late(host: HostFunction, slots: Sequence[Any]) -> list[bool]:
 
 def _known(host: HostFunction, wanted: Sequence[int], slots: Sequence[Any], params: Sequence[Any]
            ) -> Mapping[int, Any]:  # fmt: skip
-    """The values of entries that depend on nothing late."""
+    """The values of the entries that do not depend on late numbers."""
     needed: set[int] = set()
     stack = list(wanted)
     while stack:

@@ -1,8 +1,8 @@
 """Memory that a recording has only while it runs: blocks of the pool.
 
-What the operations of a recorded loop write needs as much memory in each run, and none between
-them.  So many recordings and many runs, as those of the segments of a loop whose states are
-computed again, use the same few blocks, whose pages the system has provided already.
+A recorded loop needs memory for what its operations write in each run, but not between runs.  Many
+recordings and runs, such as those of the segments of a loop with checkpoints, thus share a few
+blocks, whose pages the system has already mapped.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The C files of this folder as machine code.
 
-build.py has compiled them to LLVM IR; LLVM makes machine code of that once for a machine, which is
-kept on disk like any kernel.  Good code takes LLVM as long as five kernels.  So the first processes
-run code that is made in a sixth of the time, in which only the operations of loops take longer (37
-instead of 23 ns each), and one of them makes the good code, for those that start later.
+build.py has compiled them to LLVM IR.  LLVM compiles that once per machine, and the result is kept
+on disk like any kernel.  Optimised code takes as long to compile as five kernels.  The first
+processes therefore run code that compiles in a sixth of that time, whose loop operations are slower
+(37 instead of 23 ns each); one of them compiles the optimised code for later processes.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def team_target() -> str | None:
 
 def linked(path: Path, exports: tuple[str, ...],
            foreign: Mapping[str, int] | None = None) -> dict[str, int]:  # fmt: skip
-    """The addresses of functions that stay for the life of the process: threads are in them.
+    """The addresses of functions, which stay loaded for the life of the process, because threads
+    run them.
 
-    `foreign`: addresses of what the LLVM IR in `path` uses of others, but for the C library.
+    `foreign`: addresses of external symbols of the LLVM IR in `path`, except for the C library's.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -62,7 +63,7 @@ def linked(path: Path, exports: tuple[str, ...],
 
 
 def _image(text: str) -> bytes:
-    """Machine code for the LLVM IR of a module: the best there is."""
+    """Machine code for the LLVM IR of a module: optimised, if that is on disk; else made later."""
     disk = DiskCache(cache_directory())  # as it is now
 
     def key(effort: Effort) -> str:
@@ -86,7 +87,8 @@ def _image(text: str) -> bytes:
 
 @functools.lru_cache(maxsize=1)
 def team() -> dict[str, int]:
-    """The addresses of the functions of team.c; where there is no team, of those that need none."""
+    """The addresses of the functions of team.c; without a team, only of those that do not need
+    one."""
     target = team_target()
     if target is None:
         return linked(_HERE / "team.generic.ll", ("parallel", "parallel_brief"))

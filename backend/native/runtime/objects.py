@@ -1,9 +1,9 @@
-"""Object files to addresses: what a linker does for the ELF files that LLVM makes of our modules.
+"""A linker in memory for the ELF object files that LLVM makes of our modules.
 
-A file becomes one block of memory: executable sections and jumps to functions outside, read-only
-sections and a table of addresses, writable sections.  Where objects have another format or are for
-another processor, LLVM's linker does the same.  It needs LLVM's library, which takes as long to
-load as a program that is on disk takes to run.
+A file becomes one block of memory: executable sections and stubs of jumps to external functions,
+read-only sections and a table of addresses, writable sections.  Objects of other formats and
+processors are left to LLVM's linker.  That needs LLVM's library, which takes as long to load as a
+cached program takes to run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ADDRESS, _RELATIVE, _CALL, _IN_TABLE = 1, 2, 4, (9, 41, 42)
 #: `jmp *…(%rip)`, padded.
 _JUMP = struct.Struct("<HiH")
 _JUMP_CODE, _JUMP_END = 0x25FF, 6
-#: The bytes of a section, at most.
+#: The maximum size of a section in bytes.
 _LARGEST = 1 << 26
 
 
@@ -87,7 +87,7 @@ def _is_ours() -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _process() -> ctypes.CDLL:
-    """What the process has loaded, the C library included."""
+    """The libraries loaded into the process, including the C library."""
     library = ctypes.CDLL(None, use_errno=True)
     pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     library.mmap.argtypes = pointer, size, number, number, number, ctypes.c_long
@@ -105,7 +105,7 @@ def _in_process(name: str) -> int:
 
 
 class _Block:
-    """Memory of this size, which is written once."""
+    """A block of memory of this size, which is written once."""
 
     def __init__(self, size: int) -> None:
         require_memory(size, "to load a kernel")

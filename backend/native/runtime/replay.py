@@ -1,16 +1,16 @@
-"""Calls that were made before, made again by native code.
+"""Repeated calls, run by native code.
 
-From the second call with arguments of one kind on, a program has a record of what such a call does:
-what its arguments must look like (class, type, extents, strides, alignment; the kind of a number,
-and its value where that decides more than an argument of a kernel), which arrays it makes, and the
-operations of its tape with their arguments packed.  `replay(*args)` (replay.c) compares, fills in
-the addresses and numbers of this call, and runs the operations without the interpreter lock; it
-gives None where no record fits, another thread is using it, or a foreign function has raised an
-exception, and the call goes the ordinary way.
+From the second call with arguments of one kind on, a program has a record of such a call: what its
+arguments must look like (class, type, extents, strides, alignment; the kind of a number, and its
+value where it decides more than an argument of a kernel), which arrays the call allocates, and the
+operations of its tape with packed arguments.  `replay(*args)` (replay.c) compares the arguments,
+fills in the addresses and numbers of this call, and runs the operations without the interpreter
+lock.  It returns None if no record fits, another thread is using the record, or a foreign function
+has raised an exception; the call then runs in Python.
 
-Results are new arrays each time.  Large ones lie in memory that the record keeps for the next call:
-a block is used again when only the record refers to it.  One whose extents the operations compute
-takes over the memory that they have written.
+Results are new arrays each time.  Large ones are in memory that the record keeps for the next call:
+a block is reused when only the record refers to it.  A result whose extents the operations compute
+takes over the memory they have written.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from .tape import (
     Tape,
 )
 
-#: Bytes of arrays that a record may keep: a call that moves more takes far longer than Python.
+#: Bytes of arrays that a record may keep: a call that moves more hides the overhead of Python.
 LARGEST = 16 << 20
 #: Bytes that all records together may keep.
 LIMIT = 128 << 20
-#: Bytes that an array which grows may keep.
+#: Bytes that a growing array may keep.
 KEPT = 1 << 20
-#: Records of one program.
+#: The maximum number of records of a program.
 MOST = 8
 
 _T = TypeVar("_T", bound=ctypes.Structure)
@@ -95,7 +95,7 @@ def supported() -> bool:
 
 @functools.lru_cache(maxsize=1)
 def usable() -> bool:
-    """Whether calls are replayed here: never unless replay.c sees in arrays what Python does."""
+    """Whether calls are replayed here: only if replay.c sees the same arrays as Python."""
     return supported() and _layout_agrees()
 
 
@@ -122,7 +122,7 @@ def _layout_agrees() -> bool:
 
 
 def inspect(identity: int) -> structures.View:
-    """An array, of which `id` is given, as replay.c sees it."""
+    """The array with this `id`, as replay.c sees it."""
     seen = structures.View()
     call = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
     call(modules.replayer()["inspect"])(identity, ctypes.addressof(seen))
@@ -138,7 +138,7 @@ def _function(head: _Head) -> Callable[..., Any]:
 class Replays:
     """The records of one program.
 
-    `arguments`: how many of its inputs are arguments, the rest being captured arrays.
+    `arguments`: the number of inputs that are arguments; the others are captured arrays.
     """
 
     def __init__(self, arguments: int) -> None:
@@ -160,7 +160,8 @@ class Replays:
         return self._head.records
 
     def missed(self, args: Sequence[HostArray | Number], inputs: Sequence[HostArray]) -> bool:
-        """Note a call that no record fitted; whether to record it: it came twice in a row."""
+        """Note a call that no record fits.  Returns whether to record it: it came twice in a
+        row."""
         if self._failures > MOST or not supported():
             return False
         key = tuple([(a.shape, a.strides, a.dtype) for a in inputs]), tuple(map(type, args))
@@ -168,13 +169,14 @@ class Replays:
         return before == key and usable()
 
     def failed(self) -> None:
-        """A call could not be recorded; after some of these no call will be."""
+        """Note a call that could not be recorded; after several of these, none is recorded any
+        more."""
         self._failures += 1
 
     def add(self, tape: Tape, args: Sequence[HostArray | Number], data: Sequence[HostArray],
             inputs: Sequence[HostArray], results: Sequence[HostArray]) -> None:  # fmt: skip
-        """Make a record: `args` as given to the function, `data` of the inputs, for which `inputs`
-        stand on the tape, `results` arrays that the tape made."""
+        """Make a record.  `args`: as given to the function; `data`: the arrays of the inputs;
+        `inputs`: their placeholders on the tape; `results`: arrays that the tape made."""
         with _lock:
             records = self._head.records
             made = _Recorded(tape, self.arguments, args, data, inputs, results)
@@ -195,7 +197,7 @@ class Replays:
                 self._function = _function(self._head)
 
     def clear(self) -> None:
-        """Forget the records that are not in use."""
+        """Drop the records that are not in use."""
         with _lock:
             for record in list(self._head.records):
                 self._drop(record)
@@ -219,7 +221,7 @@ _lock = locks.lock(reentrant=True)  # one for all: a program's new record may di
 
 
 class _Recorded:
-    """One kind of call: the `Record` that replay.c reads, and all that it points to."""
+    """One kind of call: the `Record` that replay.c reads, and everything that it points to."""
 
     def __init__(self, tape: Tape, arguments: int, args: Sequence[HostArray | Number],
                  data: Sequence[HostArray], inputs: Sequence[HostArray],
@@ -266,7 +268,7 @@ class _Recorded:
 
     def _number(self, position: int, value: Number, number: int, tape: Tape, code: Code
                 ) -> list[tuple[int, ...]]:  # fmt: skip
-        """What the number must be; of a complex one, each of its parts."""
+        """What the number must be; for a complex number, each of its parts."""
         patches = code.of_numbers.get(number, [])
         if isinstance(value, complex):
             rows: list[tuple[int, ...]] = []
@@ -314,9 +316,9 @@ class _Recorded:
 class Code:
     """The operations of a tape as replay.c runs them.
 
-    `words` has for each array that stands for others (those in `moving`, and what loops move) the
-    addresses of the words that take an address, `of_numbers` those for each parameter.  `homes` has
-    those words for the memory in which a loop moves what is in `moving`.
+    `words` has for each placeholder (those in `moving`, and the state of loops) the addresses of
+    the words that receive its address, `of_numbers` those of each parameter.  `homes` has such
+    words for the memory in which a loop stores what is in `moving`.
     """
 
     def __init__(self, tape: Tape, moving: Sequence[HostArray]) -> None:
@@ -343,16 +345,16 @@ class Code:
             weakref.finalize(self, _release, list(self.memories.values()))
 
     def let_go(self, arrays: Iterable[HostArray]) -> None:
-        """Do not keep these of `moving`: before each run, others are put in their place."""
+        """Drop references to these arrays of `moving`: each run sets other addresses."""
         gone = {id(a) for a in arrays}
         self._replaced = [a for a in self._replaced if id(a) not in gone]
 
     def run(self) -> Outcome:
-        """Run the operations; raises what a signal's handler does."""
+        """Run the operations; raises what a signal handler raises."""
         return Outcome(_run()(ctypes.addressof(self.part)))
 
     def give(self, number: int, value: Number | np.generic) -> None:
-        """Let the next run have this value of a parameter."""
+        """Set the value of a parameter for the next run."""
         words = self.of_numbers.get(number, ())
         if not isinstance(value, complex | np.complexfloating):
             write(words, bits(value))
@@ -432,7 +434,7 @@ class Code:
         row.kind, row.target = OperationKind.EVALUATE, ctypes.addressof(made)
 
     def memory(self, array: Growing) -> structures.Memory:
-        """What has the memory of an array that grows."""
+        """The structure that describes the memory of a growing array."""
         if id(array) not in self.memories:
             self.memories[id(array)] = structures.Memory()
             self.words[id(array)] = []
@@ -440,7 +442,7 @@ class Code:
         return self.memories[id(array)]
 
     def _store(self, word: int, value: Extent) -> None:
-        """Put a number where an operation finds it."""
+        """Add an instruction that stores a number in a word of an operation."""
         to = InstructionKind.STORE
         self._stores.append(Instruction(to, word, self._numbers.register(value)))
 
@@ -452,7 +454,8 @@ class Code:
             row.size = array.nbytes
 
     def _address(self, structure: ctypes.Structure, field: str, array: HostArray | None) -> None:
-        """Put the address of an array into a field of a structure, or let others do it."""
+        """Put the address of an array into a field of a structure, or register the field for a
+        placeholder."""
         self._kept.append(structure)
         offset = _offset(type(structure), field)
         setattr(structure, field, self._address_word(array, ctypes.addressof(structure) + offset))
@@ -469,8 +472,8 @@ class Code:
         return address(array)
 
     def _placed(self, array: HostArray) -> HostArray:
-        """The array for a function of Python's: where it is somewhere else each time, an array
-        whose address others set."""
+        """The array for a Python function; for a placeholder, an array whose address is set
+        later."""
         if isinstance(array, Growing):
             raise Unrecordable("extents depend on data")
         if id(array) not in self.words:
@@ -589,7 +592,7 @@ class Code:
         return count
 
     def _buffers(self, made: structures.Loop, loop: Loop) -> None:
-        """The memory of a loop: buffers of one size one after the other."""
+        """The memory of a loop: consecutive buffers of one size."""
         results = [s.result for s in loop.states if s.result is not None]
         by_size: dict[int, list[HostArray]] = {}
         for array in (*results, *loop.made):
@@ -646,7 +649,7 @@ class Code:
 
 
 def _is_late(operation: Operation) -> bool:
-    """Whether an operation has numbers that earlier operations compute."""
+    """Whether earlier operations compute some numbers of an operation."""
     match operation:
         case Launch():
             return any(isinstance(x, Late) for x in (operation.tasks, *operation.scalars))
@@ -670,13 +673,13 @@ def fill(memory: structures.Memory, array: HostArray) -> None:
 
 
 def release(memory: structures.Memory, most: int) -> None:
-    """Give memory back that has grown beyond `most` bytes."""
+    """Free growing memory if it exceeds `most` bytes."""
     make = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
     make(modules.late()["release"])(ctypes.addressof(memory), most)
 
 
 def _release(memories: Sequence[structures.Memory]) -> None:
-    """Give back the memory of a recording that does not exist any more."""
+    """Free the memory of a recording that has been deleted."""
     for memory in memories:
         memory.patch_count = 0
         release(memory, -1)

@@ -1,10 +1,10 @@
-"""What a call does, as a list: launches, calls of libraries, fills, copies, loops and branches,
-recorded without running.
+"""Tapes: the launches, library calls, fills, copies, loops and branches of a call, as a list.
 
-For given extents a program does the same every time, unless the contents of arrays decide
-(`Unrecordable`).  `replay.py` makes structures of replay.c out of tapes.  An array is named by
-itself.  It stands for other memory where every call brings its own (the inputs and results of a
-program), and where every iteration of a loop has its own (its state).
+Operations are recorded without running.  For given extents a program does the same in each call,
+unless the contents of arrays decide (`Unrecordable`).  `replay.py` turns tapes into the structures
+of replay.c.  The tape refers to arrays by identity.  Some of them are placeholders: for the inputs
+and results of a program, whose memory differs from call to call, and for the state of a loop, whose
+memory differs from iteration to iteration.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 UNLIMITED = (1 << 63) - 1
 #: A scalar, as Python has it.
 Number = bool | int | float | complex
-#: A parameter of the program, by its number; a number that is known; or one that is computed.
+#: The number of a parameter of the program, a known number, or a computed number.
 Given = tuple[int] | int | HostArray
 
 
 class TooLarge(Unrecordable):
-    """More memory than a tape may ask for: so for these extents."""
+    """The tape would need more memory than allowed, for these extents."""
 
 
 class Rows(NamedTuple):
@@ -61,10 +61,10 @@ class Rows(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """A kernel's arguments and tasks.  `given` says which scalars are a parameter of the program:
-    (position, its number); `errors`: an array for what fails; `in_order`: as `Kernel.in_order`.
-    With `rows`, passes of a loop can run blocks of them, by `regular()`: the kernel without
-    streaming stores."""
+    """A kernel's arguments and tasks.  `given`: which scalars are parameters of the program, as
+    (position, parameter number); `errors`: the array that receives failures; `in_order`: as
+    `Kernel.in_order`.  With `rows`, passes of a loop can run blocks of rows by `regular()`, the
+    kernel without streaming stores."""
 
     compiled: CompiledKernel
     arrays: tuple[HostArray, ...]
@@ -78,8 +78,8 @@ class Launch(NamedTuple):
     regular: Callable[[], CompiledKernel] | None = None
 
     def threads(self, repeated: bool) -> int:
-        """How many share the tasks, if their number is known; `repeated`: by a loop.  Negative for
-        a brief job, which only those share that are awake."""
+        """The number of threads that share the tasks, if their number is known; `repeated`: in a
+        loop.  Negative for a brief job, which only threads that are awake share."""
         assert isinstance(self.tasks, int)
         count = 1 if self.in_order else min(self.tasks, threads.thread_count())
         work = self.tasks * self.task_work
@@ -89,40 +89,40 @@ class Launch(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """Zeros."""
+    """Zero an array."""
 
     target: HostArray
 
 
 class Copy(NamedTuple):
-    """One dense array into another of its size."""
+    """Copy a dense array to another one of the same size."""
 
     target: HostArray
     source: HostArray
 
 
 class Failure(NamedTuple):
-    """Nothing follows if something has failed in a launch of `kernel`, of which `errors` tells."""
+    """Stop if a launch of `kernel` has reported a failure in `errors`."""
 
     errors: HostArray
     kernel: Callable[[], Kernel]
 
 
 class Call(NamedTuple):
-    """A call of a library by `function`, a function of Python's.  It gets these arrays, some of
-    which are somewhere else each time: it keeps no view of them."""
+    """A library call by a Python function.  It gets these arrays, and must not keep views of them,
+    because the memory of some changes between calls."""
 
     function: Callable[..., object]
     arrays: tuple[HostArray, ...]
 
 
 class State(NamedTuple):
-    """Part of the state of a loop.
+    """One array of the state of a loop.
 
-    `now` stands for it in an iteration, `first` is its first value.  The last value is moved into
-    `result`; None if it stays where the first is.  `copied`: iterations write to it, so the first
-    value is copied.  `source`: its next value is that of this state, or counted from −1 downwards
-    one of `Loop.made`.
+    `now`: its placeholder in an iteration; `first`: its first value.  The last value is moved to
+    `result`; None if it stays in the memory of the first value.  `copied`: the first value is
+    copied, because iterations write to it.  `source`: which array becomes its next value: a
+    position in the state, or −1 − k for `Loop.made[k]`.
     """
 
     now: HostArray
