@@ -25,7 +25,7 @@ from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..operations.indexing.row_major import minus
 from ..scalar import apply_primitive
 from .base import Context
-from .tested import may_be_outside
+from .tested import is_total
 from .vertical import LARGEST, Inliner, checked_by_data
 from .waiting import last_comes_last, late_states
 
@@ -321,7 +321,9 @@ def _drop(target: tuple[Expr, ...], axis: int) -> tuple[Expr, ...]:
 
 def is_unsafe(node: graph.Node) -> bool:
     """Whether a node may read outside an array, not terminate, or call a foreign function."""
-    return any(map(_is_unsafe_alone, (node, *graph.topological(node.inside()))))
+    nodes = (node, *graph.topological(node.inside()))
+    counts = {n.index: n.count for n in nodes if isinstance(n, graph.ArrayLoop)}
+    return any(_is_unsafe_alone(n, counts) for n in nodes)
 
 
 @cached_per_object(1)
@@ -329,12 +331,12 @@ def _is_unsafe_alone(node: graph.Node) -> bool:
     """The same for the node without the nodes inside it."""
     if isinstance(node, graph.ArrayLoop | graph.Branch):
         return isinstance(node, graph.ArrayLoop) and node.count is None
-    space = node.iteration_space()
-    return any(
-        isinstance(e, ex.While | ex.Foreign)
-        or (isinstance(e, ex.Read) and may_be_outside(e, space))
-        for e in ex.walk(node.expressions())
-    )
+    over, counters = list(node.iteration_space()), dict[Expr, Expr]()
+    for index, count in counts.items():
+        if index is not None:
+            counters[index.leaf().at()] = ex.Index(len(over))
+            over.append(count)
+    return not is_total(ex.substitute([*node.expressions()], counters), over)
 
 
 def dependent(nodes: Sequence[graph.Node], bound: Collection[graph.Node]) -> set[graph.Node]:

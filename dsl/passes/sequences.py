@@ -106,7 +106,7 @@ def as_sequence(
         order, changing = iteration_order(loop, loop.inner_roots()), loop.varying(every)
         around = loop.predicate is not None or not all(map(_is_small, {*order} - changing))
         own = changing if around else {*order}
-        body = without_branches(_as_loops(loop.inner_roots(), written, own))
+        body = without_branches(_as_loops(loop.inner_roots(), written, own), loop)
         last, predicate = tuple(body[: len(loop.state)]), loop.predicate and body[-1]
         one = loop.with_(body=last, predicate=predicate)
         made: graph.Sequential | graph.ArrayLoop
@@ -114,7 +114,7 @@ def as_sequence(
             made = _around(loop, body)
         else:
             try:
-                roots = without_branches(loop.inner_roots())
+                roots = without_branches(loop.inner_roots(), loop)
                 order = sorted(iteration_order(loop, roots), key=lambda n: n.uid)  # as written
                 made = _Nest(loop, order).made()
             except OtherLoop:
@@ -186,8 +186,12 @@ def _around(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
         outer = loop.with_(count=cast(some, int64), index=index)
     order = [*graph.topological(inner.body)]
     same = {*order} - inner.varying(order)
-    # What loops inside compute stays there if it must not be without an iteration of theirs.
-    unsafe = {n for n in same - not_inside(inner.body) - safe if is_unsafe(n)}
+    # What loops inside compute stays there if it must not be without an iteration of theirs, but
+    # for loops that are themselves before the sequence.
+    begun = not_inside(inner.body)
+    own = {n for x in same & begun if isinstance(x, graph.ArrayLoop)
+           for n in x.varying([*graph.topological(x.inner_roots())])}  # fmt: skip
+    unsafe = {n for n in same - begun - own - safe if is_unsafe(n)}
     made = _Iteration(inner, body, same - unsafe - dependent(order, unsafe)).made()
     outside = Rebuilder()
     outside.leaves.update({s.leaf(): t.leaf() for s, t in zip(loop.state, states, strict=True)})
