@@ -284,3 +284,16 @@ def test_lines_have_the_bits_of_numpy(check):
             )
             cases[f"edges of {label}, {bins}"] = (lambda a=a, n=bins: td.histogram(a, n)[1], edges)
     check(cases)
+
+
+@pytest.mark.parametrize("bounds", [(5, 121, 10), (10, 0, -3), (0, 10, -1), (3, 4, 7), (7, -8, -5)])
+def test_arange_in_steps_that_a_program_computes(bounds, run):
+    f = td.jit(lambda start, stop, step: td.arange(start, stop, step))
+    for found in (f(*bounds), run(td.arange(*map(td.use, bounds)))):
+        assert np.array_equal(found, np.arange(*bounds)) and found.dtype == np.int64
+    counts = td.jit(lambda n: td.loop(1, 4, lambda k, s: s + td.arange(0, n, k).shape[0], 0))
+    assert counts(10) == 10 + 5 + 4
+    with pytest.raises(td.ShapeError, match="step is 0"):
+        f(0, 4, 0)
+    with pytest.raises(td.DTypeError, match="needs an integer"):
+        f(0, 4, 0.5)

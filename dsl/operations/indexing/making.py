@@ -42,6 +42,7 @@ from ...types import (
 from ..common import operation, rounded_product, trace_elements
 from ..elements.functions import cast, log10, power, where
 from .row_major import distance, greatest, minus, plus
+from .slicing import known_before
 
 __all__ = ["arange", "array", "asarray", "astype", "copy", "empty", "empty_like", "eye", "fill",
            "from_dlpack", "full", "full_like", "generate", "geomspace", "iota", "linspace",
@@ -392,7 +393,7 @@ def arange(
     *,
     device: str | None = None,
 ) -> Array:
-    """NumPy's arange; bounds may be integer scalars (run-time values) or Python numbers.
+    """NumPy's arange; bounds and step may be integer scalars (run-time values) or Python numbers.
 
     Parameters
         start: the first number.
@@ -416,30 +417,37 @@ def arange(
     ]
     if all(numbers):
         return _numbers(first, last, by, dtype)
-    if kind_of_literal(by) != "int":
+    if kind_of_literal(by) == "float":
         raise TracingError(
-            "arange with run-time bounds needs a constant integer step.",
+            "arange with run-time bounds needs an integer step.",
             hint="Scale the result: start + step * td.iota(n).",
         )
-    low, high = (on_host(as_count(v, "arange")) for v in (first, last))
-    above, below = (high, low) if by > 0 else (low, high)
+    low, high, by = (on_host(as_count(v, "arange")) for v in (first, last, by))
+    size, none = apply_primitive("absolute", [by]), constant(0)
     checks: tuple[Check, ...] = ()
-    span, wraps = distance(below, above)
+    if isinstance(by, Const):
+        span, wraps = distance(low, high) if by.value > 0 else distance(high, low)
+    else:
+        if known_before(by):
+            checks = require(size, constant(1), "arange: the step is 0.", relation=">=",
+                             hint="Give a step ≠ 0.")  # fmt: skip
+        up, down = distance(low, high), distance(high, low)
+        sides = [n if wrapped else greatest(n, none) for n, wrapped in (up, down)]
+        span = simplify.select(apply_primitive("greater", [by, none]), *sides)
+        wraps = up[1] or down[1]
     if wraps:
-        checks = require(
+        checks += require(
             span,
-            constant(0),
+            none,
             "arange: more than 2**63 - 1 numbers: no memory holds them.",
             relation=">=",
             error="DeviceOutOfMemory",
             hint="Use smaller arrays, or compute in parts.",
         )
-    whole = plus(
-        apply_primitive("floor_divide", [minus(span, constant(1)), constant(abs(by))]), constant(1)
-    )
-    count = greatest(whole, constant(0))
+    before = apply_primitive("floor_divide", [minus(span, constant(1)), size])
+    count = greatest(plus(before, constant(1)), none)
     target = int64 if dtype is None else as_type(dtype)
-    return _line(count, low, constant(by), target, checks)
+    return _line(count, low, by, target, checks)
 
 
 def _numbers(start: Any, stop: Any, step: Any, dtype: DTypeLike | None) -> Array:
