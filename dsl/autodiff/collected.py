@@ -65,10 +65,10 @@ class Collected(NamedTuple):
     def before(self, step: Expr, results: Leaf, first: Leaf, loop: ArrayLoop, label: Label) -> Leaf:
         """The state before a step, the value collected in the one before it."""
         assert loop.index is not None
-        last = {loop.index.leaf().at(): minus(step, constant(1))}
+        last: dict[Expr, Expr] = {loop.index.leaf().at(): minus(step, constant(1))}
         index = indices(len(first.shape))
         some = apply_primitive("greater", [step, constant(0)])
-        e = guarded(some, results.at(*substitute(self.target, dict(last))), first.at(*index))
+        e = guarded(some, results.at(*substitute(self.target, last)), first.at(*index))
         return Generate(first.shape, (e,), label=label, where=loop.where).leaf()
 
     def of_initial(self, bar: Leaf, count: Expr) -> Expr:

@@ -150,6 +150,8 @@ def _padded(read: Read, space: Shape, fold: Fold) -> Read | None:
         form = affine(i)
         moving = {} if form is None else variables(form)
         steps = {v: c for v, c in moving.items() if isinstance(v, Index)}
+        if len(moving) > len(steps) or form is None:
+            return None
         low: Expr = constant(0)
         high: Expr = low
         for v, c in steps.items():

@@ -13,14 +13,13 @@ iteration.  This runs after products and additions are fused (form_fma), whose b
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from .. import expr as ex, graph
 from ..analysis.polynomial import Polynomial, polynomial
 from ..analysis.steps import moving_with, written_alone
 from ..expr import Expr
-from ..graphs.interning import cached_per_object
 from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..operations.indexing.row_major import minus
 from ..scalar import apply_primitive
@@ -326,9 +325,9 @@ def is_unsafe(node: graph.Node) -> bool:
     return any(_is_unsafe_alone(n, counts) for n in nodes)
 
 
-@cached_per_object(1)
-def _is_unsafe_alone(node: graph.Node) -> bool:
-    """The same for the node without the nodes inside it."""
+def _is_unsafe_alone(node: graph.Node, counts: Mapping[graph.Input | None, Expr | None]) -> bool:
+    """The same for the node without the nodes inside it, within loops of these counters, each of
+    which is one more index, and counts."""
     if isinstance(node, graph.ArrayLoop | graph.Branch):
         return isinstance(node, graph.ArrayLoop) and node.count is None
     over, counters = list(node.iteration_space()), dict[Expr, Expr]()

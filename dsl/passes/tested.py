@@ -13,7 +13,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from ..analysis.polynomial import always_inside
-from ..expr import Apply, Expr, Index, Read, evaluated, primitive, reading, walk
+from ..expr import (
+    Apply,
+    Cond,
+    Expr,
+    Foreign,
+    Index,
+    Proj,
+    Read,
+    While,
+    evaluated,
+    primitive,
+    reading,
+    rewrite,
+    substitute,
+    walk,
+)
 from ..graph import Check, Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
 from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..primitives import Primitive
