@@ -19,6 +19,7 @@ from ..graph import Leaf, Node
 from ..operations.indexing.row_major import linear
 from ..operations.reducing.recurrences import scan
 from ..operations.reducing.segments import segment_of_position
+from ..passes.separable import by_axis
 from ..scalar import Scalar, apply_primitive
 from ..types import int8
 from .expressions import Condition, add, both, guarded, index_map, negated, optional, shifted, zero
@@ -54,6 +55,12 @@ def _fold_tangents(f: Forward, node: graph.Fold | graph.FoldSeg) -> None:
 def _fold(r: Reverse, node: graph.Fold, bars: Bars) -> None:
     plain = node.with_(epilogue=node.results)
     bars = through_epilogue(r, node, bars)
+    chain = by_axis(plain, EXTREME_COST) if _is_extreme(node) else None
+    if chain is not None and bars[0] is not None:
+        if plain == node:
+            r.replaced[node.leaf()] = chain.leaf()  # the same numbers
+        r.pass_on(chain.leaf(), own(bars[0], len(node.outer)))
+        return
     seeds: Seeds = []
     starts: Seeds = []
     for group, combine in independent_parts(node.combine):
@@ -78,6 +85,16 @@ def _fold(r: Reverse, node: graph.Fold, bars: Bars) -> None:
                 part.start(starts)
     r.through((*node.outer, *node.inner), seeds, node)
     r.through((), starts, node)
+
+
+#: Operations for an element of a window: a comparison and two choices.
+EXTREME_COST = 3
+
+
+def _is_extreme(node: graph.Fold) -> bool:
+    """Whether a fold is a minimum or maximum, whose gradient by axes of windows is the same: the
+    first of equal extremes is in the first row that has it."""
+    return node.init is None and ways(node.combine)[0] in ("minimum", "maximum")
 
 
 class _Folded:

@@ -42,7 +42,7 @@ def recognise_separable(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
     def change(node: Node) -> Node:
         if isinstance(node, Fold):
-            made: Node | None = _of_windows(node) if folds else None
+            made: Node | None = by_axis(node) if folds else None
             why = "it folds windows"
         else:
             made = _separated(node, context.target.gpu)
@@ -91,8 +91,9 @@ def _separated(node: Node, nested: bool) -> Node | None:
 _ANY_ORDER = ("add", "minimum", "maximum", "logical_and", "logical_or")
 
 
-def _of_windows(node: Fold) -> Fold | None:
-    """A fold over axes of windows as a chain of folds over one axis each, last axis first."""
+def by_axis(node: Fold, operations: int = 1) -> Fold | None:
+    """A fold over axes of windows as a chain of folds over one axis each, last axis first; None if
+    that does not save a round trip through memory, by so many `operations` an element."""
     rank, label = len(node.outer), node.label
     lengths = [known(n) for n in node.inner]
     (result, *others), (element, *_) = node.combine.results, node.elements
@@ -105,7 +106,7 @@ def _of_windows(node: Fold) -> Fold | None:
     of_both = {*result.args} == {node.combine.left[0], node.combine.right[0]}
     if result.op.name not in _ANY_ORDER or not of_both or min(taps) < 1:
         return None
-    if math.prod(taps) - sum(taps) <= ROUND_TRIP * (len(taps) - 1):
+    if (math.prod(taps) - sum(taps)) * operations <= ROUND_TRIP * (len(taps) - 1):
         return None
     read = _behind_views(element)
     places = None if read is None else _window_axes(read.args, rank, len(taps))

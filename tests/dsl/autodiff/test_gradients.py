@@ -1151,6 +1151,31 @@ def test_extremes_of_windows(of, fold):
         assert not any(isinstance(e, Cond) for e in adjoint)
 
 
+@pytest.mark.parametrize("fold", [td.max, td.min])
+def test_extremes_of_large_windows_go_axis_by_axis(fold):
+    """Of equal extremes the first in row-major order gets the cotangent, and NaN is an extreme."""
+    extents = 6, 9
+    x, rank = rng.integers(0, 4, (15, 17)).astype(float), 2
+    x[4, 12] = x[7, 11] = np.nan
+    g = rng.random(tuple(n - k + 1 for n, k in zip(x.shape, extents, strict=True)))
+
+    def loss(x, g):
+        windows = td.sliding_window_view(x, extents)
+        return td.sum(fold(windows, axis=(rank, rank + 1)) * g)
+
+    want = np.zeros_like(x)
+    first = np.argmax if fold is td.max else np.argmin
+    for i, j in np.ndindex(*g.shape):
+        window = x[i : i + extents[0], j : j + extents[1]]
+        p, q = np.unravel_index(first(window), window.shape)
+        want[i + p, j + q] += g[i, j]
+    gradient = td.jit(td.grad(loss))
+    np.testing.assert_allclose(gradient(x, g), want, rtol=1e-13)
+    kernels = gradient.lower(x, g).kernels
+    assert max(len(n.iteration_space()) for n in kernels) == 3
+    assert_gradient(lambda x: loss(x, g), rng.permuted(np.arange(255.0)).reshape(x.shape))
+
+
 def test_many_positions_are_integers():
     """Of more than 127 elements."""
     x = rng.permuted(np.arange(400.0)).reshape(20, 20)
