@@ -330,9 +330,11 @@ class _Adjoint:
         #: Pairs of what the loop stores, and its stand-in here.
         self.stored = [(loop.state[k].leaf(), loop.state[k].leaf()) for k in self.kept]
         self.stored += zip(made, (known[leaf] for leaf in dear), strict=True)
-        #: The states that the loop also collects as it computes them, which are not stored.
+        #: The states that the loop also collects as it computes them, which are not stored; numbers
+        #: are, as the test for the first iteration would be made for each of them.
         self.read = {loop.state[k].leaf(): (c, loop.init[k]) for k in self.kept
-                     for c in written.values() if c.holds(loop, k)}  # fmt: skip
+                     for c in written.values() if loop.state[k].shape and c.holds(loop, k)
+                     }  # fmt: skip
 
     def _dear(self, inner: Reverse, loop: ArrayLoop) -> list[Leaf]:
         """Expensive values that the adjoint needs, to be stored instead of recomputed, if they are
