@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from treadle.dsl.expr import walk
 from treadle.dsl.frontend.sources import host_array
+from treadle.dsl.process.workers import later
 from treadle.skeletons.ir.specialise import computed
 
 from ..runtime.run import Params, Slots, Unrecordable
@@ -131,9 +133,19 @@ class ReplayedCalls:
                 array = run.new(array.shape, array.dtype)
                 run.copy(array, slot)
             results[id(array)] = array
-        merge(tape, (*inputs, *results.values()), self.owner.device.merged, dict(enumerate(params)))
+        used = *inputs, *results.values()
+        jobs = merge(tape, used, self.owner.device.merged, dict(enumerate(params)))
         tape.release(KEPT, results)
         self.replays.add(tape, args, data, inputs, list(results.values()))
+        if jobs:
+            later(partial(_record_again, self.replays, jobs), 0.0)
+
+
+def _record_again(replays: Replays, jobs: Sequence[Callable[[], object]]) -> None:
+    """Compile loops; the next calls are then recorded with them."""
+    for job in jobs:
+        job()
+    replays.clear()
 
 
 def readable(value: Any) -> HostArray:

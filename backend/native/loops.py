@@ -28,7 +28,7 @@ from ..runtime import loops
 from ..runtime.memory import POOL, address
 from ..runtime.run import HostValues, Unrecordable
 from ..runtime.types import HostArray
-from .merged import MANY, merge
+from .merged import merge
 from .passes import pass_of
 from .running import HostRun
 from .runtime.late import Growing, Instruction, Late
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 EARLY, LATE = 4, 256
 #: Compiling a small kernel takes as long as this many iterations in Python.
 COMPILED = 64
-#: Launches from which a loop is compiled as a whole in its first run (`merged.MANY` in others).
+#: Launches from which a loop that is recorded alone is compiled as a whole.
 ALONE = 200_000
 #: Recordings of one loop that are kept.
 MOST = 8
@@ -327,8 +327,8 @@ class _Recording:
         if any(a.nbytes and not a.flags.c_contiguous for a in inputs.values()
                if any(a is b for b in begun)):  # fmt: skip
             raise Unrecordable
-        merge(tape, (*inputs.values(), *results), loop.owner.device.merged, {_LIMIT: limit},
-              MANY if first == 0 else ALONE)  # fmt: skip
+        used = *inputs.values(), *results
+        merge(tape, used, loop.owner.device.merged, {_LIMIT: limit}, ALONE)
         self._pinned = [(k, run.params[k]) for k in inner.pinned | tape.pinned]
         self._forms = self._formed(run)
         made = {id(r): r for r in results if tape.made(r) and not isinstance(r, Growing)}

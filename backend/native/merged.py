@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,9 +41,11 @@ if TYPE_CHECKING:
 
     from ..runtime.types import HostArray
     from .codegen.merged import MergedLoop
+    from .runtime.objects import Linked
 
-#: Launches in a run from which a loop is compiled as a whole.
-MANY = 200
+#: Launches in a run from which a loop is compiled as a whole; and from which a call waits for that,
+#: which takes up to half a second.  Others go on as they are until another thread has compiled it.
+MANY, AT_ONCE = 200, 200_000
 #: What loops of unknown length are taken to run.
 UNKNOWN = 64
 #: Iterations of the kernel at a time, and of a loop that contains loops.
@@ -60,6 +63,8 @@ KINDS = frozenset((
     Kind.RESIZE, Kind.REQUIRE, Kind.NEGATIVE, Kind.FLOOR_DIVIDE, Kind.REMAINDER, Kind.SELECT,
     Kind.INVERT, Kind.CAST, Kind.ABSOLUTE,
 ))  # fmt: skip
+#: Compiles a loop.
+Job = Callable[[], object]
 
 
 class Compiled:
@@ -69,14 +74,17 @@ class Compiled:
 
 
 def merge(tape: Tape, others: Collection[HostArray], program: Compiled, limits: dict[int, int],
-          many: int = MANY) -> None:  # fmt: skip
-    """Replace loops on a tape of a program by kernels.
+          many: int = MANY) -> list[Job]:  # fmt: skip
+    """Replace loops on a tape of a program by kernels.  Returns what compiles those for which it is
+    not worth waiting: after that, another recording has them.
 
     `others`: the arrays that stay in use beside it; `limits`: the values of parameters; `many`:
     launches from which a loop is worth it."""
-    if any(True for _ in _loops(tape.operations)):
-        merging = _Merging(tape, others, program, limits, many)
-        tape.operations[:] = merging.operations(tape.operations)
+    if not any(True for _ in _loops(tape.operations)):
+        return []
+    merging = _Merging(tape, others, program, limits, many)
+    tape.operations[:] = merging.operations(tape.operations)
+    return merging.jobs
 
 
 def _loops(operations: Sequence[Operation]) -> Iterator[Loop]:
@@ -93,6 +101,7 @@ class _Merging:
     def __init__(self, tape: Tape, others: Collection[HostArray], program: Compiled,
                  limits: dict[int, int], many: int) -> None:  # fmt: skip
         self.tape, self.program, self.limits, self.many = tape, program, limits, many
+        self.jobs: list[Job] = []
         self.uses = Counter(map(id, others))
         for op in tape.operations:
             self.uses.update(_used(op))
@@ -116,7 +125,8 @@ class _Merging:
         return made
 
     def _merged(self, loop: Loop) -> list[Operation] | None:
-        if not (self._iterations(loop) * self._launches(loop) >= self.many and _fits(loop, True)):
+        launches = self._iterations(loop) * self._launches(loop)
+        if not (launches >= self.many and _fits(loop, True)):
             return None
         from .codegen.merged import MergedLoop
 
@@ -133,7 +143,7 @@ class _Merging:
         running, okay = (tape.new((), true.dtype) for _ in range(2))
         merged = MergedLoop(loop, Target.host().regular, own, self.known,
                             OUTER_CHUNK if nested else CHUNK, (chunk, running, okay))  # fmt: skip
-        compiled = _compiled(merged, self.program)
+        compiled = _compiled(merged, self.program, self.jobs if launches < AT_ONCE else None)
         if compiled is None:
             return None
         given = tuple((k, source[0]) for k, (_, source) in enumerate(merged.scalars)
@@ -221,8 +231,10 @@ def _fits(op: Operation, outermost: bool = False) -> bool:
     return False
 
 
-def _compiled(merged: MergedLoop, program: Compiled) -> code.CompiledKernel | None:
-    """Its machine code: from memory, from disk, or made now; None if that is not worth it."""
+def _compiled(merged: MergedLoop, program: Compiled, jobs: list[Job] | None
+              ) -> code.CompiledKernel | None:  # fmt: skip
+    """Its machine code: from memory, from disk, or made now, unless that becomes one of `jobs`.
+    None if there is none, or if it is not worth it."""
     target = Target.host().regular
     types = tuple(t for t, _ in merged.scalars)
     about = [sources(), machine.llvm(), target, merged.structure, len(merged.arrays), types,
@@ -230,15 +242,24 @@ def _compiled(merged: MergedLoop, program: Compiled) -> code.CompiledKernel | No
     digest = hashlib.sha256("|".join(map(str, about)).encode()).hexdigest()
     found = code.find(digest)
     if found is None:
-        from .codegen import engine
-
         program.count += 1
         if program.count > MOST or len(text := merged.text()) > LARGEST:
             return None
-        image, symbols = engine.to_object(text, target, "thorough"), sorted(merged.module.symbols)
-        found = code.keep(digest, image, symbols, (), None), False
-        code.store(digest, image, symbols, None)
+        make = partial(_make, digest, text, sorted(merged.module.symbols), target)
+        if jobs is not None:
+            jobs.append(make)
+            return None
+        found = make(), False
     return code.CompiledKernel(_no_kernel, len(merged.arrays), types, False, *found, target)
+
+
+def _make(digest: str, text: str, symbols: list[str], target: Target) -> Linked:
+    from .codegen import engine
+
+    image = engine.to_object(text, target, "thorough")
+    made = code.keep(digest, image, symbols, (), None)
+    code.store(digest, image, symbols, None)
+    return made
 
 
 def _no_kernel() -> Kernel:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native import merged
+from treadle.backend.native import calls, merged
 from treadle.backend.native.runtime import replay
 
 pytestmark = pytest.mark.skipif(not replay.supported(), reason="calls are not repeated here")
@@ -21,6 +21,7 @@ def compiled(monkeypatch):
     found = []
     monkeypatch.setattr(merged, "CHUNK", 64)
     monkeypatch.setattr(merged, "OUTER_CHUNK", 3)
+    monkeypatch.setattr(merged, "AT_ONCE", 0)
     compile_loop = merged._compiled
 
     def noted(*args):
@@ -243,3 +244,26 @@ def test_a_failed_check_is_reported_as_before(compiled):
     for _ in range(3):
         with pytest.raises(td.TreadleError):
             f(start, 2)
+
+
+def test_calls_go_on_while_loops_are_compiled(monkeypatch):
+    """Another thread compiles a loop; it is part of the calls that are recorded after that."""
+    waiting, recorded = [], []
+    monkeypatch.setattr(calls, "later", lambda job, after: waiting.append(job))
+    compile_loop = merged._compiled
+    monkeypatch.setattr(
+        merged, "_compiled", lambda *given: recorded.append(compile_loop(*given)) or recorded[-1]
+    )
+    factor = float(np.random.default_rng().random())  # another program each time
+
+    def program(a):
+        return td.loop(300, lambda k, a: td.roll(a, 1) * factor * td.sum(a) + 1 / 300, a)
+
+    f, wanted = td.jit(program, backend="native"), td.run(program(td.use(A)), backend="native")
+    for _ in range(5):
+        assert np.array_equal(f(A), wanted)
+    assert recorded == [None] and len(waiting) == 1
+    waiting.pop()()
+    for _ in range(3):
+        assert np.array_equal(f(A), wanted)
+    assert len(recorded) == 2 and recorded[1] is not None and not waiting
