@@ -481,6 +481,11 @@ def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> l
     return found
 
 
+def known_before(e: Expr) -> bool:
+    """Whether a number is known before the first kernel."""
+    return all(isinstance(x, Const | Extent | Param | Apply) for x in walk((e,)))
+
+
 def evaluated(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> list[Expr]:
     """The expressions evaluated whenever `roots` are; descends where `into`, if given, holds."""
     seen, stack = dict[Expr, None](), list(roots)

@@ -461,7 +461,7 @@ def _check_weak(e: Expr, type_: ScalarType) -> None:
             numbers[0].fits += (Check(left, right, text, "DTypeError", ">=", hint, where),)
 
 
-def unify(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
+def unify(values: Sequence[Expr]) -> tuple[list[Expr], bool]:
     """All operands in their common type (by NumPy 2's rules), and whether that is still weak."""
     typed: ScalarType | None = None
     for e in values:
@@ -478,14 +478,14 @@ def unify(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
     return [fit_weak(e, type_) for e in values], False
 
 
-def unify_in_floats(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
+def unify_in_floats(values: Sequence[Expr]) -> tuple[list[Expr], bool]:
     """The operands of a function of floats: int8 and uint8 promote to float16, not to int16, and a
     Python number need not fit the integer type of the other operand."""
     integers = {e.type for e in values if not e.weak and not e.type.is_inexact}
     number = any(e.weak and e.type.is_integer and not _counts(e) for e in values)
     if len(integers) > 1 or (number and bool_ not in integers):
         values = [e if e.weak else simplify.cast(e, floating(e.type)) for e in values]
-    return unify(values, operation)
+    return unify(values)
 
 
 def yields(e: Expr, type_: ScalarType) -> bool:
@@ -510,15 +510,15 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
     """Promote the operands, check the type rule, build the expression."""
     op = TABLE[name]
     if name in ("left_shift", "right_shift"):
-        values, weak = unify(operands, name)
+        values, weak = unify(operands)
     elif name == "complex":
-        values, weak = unify(operands, name)
+        values, weak = unify(operands)
         part = values[0].type if values[0].type.is_float else float64
         target = as_type(np.complex64 if part.bits <= 32 else np.complex128)
         part = as_type(np.float32 if target.bits == 64 else np.float64)
         return ex.Apply(op, tuple(simplify.cast(v, part) for v in values), target)
     elif name in ("arctan2", "hypot", "copysign", "nextafter"):
-        values, weak = unify_in_floats(operands, name)
+        values, weak = unify_in_floats(operands)
     elif name.startswith("logical_"):
         truths = tuple(as_truth(v) for v in operands)
         return simplify.apply(op, truths, bool_)
@@ -533,7 +533,7 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
                         for e in operands]  # fmt: skip
         if name == "power":
             _refuse_inverse(*operands)
-        values, weak = unify(operands, name)
+        values, weak = unify(operands)
     type_ = values[0].type
     ruled = op.rule(type_)
     if ruled is None:

@@ -482,9 +482,8 @@ class _Scanned:
             return None
         return _otherwise(ends, last, inside, zero(type_))
 
-    def scan(self, elements: Sequence[Expr], combine: graph.Combine, back: bool,
-             init: tuple[Expr, ...] | None = None) -> graph.Scan:  # fmt: skip
-        return graph.Scan(self.node.shape, self.axis, tuple(elements), combine, init, "inclusive",
+    def scan(self, elements: Sequence[Expr], combine: graph.Combine, back: bool) -> graph.Scan:
+        return graph.Scan(self.node.shape, self.axis, tuple(elements), combine, None, "inclusive",
                           back, label=adjoint(self.node), where=self.node.where)  # fmt: skip
 
     def sum(self) -> Seeds:

@@ -134,10 +134,7 @@ def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
     predicate = _predicate(p, "cond")
     if tracing.enclosing_kernel() is None and any(is_array(v) for v in (*left, *right)):
         return _array_cond(on_host(predicate), left, right, structure)
-    pairs = [
-        unify([lift(x, "cond"), lift(y, "cond")], "cond")[0]
-        for x, y in zip(left, right, strict=True)
-    ]
+    pairs = [unify([lift(x, "cond"), lift(y, "cond")])[0] for x, y in zip(left, right, strict=True)]
     pairs = [[as_strong(e) for e in pair] for pair in pairs]
     if isinstance(predicate, ex.Const):
         chosen = [pair[0 if bool(predicate.value) else 1] for pair in pairs]

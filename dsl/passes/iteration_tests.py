@@ -13,18 +13,14 @@ from ..expr import (
     FALSE,
     TRUE,
     Apply,
-    Const,
     Expr,
-    Extent,
     Index,
-    Param,
     conjuncts,
     constant,
     reading,
     rewrite,
     split_constant,
     substitute,
-    walk,
 )
 from ..graph import ArrayLoop, Input, Leaf, Node, Sequential, Shape, topological
 from ..graphs.rebuild import Rebuilder, replace_nodes
@@ -118,9 +114,7 @@ def _holds_before(test: Expr, axis: int) -> Expr | None:
         return None
     index, limit = test.args
     counter, ahead = split_constant(index)
-    if counter is not Index(axis) or not all(
-        isinstance(e, Const | Extent | Param | Apply) for e in walk((limit,))
-    ):
+    if counter is not Index(axis) or not known_before(limit):
         return None
     return greatest(minus(limit, constant(ahead)), constant(0))
 

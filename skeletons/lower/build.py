@@ -384,8 +384,8 @@ class Builder:
             self.sites.append(Site(str(self.node.label), called, axis, self.node.where))
         return self._sites[key]
 
-    def emitter(self, bindings: dict[Expr, Expr] | None = None) -> Linearizer:
-        return Linearizer(self, bindings)
+    def emitter(self) -> Linearizer:
+        return Linearizer(self)
 
     def must_fit(self, order: Order, grid: Sequence[Expr]) -> None:
         """Check before each run that an order fits `grid` (host), if it may not fit all extents."""
@@ -541,13 +541,6 @@ def takes_vectors(roots: Iterable[Expr]) -> bool:
     return any(isinstance(e, ex.While | ex.Loop | ex.Foreign)
                or (isinstance(e, ex.Apply) and e.varies and e.op.cost >= FUNCTION)
                for e in ex.walk(roots))  # fmt: skip
-
-
-def flop_count(roots: Iterable[Expr]) -> float:
-    """The number of arithmetic operations per element, index arithmetic excluded."""
-    return sum(
-        e.op.cost for e in ex.walk(roots) if isinstance(e, ex.Apply) and e.type.name != "int64"
-    )
 
 
 def element_bytes(roots: Sequence[Expr], outputs: Sequence[ScalarType]) -> int:

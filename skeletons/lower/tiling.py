@@ -17,7 +17,19 @@ from dataclasses import replace
 from typing import Any
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import TRUE, Apply, Const, Expr, Extent, Param, Var, constant, rewrite, walk
+from treadle.dsl.expr import (
+    TRUE,
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Param,
+    Var,
+    constant,
+    known_before,
+    rewrite,
+    walk,
+)
 from treadle.dsl.frontend.tracing import scalar_function_of
 from treadle.dsl.graph import Shape
 from treadle.dsl.records import dataclass
@@ -250,7 +262,7 @@ def _divide_by_known(e: Expr) -> Expr:
     if e.op.name == "multiply":
         if _chooses(y):
             x, y = y, x
-        if _chooses(x) and _is_host(y):
+        if _chooses(x) and known_before(y):
             return at.select(x.args[0], *(a * y for a in x.args[1:]))
     elif e.op.name in ("floor_divide", "remainder") and _chooses(y):
         divide = at.floor_divide if e.op.name == "floor_divide" else at.remainder
@@ -259,11 +271,7 @@ def _divide_by_known(e: Expr) -> Expr:
 
 
 def _chooses(e: Expr) -> bool:
-    return isinstance(e, Apply) and e.op.name == "select" and all(map(_is_host, e.args[1:]))
-
-
-def _is_host(e: Expr) -> bool:
-    return all(isinstance(x, Const | Extent | Param | Apply) for x in walk((e,)))
+    return isinstance(e, Apply) and e.op.name == "select" and all(map(known_before, e.args[1:]))
 
 
 def _host_parts(roots: Sequence[Expr]) -> list[Expr]:

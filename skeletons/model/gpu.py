@@ -185,7 +185,7 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
     longer = 1.0
     if not kernel.regular:  # and while the last blocks run, multiprocessors become idle
         longer += ROW_DISTANCE * float(np.ptp(points[:32], 0).sum())
-        longer *= 1 + UNMIXED * (1 - _spanned(kernel, form, device))
+        longer *= 1 + UNMIXED * (1 - _spanned(form, device))
         longer *= 1 + resident(form) * device.units * form.threads / max(warps * 32, 1)
     own, doubles = patch * each * longer + form.index, patch * kernel.doubles * longer
     # The units for doubles are half as wide and separate: with this many warps, the slower of the
@@ -211,7 +211,7 @@ def iterations_per_load(kernel: KernelMaps, form: Form) -> dict[Map, int]:
     return dict.fromkeys(whole, count) if count > 1 and kernel.inner[-1] % count == 0 else {}
 
 
-def _spanned(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+def _spanned(form: Form, device: Ceilings) -> float:
     """The largest fraction of an axis that half of the resident blocks span: while cheap blocks are
     replaced, expensive ones remain, on average for half of their life."""
     together = max(resident(form) * device.units * form.ids // 2, 1)

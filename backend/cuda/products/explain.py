@@ -71,7 +71,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
             )
         flags = 4 * flags_of(execution, tiles, device.multiprocessors)
         found["workspace"] = f"{space + flags:,} bytes"
-        found |= _compared(decision, device, form) or _seconds(
+        found |= _compared(decision, device) or _seconds(
             engine, form.arithmetic, size, levels, execution)  # fmt: skip
         found |= _launches(chosen, levels, execution, separate)
     elif decision.by == LIBRARY and (made := planned(device, t, options, size)) is not None:
@@ -112,7 +112,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
                               "a thread computes a part of a product, in registers")  # fmt: skip
             if shared:
                 found["tiles"] += ", of operands in shared memory"
-        found |= _compared(decision, device, form)
+        found |= _compared(decision, device)
         if not (decision.why or node.batch or (options.precision == "tf32" and form is None)):
             arithmetic = form.arithmetic if form is not None else OVER_LIBRARY.get(t.name)
             found |= _library_seconds(engine, arithmetic, size)
@@ -130,9 +130,8 @@ def _origin(device: Any) -> str:
             f"multiprocessors of {device.arch})")  # fmt: skip
 
 
-def _compared(decision: Decision, device: Any, form: Form | None) -> dict[str, str]:
-    """The predicted time of a product with its parts, and of the alternatives; `form`: that of the
-    engine among them."""
+def _compared(decision: Decision, device: Any) -> dict[str, str]:
+    """The predicted time of a product with its parts, and of the alternatives."""
     if not decision.prices:
         return {}
     (_, mine), *others = decision.prices

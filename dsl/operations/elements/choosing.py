@@ -122,7 +122,7 @@ def where(p: Operand, a: Element, b: Element) -> Element:
             )
 
     def build(values: list[Expr]) -> Expr:
-        sides, weak = unify(values[1:], "where")
+        sides, weak = unify(values[1:])
         chosen = simplify.select(as_truth(values[0]), sides[0], sides[1])
         return chosen if weak == chosen.weak else simplify.cast(chosen, chosen.type, weak)
 

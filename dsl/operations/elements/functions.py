@@ -441,7 +441,7 @@ def in_floats(f: Callable[[Any, Any], Any], name: str, x: Operand, y: Operand) -
     """Apply `f` to two operands in the float type in which NumPy computes."""
 
     def build(values: list[Expr]) -> Expr:
-        both, weak = unify_in_floats(values, name)
+        both, weak = unify_in_floats(values)
         to = floating(both[0].type)
         return lift(f(*(Scalar(simplify.cast(e, to, weak)) for e in both)), name)
 

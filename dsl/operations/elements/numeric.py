@@ -32,7 +32,7 @@ def _of_scalars(f: Callable[..., Any], name: str, *operands: Operand) -> Any:
     """`f` of scalars of one type, for each element of operands that broadcast."""
 
     def build(values: list[Expr]) -> Expr:
-        alike, _ = unify(values, name)
+        alike, _ = unify(values)
         return lift(f(*(Scalar(as_strong(v)) for v in alike)), name)
 
     return lifted(build, name, operands)

@@ -21,7 +21,7 @@ from ...annotations import (
 )
 from ...array import Array, map_over
 from ...errors import DTypeError, ShapeError, TracingError, user_location
-from ...expr import Const, Expr, Extent, Index, Read, constant
+from ...expr import Const, Expr, Extent, Index, Read, constant, known_before
 from ...frontend.deferred import values_are_read
 from ...frontend.sources import as_array
 from ...frontend.standard import require_order
@@ -41,15 +41,7 @@ from .parts import (
     unwrapped,
 )
 from .row_major import at_most, delinear, greatest, least, linear, minus, plus, product, size, times
-from .slicing import (
-    from_either_end,
-    from_some,
-    integer_index,
-    known_before,
-    require_in_range,
-    slice_axis,
-    within,
-)
+from .slicing import from_either_end, from_some, integer_index, require_in_range, slice_axis, within
 
 __all__ = ["backpermute", "broadcast_to", "diagonal", "expand_dims", "flatten", "flip", "gather",
            "permute_dims", "ravel", "replicate", "reshape", "reverse", "roll", "squeeze",

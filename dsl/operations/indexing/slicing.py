@@ -11,7 +11,7 @@ from ...analysis.polynomial import polynomial
 from ...analysis.short_extents import extent_now
 from ...array import Array
 from ...errors import IndexOutOfBounds, ShapeError, TracingError
-from ...expr import Apply, Const, Expr, Extent, Param, Read, Var, constant, substitute, walk
+from ...expr import Apply, Const, Expr, Extent, Read, Var, constant, known_before, substitute, walk
 from ...frontend.deferred import fact, in_range, needed_by
 from ...graph import Check, Shape
 from ...scalar import Scalar, apply_primitive, as_count
@@ -225,11 +225,6 @@ def require_in_range(indices: Array, n: Expr, axis: int, operation: str,
 
     fact(indices, in_range(extent, from_end, error))
     return checks
-
-
-def known_before(e: Expr) -> bool:
-    """Whether a number is known before the first kernel."""
-    return all(isinstance(x, Const | Extent | Param | Apply) for x in walk((e,)))
 
 
 def within(at: Expr, n: Expr, axis: int) -> tuple[Check, ...]:

@@ -139,20 +139,20 @@ def invariants(roots: Sequence[Expr]) -> list[Expr]:
     return list(found)
 
 
-def in_scalars(builder: Builder, host: Expr, name: str = "n") -> Expr:
+def in_scalars(builder: Builder, host: Expr) -> Expr:
     """A host expression, or an expression over kernel scalars, rewritten over scalars only."""
 
     def known(e: Expr) -> Expr:
         if isinstance(e, ex.Extent):
             return builder.extent(e)
         if isinstance(e, ex.Param | Stride):
-            return builder.scalar(e, name)
+            return builder.scalar(e, "n")
         return e
 
     if isinstance(host, ex.Var):
         return host
     if not any(isinstance(e, ex.Var) for e in ex.walk((host,))):
-        return builder.scalar(host, name)
+        return builder.scalar(host, "n")
     return ex.rewrite((host,), known)[0]
 
 

@@ -156,7 +156,9 @@ class Sources:
             valid = at.both(into.value(_EXISTS), valid)
         if valid is TRUE and not check:
             _, where = found(into)
-            return _Found(position, into.let(where, "target"), self._emit_values(into, named), True)
+            where = into.let(where, "target")
+            values = into.emit(self.values, named=named or len(self.values) > 1)
+            return _Found(position, where, values, True)
         target = into.declare(constant(-1), "target")
         constants = [e if isinstance(e, Const) else None for e in self.values]
         fresh = declare(into, [zero(e.type) for e, h in zip(self.values, constants, strict=True)
@@ -170,9 +172,6 @@ class Sources:
         rest = iter(fresh)
         values = tuple(into.value(h) if h is not None else next(rest) for h in constants)
         return _Found(position, target, values, False)
-
-    def _emit_values(self, into: Linearizer, named: bool) -> Values:
-        return into.emit(self.values, named=named or len(self.values) > 1)
 
     def element(self, into: Linearizer, position: Expr, act: Action) -> None:
         """One element, at a position below the count."""
