@@ -12,7 +12,7 @@ from ... import late_binding as later, simplify
 from ...annotations import ArrayLike, DTypeLike, Element, FunctionN, IntLike, ScalarLike, ShapeLike
 from ...array import Array, generated
 from ...errors import DTypeError, ShapeError, TracingError, user_location
-from ...expr import Const, Expr, Index, constant
+from ...expr import Const, Expr, Index, constant, known_before
 from ...frontend.refusals import no_array, no_operand
 from ...frontend.sources import as_array, owned, use
 from ...frontend.standard import require_device
@@ -42,7 +42,6 @@ from ...types import (
 from ..common import operation, rounded_product, trace_elements
 from ..elements.functions import cast, log10, power, where
 from .row_major import distance, greatest, minus, plus
-from .slicing import known_before
 
 __all__ = ["arange", "array", "asarray", "astype", "copy", "empty", "empty_like", "eye", "fill",
            "from_dlpack", "full", "full_like", "generate", "geomspace", "iota", "linspace",
