@@ -124,17 +124,12 @@ def vector_form(s: ir.For, target: Target, lanes: int = 0) -> VectorForm:
     varying = varying_variables(s.body, {s.var})
     inner = [x for x in _loops(s.body) if _differs(x, varying)]
     if not inner:
-        scalar = any(
-            isinstance(x, ir.Store) and _scatters(x, varying, target) for x in ir.statements(s.body)
-        ) and _Times(lanes, varying, target, s, predicted=True).is_scalar(s.body)
+        times = _Times(lanes, varying, target, s, predicted=True)
+        stores = (x for x in ir.statements(s.body) if isinstance(x, ir.Store))
+        scalar = any(map(times.scatters, stores)) and times.is_scalar(s.body)
         return VectorForm(scalar, lanes, ())
     loops = tuple(form_of(x, lanes, varying, target, s) for x in inner)
     return VectorForm(_Times(lanes, varying, target, s).is_scalar(s.body), lanes, loops)
-
-
-def _scatters(s: ir.Store, varying: set[Var], target: Target) -> bool:
-    """Whether a vector would be stored lane by lane."""
-    return is_varying(s.index, varying) and not target.masks("scatter", s.buffer.type.bytes * 8)
 
 
 def remarks(kernel: ir.Kernel, target: Target) -> Iterator[str]:
@@ -219,6 +214,11 @@ class _Times:
         self.position = None if around is None else around.var
         inside = () if around is None else ir.statements(around.body)
         self.named = {s.var: s.value for s in inside if isinstance(s, ir.Let)}
+
+    def scatters(self, s: ir.Store) -> bool:
+        """Whether a vector would be stored lane by lane."""
+        apart = is_varying(s.index, self.varying) and self._step(s.index) not in (1, -1)
+        return apart and not self.target.masks("scatter", s.buffer.type.bytes * 8)
 
     def is_scalar(self, body: ir.Body) -> bool:
         """Whether as many elements one by one take no longer than a vector of them."""

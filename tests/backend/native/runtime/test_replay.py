@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native import products
+from treadle.backend.native import calls, products
 from treadle.backend.native.codegen import engine
 from treadle.backend.native.codegen.target import Target
 from treadle.backend.native.runtime import modules, replay, tape, threads
@@ -27,6 +27,12 @@ pytestmark = pytest.mark.skipif(not replay.supported(), reason="calls are not re
 
 
 ROOT = str(Path(__file__).parents[4])
+
+
+@pytest.fixture(autouse=True)
+def records_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops are not compiled as a whole meanwhile, after which calls are recorded again."""
+    monkeypatch.setattr(calls, "later", lambda *_: None)
 
 
 class Counted:
