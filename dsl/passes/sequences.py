@@ -739,15 +739,20 @@ class _Iteration(_Loop):
         if (found := conditional(e)) is not None:
             p = part(found[0], guard)
             return where_both(p, part(found[1], where_both(guard, p)))
-        if not isinstance(e, ex.Apply):
-            raise OtherLoop
-        if e.op.name != "select":
+        if isinstance(e, ex.Apply) and e.op.name != "select":
             return e.rebuild(tuple(part(a, guard) for a in e.args), ())
-        p, a, b = e.args
+        cond = e.args[0] if isinstance(e, ex.Proj) else None
+        if isinstance(cond, ex.Cond):
+            assert isinstance(e, ex.Proj)
+            p, a, b = cond.args[0], cond.then[e.which], cond.other[e.which]
+        else:
+            need(isinstance(e, ex.Apply))
+            p, a, b = e.args
         p = part(p, guard)
         sides = (a, p), (b, apply_primitive("logical_not", [p]))
         made = [part(x, where_both(guard, q) if x.reads else guard) for x, q in sides]
-        return e.rebuild((p, *made), ())
+        return e.rebuild((p, *made), ()) if cond is None else ex.Proj(
+            ex.Cond(p, (made[0],), (made[1],)), 0)  # fmt: skip
 
     # --- over the axis of the sequence ---
 

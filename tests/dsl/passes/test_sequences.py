@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from typing import Any
 
