@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from treadle.dsl import graph
 from treadle.dsl.analysis.regions import regions
 from treadle.dsl.analysis.updates import defaults_of, in_sides, overwritable, overwrites
-from treadle.dsl.expr import Expr, Extent, Read, walk
+from treadle.dsl.expr import Expr, Extent, Foreign, Read, While, walk
 from treadle.dsl.graph import Leaf, Node
 from treadle.dsl.libraries.base import is_builtin
-from treadle.dsl.passes.tested import is_total
+from treadle.dsl.passes.tested import may_be_outside
 
 
 @dataclass
@@ -325,7 +325,11 @@ def _may_fail(node: Node, checked: bool) -> bool:
         return True
     if isinstance(node, graph.Library):
         return not is_builtin(node.operation)
-    return not is_total(node.expressions(), node.iteration_space())
+    over = node.iteration_space()
+    return any(
+        isinstance(e, While | Foreign) or (isinstance(e, Read) and may_be_outside(e, over))
+        for e in walk(node.expressions())
+    )
 
 
 def used_leaves(node: Node) -> set[Leaf]:

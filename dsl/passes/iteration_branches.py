@@ -16,18 +16,16 @@ from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..operations.stencils import in_range
 from ..scalar import apply_primitive
 from .inner_loops import based_on, few, need, not_inside, where_both
-from .recurrence import dependent, is_unsafe
+from .recurrence import is_unsafe
 
 
-def without_branches(roots: Sequence[Leaf], loop: graph.ArrayLoop) -> list[Leaf]:
+def without_branches(roots: Sequence[Leaf]) -> list[Leaf]:
     """The roots with branches that update arrays, or leave them, as updates that may be invalid and
-    loops that may have no iteration.  What no iteration of the loop changes, and may be computed
-    without one, is not part of a branch, even if nothing else needs it."""
+    loops that may have no iteration."""
     order = list(graph.topological(roots))
     if not any(isinstance(n, graph.Branch) for n in order):
         return list(roots)
-    anyway = not_inside(roots) | _fixed(roots, loop)
-    computed = set[Node]()  # the same as they are, `anyway` as they were
+    anyway, computed = not_inside(roots), set[Node]()  # as they were, and as they are
 
     def change(node: Node, made: Node) -> Node | Sequence[Leaf]:
         found = _chosen(made, computed) if isinstance(made, graph.Branch) else made.leaves
@@ -36,18 +34,6 @@ def without_branches(roots: Sequence[Leaf], loop: graph.ArrayLoop) -> list[Leaf]
         return found
 
     return replace_nodes(roots, change)
-
-
-def _fixed(roots: Sequence[Leaf], loop: graph.ArrayLoop) -> set[Node]:
-    """What branches, but not loops, contain that does not change and may be computed anyway."""
-    order = [*graph.topological(roots)]
-    found = not_inside(roots)
-    for node in reversed(order):
-        if isinstance(node, graph.Branch) and node in found:
-            found |= not_inside(node.inside())
-    found -= loop.varying(order)
-    unsafe = {n for n in order if n in found and is_unsafe(n)}
-    return found - unsafe - dependent(order, unsafe)
 
 
 def _chosen(branch: graph.Branch, outside: AbstractSet[Node]) -> list[Leaf]:

@@ -13,18 +13,19 @@ iteration.  This runs after products and additions are fused (form_fma), whose b
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from .. import expr as ex, graph
 from ..analysis.polynomial import Polynomial, polynomial
 from ..analysis.steps import moving_with, written_alone
 from ..expr import Expr
+from ..graphs.interning import cached_per_object
 from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..operations.indexing.row_major import minus
 from ..scalar import apply_primitive
 from .base import Context
-from .tested import is_total
+from .tested import may_be_outside
 from .vertical import LARGEST, Inliner, checked_by_data
 from .waiting import last_comes_last, late_states
 
@@ -64,10 +65,18 @@ def _computed_with(loop: graph.Node, roots: Sequence[graph.Leaf], order: Sequenc
         elif isinstance(node, graph.ArrayLoop):
             levels.append((node, node.inner_roots()))
     inside = [(owner, set(graph.topological(level, inside=False))) for owner, level in levels]
+    known: dict[graph.Node, set[graph.Node]] = {}
 
     def of(node: graph.Node) -> set[graph.Node]:
-        return set.intersection(*(found if owner is None else found | of(owner)
-                                  for owner, found in inside if node in found))  # fmt: skip
+        if node not in known:
+            known[node] = set.intersection(
+                *(
+                    found if owner is None else found | of(owner)
+                    for owner, found in inside
+                    if node in found
+                )
+            )
+        return known[node]
 
     return of(loop)
 
@@ -320,22 +329,20 @@ def _drop(target: tuple[Expr, ...], axis: int) -> tuple[Expr, ...]:
 
 def is_unsafe(node: graph.Node) -> bool:
     """Whether a node may read outside an array, not terminate, or call a foreign function."""
-    nodes = (node, *graph.topological(node.inside()))
-    counts = {n.index: n.count for n in nodes if isinstance(n, graph.ArrayLoop)}
-    return any(_is_unsafe_alone(n, counts) for n in nodes)
+    return any(map(_is_unsafe_alone, (node, *graph.topological(node.inside()))))
 
 
-def _is_unsafe_alone(node: graph.Node, counts: Mapping[graph.Input | None, Expr | None]) -> bool:
-    """The same for the node without the nodes inside it, within loops of these counters, each of
-    which is one more index, and counts."""
+@cached_per_object(1)
+def _is_unsafe_alone(node: graph.Node) -> bool:
+    """The same for the node without the nodes inside it."""
     if isinstance(node, graph.ArrayLoop | graph.Branch):
         return isinstance(node, graph.ArrayLoop) and node.count is None
-    over, counters = list(node.iteration_space()), dict[Expr, Expr]()
-    for index, count in counts.items():
-        if index is not None:
-            counters[index.leaf().at()] = ex.Index(len(over))
-            over.append(count)
-    return not is_total(ex.substitute([*node.expressions()], counters), over)
+    space = node.iteration_space()
+    return any(
+        isinstance(e, ex.While | ex.Foreign)
+        or (isinstance(e, ex.Read) and may_be_outside(e, space))
+        for e in ex.walk(node.expressions())
+    )
 
 
 def dependent(nodes: Sequence[graph.Node], bound: Collection[graph.Node]) -> set[graph.Node]:

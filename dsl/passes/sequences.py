@@ -106,7 +106,7 @@ def as_sequence(
         order, changing = iteration_order(loop, loop.inner_roots()), loop.varying(every)
         around = loop.predicate is not None or not all(map(_is_small, {*order} - changing))
         own = changing if around else {*order}
-        body = without_branches(_as_loops(loop.inner_roots(), written, own), loop)
+        body = without_branches(_as_loops(loop.inner_roots(), written, own))
         last, predicate = tuple(body[: len(loop.state)]), loop.predicate and body[-1]
         one = loop.with_(body=last, predicate=predicate)
         made: graph.Sequential | graph.ArrayLoop
@@ -114,7 +114,7 @@ def as_sequence(
             made = _around(loop, body)
         else:
             try:
-                roots = without_branches(loop.inner_roots(), loop)
+                roots = without_branches(loop.inner_roots())
                 order = sorted(iteration_order(loop, roots), key=lambda n: n.uid)  # as written
                 made = _Nest(loop, order).made()
             except OtherLoop:
@@ -186,12 +186,8 @@ def _around(loop: graph.ArrayLoop, body: Sequence[Leaf]) -> graph.ArrayLoop:
         outer = loop.with_(count=cast(some, int64), index=index)
     order = [*graph.topological(inner.body)]
     same = {*order} - inner.varying(order)
-    # What loops inside compute stays there if it must not be without an iteration of theirs, but
-    # for loops that are themselves before the sequence.
-    begun = not_inside(inner.body)
-    own = {n for x in same & begun if isinstance(x, graph.ArrayLoop)
-           for n in x.varying([*graph.topological(x.inner_roots())])}  # fmt: skip
-    unsafe = {n for n in same - begun - own - safe if is_unsafe(n)}
+    # What loops inside compute stays there if it must not be without an iteration of theirs.
+    unsafe = {n for n in same - not_inside(inner.body) - safe if is_unsafe(n)}
     made = _Iteration(inner, body, same - unsafe - dependent(order, unsafe)).made()
     outside = Rebuilder()
     outside.leaves.update({s.leaf(): t.leaf() for s, t in zip(loop.state, states, strict=True)})
@@ -739,20 +735,15 @@ class _Iteration(_Loop):
         if (found := conditional(e)) is not None:
             p = part(found[0], guard)
             return where_both(p, part(found[1], where_both(guard, p)))
-        if isinstance(e, ex.Apply) and e.op.name != "select":
+        if not isinstance(e, ex.Apply):
+            raise OtherLoop
+        if e.op.name != "select":
             return e.rebuild(tuple(part(a, guard) for a in e.args), ())
-        cond = e.args[0] if isinstance(e, ex.Proj) else None
-        if isinstance(cond, ex.Cond):
-            assert isinstance(e, ex.Proj)
-            p, a, b = cond.args[0], cond.then[e.which], cond.other[e.which]
-        else:
-            need(isinstance(e, ex.Apply))
-            p, a, b = e.args
+        p, a, b = e.args
         p = part(p, guard)
         sides = (a, p), (b, apply_primitive("logical_not", [p]))
         made = [part(x, where_both(guard, q) if x.reads else guard) for x, q in sides]
-        return e.rebuild((p, *made), ()) if cond is None else ex.Proj(
-            ex.Cond(p, (made[0],), (made[1],)), 0)  # fmt: skip
+        return e.rebuild((p, *made), ())
 
     # --- over the axis of the sequence ---
 

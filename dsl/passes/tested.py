@@ -10,33 +10,14 @@ neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 from ..analysis.polynomial import always_inside
-from ..expr import (
-    Apply,
-    Cond,
-    Expr,
-    Foreign,
-    Index,
-    Proj,
-    Read,
-    While,
-    evaluated,
-    primitive,
-    reading,
-    rewrite,
-    substitute,
-    walk,
-)
+from ..expr import Apply, Expr, Index, Read, evaluated, primitive, reading, walk
 from ..graph import Check, Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
 from ..graphs.rebuild import Rebuilder, replace_nodes
 from ..primitives import Primitive
-from ..scalar import apply_primitive
 from .base import Context
-
-#: The conditions that divide the domain of an expression, at most.
-MOST_PARTS = 16
 
 
 def drop_marks(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -96,57 +77,6 @@ def keeps_tests(body: Sequence[Expr], shape: Shape, readers: Iterable[tuple[Node
         if k not in whole and any(may_be_outside(x, shape) for x in reads):
             return False
     return True
-
-
-def is_total(roots: Iterable[Expr], over: Sequence[Expr | None]) -> bool:
-    """Whether expressions may be computed over the whole domain: they do not read outside an array,
-    run a loop that may not end, or call a user's function.  `cond(i < n, a, b)`, as concatenations
-    are, divides the domain into parts."""
-    parts, most = [(root, over) for root in roots], MOST_PARTS
-    while parts:
-        e, extents = parts.pop()
-        inside = [*walk((e,))]
-        if any(isinstance(x, While | Foreign) for x in inside):
-            return False
-        if not any(isinstance(x, Read) and may_be_outside(x, extents) for x in inside):
-            continue
-        conds = (x for x in reversed(inside) if isinstance(x, Cond))
-        at = next(((x.args[0], *found) for x in conds if (found := _split(x, extents))), None)
-        if at is None or not most:
-            return False
-        parts += _in_parts(e, *at, extents)
-        most -= 1
-    return True
-
-
-def _in_parts(e: Expr, predicate: Expr, axis: int, n: Expr, over: Sequence[Expr | None]
-              ) -> Iterator[tuple[Expr, Sequence[Expr | None]]]:  # fmt: skip
-    """An expression in the two parts of a domain that a `cond` in it distinguishes at place `n` of
-    an axis, with indices that begin with 0, and the extents of the part."""
-
-    def chosen(side: int) -> Expr:
-        return rewrite((e,), lambda x: (x.args[0].then, x.args[0].other)[side][x.which]
-                       if isinstance(x, Proj) and isinstance(x.args[0], Cond)
-                       and x.args[0].args[0] is predicate else x)[0]  # fmt: skip
-
-    index, extent = Index(axis), over[axis]
-    assert extent is not None
-    yield chosen(0), [*over[:axis], n, *over[axis + 1 :]]
-    moved = substitute((chosen(1),), {index: apply_primitive("add", [index, n])})
-    yield moved[0], [*over[:axis], apply_primitive("subtract", [extent, n]), *over[axis + 1 :]]
-
-
-def _split(cond: Cond, over: Sequence[Expr | None]) -> tuple[int, Expr] | None:
-    """The axis and the place at which `i < n`, or `i + m < n`, divides a domain."""
-    predicate = cond.args[0]
-    if not isinstance(predicate, Apply) or predicate.op.name != "less":
-        return None
-    i, n = predicate.args
-    if isinstance(i, Apply) and i.op.name == "add" and isinstance(i.args[0], Index):
-        i, n = i.args[0], apply_primitive("subtract", [n, i.args[1]])
-    if not isinstance(i, Index) or i.axis >= len(over) or over[i.axis] is None:
-        return None
-    return None if any(isinstance(e, Index | Read) for e in walk((n,))) else (i.axis, n)
 
 
 def may_be_outside(read: Read, over: Sequence[Expr | None]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 from typing import Any
 
@@ -1451,44 +1450,3 @@ def test_an_update_of_what_the_loop_began_with(n: int) -> None:
         found, want = (td.jit(given, backend=b)() for b in ("native", "reference"))
         assert np.array_equal(found, want)
     assert np.array_equal(a, [[5, 7], [1, 2]])
-
-
-def waits(arrivals: Any, services: Any, servers: Any) -> Any:
-    """Of customers of several servers; the heap has the times at which these are free."""
-
-    def customer(k: Any, state: Any) -> Any:
-        heap, waited = state
-        start = td.maximum(heap[0], arrivals[k])
-        end = start + services[k]  # of the heap before it changes
-
-        def lower(s: Any) -> Any:
-            left = 2 * s[1] + 1
-            right = td.cond(left + 1 < servers, s[0][left + 1], np.inf)
-            return td.cond(left < servers, td.minimum(s[0][left], right) < end, False)
-
-        def up(s: Any) -> Any:
-            heap, place = s
-            left = 2 * place + 1
-            other = td.cond(left + 1 < servers, heap[left + 1] < heap[left], False)
-            child = td.where(other, left + 1, left)
-            return heap.at[place].set(heap[child]), child
-
-        heap, place = td.while_loop(lower, up, (heap, 0))
-        return heap.at[place].set(end), waited.at[k].set(start - arrivals[k])
-
-    empty = td.zeros(servers), td.zeros(arrivals.shape[0])
-    return td.loop(arrivals.shape[0], customer, empty)[1]
-
-
-@pytest.mark.parametrize("servers", [1, 2, 9])
-def test_choices_between_what_two_versions_have(servers: int) -> None:
-    rng = np.random.default_rng(servers)
-    arrivals, services = np.cumsum(rng.random(300)), servers * rng.random(300)
-    free, want = [0.0] * servers, []
-    for time, service in zip(arrivals, services, strict=True):
-        start = max(heapq.heappop(free), time)
-        want.append(start - time)
-        heapq.heappush(free, start + service)
-    found = td.jit(waits, backend="native")(arrivals, services, servers)
-    assert np.array_equal(found, want) and max(want) > 0
-    assert kinds(waits, arrivals, services, servers) == (1, 0)

@@ -105,11 +105,14 @@ def test_what_makes_the_very_same_kernels_is_not_tried():
 
 
 def test_memory_alone_is_no_kernel_to_tune():
-    """What a sequential scan collects into is read by a second one: no kernel writes it alone."""
+    """What a loop collects into is read by a second one: no kernel writes it alone."""
 
     def program(a):
-        _, first = td.scan(lambda s, x: (td.maximum(s, x), x - s), a[0], a)
-        return td.scan(lambda s, x: (td.maximum(s, x), x - s), first[0], first)
+        def step(s, x):
+            return td.maximum(s, x), td.sort(x - s)
+
+        _, first = td.scan(step, a[0], a)
+        return td.scan(step, first[0], first)
 
     a = np.arange(12, dtype=np.uint32).reshape(3, 4)
     names = Names(lowered(program, a))
