@@ -84,9 +84,11 @@ def test_address_space_once_all_is_loaded(room: int) -> None:
     assert found["small"] == "right"
 
 
-def test_the_error_tells_the_limit() -> None:
+def test_the_error_tells_the_limit(tmp_path: Path) -> None:
+    """Of a process that needs LLVM: nothing it could load is on disk."""
     code = f"{WORK}\nleave(4)\nprint(td.run(td.use(np.arange(5.0)) * 2, backend='native'))"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    cache = str(tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TREADLE_CACHE_DIR": cache}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           env=environment, encoding="utf-8", check=False)  # fmt: skip
     assert done.returncode == 1 and "DeviceOutOfMemory" in done.stderr
