@@ -20,6 +20,8 @@ from treadle.skeletons.lower.lower import lower
 from treadle.skeletons.lower.stencil import gpu_temporal as temporal
 from treadle.skeletons.lower.stencil.iterations import records_of
 
+pytestmark = pytest.mark.sample(2)
+
 CONTEXT = LoweringContext(target=CUDA, threads=132)
 COUNT = 12
 Step = Callable[[Any], Any]
