@@ -95,7 +95,7 @@ def pass_of(rest: Sequence[Operation], states: Sequence[HostArray], made: Sequen
     lags = _lags(operations, moving, size, wraps)
     blocks = -(-height // size)
     count = threads.thread_count() if work >= threads.BRIEF_WORK else 1
-    arrays = {_memory(a): size for op in operations for a, size in _sizes(op.operation)
+    arrays = {_memory(a): n for op in operations for a, n in _sizes(op.operation)
               if a is not counter}  # fmt: skip
     cache, total = machine.own_cache() * CACHE_SHARE, sum(arrays.values())
     depth = _depth(lags, blocks, count, cache * height / max(total * size, 1))

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from treadle.dsl import expr as ex
 from treadle.dsl.analysis.polynomial import Polynomial, polynomial
+from treadle.dsl.analysis.steps import moving_with
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -39,7 +40,7 @@ from treadle.dsl.passes.dense import as_elements
 from treadle.dsl.passes.neighbours import neighbour
 from treadle.dsl.records import dataclass
 from treadle.dsl.scalar import apply_primitive
-from treadle.dsl.types import ScalarType, int64
+from treadle.dsl.types import ScalarType
 
 from .gpu_loads import folded
 from .gpu_stream import NotAStream, moves, row_of
@@ -97,6 +98,7 @@ class Record:
     stands for the plane at `before` in the body: what the iteration before has written."""
 
     state: Leaf
+    counter: Expr
     plane: Expr
     valid: Expr
     before: Expr
@@ -141,52 +143,27 @@ def records_of(loop: ArrayLoop) -> dict[int, Record]:
     """The states, by their numbers, of which every iteration writes a plane of its own."""
     found: dict[int, Record] = {}
     for k, (state, result) in enumerate(zip(loop.state, loop.body, strict=True)):
-        put = result.node
-        if loop.index is None or not isinstance(put, Permute) or put.defaults != (state.leaf(),):
+        put, own = result.node, state.leaf()
+        if loop.index is None or not isinstance(put, Permute) or put.defaults != (own,):
             continue
-        rank = len(put.domain)
-        plane, valid = ex.rewrite((put.target[0], put.valid), _from_front)
+        rank, counter = len(put.domain), loop.index.leaf().at()
         if put.combine is not None or put.target[1:] != indices(rank) or put.label.ordered:
             continue
-        step = _steps(plane, loop.index.leaf().at())
-        if step not in (1, -1) or not _is_range(valid, loop.index.leaf().at()):
+        plane, valid = ex.rewrite((put.target[0], put.valid), _from_front)
+        moving = moving_with(plane, counter)
+        if moving is None or not _is_range(valid, counter):
             continue
-        before = apply_primitive("add", [plane, ex.constant(-step)])
+        before = apply_primitive("add", [plane, ex.constant(-moving[0])])
         last = Input(state.name, state.type, (False,) * rank, kind="state", where=state.where)
-        found[k] = Record(state.leaf(), plane, valid, before, last.of_shape(put.domain).leaf())
+        found[k] = Record(own, counter, plane, valid, before, last.of_shape(put.domain).leaf())
     return found
-
-
-#: The counter of a loop in polynomials.
-_COUNTER: Expr = ex.Var("counter", int64)
-
-
-def _in_counter(e: Expr, counter: Expr) -> Polynomial[Expr] | None:
-    """An integer that all elements share, as a polynomial; None if it may depend on data."""
-    (e,) = ex.substitute((e,), {counter: _COUNTER})
-    return None if any(isinstance(x, ex.Index | ex.Read) for x in ex.walk((e,))) else polynomial(e)
-
-
-def _steps(e: Expr, counter: Expr) -> int | None:
-    """By how much an integer grows in each iteration, the same for all elements; None if
-    unknown."""
-    found = _in_counter(e, counter)
-    if found is None:
-        return None
-    step = found.coefficient(_COUNTER)
-    rest = found - Polynomial.atom(_COUNTER) * step
-    return None if any(_COUNTER in ex.walk((atom,)) for atom in rest.atoms()) else step
 
 
 def _from_front(e: Expr) -> Expr:
     """For `rewrite`: an index x + n if x < 0, as x, which then must not be negative."""
     if isinstance(e, ex.Apply) and e.op.name == "select":
         test, _, index = e.args
-        if (
-            isinstance(test, ex.Apply)
-            and test.op.name == "less"
-            and (test.args == (index, ex.constant(0)))
-        ):
+        if test is apply_primitive("less", [index, ex.constant(0)]):
             return index
     return e
 
@@ -199,8 +176,10 @@ def _is_range(condition: Expr, counter: Expr) -> bool:
         return False
     if condition.op.name == "logical_and":
         return all(_is_range(e, counter) for e in condition.args)
-    sides = [_steps(e, counter) for e in condition.args]
-    return condition.op.name in _COMPARISONS and None not in sides
+    return condition.op.name in _COMPARISONS and all(
+        moving_with(e, counter) or not any(isinstance(x, ex.Index | ex.Read) for x in ex.walk((e,)))
+        for e in condition.args
+    )
 
 
 def body_of(loop: ArrayLoop) -> Body | None:
@@ -211,7 +190,6 @@ def body_of(loop: ArrayLoop) -> Body | None:
     changing, records = changed(loop), records_of(loop)
     states = tuple(records[k].last if k in records else loop.state[k].leaf() for k in changing)
     kept = {r.state: r for r in records.values()}
-    counter = ex.TRUE if loop.index is None else loop.index.leaf().at()
     equal = _equal([s.shape for s in states])
     if equal is None:
         return None
@@ -226,7 +204,7 @@ def body_of(loop: ArrayLoop) -> Body | None:
     for node in order:
         if node not in inside or node in known or (type(node) is Generate and not node.shape):
             continue
-        made = _as_operation(node, inside, kept, counter, now, shape, equal)
+        made = _as_operation(node, inside, kept, now, shape, equal)
         if made is None:
             return None
         operation, part = made
@@ -267,7 +245,7 @@ def _equal(shapes: Sequence[Shape]) -> dict[Expr, Expr] | None:
 
 
 def _as_operation(node: Node, inside: Container[Node], kept: Mapping[Leaf, Record],
-                  counter: Expr, now: Mapping[Leaf, Leaf], shape: Shape, equal: dict[Expr, Expr]
+                  now: Mapping[Leaf, Leaf], shape: Shape, equal: dict[Expr, Expr]
                   ) -> tuple[Generate, Fraction] | None:  # fmt: skip
     """A node of the body as an operation on whole arrays that reads the operations before it, and
     the fraction of the array that it writes.  None if it is not element-wise."""
@@ -293,7 +271,7 @@ def _as_operation(node: Node, inside: Container[Node], kept: Mapping[Leaf, Recor
     while numbers := _numbers(elements, inside):
         elements = ex.rewrite(elements, partial(_known, numbers))
     if kept:
-        elements = ex.rewrite(elements, partial(_last, kept, counter))
+        elements = ex.rewrite(elements, partial(_last, kept))
         stay = (Leaf(e.node, e.component) for e in ex.walk(elements) if isinstance(e, ex.Read))
         if any(leaf in kept or not kept.keys().isdisjoint(_defaults(leaf)) for leaf in stay):
             return None  # of other planes
@@ -319,15 +297,17 @@ def _known(values: Mapping[Expr, Expr], e: Expr) -> Expr:
     return values.get(e, e)
 
 
-def _last(kept: Mapping[Leaf, Record], counter: Expr, e: Expr) -> Expr:
+def _last(kept: Mapping[Leaf, Record], e: Expr) -> Expr:
     """A read of the plane that the iteration before has written as one of its stand-in."""
     record = kept.get(Leaf(e.node, e.component)) if isinstance(e, ex.Read) else None
     if record is None:
         return e
     assert isinstance(e, ex.Read)
     places = ex.rewrite((e.args[0], record.before), _from_front)
-    there, before = (_in_counter(x, counter) for x in places)
-    if there is None or there != before:
+    there, before = (moving_with(x, record.counter) for x in places)
+    if there is None or before is None or there[0] != before[0]:
+        return e
+    if polynomial(there[1]) != polynomial(before[1]):
         return e
     return ex.Read(record.last.node, 0, e.args[1:], e.boundary, e.scoped, e.vars)
 
@@ -387,11 +367,11 @@ def _tap(read: ex.Read, inside: bool) -> Tap | None:
         return None
     if ex.Index(1) in moving and axes[-1] is not ex.Index(1):
         return None
-    leaf = Leaf(read.node, read.component)
+    leaf, at = Leaf(read.node, read.component), [a for a in axes if a is not None]
     if read.boundary in ("mirror", "symmetric"):
-        pairs = zip(axes, leaf.shape, strict=True)
-        axes = [a if a in moving else resolve_index(read.boundary, a, n) for a, n in pairs if a]
-    source = Source(leaf, tuple(a for a in axes if a is not None))
+        pairs = zip(at, leaf.shape, strict=True)
+        at = [a if a in moving else resolve_index(read.boundary, a, n) for a, n in pairs]
+    source = Source(leaf, tuple(at))
     if source.shared and read.boundary == "constant":
         return None
     row, column = (offset or 0 for offset in offsets)
