@@ -147,7 +147,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
             if isinstance(value, np.ndarray) and value.ndim:
                 run.array(slot)
         recorder = Recorder(device, run.queue)
-        inner = DeviceRun(recorder, list(run.slots), run.params, run.loops)
+        inner = run.inside(recorder, run.loops)
         self.record(inner)
         operations = recorder.operations
         outside = {f for f in run.slots if isinstance(f, Block)}
@@ -313,7 +313,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
     def _iteration(self, run: DeviceRun, state: Sequence[Block], index: Block | None,
                    once: Sequence[Action], around: Loops) -> Iteration:  # fmt: skip
         recorder = Recorder(self.owner.device, run.queue)
-        inner = DeviceRun(recorder, list(run.slots), run.params, around)
+        inner = run.inside(recorder, around)
         for slot, block in zip(self.state, state, strict=True):
             inner.slots[slot] = block
         if self.index is not None:
@@ -617,7 +617,7 @@ class TemporalBlocking:
                 run.dense(slot)
         made: list[list[Operation]] = []
         for k, (source, target) in enumerate(((front, back), (back, front))):
-            inner = DeviceRun(Recorder(self.owner.device), list(run.slots), run.params)
+            inner = run.inside(Recorder(self.owner.device), ())
             for slot, block in zip(loop.state, source, strict=True):
                 inner.slots[slot] = block
             if counters and loop.index is not None:

@@ -36,6 +36,13 @@ class DeviceRun(Run[Block]):
         self.queue, self.loops = queue, loops
         self._host: dict[int, tuple[Block, HostArray]] = {}
 
+    def inside(self, queue: Queue, loops: Loops) -> DeviceRun:
+        """A run of its own over the same arrays, of which an iteration of a loop may have others.
+        It knows the numbers that the host knows."""
+        made = DeviceRun(queue, list(self.slots), self.params, loops)
+        made._host |= self._host
+        return made
+
     @property
     def recording(self) -> bool:
         return self.queue.recording
@@ -92,13 +99,13 @@ class DeviceRun(Run[Block]):
         value = self.slots[slot]
         if not isinstance(value, Block):
             return np.asarray(value)
-        kept = self._host.get(slot)
-        if kept is None or kept[0] is not value:
-            kept = self._host[slot] = value, self.queue.download(value)
-        return np.asarray(kept[1])
+        if self.needs_sync(slot):
+            self._host[slot] = value, self.queue.download(value)
+        return np.asarray(self._host[slot][1])
 
     def needs_sync(self, slot: int) -> bool:
-        return isinstance(self.slots[slot], Block)
+        value, kept = self.slots[slot], self._host.get(slot)
+        return isinstance(value, Block) and (kept is None or kept[0] is not value)
 
     def alone(self, slot: int) -> bool:
         """Also False if a deferred check reads the block."""
@@ -121,7 +128,8 @@ class DeviceRun(Run[Block]):
         if deferred is None or not blocks or any(b.shape or b.kind == "input" for b in blocks):
             return False
         self.pinned |= values.params
-        contents, function = list(self.slots), values.plain
+        contents = self.readable([s for s in values.reads if s not in slots])
+        function = values.plain
 
         def require(numbers: Sequence[Any], params: Params) -> None:
             found = list(contents)

@@ -142,6 +142,7 @@ def changed(loop: ArrayLoop) -> list[int]:
 def records_of(loop: ArrayLoop) -> dict[int, Record]:
     """The states, by their numbers, of which every iteration writes a plane of its own."""
     found: dict[int, Record] = {}
+    varying = loop.varying(list(topological(loop.body)))
     for k, (state, result) in enumerate(zip(loop.state, loop.body, strict=True)):
         put, own = result.node, state.leaf()
         if loop.index is None or not isinstance(put, Permute) or put.defaults != (own,):
@@ -151,7 +152,7 @@ def records_of(loop: ArrayLoop) -> dict[int, Record]:
             continue
         plane, valid = ex.rewrite((put.target[0], put.valid), _from_front)
         moving = moving_with(plane, counter)
-        if moving is None or not _is_range(valid, counter):
+        if moving is None or not _is_range(valid, counter, varying):
             continue
         before = apply_primitive("add", [plane, ex.constant(-moving[0])])
         last = Input(state.name, state.type, (False,) * rank, kind="state", where=state.where)
@@ -168,18 +169,21 @@ def _from_front(e: Expr) -> Expr:
     return e
 
 
-def _is_range(condition: Expr, counter: Expr) -> bool:
-    """Whether a condition holds for a range of a loop's counter, and for all elements or none."""
+def _is_range(condition: Expr, counter: Expr, varying: Container[Node]) -> bool:
+    """Whether a condition holds for a range of a loop's counter, and for all elements or none.
+    `varying`: what iterations compute."""
     if condition is ex.TRUE:
         return True
     if not isinstance(condition, ex.Apply):
         return False
     if condition.op.name == "logical_and":
-        return all(_is_range(e, counter) for e in condition.args)
+        return all(_is_range(e, counter, varying) for e in condition.args)
     return condition.op.name in _COMPARISONS and all(
-        moving_with(e, counter) or not any(isinstance(x, ex.Index | ex.Read) for x in ex.walk((e,)))
-        for e in condition.args
-    )
+        moving_with(e, counter) or not any(
+            isinstance(x, ex.Index) or (isinstance(x, ex.Read) and (x.args or x.node in varying))
+            for x in ex.walk((e,))
+        ) for e in condition.args
+    )  # fmt: skip
 
 
 def body_of(loop: ArrayLoop) -> Body | None:

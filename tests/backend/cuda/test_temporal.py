@@ -361,3 +361,20 @@ def test_windows_of_planes(passed):
     with emulation():
         got = td.jit(lambda a: td.loop(12, step, a), backend="cuda")(u)
     assert np.array_equal(got, want) and any(passed)
+
+
+def test_parts_of_a_loop(passed):
+    """Within a limit of memory, a gradient computes a loop in parts, whose numbers of iterations
+    the host knows: storing and reversed iterations make passes in all of them."""
+
+    def f(u, k):
+        return td.sum(td.iterate(40, lambda u: u + k * (turned(u) - u) * u, u))
+
+    u, k = rng.random((24, 64)).astype("f4"), np.float32(0.1)
+    with emulation():
+        g = td.jit(td.value_and_grad(f, argnums=(0, 1), memory=12 * u.nbytes), backend="cuda")
+        value, both = g(u, k)
+    assert len(passed) > 15 and all(passed)
+    want, wanted = td.jit(td.value_and_grad(f, argnums=(0, 1)), backend="native")(u, k)
+    for found, expected in zip((value, *both), (want, *wanted), strict=True):
+        np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-5)
